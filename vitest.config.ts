@@ -15,7 +15,16 @@ export default defineConfig({
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', 'test/long/**'],
+          exclude: ['**/node_modules/**', 'test/long/**', 'test/browser/**'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'browser',
+          include: ['test/browser/**/*.test.ts'],
+          exclude: ['**/node_modules/**'],
+          globalSetup: ['test/browser/prepare.ts'],
         },
       },
     ],

@@ -20,8 +20,9 @@ function fingerprint(): string {
   return hash.update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
 }
 
-/** Builds the dashboard unless the present build is current. Without Vite (`npm ci --omit=dev`) it keeps what is there. */
+/** Builds the dashboard unless the present build is current. Without Vite (`npm ci --omit=dev`) or without its sources (an image that is being built) it keeps what is there. */
 export async function buildDashboard(): Promise<void> {
+  if (!existsSync(join(root, 'src/dashboard'))) return;
   const current = fingerprint();
   const isBuilt = existsSync(join(root, 'dist/dashboard/index.html'));
   if (isBuilt && existsSync(stamp) && readFileSync(stamp, 'utf8') === current) return;
@@ -34,7 +35,8 @@ export async function buildDashboard(): Promise<void> {
   const began = performance.now();
   await build({ configFile: join(root, 'src/dashboard/vite.config.ts'), logLevel: 'error' });
   writeFileSync(stamp, current);
-  console.log(`Dashboard built (${((performance.now() - began) / 1000).toFixed(1)} s).`);
+  // Not on standard output, which `npm pack --json` is read from.
+  console.error(`Dashboard built (${((performance.now() - began) / 1000).toFixed(1)} s).`);
 }
 
 if (import.meta.main) await buildDashboard();

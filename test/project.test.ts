@@ -1,4 +1,5 @@
 /** Invariants of the packages: what makes `npm ci && npm start` work on a machine with Node 20 and no compiler. */
+import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -31,6 +32,17 @@ test('better-sqlite3 has "gypfile": false in the lockfile', () => {
 
 test('tests run on the pinned Node.js', () => {
   expect(process.version).toBe(`v${manifest.devDependencies?.['node']}`);
+});
+
+test('npm ci checks the installed Node.js against published digests', () => {
+  const script = resolve(root, 'scripts/check-runtime.mjs');
+  expect(manifest.scripts?.['prepare']).toMatch(/^"\$\{npm_node_execpath:-node\}" scripts\/check-runtime\.mjs && /);
+  expect(read('scripts/check-runtime.mjs')).toContain(`version = '${manifest.devDependencies?.['node']}'`);
+  const check = (...args: string[]): ReturnType<typeof spawnSync> =>
+    spawnSync(process.execPath, [script, ...args], { encoding: 'utf8' });
+  expect(check().status).toBe(0);
+  const other = check(script);
+  expect([other.status, other.stderr]).toEqual([1, expect.stringContaining('Do not run it: remove node_modules')]);
 });
 
 test('a signal to npm start reaches the gateway, and so do its arguments', () => {

@@ -57,6 +57,7 @@ const packageOf: Record<string, readonly string[]> = {
   commander: ['cli'],
   fastify: ['edge', 'gateway'],
   pino: ['telemetry'],
+  'openid-client': ['edge/dashboard'],
   undici: ['upstreams'],
 };
 /** Words that say nothing about what a file is for. */

@@ -45,6 +45,7 @@ interface RequestFilter {
   readonly account: bigint;
   readonly key?: bigint;
   readonly model?: string;
+  readonly batch?: string;
   readonly start?: bigint;
   readonly end?: bigint;
   readonly limit?: number;
@@ -56,13 +57,15 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('requests').description('settled requests and what they cost');
   new ResourceCommands(group, ports, recordView)
     .list('list an account’s settled requests, newest first', async ({ admin }, filter: RequestFilter) => {
-      const { account: accountId, key, model, start: startMs, end: endMs, limit, offset } = filter;
-      const query = { apiKeyId: key ?? 0n, model: model ?? '', startMs, endMs, limit: limit ?? 0, offset: offset ?? 0 };
+      const { account: accountId, key, model = '', batch: batchId = '', start: startMs, end: endMs } = filter;
+      const { limit = 0, offset = 0 } = filter;
+      const query = { apiKeyId: key ?? 0n, model, batchId, startMs, endMs, limit, offset };
       return (await admin.listAccountActivity({ accountId, query })).records;
     })
     .requiredOption('--account <account_id>', 'the account', idArgument)
     .option('--key <key_id>', 'of this API key alone', idArgument)
     .option('--model <id>', 'of this model alone')
+    .option('--batch <id>', 'the items of this batch alone')
     .option('--start <time>', 'admitted from this day or time on', timeArgument)
     .option('--end <time>', 'admitted before this day or time', timeArgument)
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)

@@ -8,6 +8,7 @@ import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { readKeyFiles } from './key-files.ts';
 import { presetKeyVariables, presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { identityProviderSettings } from './identity-provider.ts';
 import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
@@ -159,6 +160,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     retries: file.retries,
     ...defined({ tls: tlsSettings(file.tls) }),
     rpc: rpcSettings(file),
+    ...defined({ identityProvider: identityProviderSettings(file) }),
     limits: {
       bodyBytes: file.limits.body_bytes,
       otherBodyBytes: file.limits.other_body_bytes,
@@ -188,6 +190,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    batches: toBatchSettings(file),
     content: {
       bytesMax: file.content.max_bytes,
       replayBytesMax: file.content.replay_bytes,
@@ -207,6 +210,10 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
     },
   };
+}
+
+function toBatchSettings({ batches }: ParsedFile): Config['batches'] {
+  return { concurrency: batches.concurrency, fileBytes: batches.file_bytes, diskBytes: batches.disk_bytes };
 }
 
 function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
@@ -291,6 +298,7 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       outputPicoUsd: prices.output,
       imageNanoUsd: prices.image,
       searchNanoUsd: prices.search,
+      batchPermille: prices.batch,
     }),
     ...cachingOf(prices.caching),
     ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),

@@ -1,4 +1,5 @@
 import { closest } from '../lib/closest.ts';
+import { checkIdentityProvider } from './identity-provider.ts';
 import { kindOfModel, listKinds, listProtocols, type ModelKind, rulesOfKind } from './model-kind.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
@@ -57,6 +58,7 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
   checkProviders(file, report);
   checkAliases(file, { listed, known }, report);
   checkPlans(file, known, report);
+  checkIdentityProvider(file, report);
 }
 
 function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {

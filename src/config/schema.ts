@@ -68,6 +68,7 @@ const caching = mapping({
 });
 
 const pricing = mapping({
+  batch: fraction.optional(),
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
@@ -178,6 +179,21 @@ const rpc = mapping({
   open_call_time: duration(1000).default(600_000),
 }).prefault({});
 
+const identityProvider = mapping({
+  issuer: address,
+  client_id: text,
+  client_secret: secret,
+  scopes: listOf(text).default(['openid', 'email', 'profile']),
+  people: listOf(
+    mapping({
+      claim: text,
+      value: text,
+      role: oneOf('operator', 'owner', 'member', 'viewer'),
+      account: whole(1, Number.MAX_SAFE_INTEGER).optional(),
+    }),
+  ).default([]),
+});
+
 /** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
 export const fileSchema = mapping({
   public_url: address.optional(),
@@ -193,6 +209,7 @@ export const fileSchema = mapping({
   retries: whole(0, 100).default(2),
   tls: mapping(tlsShape).optional(),
   rpc,
+  identity_provider: identityProvider.optional(),
   limits: mapping({
     body_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
     other_body_bytes: size(1024, 1024 ** 3).default(1024 ** 2),
@@ -224,6 +241,11 @@ export const fileSchema = mapping({
   ledger: mapping({
     settle_timeout: duration(10).default(10_000),
     write_off_limit: dollars.default(10_000_000_000n),
+  }).prefault({}),
+  batches: mapping({
+    concurrency: whole(1, 1_000).default(8),
+    file_bytes: size(1024, 1024 ** 3).default(200_000_000),
+    disk_bytes: size(1024 ** 2, 1024 ** 5).default(20 * 1024 ** 3),
   }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),

@@ -31,9 +31,12 @@ export interface Config {
   /** Of the public listener; absent: cleartext. */
   readonly tls?: TlsSettings;
   readonly rpc: RpcSettings;
+  /** Absent: people sign in with keys and links alone. */
+  readonly identityProvider?: IdentityProviderSettings;
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly batches: BatchSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -69,6 +72,23 @@ export interface ServiceTokenSettings {
   /** Several while one replaces another. */
   readonly tokens: readonly Secret[];
   readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
+}
+
+/** The provider of OpenID Connect that people sign in with. */
+export interface IdentityProviderSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly scopes: readonly string[];
+  /** Who may do what; the first that fits a person holds, and whom none fits can't sign in. */
+  readonly people: readonly {
+    readonly claim: string;
+    /** What the claim is, or has in it if it is a list; `*` stands for any text. */
+    readonly value: string;
+    readonly role: 'operator' | 'owner' | 'member' | 'viewer';
+    /** null: the operator's. */
+    readonly accountId: number | null;
+  }[];
 }
 
 /** The internal listener. */
@@ -286,6 +306,8 @@ export interface PricingSettings {
   /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
+  /** The factor of batch items, in thousandths; absent: 500 of models with a flex tier, else 1000. */
+  readonly batchPermille?: number;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
 }
@@ -341,6 +363,16 @@ export interface RouteCostSettings {
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
   readonly searchNanoUsd?: bigint;
+}
+
+/** How batches run, and what their files may take. */
+export interface BatchSettings {
+  /** Items that run at once, of all batches together. */
+  readonly concurrency: number;
+  /** Of an uploaded file. */
+  readonly fileBytes: number;
+  /** Of all files and results. */
+  readonly diskBytes: number;
 }
 
 /** A plan that an account can subscribe to. */

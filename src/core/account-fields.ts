@@ -4,6 +4,7 @@ import type {
   ActivityRecordSchema,
   ApiKeySchema,
   CostBucketSchema,
+  RequestCourseSchema,
   KeySettings as SettingsMessage,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
@@ -11,7 +12,7 @@ import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { defined } from '../lib/defined.ts';
 import { findTagFault } from '../generation/tags.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
-import type { KeyRow, KeySettings, PaidLine, RecordState, Tags, UsageRow } from '../ledger/ledger.ts';
+import type { KeyRow, KeySettings, PaidLine, RecordState, RequestCourse, Tags, UsageRow } from '../ledger/ledger.ts';
 import { tierByName } from './service-tiers.ts';
 
 /** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
@@ -239,7 +240,13 @@ export function recordOf(
     buckets: lines.map(bucketOf),
     tags: { ...row.tags },
     ...(row.endUser === undefined ? {} : { endUser: row.endUser }),
+    batchId: row.batchId ?? '',
+    ...(row.course === undefined ? {} : { course: courseOf(row.course) }),
   };
+}
+
+function courseOf({ firstEventMs, ...course }: RequestCourse): MessageInitShape<typeof RequestCourseSchema> {
+  return { ...course, ...(firstEventMs === null ? {} : { firstEventMs: BigInt(firstEventMs) }) };
 }
 
 function bucketOf(line: PaidLine): MessageInitShape<typeof CostBucketSchema> {

@@ -152,6 +152,7 @@ export function filterOf(request: ListActivityRequest, accountId: number): Activ
     ...(request.endUser === '' ? {} : { endUser: storedName(request.endUser) }),
     ...(request.groupId === 0n ? {} : { groupId: Number(request.groupId) }),
     ...(request.provider === '' ? {} : { provider: request.provider }),
+    ...(request.batchId === '' ? {} : { batchId: request.batchId }),
   };
 }
 

@@ -8,7 +8,7 @@ import { isFree, refusal } from './generation/admission.ts';
 /** A checked request that is to be admitted. */
 export interface OrderToAdmit<Order> extends Pick<
   AdmitCommand,
-  'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint'
+  'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint' | 'batchId'
 > {
   readonly order: Order;
   /** What it costs at most; undefined: nothing. */

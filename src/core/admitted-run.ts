@@ -9,6 +9,13 @@ import type { RouteName } from './routing/observer.ts';
 import { toTokenCounts } from './token-counts.ts';
 import { type Cuttable, keyRevoked, stopping } from './running.ts';
 
+/** What every checked request says of its charge. */
+export interface PricedOrder {
+  readonly prices: PriceSheet;
+  /** A factor of the prices, in thousandths; absent: 1000. */
+  readonly multiplierPermille?: number | undefined;
+}
+
 /** What an admitted request is worked on with. */
 export interface AdmittedRunTools {
   readonly ledger: Ledger;
@@ -44,7 +51,7 @@ export interface UsedUp {
  * One admitted request whose answer comes all at once (pictures, vectors), from the first attempt to the settled charge: however it ends, its hold is settled or voided exactly
  * once.
  */
-export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet }, Answer> implements Cuttable {
+export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements Cuttable {
   /** See `Cuttable`. */
   place = -1;
   /** It was ended because the gateway stops. */
@@ -136,7 +143,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
       provider: this.#provider,
       attempts: this.#attempts,
       prices: order.prices,
-      multiplierPermille: 1000,
+      multiplierPermille: order.multiplierPermille ?? 1000,
     } as const;
     const settled = await this.#tools.ledger.settle(command, patience);
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);

@@ -7,7 +7,7 @@ import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { limitsExhausted } from './generation/admission.ts';
 import { hashKey, isKeyText, readCredential } from './keys.ts';
 import { limitState } from './limit-state.ts';
-import { roleScopes, useSession } from './session-access.ts';
+import { roleScopes, resolveSession } from './session-access.ts';
 import type { Scope } from './scopes.ts';
 import { type PresentedToken, requireScope, type ServiceScope, type ServiceTokens } from './service-tokens.ts';
 
@@ -68,7 +68,7 @@ function checked(
   if (found === undefined) {
     throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
   }
-  const credential = found.session === undefined ? found : useSession(found, ledger, wanted, caller.requestHeader);
+  const credential = found.session === undefined ? found : resolveSession(found, ledger, wanted, caller.requestHeader);
   if (credential.expired) {
     throw new GatewayError('invalid_api_key', `The API key expired at ${isoTime(credential.expiresAtMs ?? 0)}.`, {
       tip: `Use another key, or set a later expires_at: PATCH /v1/account/keys/${credential.keyId} {"expires_at": "2030-01-01T00:00:00Z"}.`,

@@ -22,7 +22,7 @@ export const roleScopes: Readonly<Record<SessionRole, readonly Scope[]>> = {
  * Returns a session as the key that it stands for in a call: a management key with the scopes of its role, or, if an API key is needed, the API key that the caller names by its id. Throws
  * `invalid_api_key` if the session has ended, `permission_denied` and `not_found` if the person can't act for that key or account.
  */
-export function useSession(
+export function resolveSession(
   found: Credential,
   ledger: Pick<Ledger, 'findApiKey'>,
   wanted: 'api_key' | 'any_key' | { readonly scope: Scope },

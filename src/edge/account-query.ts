@@ -51,6 +51,7 @@ export function readActivityQuery(query: Query) {
     tag: readTagFilter(query),
     endUser: readText(query, 'end_user') ?? '',
     provider: readText(query, 'provider') ?? '',
+    batchId: readText(query, 'batch_id') ?? '',
     ...readSpan(query),
   };
 }

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
@@ -26,6 +27,8 @@ export class Edge {
   readonly conversations: LeanClient<typeof ConversationService>;
   readonly images: LeanClient<typeof ImageService>;
   readonly embeddings: LeanClient<typeof EmbeddingService>;
+  readonly files: LeanClient<typeof FileService>;
+  readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
   /** The memory of large bodies that are being read or answered, by account. */
   readonly bodies: MemoryBudget<bigint>;
@@ -57,6 +60,8 @@ export class Edge {
     this.conversations = leanClient(ConversationService, options.transport);
     this.images = leanClient(ImageService, options.transport);
     this.embeddings = leanClient(EmbeddingService, options.transport);
+    this.files = leanClient(FileService, options.transport);
+    this.batches = leanClient(BatchService, options.transport);
     this.rerank = leanClient(RerankService, options.transport);
   }
 

@@ -57,7 +57,7 @@ function limitJson({ unit, used, max, resetAtMs }: DenialFacts, { id, scope, sco
 }
 
 /** The same on the paths of the Anthropic interface, with what its official client looks for. */
-function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
+export function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
   const envelope = errorEnvelope(error, id, texts);
   const type = messagesErrorType(error.facets.http);
   return {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
-import { BoundsScan } from './json-bounds.ts';
+import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 import { parseText, type ParsedText } from './json-text.ts';
 
 /** A JSON body. */
@@ -21,6 +21,8 @@ export interface BodyReading {
   readonly bytesMax: number;
   /** Whose memory it takes. */
   readonly accountId: bigint;
+  /** What it may be made of; absent: what every body may. */
+  readonly bounds?: JsonBounds;
 }
 
 /** Returns how the body of a request that generates, draws or counts tokens is read. */
@@ -56,7 +58,7 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
   const scan =
     Number(request.headers['content-length'] ?? Infinity) <= unscannedBytes
       ? undefined
-      : new BoundsScan(edge.options.bounds);
+      : new BoundsScan(reading.bounds ?? edge.options.bounds);
   let chunks: Buffer[] = [];
   let size = 0;
   let isOver = false;

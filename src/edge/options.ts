@@ -34,6 +34,8 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
+  /** Told of each answer of a known caller that was an error; absent: nobody is. */
+  readonly failed?: (accountId: bigint, keyId: bigint, code: string) => void;
   /** Everything below `/dashboard`; absent: it is not there. */
   readonly dashboard?: Dashboard;
   /** The certificate of the listener; absent: cleartext. */
@@ -42,6 +44,8 @@ export interface EdgeOptions {
   readonly bodyBytesMax: number;
   /** The largest body of any other request. */
   readonly otherBodyBytesMax: number;
+  /** The largest file that is uploaded. */
+  readonly fileBytesMax: number;
   /** What a JSON body may be made of. */
   readonly bounds: JsonBounds;
   /** The memory of all large bodies that are read or answered at a time, and of one account's. */

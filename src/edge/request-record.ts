@@ -55,6 +55,10 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
     costUsd: isCounted && costNanoUsd !== undefined ? dollarsNumber(costNanoUsd) : undefined,
   };
   edge.options.metrics.answered(sample);
+  const { credential } = call;
+  if (code !== undefined && credential !== undefined) {
+    edge.options.failed?.(credential.accountId, credential.keyId, code);
+  }
   edge.options.logger.line(outcome.error?.facets.log ?? 'info', lineMembers(request, outcome, sample));
   const { method } = request;
   call.trace?.ended(call, {

@@ -1,12 +1,18 @@
 import type { DescService } from '@bufbuild/protobuf';
 import { SignInLinks } from '../core/dashboard/sign-in-links.ts';
-import { type SessionOptions, signInUrl } from '../core/dashboard/sessions.ts';
+import { type NowOptions, NowStreams } from '../core/dashboard/now.ts';
+import { RecentErrors } from '../core/dashboard/recent-errors.ts';
+import { findPerson } from '../core/dashboard/people.ts';
+import { openSession, sessionMs, type SessionOptions, sessions, signInUrl } from '../core/dashboard/sessions.ts';
 import { Dashboard } from '../edge/dashboard/dashboard.ts';
+import { type Claims, IdentityProvider } from '../edge/dashboard/identity-provider.ts';
+import type { LoginOptions } from '../edge/dashboard/login.ts';
 import { PageFiles, pagesFolder } from '../edge/dashboard/files.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
+import type { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -15,7 +21,9 @@ import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
 import { systemRuntime } from '../lib/runtime.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
 import type { InProcessTransport } from '../rpc/in-process.ts';
+import type { Generations } from '../core/generation/generations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { RpcCall } from '../rpc/call-boundary.ts';
@@ -36,20 +44,51 @@ const peoplesServices: readonly DescService[] = [
   RerankService,
 ];
 
-/** Who is signed in, and where the links of the operator lead. */
+/** What people at the dashboard are shown beside the other services. */
+interface PeopleParts extends Pick<NowOptions, 'router'> {
+  readonly ledger: Ledger;
+  readonly generations: Generations;
+  readonly publicUrl: () => string;
+  readonly config: Config;
+}
+
+/** Who is signed in, what they see of the present, and where the links of the operator lead. */
 export class People {
   readonly options: SessionOptions;
+  readonly errors = new RecentErrors(() => systemClock.now());
+  readonly now: NowStreams;
   #internalUrl = '';
 
-  constructor({ ledger, publicUrl }: { readonly ledger: Ledger; readonly publicUrl: () => string }) {
+  constructor({ ledger, publicUrl, generations, router, config }: PeopleParts) {
     this.options = {
       ledger,
       publicUrl,
       clock: systemClock,
       links: new SignInLinks(() => systemClock.now()),
       internalUrl: () => this.#internalUrl,
-      hasProvider: () => false,
+      hasProvider: () => config.identityProvider !== undefined,
     };
+    const listRunning: NowOptions['listRunning'] = (accountId, keyId) => generations.listRunning(accountId, keyId);
+    this.now = new NowStreams({ ledger, router, listRunning, runtime: systemRuntime, errors: this.errors });
+  }
+
+  /** Makes a session for a person whom the identity provider knows; undefined: the configuration knows nobody like that, or an operator asks over the public listener. */
+  async openSession(
+    claims: Claims,
+    { identityProvider }: Config,
+    listener: 'public' | 'internal',
+  ): Promise<{ readonly session: string; readonly lifetimeMs: number } | undefined> {
+    const rules = identityProvider?.people ?? [];
+    const person = findPerson(
+      claims,
+      listener === 'internal' ? rules : rules.filter(({ role }) => role !== 'operator'),
+    );
+    return person && { session: await openSession(this.options, person), lifetimeMs: sessionMs };
+  }
+
+  /** DashboardService. */
+  get service(): PushedService<typeof DashboardService> {
+    return { ...sessions(this.options), watchNow: this.now.watchNow };
   }
 
   /** The internal listener is open at this address, which is returned. In links the machine's own replaces one that means all of its addresses. */
@@ -72,10 +111,11 @@ interface DashboardParts {
   readonly config: Config;
   readonly core: InProcessTransport;
   readonly logger: Logger;
+  readonly people: People;
 }
 
 /** Returns the dashboards of the public and of the internal listener. The operator's services are on the internal one alone, and not there if the configuration wants them on the socket alone. */
-export function openDashboards({ config, core, logger }: DashboardParts): {
+export function openDashboards({ config, core, logger, people }: DashboardParts): {
   readonly publicPages: Dashboard;
   readonly internalPages: Dashboard;
 } {
@@ -89,19 +129,35 @@ export function openDashboards({ config, core, logger }: DashboardParts): {
     controlBytesMax: rpc.controlBytes,
     elementsMax: rpc.messageElements,
   };
+  const provider = openProvider(config);
+  const login = (listener: 'public' | 'internal'): LoginOptions | undefined =>
+    provider && {
+      provider,
+      origin: listener === 'public' ? people.options.publicUrl : people.options.internalUrl,
+      openSession: claims => people.openSession(claims, config, listener),
+      failed: error => logger.warn({ error }, 'a sign-in with the identity provider failed'),
+    };
   const operators = rpc.admin === 'socket' ? [] : [AdminService];
   return {
     publicPages: new Dashboard({
       ...shared,
       listener: 'public',
+      login: login('public'),
       isSecure: tls !== undefined,
       services: peoplesServices,
     }),
     internalPages: new Dashboard({
       ...shared,
       listener: 'internal',
+      login: login('internal'),
       isSecure: rpc.tls !== undefined,
       services: [...peoplesServices, ...operators],
     }),
   };
+}
+
+function openProvider({ identityProvider }: Config): IdentityProvider | undefined {
+  if (identityProvider === undefined) return undefined;
+  const { issuer, clientId, clientSecret, scopes } = identityProvider;
+  return new IdentityProvider({ issuer, clientId, clientSecret: clientSecret.reveal(), scopes });
 }

@@ -18,11 +18,13 @@ import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { serverSecrets } from '../core/secret-files.ts';
 import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
+import { openBatches } from './batches.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
+import type { ErrorTexts } from '../edge/options.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -30,6 +32,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
@@ -49,7 +52,6 @@ import { type GaugeSources, metricsContentType, type Metrics } from '../telemetr
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 import { decodeSource } from '../edge/decode-source.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
-import { sessions } from '../core/dashboard/sessions.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
@@ -122,12 +124,11 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => requestIdOrNot(ids);
   const tls = openTls(config, logger);
-  const people = new People({ ledger: stores.ledger, publicUrl });
+  const people = new People({ ...core, config, publicUrl });
   const services = makeServices(core, people);
-  const dashboards = openDashboards({ config, core: services, logger });
-  const listening = { ...parts, tls, services, nextRequestId, dashboards };
+  const dashboards = openDashboards({ config, core: services, logger, people });
+  const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
@@ -143,7 +144,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     reload: () => reloadedOrNot(core.reload, logger),
   });
   secretFiles.start();
-  await core.images.resume();
+  await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
     edge,
     rpc,
@@ -164,6 +165,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      people.now.close();
       secretFiles.stop();
       tls.close();
       return stopping.stop();
@@ -287,14 +289,11 @@ function makeCore(parts: Parts) {
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const { responses, kept } = openResponses(parts, { generations, replays: shared.replays });
-  const { images, files } = openImages({
-    ...shared,
-    environment,
-    live,
-    documents: stores.documents,
-    logger,
-    publicUrl,
-  });
+  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl };
+  const { images, files } = openImages(opened);
+  const direct = openDirect({ ...shared, runtime: systemRuntime });
+  const texts = (): ErrorTexts => errorTexts(live, publicUrl);
+  const batches = openBatches({ ...opened, ...direct, metrics: parts.metrics, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
@@ -310,7 +309,8 @@ function makeCore(parts: Parts) {
     responses,
     kept,
     images,
-    ...openDirect({ ...shared, runtime: systemRuntime }),
+    batches,
+    ...direct,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
@@ -376,6 +376,7 @@ interface ListenerParts extends Parts {
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
   readonly dashboards: ReturnType<typeof openDashboards>;
+  readonly people: People;
 }
 
 function portOf(edge: FastifyInstance, port: number): number {
@@ -384,7 +385,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards, people } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -394,9 +395,13 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     metrics,
     startTrace,
     dashboard: dashboards.publicPages,
+    failed: (account, key, code) => people.errors.add({ accountId: Number(account), keyId: Number(key), code }),
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
+    get fileBytesMax() {
+      return live.current.batches.fileBytes;
+    },
     get bounds() {
       const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
       return { depthMax, valuesMax, entriesMax };
@@ -433,13 +438,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.strict;
     },
     get texts() {
-      const { docs, support, community, tips } = live.current.texts;
-      return {
-        docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
-        support: support ?? null,
-        community: community ?? null,
-        tips,
-      };
+      return errorTexts(live, publicUrl);
     },
     get corsOrigins() {
       return live.current.corsOrigins;
@@ -449,16 +448,27 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
   });
 }
 
+/** What errors say beside their message. */
+function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
+  const { docs, support, community, tips } = live.current.texts;
+  return {
+    docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
+    support: support ?? null,
+    community: community ?? null,
+    tips,
+  };
+}
+
 /** Returns the services whose requests run for a while. */
-function listRunning({ generations, images, embeddings, rerank }: Core): StoppableService[] {
-  return [generations, images, embeddings, rerank];
+function listRunning({ batches, generations, images, embeddings, rerank }: Core): StoppableService[] {
+  return [batches, generations, images, embeddings, rerank];
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core, { options: people }: People): InProcessTransport {
+function makeServices(core: Core, people: People): InProcessTransport {
   const { ledger, catalog, responses, tokens } = core;
   const { router, providers, upstreams } = core;
-  const { publicUrl } = people;
+  const { publicUrl } = people.options;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
@@ -482,10 +492,15 @@ function makeServices(core: Core, { options: people }: People): InProcessTranspo
     .service(ImageService, core.images.service)
     .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
+    .service(FileService, core.batches.fileService)
+    .service(BatchService, core.batches.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people, ...seen }))
-    .service(DashboardService, sessions(people));
+    .service(
+      AdminService,
+      adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people: people.options, ...seen }),
+    )
+    .service(DashboardService, people.service);
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

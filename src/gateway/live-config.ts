@@ -37,6 +37,7 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['limits.image_task_queue', config => config.limits.imageTaskQueue],
   ['tls', config => config.tls],
   ['rpc.tls', config => config.rpc.tls],
+  ['identity_provider', config => config.identityProvider],
   ['rpc.admin', config => config.rpc.admin],
   ['rpc.control_bytes', config => config.rpc.controlBytes],
   ['rpc.message_elements', config => config.rpc.messageElements],

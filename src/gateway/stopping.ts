@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Responses } from '../core/responses/responses.ts';
 import type { StoppableService } from '../core/running.ts';
+import type { Batches } from '../core/batches/batches.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -19,6 +20,7 @@ export interface StoppingParts {
   /** What runs requests. */
   readonly services: readonly StoppableService[];
   readonly responses: Responses;
+  readonly batches: Pick<Batches, 'close'>;
   readonly graceMs: number;
   /** Returns why what is kept can't be written; undefined: it can. */
   readonly unready: () => string | undefined;
@@ -32,7 +34,7 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 }
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
-  const { edge, rpc, ledger, documents, files, services, responses, graceMs, unready } = parts;
+  const { edge, rpc, ledger, documents, files, services, responses, batches, graceMs, unready } = parts;
   rpc.drain();
   const drained = services.map(service => service.drain());
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
@@ -42,6 +44,7 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
   // What became of the responses in the background.
   await Promise.race([responses.idle(), after(cutMs)]);
   await Promise.all([edge.close(), rpc.close(cutMs)]);
+  await Promise.race([batches.close(), after(cutMs)]);
   // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
   return Promise.race([closed, after(cutMs).then(() => false)]);

@@ -8,7 +8,7 @@ import type {
   NewLimit,
   Tags,
 } from './control.ts';
-import type { SessionFacts, SessionLedger } from './sessions.ts';
+import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -31,7 +31,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { NewSession, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
+export type { NewSession, RequestCourse, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
 /**
@@ -200,6 +200,8 @@ export interface AdmitCommand {
   readonly tags?: Tags;
   /** The path of its interface; absence means none. */
   readonly endpoint?: string;
+  /** The batch whose item it is; absence means none. */
+  readonly batchId?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -512,6 +514,7 @@ export interface ActivityFilter {
   /** A group, with those in it. */
   readonly groupId?: number;
   readonly provider?: string;
+  readonly batchId?: string;
   readonly startMs?: number;
   readonly endMs?: number;
 }
@@ -573,7 +576,10 @@ export interface UsageRow {
   readonly usage: UsageBuckets;
   /** undefined: nobody was named. */
   readonly endUser: string | undefined;
+  readonly batchId: string | undefined;
   readonly tags: Tags;
+  /** Only where one record was asked for. */
+  readonly course?: RequestCourse;
 }
 
 /** A line of the arithmetic and who paid it. */

@@ -229,6 +229,8 @@ export interface Request {
   readonly tagsId: number | null;
   /** The path of its interface. */
   readonly endpointId: number;
+  /** The batch whose item it is; null: none. */
+  readonly batchId: number | null;
   /** Whose money, where money pays. */
   readonly payer: Payer;
   /** Whose, where it is a group's; else null. */

@@ -29,8 +29,22 @@ export interface SessionFacts {
   readonly subject: string;
 }
 
-/** The ledger's sessions. */
+/** How a request went, between its admission and its charge. */
+export interface RequestCourse {
+  /** What was held when it was admitted. */
+  readonly admittedNanoUsd: bigint;
+  /** From its admission to its first event; null: none came. */
+  readonly firstEventMs: number | null;
+  /** The provider that answered; '': none did. */
+  readonly provider: string;
+  /** How many calls went to routes. */
+  readonly attempts: number;
+}
+
+/** The ledger's sessions, and what pages say of it. */
 export interface SessionLedger {
+  /** The number of an account's last entry, which grows by one with each; undefined: there is no such account. */
+  lastEntry(accountId: number): Promise<number | undefined>;
   /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
   /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */

@@ -30,6 +30,11 @@ export class Semaphore {
     return this.#held;
   }
 
+  /** Whether nobody waits and more than the held slots are there; `coming` are those who are about to take one. */
+  hasRoom(coming: number): boolean {
+    return this.#waiters.size === 0 && Math.max(this.#held, coming) < this.#limits.slots;
+  }
+
   /** How many wait now. */
   get waiting(): number {
     return this.#waiters.size;

@@ -53,6 +53,7 @@ export function recordJson(record: ActivityRecord): object {
     cache_creation_input_tokens: (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0),
     cache_read_input_tokens: usage?.cacheReadTokens ?? 0,
     end_user: record.endUser ?? null,
+    batch_id: record.batchId === '' ? null : record.batchId,
     tags: record.tags,
   };
 }

@@ -1,4 +1,5 @@
 import type { DescService } from '@bufbuild/protobuf';
+import { FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
@@ -31,6 +32,7 @@ const contentServices: readonly DescService[] = [
   ImageService,
   EmbeddingService,
   RerankService,
+  FileService,
 ];
 
 /** Returns what a message to a service may be. */

@@ -130,6 +130,8 @@ function pricingJson(pricing: Pricing | undefined) {
     })),
     // Of images at other sizes and qualities, the first that fits holds; null means any. Only if the model has such prices.
     ...(images === undefined || images.length === 0 ? {} : { images }),
+    // The factor of batch items, of models that have one of their own.
+    ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
     ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
 }

@@ -4,7 +4,15 @@
  */
 
 /** What documents are for. */
-export type DocumentKind = 'response' | 'replay' | 'image_task' | 'conversation';
+export type DocumentKind =
+  | 'response'
+  | 'replay'
+  | 'image_task'
+  | 'conversation'
+  | 'file'
+  | 'hidden_file'
+  | 'batch'
+  | 'message_batch';
 
 /** A document's name: ids are unique within a kind, over all accounts. */
 export interface DocumentName {
@@ -19,7 +27,7 @@ export interface DocumentFacts extends DocumentName {
   readonly apiKeyId?: number;
   /** The owner's own word. */
   readonly state: string;
-  /** Nothing is under way: it may be evicted when space is short, but a replay stays to its end. */
+  /** Nothing is under way: it may be evicted when space is short, but replays, files and batches stay to their end. */
   readonly finished: boolean;
   readonly createdAtMs: number;
   /** From then on it is not found. */
@@ -81,8 +89,20 @@ export interface Documents {
   chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
   /** The unfinished documents of a kind, oldest first: at a start, what a process that is gone has left. */
   unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
+  /** A page of an account's documents of a kind, by their time. Undefined: the document named by `after` is not there. */
+  list(page: DocumentPage): Promise<StoredDocument[] | undefined>;
   /** Writes what waits, and ends. */
   close(): Promise<void>;
+}
+
+/** Which documents of an account. */
+export interface DocumentPage {
+  readonly kind: DocumentKind;
+  readonly accountId: number;
+  readonly order: 'oldest_first' | 'newest_first';
+  /** The id of the document that they come after in that order; absent: from the first on. */
+  readonly after?: string | undefined;
+  readonly limit: number;
 }
 
 /** What became of a `put`. */

@@ -1,5 +1,5 @@
 /**
- * `npm run test:agents [AGENT…]`: installs Claude Code, Codex and opencode and runs conversations with the built-in models and with a second gateway as a Chat, a Responses and a Messages
+ * `npm run test:agents [AGENT…]`: installs Claude Code, Codex, opencode and Python clients (`python`, or `python:openai` for one of them) and runs conversations with the built-in models and with a second gateway as a Chat, a Responses and a Messages
  * upstream. Prints a line for each; what was refused goes to `test/agents/refused`. Exits 1 if one failed. By hand: it takes minutes and 1 GB.
  */
 import { spawnSync } from 'node:child_process';
@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { conversations } from './conversations.ts';
+import { pythonClients, runPython } from './python.ts';
 import { type RunningGateway, startGateway } from './place.ts';
 import { Recorder, type Refusal } from './recorder.ts';
 
@@ -50,7 +51,7 @@ function keep(refusals: readonly Refusal[], name: string): void {
 
 async function main(agents: readonly string[]): Promise<number> {
   rmSync(refusedFolder, { recursive: true, force: true });
-  if (!existsSync(resolve(folder, 'node_modules/.bin/claude'))) {
+  if (agents.some(agent => !agent.startsWith('python')) && !existsSync(resolve(folder, 'node_modules/.bin/claude'))) {
     // Some platform packages of opencode are not in every registry, so that a lock file could not be kept to.
     const { status } = spawnSync('npm', ['install', '--no-package-lock'], { cwd: folder, stdio: 'inherit' });
     if (status !== 0) return 1;
@@ -61,6 +62,12 @@ async function main(agents: readonly string[]): Promise<number> {
   const url = await recorder.open();
   let failures = 0;
   for (const agent of agents) {
+    if (agent.startsWith('python')) {
+      const [, client] = agent.split(':');
+      const clients = client === undefined ? Object.keys(pythonClients) : [client];
+      failures += await runPython(clients, inner, outerConfig(inner));
+      continue;
+    }
     for (const model of modelsOf[agent] ?? []) {
       for (const { name, run } of conversations[agent] ?? []) {
         const before = recorder.sockets;
@@ -89,4 +96,4 @@ async function main(agents: readonly string[]): Promise<number> {
 }
 
 const named = process.argv.slice(2);
-process.exitCode = await main(named.length === 0 ? Object.keys(conversations) : named);
+process.exitCode = await main(named.length === 0 ? [...Object.keys(conversations), 'python'] : named);

@@ -50,7 +50,7 @@ export async function startGateway(config: string): Promise<RunningGateway> {
   };
   const child = spawn(process.execPath, [main, 'serve', '--config', join(folder, 'gateway.yaml')], {
     cwd: folder,
-    env: { ...own, TOLLGATE_PORT: '0', TOLLGATE_RPC_PORT: '0', TOLLGATE_BOOTSTRAP_BALANCE: '100' },
+    env: { ...own, TOLLGATE_PORT: '0', TOLLGATE_RPC_PORT: '0', TOLLGATE_BOOTSTRAP_BALANCE: '10000' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = gather(child);

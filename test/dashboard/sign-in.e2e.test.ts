@@ -91,8 +91,8 @@ test('an API key signs in as its holder, who sees only its own', async () => {
   const account = page.client(AccountService);
   expect((await account.getOwnKey({})).apiKeyId).toBe(1n);
   expect((await account.listActivity({ own: true })).records).toEqual([]);
-  for (const call of [account.listKeys({}), account.listActivity({}), account.getBalance({})]) {
-    expect(await codeOf(call)).toBe(Code.PermissionDenied);
+  for (const call of [() => account.listKeys({}), () => account.listActivity({}), () => account.getBalance({})]) {
+    expect(await codeOf(call())).toBe(Code.PermissionDenied);
   }
 });
 

@@ -375,7 +375,7 @@ test('every refusal of a request itself says that it is final', async () => {
 test('who names a version of the Anthropic interface gets its envelope on every path but the account’s', async () => {
   const listener = await startListener();
   const headers = { 'anthropic-version': '2023-06-01' };
-  for (const path of ['/v1/files', '/v1/skills', '/nothing', '/v1/messages/batches']) {
+  for (const path of ['/v1/files', '/v1/skills', '/nothing', '/v1/messages/nothing']) {
     expect((await ask(listener, path, { headers })).json).toMatchObject({
       type: 'error',
       error: { type: 'not_found_error' },

@@ -521,7 +521,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'pictures are paid with tokens',
     file: '../generation/price.ts',
-    from: "sum + (line.kind === 'image' ? 0 : line.tokens)",
+    from: 'sum + (isPiece(line) ? 0 : line.tokens)',
     to: 'sum + line.tokens',
   },
   {

@@ -89,14 +89,15 @@ async function openRules(src: string): Promise<OpenSubject> {
       const { nowMs } = timed;
       switch (timed.kind) {
         case 'admit': {
-          const { key: owner, endUser, endpoint = '', ...command } = timed.command;
+          const { key: owner, endUser, endpoint = '', batchId: batch, ...command } = timed.command;
           if (!endpoints.includes(endpoint)) endpoints.push(endpoint);
           const endpointId = endpoints.indexOf(endpoint) + 1;
           if (!models.includes(command.model)) models.push(command.model);
           if (endUser !== undefined && !endUsers.includes(endUser)) endUsers.push(endUser);
           const endUserId = endUser === undefined ? null : endUsers.indexOf(endUser) + 1;
           const modelId = models.indexOf(command.model) + 1;
-          return modules.admit(context, { ...command, owner, modelId, endUserId, endpointId }, nowMs);
+          const batchId = batch === undefined ? null : 1;
+          return modules.admit(context, { ...command, owner, modelId, endUserId, endpointId, batchId }, nowMs);
         }
         case 'settle':
           return modules.settle(context, { ...timed.command, priceId: 1, providerId: 1 }, nowMs);

@@ -9,7 +9,6 @@ import { expect } from 'vitest';
 import { accountService } from '../../src/core/account.ts';
 import { accountingService } from '../../src/core/accounting.ts';
 import { adminService } from '../../src/core/admin.ts';
-import { sessions } from '../../src/core/dashboard/sessions.ts';
 import { SignInLinks } from '../../src/core/dashboard/sign-in-links.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
@@ -21,7 +20,6 @@ import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { CatalogService, ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
-import { DashboardService } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
@@ -117,8 +115,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
           people,
           ...noProviders(clock),
         }),
-      )
-      .service(DashboardService, sessions(people)),
+      ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>

@@ -1,14 +1,17 @@
 import type { DirectAnswer } from '../../generation/direct-call.ts';
 import { pathOf } from '../../generation/endpoints.ts';
+import { defined } from '../../lib/defined.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { UnaryContext } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { RequestStory } from '../../telemetry/request-story.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
+import type { BatchItem } from '../batches/batch-item.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
+import { readBatchTerms } from '../generation/funds.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { Running, type StoppableService, stopping } from '../running.ts';
 import { nobodyLeaves } from '../starting-call.ts';
@@ -29,6 +32,8 @@ interface DirectAsk<Request> {
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
   readonly story: RequestStory | undefined;
+  /** The batch whose item it is; absent: it is none. */
+  readonly batchId?: string;
 }
 
 /** All requests of one kind in this process: admitted, tried at the routes, settled, and repeated for an Idempotency-Key. */
@@ -83,12 +88,21 @@ export class DirectAnswers<
     });
   }
 
+  /** Answers an item of a batch; the keeper has the answer before it is charged. Throws what it is refused with. */
+  async answerItem(request: Request, item: BatchItem, keeper: Keeper<Response>): Promise<Response> {
+    if (this.#isDraining) throw stopping();
+    const { credential, call, batchId } = item;
+    return this.#charged({ request, credential, named: call.requestId, story: call, batchId }, nobodyLeaves, keeper);
+  }
+
   /** The charged answer; a keeper has it before it is charged. */
   async #charged(asked: DirectAsk<Request>, signal: AbortSignal, keeper?: Keeper<Response>): Promise<Response> {
     const { catalog, ids, ledger } = this.#tools;
     const kind = this.#kind;
-    const order = await kind.takeOrder(catalog, asked.request, asked.credential);
-    const { named, story } = asked;
+    const { named, story, batchId } = asked;
+    const taken = await kind.takeOrder(catalog, asked.request, asked.credential);
+    const order =
+      batchId === undefined ? taken : { ...taken, multiplierPermille: readBatchTerms(taken.model).multiplierPermille };
     const { attribution, user } = asked.request;
     const command = {
       ...nameRequest(ids, named),
@@ -96,6 +110,7 @@ export class DirectAnswers<
       ...kind.estimate(order),
       endpoint: pathOf(kind.endpoint),
       ...readAttribution(attribution, user),
+      ...defined({ batchId }),
       story,
     };
     const admitted = await admitOrder(ledger, command, asked.credential);

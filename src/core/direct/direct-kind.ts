@@ -38,6 +38,8 @@ export interface DirectOrder<Request> {
   readonly request: Request;
   readonly model: Model;
   readonly prices: PriceSheet;
+  /** The factor of a batch, in thousandths; absent: it is no item of one. */
+  readonly multiplierPermille?: number;
 }
 
 /** What an order costs at most. */

@@ -8,15 +8,18 @@ interface InputOrder {
   /** As the gateway counts it. */
   readonly inputTokens: number;
   readonly prices: PriceSheet;
+  /** A factor of the prices, in thousandths; absent: 1000. */
+  readonly multiplierPermille?: number;
 }
 
 /** Returns what an order costs at most: its input. */
-export function estimateInput({ inputTokens, prices }: InputOrder): DirectEstimate {
+export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }: InputOrder): DirectEstimate {
   const text = { inputTokens, outputTokensMin: 0, outputTokensWanted: 0 };
   const picoUsd = prices.input ?? 0n;
   if (picoUsd === 0n) return { text, funds: undefined };
-  const inputNanoUsd = (BigInt(inputTokens) * picoUsd + 999n) / 1000n;
-  return { text, funds: { ...text, inputNanoUsd, outputPicoUsd: 0n, plan: true, freeDaily: true } };
+  const inputNanoUsd = (BigInt(inputTokens) * picoUsd * BigInt(multiplierPermille) + 999_999n) / 1_000_000n;
+  const freeDaily = multiplierPermille === 1000;
+  return { text, funds: { ...text, inputNanoUsd, outputPicoUsd: 0n, plan: true, freeDaily } };
 }
 
 /** Returns what an answer has used: the reported input, else the count of the gateway. A report of nothing for some input counts as none. */

@@ -6,7 +6,7 @@ import { isoTime } from '../../lib/clock.ts';
 import { defined } from '../../lib/defined.ts';
 import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
 import { readAttribution } from '../attribution.ts';
-import { estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
+import { type BatchTerms, estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
 export interface Applicant {
@@ -18,25 +18,33 @@ export interface Applicant {
   readonly model: Model;
   readonly tier: ServiceTier;
   readonly measured: MeasuredInput;
+  /** Of an item of a batch; absent: it is none. */
+  readonly batch?: AppliedBatch | undefined;
   /** The admission is told before the request ends, so that it has to be durable first. */
   readonly durable?: boolean | undefined;
 }
 
+/** The batch whose item a request is. */
+export interface AppliedBatch extends BatchTerms {
+  readonly id: string;
+}
+
 /** Returns the command that admits a request: nothing goes upstream without it. */
 export function toAdmitCommand(applicant: Applicant): AdmitCommand {
-  const { id, requestId, keyId, accountId, request, model, tier, measured, durable } = applicant;
+  const { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch } = applicant;
   return {
     id,
     requestId,
     key: { id: keyId, accountId },
     model: model.id,
     free: isFree(model.id),
-    funds: estimateFunds(request, model, tier, measured),
+    funds: estimateFunds(request, model, batch ?? tier, measured),
     text: estimateText(request, model, measured),
     requests: request.candidates ?? 1,
     endpoint: pathOf(request.endpoint),
     ...readAttribution(request.attribution, request.safetyIdentifier, request.user),
     ...(durable === true ? { durable } : {}),
+    ...(batch === undefined ? {} : { batchId: batch.id }),
   };
 }
 

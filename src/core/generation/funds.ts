@@ -15,6 +15,19 @@ export function multiplierOf(tier: ServiceTier): number {
   return tier === ServiceTier.PRIORITY ? 2000 : 1000;
 }
 
+/** On which terms an item of a batch runs. */
+export interface BatchTerms {
+  readonly tier: ServiceTier;
+  /** Instead of the tier's, in thousandths. */
+  readonly multiplierPermille: number;
+}
+
+/** Returns the terms of batch items: sent at the flex tier if the model has one, whatever tier they ask for. Source: `pricing.batch` in the README, "Configuration". */
+export function readBatchTerms({ pricing, serviceTiers }: Pick<Model, 'pricing' | 'serviceTiers'>): BatchTerms {
+  const tier = serviceTiers.includes(ServiceTier.FLEX) ? ServiceTier.FLEX : ServiceTier.DEFAULT;
+  return { tier, multiplierPermille: pricing?.batchPermille ?? multiplierOf(tier) };
+}
+
 /** The client's output limit for one candidate, lowered to the model's; undefined where the client set none. */
 export function clientLimit(request: GenerateRequest, model: Model): number | undefined {
   const { maxOutputTokens } = request;
@@ -44,25 +57,27 @@ export interface MeasuredInput {
   readonly calls: number;
 }
 
-/** Estimates what a request costs; undefined if it costs nothing, whatever it does. */
+/** Estimates what a request costs, by the factor of `terms`, else of its tier; undefined if it costs nothing, whatever it does. */
 export function estimateFunds(
   request: GenerateRequest,
   model: Model,
-  tier: ServiceTier,
+  terms: BatchTerms | ServiceTier,
   { inputTokens, calls }: MeasuredInput = { inputTokens: inputTokensHeld(measureInput(request), model), calls: 1 },
 ): FundsEstimate | undefined {
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
   const { inputPico, outputPico } = pricePlan(pricing).dearest(inputTokens);
   if (inputPico === 0n && outputPico === 0n) return undefined;
-  const multiplier = BigInt(multiplierOf(tier));
+  const { tier, multiplierPermille } =
+    typeof terms === 'object' ? terms : { tier: terms, multiplierPermille: multiplierOf(terms) };
+  const multiplier = BigInt(multiplierPermille);
   const text = estimateText(request, model, { inputTokens, calls });
   return {
     ...text,
     inputNanoUsd: ceilDivide(BigInt(text.inputTokens) * inputPico * multiplier, 1_000_000n),
     outputPicoUsd: ceilDivide(outputPico * multiplier, 1000n),
     plan: true,
-    freeDaily: tier === ServiceTier.DEFAULT,
+    freeDaily: tier === ServiceTier.DEFAULT && multiplierPermille === 1000,
   };
 }
 

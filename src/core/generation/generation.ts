@@ -44,6 +44,22 @@ export interface GenerationTools extends CountingTools {
 
 const settleMsDefault = 10_000;
 
+/** A request that runs. */
+export interface RunningFacts {
+  readonly requestId: string;
+  /** The listed id. */
+  readonly model: string;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly createdAtMs: number;
+  readonly heldNanoUsd: bigint;
+  /** About how many there are, rather too many. */
+  readonly outputTokens: number;
+  /** '' until one answers. */
+  readonly provider: string;
+  readonly attempts: number;
+}
+
 /**
  * One admitted request: its attempts, its answer and its one end. Accounting belongs to it, not to the client's connection: however it ends, its hold is settled or voided exactly once, and its
  * sink is told when that is durable.
@@ -117,6 +133,22 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       this.#paidTokens = tokens;
       this.#guard?.lowerLimit(Math.floor(tokens / candidates));
     });
+  }
+
+  /** What is known of it while it runs. */
+  get facts(): RunningFacts {
+    const { requestId, model, createdAtMs, keyId, heldNanoUsd } = this;
+    return {
+      requestId,
+      model,
+      createdAtMs,
+      keyId,
+      heldNanoUsd,
+      accountId: this.#asked.accountId,
+      outputTokens: this.#tally.outputTokensHigh,
+      provider: this.#route.provider,
+      attempts: this.#attempts,
+    };
   }
 
   /** What it holds now. */
@@ -471,6 +503,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       id: this.#asked.id,
       model: this.#asked.model,
       askedTier: this.#asked.tier,
+      batchPermille: this.#asked.batch?.multiplierPermille,
       reportedTier: this.#tally.serviceTier,
       state: charge.state,
       counted,

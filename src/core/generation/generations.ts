@@ -26,8 +26,8 @@ import { Running, stopping } from '../running.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
-import { inputTokensHeld } from './funds.ts';
-import { Generation, type GenerationTools } from './generation.ts';
+import { inputTokensHeld, readBatchTerms } from './funds.ts';
+import { Generation, type GenerationTools, type RunningFacts } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
@@ -47,6 +47,8 @@ export interface GenerationAsk {
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
+  /** The batch whose item it is; absent: it is none. */
+  readonly batchId?: string | undefined;
   readonly story?: RequestStory | undefined;
 }
 
@@ -62,6 +64,7 @@ export class Generations {
   readonly #running = new Running<Generation>();
   readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
+  #begun = 0;
 
   constructor(tools: GenerationsTools) {
     this.#tools = tools;
@@ -75,6 +78,19 @@ export class Generations {
   /** Takes no new ones from now on. */
   drain(): void {
     this.#isDraining = true;
+  }
+
+  /** How many have been asked for, without items of batches. */
+  get begun(): number {
+    return this.#begun;
+  }
+
+  /** Returns what runs for an account, for a key, or, if both are undefined, at all; in no order. */
+  listRunning(accountId: number | undefined, keyId: number | undefined): RunningFacts[] {
+    return this.#running.all
+      .filter(each => keyId === undefined || each.keyId === keyId)
+      .map(({ facts }) => facts)
+      .filter(facts => accountId === undefined || facts.accountId === accountId);
   }
 
   /** What all that run hold. */
@@ -123,18 +139,23 @@ export class Generations {
 
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
   async begin(ask: GenerationAsk): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable, story } = ask;
+    const { credential, requestId: named, freeWhenCut, durable, batchId, story } = ask;
     if (this.#isDraining) throw stopping();
+    if (batchId === undefined) this.#begun += 1;
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
-    const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
+    const checked = checking instanceof Promise ? await checking : checking;
+    const { model, bounds } = checked;
+    const batch = batchId === undefined ? undefined : { id: batchId, ...readBatchTerms(model) };
+    const tier = batch?.tier ?? checked.tier;
+    const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
     if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
     if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
-    const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
+    const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
     const admittedAtMs = runtime.now();
     story?.admissionBegan({ accountId, keyId, model: model.id });
     const admitted = await ledger.admit(toAdmitCommand(applicant));

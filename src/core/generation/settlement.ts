@@ -85,6 +85,8 @@ export interface SettleFacts {
   readonly id: number;
   readonly model: Model;
   readonly askedTier: ServiceTier;
+  /** The factor of a batch, which holds whatever tier is billed; undefined: the tier's. */
+  readonly batchPermille?: number | undefined;
   /** The tier that the upstream reports; undefined: none. */
   readonly reportedTier: ServiceTier | undefined;
   readonly state: RecordState;
@@ -120,6 +122,6 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     provider: facts.provider,
     attempts: facts.attempts,
     prices: pricePlan(model.pricing).sheet(Math.ceil(sumInput(buckets) / facts.calls)),
-    multiplierPermille: multiplierOf(tier),
+    multiplierPermille: facts.batchPermille ?? multiplierOf(tier),
   };
 }

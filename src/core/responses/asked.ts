@@ -36,6 +36,8 @@ export interface AskedResponse {
   /** The stored conversation that it is made in; undefined: none. */
   readonly lock: ConversationLock | undefined;
   readonly story: RequestStory | undefined;
+  /** The batch whose item it is; absent: it is none. */
+  readonly batchId?: string;
 }
 
 /** What a call asks for; of a create, a count or a compaction. */

@@ -22,6 +22,7 @@ import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
+import type { BatchItem } from '../batches/batch-item.ts';
 import { nobodyLeaves, startCall } from '../starting-call.ts';
 import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths } from './asked.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
@@ -132,6 +133,15 @@ export class Responses {
     caller.call.attach(this.#tools.replays.answer(keyed, caller.sink));
   }
 
+  /** Answers an item of a batch, which its caller keeps before it is charged. Rejects with what it is refused with. */
+  async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
+    const { credential, call, batchId } = item;
+    const asked = await this.#ask(request, { requestHeader: call }, credential);
+    const generation = await this.#begin({ ...asked, batchId });
+    caller.call.attach(generation);
+    generation.start(new ResponseSink(this.#tools, asked, generation, caller));
+  }
+
   /** The message that says how a response has begun, now or before it was repeated; then the rest for a caller that takes it as it comes. */
   async *#createInBackground(
     request: CreateResponseRequest,
@@ -176,10 +186,10 @@ export class Responses {
   }
 
   async #begin(asked: AskedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId, story } = asked;
+    const { request, credential, requestId, session, previousResponseId, story, batchId } = asked;
     try {
       return await withCallerPaths(asked, () =>
-        this.#tools.generations.begin({ request, credential, requestId, story }),
+        this.#tools.generations.begin({ request, credential, requestId, story, batchId }),
       );
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
@@ -211,7 +221,11 @@ export class Responses {
   }
 
   /** Reads what is asked for; the conversation that it names is locked from now on. */
-  async #askLocked(ask: Ask, context: CallContext, credential: Credential): Promise<AskedResponse> {
+  async #askLocked(
+    ask: Ask,
+    context: Pick<CallContext, 'requestHeader'>,
+    credential: Credential,
+  ): Promise<AskedResponse> {
     const { conversationId } = ask;
     if (conversationId === undefined) return this.#ask(ask, context, credential);
     readAsk(ask);
@@ -225,7 +239,7 @@ export class Responses {
     }
   }
 
-  async #ask(ask: Ask, context: CallContext, credential: Credential): Promise<AskedResponse> {
+  async #ask(ask: Ask, context: Pick<CallContext, 'requestHeader'>, credential: Credential): Promise<AskedResponse> {
     const { requestHeader } = context;
     const { accountId } = credential;
     const { previousResponseId, conversationId } = ask;

@@ -94,6 +94,11 @@ export class Router {
     return this.#routes.of(modelId).some(route => route.breaker.passable && route.keys?.isUsable !== false);
   }
 
+  /** Whether another request of the model would find a free place at each of its providers, with nobody waiting. `running`: how many of those who ask run, some without a place yet. */
+  hasRoom(modelId: string, running: number): boolean {
+    return this.#routes.of(modelId).every(({ semaphore }) => semaphore?.hasRoom(running) !== false);
+  }
+
   /** How long the keys of a model that is not available still rest, in ms; undefined: it is not for its keys. */
   restMs(modelId: string): number | undefined {
     const rests = this.#routes.of(modelId).map(({ keys }) => keys?.restMs ?? 0);

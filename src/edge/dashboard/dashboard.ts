@@ -6,13 +6,15 @@ import { CredentialKind, CredentialService } from '../../gen/tollgate/v1/credent
 import { DashboardService } from '../../gen/tollgate/v1/dashboard_pb.ts';
 import { actsForHeader, dashboardListenerHeader, edgeHeader, fingerprintHeader } from '../../lib/call-headers.ts';
 import { requestIdHeader } from '../../lib/ids.ts';
+import { MemoryBudget } from '../../lib/memory-budget.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import { type BrowserCall, createBrowserCalls } from '../../rpc/browser-calls.ts';
 import type { CallObserver } from '../../rpc/call-boundary.ts';
-import type { MessageLimits } from '../../rpc/message-bounds.ts';
+import { defaultMessageBytesMax, messageBounds, type MessageLimits } from '../../rpc/message-bounds.ts';
 import { OpenCalls } from '../../rpc/open-calls.ts';
 import type { PushTransport } from '../../rpc/push-transport.ts';
 import { answerText, pageHeaders, type PageFiles } from './files.ts';
+import { Login, type LoginOptions } from './login.ts';
 import { isOwnOrigin } from './own-origin.ts';
 import { SessionCookie } from './session-cookie.ts';
 
@@ -25,12 +27,18 @@ export interface DashboardOptions extends MessageLimits {
   readonly core: PushTransport;
   /** What pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
+  /** Signs people in with an identity provider; undefined: there is none. */
+  readonly login: LoginOptions | undefined;
   readonly runtime: Runtime;
   readonly observe: CallObserver;
 }
 
 /** Calls of pages at once, of everybody and of one address. A stream ends after the longest time, and its page asks again. */
 const callLimits = { bytesMax: 0, callsMax: 2_000, perAddressMax: 200, durationMs: 3_600_000 };
+
+/** Bodies above it are counted together until their answers end. */
+const smallBodyBytes = 1 << 20;
+const largeBodyBytesMax = 256 << 20;
 
 const prefix = '/dashboard/';
 const rpcPrefix = '/dashboard/rpc';
@@ -41,10 +49,19 @@ export class Dashboard {
   readonly #cookie: SessionCookie;
   readonly #calls: (call: BrowserCall) => Promise<boolean>;
   readonly #open: OpenCalls;
+  readonly #login: Login | undefined;
+  /** Large bodies that are being read or answered, by address. */
+  readonly #bodies: MemoryBudget<string>;
 
   constructor(options: DashboardOptions) {
     this.#options = options;
     this.#cookie = new SessionCookie(options.listener, options.isSecure);
+    this.#login = options.login && new Login(options.login, this.#cookie, options.isSecure);
+    const bodyBytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
+    this.#bodies = new MemoryBudget(() => ({
+      bytesMax: Math.max(bodyBytesMax, largeBodyBytesMax),
+      ownerBytesMax: Math.max(bodyBytesMax, largeBodyBytesMax / 2),
+    }));
     this.#open = new OpenCalls(callLimits, options.runtime);
     this.#calls = createBrowserCalls({
       ...options,
@@ -81,6 +98,7 @@ export class Dashboard {
       response.writeHead(308, { ...pageHeaders, location: prefix, 'content-length': 0 }).end();
       return undefined;
     }
+    if (this.#login !== undefined && (await this.#login.answer(path, request, response))) return undefined;
     return this.#options.files.answer(path.slice(prefix.length), request, response);
   }
 
@@ -88,11 +106,25 @@ export class Dashboard {
     const { request, response, requestId } = call;
     if (!isOwnOrigin(request.headers)) return refuse(call, 403, 'permission_denied', 'A page of another origin asked.');
     if (!this.#open.admit(request, response)) return refuse(call, 503, 'unavailable', 'There are too many calls.');
+    if (!this.#admitsBody(path, request, response))
+      return refuse(call, 429, 'resource_exhausted', 'Too many large bodies.');
     this.#setHeaders(request, requestId);
     for (const [name, value] of Object.entries({ ...pageHeaders, 'cache-control': 'no-store' })) {
       response.setHeader(name, value);
     }
     if (!(await this.#calls({ path, ...call }))) refuse(call, 404, 'not_found', 'There is no such call here.');
+  }
+
+  /** Counts a large body until its answer has ended. Returns whether it may be read. One of unknown length counts as the largest that its service takes. */
+  #admitsBody(path: string, { headers, socket }: IncomingMessage, response: ServerResponse): boolean {
+    const service = this.#options.services.find(({ typeName }) => path.startsWith(`/${typeName}/`));
+    const { bytesMax } = messageBounds(this.#options, service ?? DashboardService, false);
+    const bytes = Math.min(bytesMax, Number(headers['content-length'] ?? bytesMax));
+    if (bytes <= smallBodyBytes) return true;
+    const owner = socket.remoteAddress ?? '';
+    if (this.#bodies.take(owner, bytes) !== 'taken') return false;
+    response.once('close', () => this.#bodies.give(owner, bytes));
+    return true;
   }
 
   /** Makes the headers of a call tell the truth, and its cookie its credential where it brings no other. */

@@ -101,3 +101,15 @@ describe('results of calls', () => {
     );
   });
 });
+
+test('a result that is told again is told once; another one for the same call is refused', () => {
+  const repeated = itemsOf(user, calls('a'), answers('a'), user, answers('a'), calls('a'), answers('a'));
+  expect(names(arrangeCalls(repeated, Endpoint.RESPONSES))).toBe('user, call a, result a, user, call a, result a');
+  const result: ItemInit = {
+    content: {
+      case: 'toolResult',
+      value: { callId: 'a', plain: true, parts: [{ content: { case: 'text', value: { text: 'else' } } }] },
+    },
+  };
+  expect(() => arrangeCalls(itemsOf(calls('a'), answers('a'), result), Endpoint.RESPONSES)).toThrow(GatewayError);
+});

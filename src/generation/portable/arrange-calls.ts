@@ -4,12 +4,33 @@ import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../check/field-names.ts';
 
 /**
- * Returns the items with the results of a turn's calls right behind them, and what stood between after them; the same list if they stand so. Throws 400
+ * Returns the items with the results of a turn's calls right behind them, and what stood between after them; the same list if they stand so. A result that is told again is told once. Throws 400
  * `unsupported_parameter` for a result whose call is nowhere before it, and for a call without exactly one result. Source: decisions §4 (2026-11-22).
  */
 export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
-  const isArranged = checkCalls(items, endpoint);
-  return isArranged ? items : arranged(items);
+  const told = withoutRepeats(items);
+  const isArranged = checkCalls(told, endpoint);
+  return isArranged ? told : arranged(told);
+}
+
+/** Agents that continue a stored response send results again which it has already (Semantic Kernel): an equal one, once the conversation has gone on, says nothing new. */
+function withoutRepeats(items: readonly Item[]): readonly Item[] {
+  if (!items.some(isOfCall)) return items;
+  const results = new Map<string, { readonly text: string; readonly turn: number }>();
+  let turn = 0;
+  let last: Item['content']['case'];
+  const told = items.filter(({ content }) => {
+    if (last === 'toolResult' && content.case !== 'toolResult') turn += 1;
+    last = content.case;
+    if (content.case === 'toolCall') results.delete(content.value.callId);
+    if (content.case !== 'toolResult') return true;
+    const text = JSON.stringify(content.value.parts);
+    const before = results.get(content.value.callId);
+    if (before?.text === text && before.turn < turn) return false;
+    results.set(content.value.callId, { text, turn });
+    return true;
+  });
+  return told.length === items.length ? items : told;
 }
 
 /** Throws the same. Returns whether every result stands behind its turn's calls already. */

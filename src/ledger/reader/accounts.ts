@@ -83,6 +83,7 @@ export class Accounts {
   readonly #fieldsOfKey: Query<[number], Stored<FieldRecord>>;
   readonly #groups: Query<[number], Stored<GroupRecord>>;
   readonly #group: Query<[number], Stored<GroupRecord>>;
+  readonly #lastEntry: Query<[number], { entries: bigint }>;
   readonly #managementKeys: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
@@ -103,6 +104,7 @@ export class Accounts {
     this.#fieldsOfKey = db.prepare(`${fieldSelect} AND scope_id = ? ORDER BY id`);
     this.#groups = db.prepare(`${groupSelect} AND account_id = ? ORDER BY id`);
     this.#group = db.prepare(`${groupSelect} AND id = ?`);
+    this.#lastEntry = db.prepare('SELECT entries FROM account WHERE id = ?');
     this.#managementKeys = db.prepare(`${managementKeySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
     this.#managementKey = db.prepare(`${managementKeySelect} WHERE id = ?`);
     this.#subscription = db.prepare(
@@ -171,6 +173,12 @@ export class Accounts {
     const record = this.#group.get(groupId);
     const row = record && groupRow(record);
     return accountId === undefined || row?.accountId === accountId ? row : undefined;
+  }
+
+  /** Returns the number of the last entry of an account; undefined: there is no such account. */
+  lastEntry(accountId: number): number | undefined {
+    const row = this.#lastEntry.get(accountId);
+    return row && Number(row.entries);
   }
 
   /** Returns an account's management keys without the revoked ones, oldest first. */

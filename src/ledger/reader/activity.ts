@@ -20,11 +20,16 @@ type UsageRecord = UsageBuckets & {
   readonly writtenOff: bigint;
   readonly latencyMs: number;
   readonly endUser: string | null;
+  readonly batchId: string | null;
   readonly tags: string | null;
 };
 
 /** With the prices that applied; all null if another service set the cost. */
 type PricedRecord = UsageRecord & {
+  readonly admitted: bigint;
+  readonly firstEventMs: number | null;
+  readonly provider: string;
+  readonly attempts: number;
   /** The path of the interface. */
   readonly endpoint: string;
   readonly payer: number;
@@ -49,6 +54,7 @@ type PageValues = {
   limit: number;
   offset: number;
   endUser: string;
+  batchId: string;
   provider: string;
   group: string;
   tagPath: string;
@@ -58,12 +64,15 @@ type PageValues = {
 const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
   u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
   u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs,
-  (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
-const priceColumns = `(SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
+  (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
+  (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
+const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
+  (SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
 const amounts = ['request', 'cost', 'writtenOff'] as const;
 const prices = [
+  'admitted',
   'priceInput',
   'priceCacheRead',
   'priceCacheWrite5m',
@@ -96,10 +105,11 @@ export class Activity {
     if (filter.model !== undefined && model === undefined) return [];
     // A key belongs to one account, so the key's index suffices once its account is checked.
     if (keyId !== undefined && this.#keyAccount.get(keyId)?.account_id !== BigInt(accountId)) return [];
-    const { tag, endUser, groupId, provider } = filter;
+    const { tag, endUser, groupId, provider, batchId } = filter;
     const conditions = [
       ...(model === undefined ? [] : ['model_id = @model']),
       ...(endUser === undefined ? [] : ['end_user_id = (SELECT id FROM end_user WHERE name = @endUser)']),
+      ...(batchId === undefined ? [] : ['batch_id = (SELECT id FROM batch WHERE name = @batchId)']),
       ...(provider === undefined ? [] : ['provider_id = (SELECT id FROM provider WHERE name = @provider)']),
       ...(groupId === undefined ? [] : ['groups LIKE @group']),
       ...(tag === undefined
@@ -109,6 +119,7 @@ export class Activity {
     return this.#page(keyId === undefined ? 'account_id' : 'key_id', conditions)
       .all({
         endUser: endUser ?? '',
+        batchId: batchId ?? '',
         provider: provider ?? '',
         group: `%,${groupId ?? 0},%`,
         tagPath: `$."${tag?.name ?? ''}"`,
@@ -131,7 +142,9 @@ export class Activity {
     const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
     const row = usageRow(record);
     if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
-    return { row, lines: paidLines(record, row) };
+    const { admitted: admittedNanoUsd, firstEventMs, provider, attempts } = record;
+    const course = { admittedNanoUsd, firstEventMs, provider, attempts };
+    return { row: { ...row, course }, lines: paidLines(record, row) };
   }
 
   #page(owner: 'account_id' | 'key_id', conditions: readonly string[]): Query<[PageValues], Stored<UsageRecord>> {
@@ -166,6 +179,7 @@ function usageRow(record: UsageRecord): UsageRow {
     latencyMs: record.latencyMs,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     endUser: record.endUser ?? undefined,
+    batchId: record.batchId ?? undefined,
     tags: record.tags === null ? {} : (JSON.parse(record.tags) as Tags),
   };
 }

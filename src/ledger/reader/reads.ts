@@ -23,6 +23,7 @@ export function prepareReads(db: Connection, plans: Plans) {
     group: accounts.group.bind(accounts),
     key: accounts.key.bind(accounts),
     storedKey: accounts.storedKey.bind(accounts),
+    lastEntry: accounts.lastEntry.bind(accounts),
     managementKeys: accounts.managementKeys.bind(accounts),
     managementKey: accounts.managementKey.bind(accounts),
     sessions: sessions.list.bind(sessions),

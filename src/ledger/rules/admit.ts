@@ -23,10 +23,11 @@ import { sliceOf } from './slices.ts';
 import { findRefusal, listWindows, tokenRoom } from './windows.ts';
 
 /** An admission whose key, model and end user are known by their numbers. */
-export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint'> {
+export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint' | 'batchId'> {
   readonly owner: KeyOwner;
   readonly modelId: number;
   readonly endUserId: number | null;
+  readonly batchId: number | null;
   readonly endpointId: number;
 }
 
@@ -184,6 +185,7 @@ function makeHold(
     groups,
     tagsId: rows.tagsNumber(mergeTags(rows, key, groups, order.tags)),
     endpointId: order.endpointId,
+    batchId: order.batchId,
     ...choosePayer(rows, key, groups),
     payers,
     period: period?.number ?? null,

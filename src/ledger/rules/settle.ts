@@ -125,6 +125,7 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     groups: hold.groups,
     tagsId: hold.tagsId,
     endpointId: hold.endpointId,
+    batchId: hold.batchId,
     payer: hold.payer,
     payerGroup: hold.payerGroup,
     payers: hold.payers,

@@ -191,7 +191,8 @@ export class Engine {
         const modelId = labels.model(order.model);
         const endUserId = labels.endUser(order.endUser);
         const endpointId = labels.endpoint(order.endpoint);
-        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId, endpointId }, nowMs));
+        const batchId = labels.batch(order.batchId);
+        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId, endpointId, batchId }, nowMs));
       }
       case 'settle': {
         const order = decodeSettle(command);

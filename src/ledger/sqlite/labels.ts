@@ -13,6 +13,7 @@ export class Labels {
   readonly #prices: Names;
   readonly #endUsers: Names;
   readonly #endpoints: Names;
+  readonly #batches: Names;
   readonly #tags: Names;
   readonly #tagSets: Names;
   readonly #kinds: Names;
@@ -26,10 +27,11 @@ export class Labels {
     this.#prices = new Names(sql, 'price', priceColumns);
     this.#endUsers = new Names(sql, 'end_user', ['name']);
     this.#endpoints = new Names(sql, 'endpoint', ['name']);
+    this.#batches = new Names(sql, 'batch', ['name']);
     this.#tags = new Names(sql, 'tag', ['name', 'value']);
     this.#tagSets = new Names(sql, 'tag_set', ['tags']);
     this.#kinds = new Names(sql, 'call_kind', ['model_id', 'provider_id', 'endpoint_id']);
-    const named = [this.#models, this.#providers, this.#endUsers, this.#endpoints];
+    const named = [this.#models, this.#providers, this.#endUsers, this.#endpoints, this.#batches];
     this.#all = [...named, this.#prices, this.#tags, this.#tagSets, this.#kinds];
   }
 
@@ -50,6 +52,11 @@ export class Labels {
   /** Returns the number of an interface's path; '' for none. */
   endpoint(path: string): number {
     return this.#endpoints.number(path, () => [path]);
+  }
+
+  /** Returns the number of a batch; null for none. */
+  batch(id: string | undefined): number | null {
+    return id === undefined ? null : this.#batches.number(id, () => [id]);
   }
 
   /** Returns the number of a provider. */

@@ -336,6 +336,10 @@ class WorkerLedger implements SqliteLedger {
     return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
   }
 
+  lastEntry(accountId: number): Promise<number | undefined> {
+    return this.#told(this.#reader.read('lastEntry', accountId));
+  }
+
   async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
     const { keyHash } = command;
     const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };

@@ -235,6 +235,7 @@ const requestColumns: Columns<Request> = {
   groups: ['groups', ids],
   tagsId: ['tags_id', orNull(int)],
   endpointId: ['endpoint_id', int],
+  batchId: ['batch_id', orNull(int)],
   payer: ['payer', code(codes.payer)],
   payerGroup: ['payer_group', orNull(int)],
   payers: ['payers', code(codes.payers)],

@@ -47,6 +47,7 @@ type AdmitValues = [
   endUser: string | undefined,
   endpoint: string,
   tags: Tags | undefined,
+  batchId: string | undefined,
 ];
 type TextValues = [inputTokens: number, min: number, wanted: number];
 type UsageValues = [
@@ -140,7 +141,7 @@ export function waitsForSync(command: WireCommand): boolean {
 /** An admit as posted. */
 export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
   const { id, requestId, model, free, funds, expiresAtMs, durable, text, requests = 1, endUser } = command;
-  const { endpoint = '', tags } = command;
+  const { endpoint = '', tags, batchId } = command;
   const estimate: FundsValues | null =
     funds === undefined
       ? null
@@ -156,7 +157,7 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
     ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
-    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser, endpoint, tags] as const),
+    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser, endpoint, tags, batchId] as const),
   ];
 }
 
@@ -167,7 +168,7 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
 /** What was posted, as the command it was. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , ...rest] = wire;
-  const [text, requests, endUser, endpoint, tags] = rest;
+  const [text, requests, endUser, endpoint, tags, batchId] = rest;
   return {
     id,
     requestId,
@@ -178,6 +179,7 @@ export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
     requests,
     endpoint,
     ...(tags === undefined ? {} : { tags }),
+    ...(batchId === undefined ? {} : { batchId }),
     ...(text === null ? {} : { text: decodeText(text) }),
     ...(endUser === undefined ? {} : { endUser }),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),

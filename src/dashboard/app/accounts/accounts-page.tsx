@@ -3,7 +3,7 @@ import { Button, TextInput } from '@mantine/core';
 import { useQuery } from '@connectrpc/connect-query';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { createLazyRoute, Link } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import { type Account, AccountSuspension, AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { parseDollars } from '../data/money.ts';
 import { transport } from '../data/rpc.ts';
@@ -81,7 +81,7 @@ function AccountState({ suspension }: { readonly suspension: number }) {
 function AccountsPage() {
   const { accountId } = useViewer();
   const [isMaking, setMaking] = useState(false);
-  const accounts = useQuery(AdminService.method.listAccounts, {}, { refetchInterval: 5_000 });
+  const accounts = useQuery(AdminService.method.listAccounts, {});
   return (
     <>
       <PageTitle name="Accounts and ledger" as={{ cli: 'tollgate accounts list && tollgate ledger verify' }}>
@@ -164,7 +164,7 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
     onSuccess: onClose,
     onSettled: () => client.invalidateQueries(),
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     mutate();
   };
@@ -202,7 +202,7 @@ function Credit({ accountId, onClose }: { readonly accountId: bigint; readonly o
     onSuccess: onClose,
     onSettled: () => client.invalidateQueries(),
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     mutate();
   };

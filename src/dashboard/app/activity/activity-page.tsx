@@ -28,7 +28,6 @@ import { ChartLegend } from './chart-legend.tsx';
 
 const route = getRouteApi('/activity');
 const dayMs = 86_400_000;
-const refreshMs = 10_000;
 const pageRows = 200;
 
 function ActivityPage() {
@@ -77,7 +76,6 @@ function Sums({ search, span }: PartProps) {
   const now = useQuery({
     queryKey: ['analytics', requests.name, query],
     queryFn: ({ signal }) => requests.getAnalytics(query, signal),
-    refetchInterval: refreshMs,
     placeholderData: keepPreviousData,
   });
   const earlier = { ...query, startMs: BigInt(span.previousMs), endMs: BigInt(span.startMs) };
@@ -165,7 +163,6 @@ function Requests({ search, span }: PartProps) {
     queryFn: ({ pageParam, signal }) => requests.listActivity({ ...query, limit: pageRows, offset: pageParam }, signal),
     initialPageParam: 0,
     getNextPageParam: (last, all) => (last.length < pageRows ? undefined : all.length * pageRows),
-    refetchInterval: refreshMs,
     placeholderData: keepPreviousData,
   });
   return (

@@ -92,17 +92,22 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         data={choices(divisions)}
         onChange={event => change({ by: event.currentTarget.value })}
       />
-      <TextInput
-        className="field"
-        size="xs"
-        label="Tag"
-        placeholder="name:value"
-        key={search.tag ?? ''}
-        defaultValue={search.tag ?? ''}
-        onKeyDown={event => event.key === 'Enter' && change({ tag: event.currentTarget.value })}
-        onBlur={event => event.currentTarget.value !== (search.tag ?? '') && change({ tag: event.currentTarget.value })}
-      />
+      <TagField key={search.tag ?? ''} value={search.tag ?? ''} onChange={tag => change({ tag })} />
     </div>
+  );
+}
+
+function TagField({ value, onChange }: { readonly value: string; readonly onChange: (tag: string) => void }) {
+  return (
+    <TextInput
+      className="field"
+      size="xs"
+      label="Tag"
+      placeholder="name:value"
+      defaultValue={value}
+      onKeyDown={event => event.key === 'Enter' && onChange(event.currentTarget.value)}
+      onBlur={event => event.currentTarget.value !== value && onChange(event.currentTarget.value)}
+    />
   );
 }
 

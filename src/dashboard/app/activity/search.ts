@@ -81,7 +81,7 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
     end_user: text('end_user'),
     tag: text('tag'),
   };
-  return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== undefined)) as ActivitySearch;
+  return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== undefined));
 }
 
 /** A span of time in equal steps, and the same length before it. Milliseconds since 1970 UTC. */

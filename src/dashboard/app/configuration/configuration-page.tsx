@@ -18,14 +18,14 @@ const admin = createClient(AdminService, transport);
 function ConfigurationPage() {
   const client = useQueryClient();
   const gateway = useQuery(AdminService.method.describeGateway, {});
-  const providers = useQuery(AdminService.method.listProviders, {}, { refetchInterval: 5_000 });
+  const providers = useQuery(AdminService.method.listProviders, {});
   const reload = useMutation({
     mutationFn: () => admin.reloadConfiguration({}),
     onSettled: () => client.invalidateQueries(),
   });
   return (
     <>
-      <PageTitle name="Configuration" as={{ cli: 'tollgate config check && tollgate reload' }}>
+      <PageTitle name="Configuration" as={{ cli: 'tollgate config check' }}>
         <Button size="xs" loading={reload.isPending} onClick={() => reload.mutate()}>
           Reload the file
         </Button>

@@ -20,9 +20,22 @@ export function noteFailure(error: unknown): void {
   if (ConnectError.from(error).code === Code.Unauthenticated) signedOut.dispatchEvent(new Event('ended'));
 }
 
+/** Where the signed-in person is kept among what was read. */
+export const identityKey = ['identity'];
+
+/** Forgets all that was read for one person before another signs in. */
+export function forgetReads(): void {
+  queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] });
+}
+
 /** All that was read. Amounts are bigint, which JSON has not, so keys are hashed with a mark of their own. */
 export const queryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: noteFailure }),
+  queryCache: new QueryCache({
+    onError: (error, { queryKey }) => {
+      // The sign-in page itself says why a sign-in failed.
+      if (queryKey[0] !== identityKey[0]) noteFailure(error);
+    },
+  }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,

@@ -10,6 +10,8 @@ export interface Viewer {
   readonly role: ViewerRole;
   /** For people: how they signed in. */
   readonly subject: string;
+  /** 0: no session. */
+  readonly sessionId: bigint;
   /** The account that the pages show. */
   readonly accountId: bigint;
   /** The holder's key; 0: another role. */
@@ -28,8 +30,8 @@ export interface Viewer {
 export function toViewer(answer: WhoAmIResponse, accountId: bigint): Viewer | undefined {
   const role = readRole(answer);
   if (role === undefined) return undefined;
-  const { subject, apiKeyId, scopes, publicUrl, internalUrl, isInternal } = answer;
-  const facts = { role, subject, apiKeyId, scopes: new Set(scopes), publicUrl, internalUrl, isInternal };
+  const { subject, sessionId, apiKeyId, scopes, publicUrl, internalUrl, isInternal } = answer;
+  const facts = { role, subject, sessionId, apiKeyId, scopes: new Set(scopes), publicUrl, internalUrl, isInternal };
   if (role === 'holder') return { ...facts, accountId: answer.accountId, requests: ownRequests };
   const account = role === 'operator' ? accountOfOperator(accountId) : ownAccount;
   return { ...facts, accountId: role === 'operator' ? accountId : answer.accountId, requests: account, account };

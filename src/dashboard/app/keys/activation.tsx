@@ -17,8 +17,6 @@ interface ActivationProps {
   readonly onDone: () => void;
 }
 
-const pollMs = 1_000;
-
 /** Takes a new key to its first call: the secret, clients with it filled in, and the call when it comes. */
 export function Activation({ apiKey, onDone }: ActivationProps) {
   const { publicUrl } = useViewer();
@@ -67,7 +65,6 @@ function FirstCall({ apiKeyId }: { readonly apiKeyId: bigint }) {
   const { data } = useQuery({
     queryKey: ['first call', source.name, apiKeyId],
     queryFn: async ({ signal }) => (await source.listActivity({ apiKeyId, limit: 1 }, signal))[0] ?? null,
-    refetchInterval: ({ state }) => (state.data == null ? pollMs : false),
   });
   if (data == null) {
     return (

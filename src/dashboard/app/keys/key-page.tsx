@@ -1,7 +1,7 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi, Link, useNavigate } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import type { ApiKey } from '../../../gen/tollgate/v1/account_pb.ts';
 import { parseDollars, plainDollars } from '../data/money.ts';
 import { curlOf } from '../data/shell-words.ts';
@@ -179,7 +179,7 @@ function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
   const [group, setGroup] = useState(`${apiKey.groupId ?? ''}`);
   const amount = parseDollars(balance);
   const fault = balance !== '' && amount === undefined ? 'Type dollars with at most nine decimals.' : undefined;
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (fault !== undefined) return;
     onSave({
@@ -262,7 +262,6 @@ function KeyLimits({ apiKey }: { readonly apiKey: ApiKey }) {
   const limits = useQuery({
     queryKey: ['limits', source.name],
     queryFn: ({ signal }) => source.listLimits(signal),
-    refetchInterval: 10_000,
   });
   const { apiKeyId, groupId } = apiKey;
   return (

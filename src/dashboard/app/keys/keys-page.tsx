@@ -1,7 +1,7 @@
 import { Button, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createLazyRoute, Link } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import type { ApiKey, Group, Limit } from '../../../gen/tollgate/v1/account_pb.ts';
 import { curlOf } from '../data/shell-words.ts';
 import { nowMs } from '../data/time.ts';
@@ -136,7 +136,6 @@ function AccountLimits() {
   const limits = useQuery({
     queryKey: ['limits', source.name],
     queryFn: ({ signal }) => source.listLimits(signal),
-    refetchInterval: 10_000,
   });
   return (
     <section className="panel" aria-label="Limits of the account and its groups">
@@ -277,7 +276,7 @@ function NewGroup({ onClose }: { readonly onClose: () => void }) {
     onSuccess: onClose,
     onSettled: () => client.invalidateQueries(),
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     mutate();
   };

@@ -1,7 +1,7 @@
 import { createClient } from '@connectrpc/connect';
 import { Button, Checkbox } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import { AdminService, KeyState, type ManagementKey } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { transport } from '../data/rpc.ts';
 import { Moment } from '../parts/amount.tsx';
@@ -132,7 +132,7 @@ function NewManagementKey({ accountId, onClose, onMade }: NewManagementKeyProps)
     onSuccess: onMade,
     onSettled: () => client.invalidateQueries({ queryKey: ['management keys'] }),
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     mutate();
   };

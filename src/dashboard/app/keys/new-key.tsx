@@ -1,6 +1,6 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import type { ApiKey, Group } from '../../../gen/tollgate/v1/account_pb.ts';
 import { parseDollars } from '../data/money.ts';
 import { useAccount } from '../data/viewer.ts';
@@ -56,7 +56,7 @@ export function NewKey({ groups, onClose, onMade }: NewKeyProps) {
     onSettled: () => client.invalidateQueries(),
   });
   const isReadable = amountFault(draft.balance) === undefined && amountFault(draft.monthly) === undefined;
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (isReadable) mutate();
   };
@@ -64,47 +64,7 @@ export function NewKey({ groups, onClose, onMade }: NewKeyProps) {
     <Dialog title="New key" onClose={onClose}>
       <form className="form" onSubmit={submit}>
         {error !== null && <Problem error={error} />}
-        <TextInput
-          label="Name"
-          description="For people; may be empty."
-          maxLength={200}
-          value={draft.label}
-          onChange={event => change({ label: event.currentTarget.value })}
-        />
-        <TextInput
-          label="Balance of its own, in dollars"
-          description="Moved out of the account: the key can’t spend more. Empty: the account pays."
-          inputMode="decimal"
-          value={draft.balance}
-          error={amountFault(draft.balance)}
-          onChange={event => change({ balance: event.currentTarget.value })}
-        />
-        <TextInput
-          label="Limit a month, in dollars"
-          description="UTC months. Empty: no limit. More kinds of limits are on the key’s page."
-          inputMode="decimal"
-          value={draft.monthly}
-          error={amountFault(draft.monthly)}
-          onChange={event => change({ monthly: event.currentTarget.value })}
-        />
-        <TextInput
-          label="Expires"
-          description="Your time zone. Empty: never."
-          type="datetime-local"
-          value={draft.expires}
-          onChange={event => change({ expires: event.currentTarget.value })}
-        />
-        {groups.length > 0 && (
-          <NativeSelect
-            label="Group"
-            value={draft.group}
-            data={[
-              { value: '', label: 'None' },
-              ...groups.map(({ groupId, name }) => ({ value: `${groupId}`, label: name })),
-            ]}
-            onChange={event => change({ group: event.currentTarget.value })}
-          />
-        )}
+        <KeyFields draft={draft} groups={groups} onChange={change} />
         <div className="actions">
           <Button type="submit" loading={isPending}>
             Create key
@@ -115,5 +75,59 @@ export function NewKey({ groups, onClose, onMade }: NewKeyProps) {
         </div>
       </form>
     </Dialog>
+  );
+}
+
+interface KeyFieldsProps {
+  readonly draft: Draft;
+  readonly groups: readonly Group[];
+  readonly onChange: (values: Partial<Draft>) => void;
+}
+
+function KeyFields({ draft, groups, onChange: change }: KeyFieldsProps) {
+  return (
+    <>
+      <TextInput
+        label="Name"
+        description="For people; may be empty."
+        maxLength={200}
+        value={draft.label}
+        onChange={event => change({ label: event.currentTarget.value })}
+      />
+      <TextInput
+        label="Balance of its own, in dollars"
+        description="Moved out of the account: the key can’t spend more. Empty: the account pays."
+        inputMode="decimal"
+        value={draft.balance}
+        error={amountFault(draft.balance)}
+        onChange={event => change({ balance: event.currentTarget.value })}
+      />
+      <TextInput
+        label="Limit a month, in dollars"
+        description="UTC months. Empty: no limit. More kinds of limits are on the key’s page."
+        inputMode="decimal"
+        value={draft.monthly}
+        error={amountFault(draft.monthly)}
+        onChange={event => change({ monthly: event.currentTarget.value })}
+      />
+      <TextInput
+        label="Expires"
+        description="Your time zone. Empty: never."
+        type="datetime-local"
+        value={draft.expires}
+        onChange={event => change({ expires: event.currentTarget.value })}
+      />
+      {groups.length > 0 && (
+        <NativeSelect
+          label="Group"
+          value={draft.group}
+          data={[
+            { value: '', label: 'None' },
+            ...groups.map(({ groupId, name }) => ({ value: `${groupId}`, label: name })),
+          ]}
+          onChange={event => change({ group: event.currentTarget.value })}
+        />
+      )}
+    </>
   );
 }

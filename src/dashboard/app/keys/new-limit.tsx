@@ -1,6 +1,6 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import { parseDollars } from '../data/money.ts';
 import { useAccount } from '../data/viewer.ts';
 import { Dialog } from '../parts/dialog.tsx';
@@ -41,7 +41,7 @@ export function NewLimitDialog({ scope, scopeId, onClose }: NewLimitProps) {
     onSuccess: onClose,
     onSettled: () => client.invalidateQueries(),
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (amount !== undefined) mutate();
   };

@@ -20,7 +20,7 @@ export function RouteState({ state }: { readonly state: string }) {
 
 /** A model's routes in the order that requests take them, and a test of each. */
 export function Routes({ model }: { readonly model: string }) {
-  const routes = useQuery(AdminService.method.listRoutes, {}, { refetchInterval: 5_000 });
+  const routes = useQuery(AdminService.method.listRoutes, {});
   return (
     <>
       <h2>Routes, in order</h2>

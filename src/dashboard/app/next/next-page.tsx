@@ -12,7 +12,6 @@ import { Empty, PageTitle, Shown } from '../parts/page.tsx';
 import { bindingLimits, groupsAbove, payersInOrder } from './order.ts';
 
 const route = getRouteApi('/next');
-const refreshMs = 3_000;
 
 function NextPage() {
   const viewer = useViewer();
@@ -38,14 +37,14 @@ const payerNames: Readonly<Record<Payer, string>> = {
 
 /** What a key's holder may know: the limits that bind the key, and what would pay. */
 function OwnNext() {
-  const own = useCall(AccountService.method.getOwnKey, {}, { refetchInterval: refreshMs });
+  const own = useCall(AccountService.method.getOwnKey, {});
   return (
     <Shown of={own} height={240}>
       {({ limits, paysFrom, spendTodayNanoUsd, spendMonthNanoUsd }) => (
         <>
           <section className="panel" aria-label="Payer">
             <h2>The next request is paid from</h2>
-            <p>{payerNames[paysFrom as Payer] ?? 'another payer'}</p>
+            <p>{payerNames[paysFrom] ?? 'another payer'}</p>
             <p className="quiet">
               Spent today (UTC) <Amount nano={spendTodayNanoUsd} />, this month <Amount nano={spendMonthNanoUsd} />
             </p>
@@ -82,7 +81,6 @@ function AccountNext() {
   const keys = useQuery({
     queryKey: ['keys', source.name],
     queryFn: ({ signal }) => source.listKeys(signal),
-    refetchInterval: refreshMs,
   });
   return (
     <Shown of={keys} height={320}>
@@ -146,13 +144,11 @@ function KeyNext({ apiKey, model }: { readonly apiKey: ApiKey; readonly model: s
   const limits = useQuery({
     queryKey: ['limits', source.name],
     queryFn: ({ signal }) => source.listLimits(signal),
-    refetchInterval: refreshMs,
   });
   const groups = useQuery({ queryKey: ['groups', source.name], queryFn: ({ signal }) => source.listGroups(signal) });
   const balance = useQuery({
     queryKey: ['balance', source.name],
     queryFn: ({ signal }) => source.getBalance(signal),
-    refetchInterval: refreshMs,
   });
   const above = groupsAbove(apiKey, groups.data ?? none);
   const isAllowed =

@@ -2,33 +2,43 @@ import { useQuery as useCall } from '@connectrpc/connect-query';
 import { useQuery } from '@tanstack/react-query';
 import { createLazyRoute, Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import { AccountService, AnalyticsGranularity, RecordState } from '../../../gen/tollgate/v1/account_pb.ts';
-import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { AccountService, AnalyticsGranularity } from '../../../gen/tollgate/v1/account_pb.ts';
+import type { RunningRequest, WatchNowResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { RequestRows } from '../activity/request-rows.tsx';
 import { addUp } from '../activity/sums.ts';
 import { count } from '../data/money.ts';
 import { curlOf } from '../data/shell-words.ts';
+import type { AccountSource } from '../data/source.ts';
 import { nowMs } from '../data/time.ts';
-import { type AccountSource } from '../data/source.ts';
 import { may, useViewer } from '../data/viewer.ts';
 import { LimitBar } from '../keys/limit-bar.tsx';
 import { RouteState } from '../models/routes.tsx';
-import { Amount } from '../parts/amount.tsx';
-import { Empty, PageTitle, Shown, Tile } from '../parts/page.tsx';
+import { Amount, Duration, Moment } from '../parts/amount.tsx';
+import { type Column, DataTable } from '../parts/data-table.tsx';
+import { Empty, PageTitle, Shown, Tile, Waiting } from '../parts/page.tsx';
+import { useLive } from '../shell/live-context.tsx';
 
-const refreshMs = 1_000;
 const dayMs = 86_400_000;
 const latest = 50;
 
 function NowPage() {
   const viewer = useViewer();
+  const { message } = useLive();
   const { account, role } = viewer;
   return (
     <>
-      <PageTitle name="Now" as={{ curl: curlOf(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance') }} />
-      {account === undefined ? <OwnTiles /> : <Tiles source={account} />}
-      {account !== undefined && may(viewer, 'limits:read') && <Limits source={account} />}
-      {role === 'operator' && <RouteHealth />}
+      <PageTitle
+        name="Now"
+        as={{
+          curl: curlOf(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance'),
+          ...(role === 'operator' && { cli: `tollgate accounts show ${viewer.accountId}` }),
+        }}
+      />
+      {message === undefined ? <Waiting height={92} /> : <Tiles now={message} />}
+      {message !== undefined && <Running now={message} />}
+      {message !== undefined && <Errors now={message} />}
+      {message !== undefined && role === 'operator' && <RestingRoutes now={message} />}
+      {account === undefined ? <OwnLimits /> : may(viewer, 'limits:read') && <Limits source={account} />}
       <Latest />
     </>
   );
@@ -42,81 +52,164 @@ function useToday() {
     queryKey: ['today', requests.name, startMs],
     queryFn: async ({ signal }) =>
       addUp((await requests.getAnalytics({ startMs, granularity: AnalyticsGranularity.DAY }, signal)).series),
-    refetchInterval: refreshMs,
   });
 }
 
-function Tiles({ source }: { readonly source: AccountSource }) {
-  const balance = useQuery({
-    queryKey: ['balance', source.name],
-    queryFn: ({ signal }) => source.getBalance(signal),
-    refetchInterval: refreshMs,
-  });
+function Tiles({ now }: { readonly now: WatchNowResponse }) {
+  const { funds, runningCount, runningHeldNanoUsd } = now;
   const today = useToday();
+  const held = funds?.heldNanoUsd ?? runningHeldNanoUsd;
   return (
-    <Shown of={balance} height={92}>
-      {({ balanceNanoUsd, heldNanoUsd }) => (
-        <dl className="tiles">
-          <Tile name="Balance" note="without holds, and without what keys and groups have of their own">
-            <Amount nano={balanceNanoUsd} />
-          </Tile>
-          {heldNanoUsd !== undefined && (
-            <Tile
-              name="Held"
-              note={heldNanoUsd > 0n ? 'by requests that run now' : 'no request runs'}
-              isHeld={heldNanoUsd > 0n}
-            >
-              <Amount nano={heldNanoUsd} />
-            </Tile>
-          )}
-          <Tile name="Spent today (UTC)" note={today.data && `${count(today.data.requests)} requests`}>
-            {today.data === undefined ? '…' : <Amount nano={today.data.cost} />}
-          </Tile>
-          <Tile name="Errors today (UTC)" note="requests that an upstream failed">
-            {today.data === undefined ? '…' : count(today.data.failed)}
-          </Tile>
-        </dl>
+    <dl className="tiles">
+      {funds !== undefined && (
+        <Tile name="Balance" note="without what keys and groups have of their own">
+          <Amount nano={funds.balanceNanoUsd} />
+        </Tile>
       )}
-    </Shown>
+      <Tile
+        name="Held"
+        note={`${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`}
+        isHeld={held > 0n}
+      >
+        <Amount nano={held} />
+      </Tile>
+      <Tile name="Spent today (UTC)" note={today.data && `${count(today.data.requests)} requests`}>
+        {today.data === undefined ? '…' : <Amount nano={today.data.cost} />}
+      </Tile>
+      <Tile name="Errors today (UTC)" note="requests that an upstream failed">
+        {today.data === undefined ? '…' : count(today.data.failed)}
+      </Tile>
+    </dl>
   );
 }
 
-function OwnTiles() {
-  const own = useCall(AccountService.method.getOwnKey, {}, { refetchInterval: refreshMs });
+const runningColumns: readonly Column<RunningRequest>[] = [
+  {
+    id: 'request',
+    header: 'Request',
+    width: 'minmax(220px, 1.4fr)',
+    phone: 'lead',
+    cell: ({ requestId }) => (
+      <Link to="/activity/$requestId" params={{ requestId }} className="row-link">
+        <code>{requestId}</code>
+      </Link>
+    ),
+  },
+  { id: 'model', header: 'Model', width: 'minmax(120px, 1fr)', phone: 'below', cell: ({ model }) => model },
+  {
+    id: 'provider',
+    header: 'Answers',
+    width: '130px',
+    cell: ({ provider }) => (provider === '' ? 'waiting' : provider),
+  },
+  { id: 'tries', header: 'Tries', width: '64px', isRight: true, cell: ({ attempts }) => attempts },
+  {
+    id: 'output',
+    header: 'Output',
+    width: '100px',
+    isRight: true,
+    cell: ({ outputTokens }) => (
+      <>
+        {count(outputTokens)} <span className="unit">tok</span>
+      </>
+    ),
+  },
+  {
+    id: 'age',
+    header: 'Runs for',
+    width: '92px',
+    isRight: true,
+    phone: 'corner',
+    cell: ({ createdAtMs }) => <Duration ms={Math.max(0, nowMs() - Number(createdAtMs))} />,
+  },
+  {
+    id: 'held',
+    header: 'Held',
+    width: '120px',
+    isRight: true,
+    phone: 'side',
+    cell: ({ heldNanoUsd }) => <Amount nano={heldNanoUsd} />,
+  },
+];
+
+function Running({ now: { running, runningCount } }: { readonly now: WatchNowResponse }) {
+  if (running.length === 0) return <p className="quiet">No request runs now.</p>;
+  return (
+    <>
+      <h2>
+        Running{' '}
+        {runningCount > running.length && (
+          <span className="small quiet">
+            the newest {running.length} of {count(runningCount)}
+          </span>
+        )}
+      </h2>
+      <DataTable
+        label="Running requests, newest first"
+        columns={runningColumns}
+        rows={running}
+        rowKey={({ requestId }) => requestId}
+      />
+    </>
+  );
+}
+
+function Errors({ now: { errors } }: { readonly now: WatchNowResponse }) {
+  if (errors.length === 0) return null;
+  return (
+    <section className="panel" aria-label="Errors of the last hour">
+      <h2>Errors of the last hour</h2>
+      {errors.map(({ code, count: times, lastAtMs, tip }) => (
+        <p key={code}>
+          <span className="pill pill-failed">{count(times)} ×</span> <code>{code}</code>, last at{' '}
+          <Moment ms={lastAtMs} />
+          {tip !== '' && <span className="quiet"> {tip}</span>}
+        </p>
+      ))}
+    </section>
+  );
+}
+
+function RestingRoutes({ now: { restingRoutes } }: { readonly now: WatchNowResponse }) {
+  return (
+    <section className="panel" aria-label="Routes">
+      <h2>Routes</h2>
+      {restingRoutes.length === 0 && <p className="quiet">Every route takes requests.</p>}
+      {restingRoutes.map(({ model, provider, state }) => (
+        <p key={`${model} ${provider}`}>
+          <RouteState state={state} />{' '}
+          <Link to="/models" search={{ model }}>
+            {model}
+          </Link>{' '}
+          at {provider}
+        </p>
+      ))}
+    </section>
+  );
+}
+
+function OwnLimits() {
+  const own = useCall(AccountService.method.getOwnKey, {});
   return (
     <Shown of={own} height={92}>
-      {({ spendTodayNanoUsd, spendMonthNanoUsd, limits, label, key }) => (
-        <>
-          <p>
-            {label} <code>{key}</code>
-          </p>
-          <dl className="tiles">
-            <Tile name="Spent today (UTC)" note="settled">
-              <Amount nano={spendTodayNanoUsd} />
-            </Tile>
-            <Tile name="Spent this month (UTC)" note="settled">
-              <Amount nano={spendMonthNanoUsd} />
-            </Tile>
-          </dl>
-          <section className="panel stack" aria-label="Limits">
-            {limits.length === 0 ? (
-              <p className="quiet">No limit binds this key.</p>
-            ) : (
-              limits.map(limit => <LimitBar key={`${limit.limitId}`} limit={limit} />)
-            )}
-          </section>
-        </>
+      {({ spendMonthNanoUsd, limits, label, key }) => (
+        <section className="panel stack" aria-label="Key">
+          <span>
+            {label} <code>{key}</code>: <Amount nano={spendMonthNanoUsd} /> this month (UTC)
+          </span>
+          {limits.length === 0 ? (
+            <span className="quiet">No limit binds this key.</span>
+          ) : (
+            limits.map(limit => <LimitBar key={`${limit.limitId}`} limit={limit} />)
+          )}
+        </section>
       )}
     </Shown>
   );
 }
 
 function Limits({ source }: { readonly source: AccountSource }) {
-  const limits = useQuery({
-    queryKey: ['limits', source.name],
-    queryFn: ({ signal }) => source.listLimits(signal),
-    refetchInterval: refreshMs,
-  });
+  const limits = useQuery({ queryKey: ['limits', source.name], queryFn: ({ signal }) => source.listLimits(signal) });
   if (limits.data?.length === 0) return null;
   return (
     <section className="panel" aria-label="Limits">
@@ -134,63 +227,23 @@ function Limits({ source }: { readonly source: AccountSource }) {
   );
 }
 
-function RouteHealth() {
-  const routes = useCall(AdminService.method.listRoutes, {}, { refetchInterval: refreshMs });
-  return (
-    <section className="panel" aria-label="Routes">
-      <h2>Routes</h2>
-      <Shown of={routes} height={40}>
-        {({ routes: list }) => {
-          const ill = list.filter(({ state }) => state !== 'available');
-          if (list.length === 0) return <p className="quiet">No provider is configured; the built-in models answer.</p>;
-          return (
-            <>
-              <p>
-                {count(list.length - ill.length)} of {count(list.length)} routes are available.
-              </p>
-              {ill.map(({ model, provider, state, lastError }) => (
-                <p key={`${model} ${provider}`} className="small">
-                  <RouteState state={state} />{' '}
-                  <Link to="/models" search={{ model }}>
-                    {model}
-                  </Link>{' '}
-                  at {provider}:{' '}
-                  {lastError === undefined ? 'no error known' : `${lastError.result} ${lastError.message}`}
-                </p>
-              ))}
-            </>
-          );
-        }}
-      </Shown>
-    </section>
-  );
-}
-
 function Latest() {
   const { requests } = useViewer();
   const rows = useQuery({
     queryKey: ['latest', requests.name],
     queryFn: ({ signal }) => requests.listActivity({ limit: latest }, signal),
-    refetchInterval: refreshMs,
   });
   return (
     <>
       <h2>Settled last</h2>
       <Shown of={rows} height={200}>
-        {list => {
-          const failed = list.filter(({ state }) => state === RecordState.UPSTREAM_FAILED).length;
-          if (list.length === 0) return <Empty title="No request yet">Send the first from the Playground.</Empty>;
-          return (
-            <>
-              {failed > 0 && (
-                <p className="failed">
-                  {failed} of the last {list.length} requests failed upstream.
-                </p>
-              )}
-              <RequestRows rows={list} />
-            </>
-          );
-        }}
+        {list =>
+          list.length === 0 ? (
+            <Empty title="No request yet">Send the first from the Playground.</Empty>
+          ) : (
+            <RequestRows rows={list} />
+          )
+        }
       </Shown>
     </>
   );

@@ -1,5 +1,4 @@
-import { Menu } from '@mantine/core';
-import { Button } from '@mantine/core';
+import { Button, Menu } from '@mantine/core';
 import { useState } from 'react';
 
 /** Whether the text is on the clipboard now; a browser without one (plain http on another host) gets a selection to copy by hand. */

@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect } from 'react';
 import { readFault } from '../data/rpc.ts';
 import { CopyAs, type OtherWays } from './copy.tsx';
 
@@ -13,6 +13,9 @@ export function PageTitle({
   readonly as?: OtherWays;
   readonly children?: ReactNode;
 }) {
+  useEffect(() => {
+    document.title = `${name} · Tollgate`;
+  }, [name]);
   return (
     <div className="title">
       <h1>{name}</h1>

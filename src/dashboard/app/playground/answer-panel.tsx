@@ -1,7 +1,8 @@
 import { Link } from '@tanstack/react-router';
-import { count } from '../data/money.ts';
+import { count, dollars } from '../data/money.ts';
 import { durationText } from '../data/time.ts';
 import { Amount } from '../parts/amount.tsx';
+import { useLive } from '../shell/live-context.tsx';
 import { Problem } from '../parts/page.tsx';
 import type { Answer } from './ask.ts';
 
@@ -16,11 +17,16 @@ export interface Run {
 /** An answer as it comes, and what it cost in the end. */
 export function AnswerPanel({ run: { model, answer, isRunning, error } }: { readonly run: Run }) {
   const { text, requestId, firstMs, totalMs, costNanoUsd, inputTokens, outputTokens } = answer;
+  const held = useLive().message?.running.find(each => each.requestId === requestId)?.heldNanoUsd;
   return (
     <section className="panel" aria-label={`Answer of ${model}`} aria-busy={isRunning}>
       <div className="title" style={{ marginBottom: 8 }}>
         <h2 style={{ margin: 0 }}>{model}</h2>
-        {isRunning && <span className="pill pill-held">answering, money held</span>}
+        {isRunning && (
+          <span className="pill pill-held number">
+            answering, {held === undefined ? 'money held' : `${dollars(held)} held`}
+          </span>
+        )}
       </div>
       <div className="answer" tabIndex={0} role="region" aria-label={`Text of ${model}`}>
         {text}

@@ -43,14 +43,21 @@ export interface Answer {
   readonly outputTokens?: number;
 }
 
+/** A tool as people paste it; each field may be anything. */
+interface ToolShape {
+  readonly name?: unknown;
+  readonly description?: unknown;
+  readonly parameters?: unknown;
+}
+
 /** Reads tools from JSON: a function or a list of them, as Chat Completions or Responses write them. Throws with what is wrong. */
 export function readTools(json: string): readonly Tool[] {
   if (json.trim() === '') return [];
   const parsed: unknown = JSON.parse(json);
   const list: readonly unknown[] = Array.isArray(parsed) ? parsed : [parsed];
   return list.map((entry, index) => {
-    const outer = entry as { function?: unknown } | null;
-    const tool = (outer?.function ?? outer) as { name?: unknown; description?: unknown; parameters?: unknown } | null;
+    const outer = entry as ({ function?: ToolShape } & ToolShape) | null;
+    const tool = outer?.function ?? outer;
     if (typeof tool?.name !== 'string') throw new Error(`Tool ${index + 1} has no "name".`);
     const description = typeof tool.description === 'string' ? tool.description : '';
     return {

@@ -2,7 +2,8 @@ import { Button, NativeSelect, Textarea, TextInput } from '@mantine/core';
 import { useQuery } from '@connectrpc/connect-query';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
-import { type FormEvent, useRef, useState } from 'react';
+import { type SubmitEvent, useRef, useState } from 'react';
+import type { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
 import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
 import { curlOf } from '../data/shell-words.ts';
 import { may, useViewer } from '../data/viewer.ts';
@@ -25,66 +26,68 @@ interface Draft {
 
 const firstDraft: Draft = { instructions: '', prompt: 'Say hello.', maxTokens: '', tools: '', image: undefined };
 
+/** The runs of the page and how to start and stop them. */
+function useRuns(): {
+  runs: readonly Run[];
+  start: (questions: readonly Question[], key: string) => void;
+  stop: () => void;
+} {
+  const [runs, setRuns] = useState<readonly Run[]>([]);
+  const client = useQueryClient();
+  const abort = useRef<AbortController>(undefined);
+  const change = (index: number, values: Partial<Run>): void =>
+    setRuns(before => before.map((run, place) => (place === index ? { ...run, ...values } : run)));
+  const askOne = async (question: Question, index: number, key: string, signal: AbortSignal): Promise<void> => {
+    try {
+      await ask(question, key, signal, answer => change(index, { answer }));
+    } catch (error) {
+      change(index, { error });
+    }
+    change(index, { isRunning: false });
+  };
+  const start = async (questions: readonly Question[], key: string): Promise<void> => {
+    const controller = new AbortController();
+    abort.current = controller;
+    const { signal } = controller;
+    setRuns(questions.map(({ model }) => ({ model, answer: { text: '' }, isRunning: true })));
+    await Promise.all(questions.map((question, index) => askOne(question, index, key, signal)));
+    await client.invalidateQueries();
+  };
+  return { runs, start: (questions, key) => void start(questions, key), stop: () => abort.current?.abort() };
+}
+
 function PlaygroundPage() {
-  const viewer = useViewer();
+  const { role } = useViewer();
   const search = route.useSearch();
   const [key, setKey] = useState('');
   const [draft, setDraft] = useState(firstDraft);
-  const [runs, setRuns] = useState<readonly Run[]>([]);
   const [fault, setFault] = useState<string>();
   const models = useQuery(CatalogService.method.listModels, {});
-  const client = useQueryClient();
-  const stop = useRef<AbortController>(undefined);
+  const { runs, start, stop } = useRuns();
   const way = interfaces.find(({ name }) => name === search.interface) ?? interfaces[0];
-  const ids = (models.data?.models ?? [])
-    .filter(({ endpoints }) => endpoints.includes(way.endpoint))
-    .map(({ id }) => id);
+  const usable = (models.data?.models ?? []).filter(({ endpoints }) => endpoints.includes(way.endpoint));
+  const ids = usable.map(({ id }) => id);
   const chosen = [search.model ?? ids[0], search.beside].filter(id => id !== undefined);
-  const toQuestion = (model: string): Question => ({
-    model,
-    endpoint: way.endpoint,
-    instructions: draft.instructions,
-    prompt: draft.prompt,
-    maxOutputTokens: draft.maxTokens === '' ? undefined : Number(draft.maxTokens),
-    tools: readTools(draft.tools),
-    image: draft.image,
-  });
-  const start = async (): Promise<void> => {
-    const abort = new AbortController();
-    stop.current = abort;
-    setRuns(chosen.map(model => ({ model, answer: { text: '' }, isRunning: true })));
-    const change = (index: number, values: Partial<Run>): void =>
-      setRuns(before => before.map((run, place) => (place === index ? { ...run, ...values } : run)));
-    await Promise.all(
-      chosen.map(async (model, index) => {
-        try {
-          await ask(toQuestion(model), key, abort.signal, answer => change(index, { answer }));
-        } catch (error) {
-          change(index, { error });
-        }
-        change(index, { isRunning: false });
-      }),
-    );
-    await client.invalidateQueries();
-  };
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     try {
-      readTools(draft.tools);
+      start(
+        chosen.map(model => toQuestion(draft, model, way.endpoint)),
+        key,
+      );
+      setFault(undefined);
     } catch (error) {
-      return setFault(`The tools can’t be read: ${error instanceof Error ? error.message : String(error)}`);
+      setFault(toolsFault(error));
     }
-    setFault(undefined);
-    return void start();
   };
   const isRunning = runs.some(run => run.isRunning);
-  const needsKey = viewer.role !== 'holder' && key === '';
+  const needsKey = role !== 'holder' && key === '';
   return (
     <>
       <PageTitle name="Playground" />
       <form className="panel form" onSubmit={submit}>
         <Choices ids={ids} chosen={chosen} />
-        {viewer.role !== 'holder' && <KeyField value={key} onChange={setKey} />}
+        {role !== 'holder' && <KeyField value={key} onChange={setKey} />}
         <PromptFields draft={draft} onChange={setDraft} />
         {fault !== undefined && (
           <p role="alert" className="failed">
@@ -96,7 +99,7 @@ function PlaygroundPage() {
             Send
           </Button>
           {isRunning && (
-            <Button variant="default" onClick={() => stop.current?.abort()}>
+            <Button variant="default" onClick={stop}>
               Stop
             </Button>
           )}
@@ -105,27 +108,42 @@ function PlaygroundPage() {
       </form>
       {runs.length > 0 && (
         <div className={runs.length > 1 ? 'columns' : undefined}>
-          {runs.map(run => (
-            <AnswerPanel key={run.model} run={run} />
+          {runs.map((run, index) => (
+            <AnswerPanel key={index} run={run} />
           ))}
         </div>
       )}
-      {fault === undefined && chosen[0] !== undefined && (
-        <AsCode make={() => toQuestion(chosen[0] ?? '')} path={way.path} />
-      )}
+      {chosen[0] !== undefined && <AsCode draft={draft} model={chosen[0]} way={way} />}
     </>
   );
 }
 
-function AsCode({ make, path }: { readonly make: () => Question; readonly path: string }) {
+/** The question that the page has, for one model. Throws if the tools can't be read. */
+function toQuestion(draft: Draft, model: string, endpoint: Endpoint): Question {
+  const { instructions, prompt, maxTokens, tools, image } = draft;
+  const maxOutputTokens = maxTokens === '' ? undefined : Number(maxTokens);
+  return { model, endpoint, instructions, prompt, maxOutputTokens, tools: readTools(tools), image };
+}
+
+function toolsFault(error: unknown): string {
+  return `The tools can’t be read: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+interface AsCodeProps {
+  readonly draft: Draft;
+  readonly model: string;
+  readonly way: (typeof interfaces)[number];
+}
+
+function AsCode({ draft, model, way }: AsCodeProps) {
   const viewer = useViewer();
   const [text, setText] = useState<string>();
   const show = (): void => {
     try {
-      const json = JSON.stringify(toBody(make()), null, 2);
-      setText(curlOf({ ...viewer, role: 'holder' }, path, { method: 'POST', json }));
+      const json = JSON.stringify(toBody(toQuestion(draft, model, way.endpoint)), null, 2);
+      setText(curlOf({ ...viewer, role: 'holder' }, way.path, { method: 'POST', json }));
     } catch (error) {
-      setText(`The tools can’t be read: ${error instanceof Error ? error.message : String(error)}`);
+      setText(toolsFault(error));
     }
   };
   return (
@@ -262,7 +280,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
 async function readBase64(file: File): Promise<string> {
   const reader = new FileReader();
   const read = new Promise<string>((done, failed) => {
-    reader.addEventListener('load', () => done(String(reader.result)));
+    reader.addEventListener('load', () => done(typeof reader.result === 'string' ? reader.result : ''));
     reader.addEventListener('error', () => failed(new Error('The file can’t be read.', { cause: reader.error })));
   });
   reader.readAsDataURL(file);

@@ -1,8 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi, Link } from '@tanstack/react-router';
-import { type ActivityRecord, type CostBucket, Payer } from '../../../gen/tollgate/v1/account_pb.ts';
+import {
+  type ActivityRecord,
+  type CostBucket,
+  Payer,
+  type RequestCourse,
+} from '../../../gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../../gen/tollgate/v1/request_pb.ts';
 import { UsageSource } from '../../../gen/tollgate/v1/event_pb.ts';
+import type { RunningRequest } from '../../../gen/tollgate/v1/dashboard_pb.ts';
+import { useLive } from '../shell/live-context.tsx';
 import { StateWord } from '../activity/states.tsx';
 import { count } from '../data/money.ts';
 import { curlOf } from '../data/shell-words.ts';
@@ -19,9 +26,11 @@ function RequestPage() {
   const { requestId } = route.useParams();
   const viewer = useViewer();
   const { requests, role, accountId } = viewer;
+  const running = useLive().message?.running.find(each => each.requestId === requestId);
   const record = useQuery({
     queryKey: ['record', requests.name, requestId],
     queryFn: ({ signal }) => requests.getActivity(requestId, signal),
+    enabled: running === undefined,
   });
   const path = `${role === 'holder' ? '/v1/key' : '/v1/account'}/activity/${encodeURIComponent(requestId)}`;
   const ways = {
@@ -38,17 +47,49 @@ function RequestPage() {
       <p className="actions">
         <code>{requestId}</code> <CopyButton text={requestId} label="the request’s id" />
       </p>
-      <Shown of={record} height={320}>
-        {found =>
-          found && (
-            <>
-              <Receipt record={found} />
-              <Facts record={found} />
-            </>
-          )
-        }
-      </Shown>
+      {running !== undefined && <RunningPanel request={running} />}
+      {running === undefined && (
+        <Shown of={record} height={320}>
+          {found =>
+            found && (
+              <>
+                <Receipt record={found} />
+                {found.course !== undefined && <Course record={found} course={found.course} />}
+                <Facts record={found} />
+              </>
+            )
+          }
+        </Shown>
+      )}
     </>
+  );
+}
+
+/** A request that has not ended: what it holds grows with its answer, and what it does not need is given back when it settles. */
+function RunningPanel({ request }: { readonly request: RunningRequest }) {
+  const { model, heldNanoUsd, outputTokens, provider, attempts, createdAtMs } = request;
+  return (
+    <section className="panel" aria-label="Running">
+      <h2>
+        Running <span className="pill pill-held">held</span>
+      </h2>
+      <dl className="facts">
+        <dt>Holds now</dt>
+        <dd>
+          <Amount nano={heldNanoUsd} />
+        </dd>
+        <dt>Output so far</dt>
+        <dd className="number">about {count(outputTokens)} tokens</dd>
+        <dt>Model</dt>
+        <dd>{model}</dd>
+        <dt>Answers</dt>
+        <dd>
+          {provider === '' ? 'no provider yet' : provider}, try {attempts}
+        </dd>
+        <dt>Admitted</dt>
+        <dd>{fullTime(createdAtMs)}</dd>
+      </dl>
+    </section>
   );
 }
 
@@ -127,7 +168,7 @@ function ReceiptLine({ bucket }: { readonly bucket: CostBucket }) {
       <td className="right">× {bucket.multiplierPermille / 1000}</td>
       <td className="right">{bucket.discountPermille === 0 ? '–' : `− ${bucket.discountPermille / 10} %`}</td>
       <td className="right">{attoText(lineAtto(bucket))}</td>
-      <td>{payers[bucket.paidBy as Payer] ?? 'another'}</td>
+      <td>{payers[bucket.paidBy] ?? 'another'}</td>
     </tr>
   );
 }
@@ -141,6 +182,56 @@ function SumLine({ name, value }: { readonly name: string; readonly value: React
       <td className="right">{value}</td>
       <td />
     </tr>
+  );
+}
+
+/** The way of a request's money and of its answer, in the order of time. */
+function Course({ record, course }: { readonly record: ActivityRecord; readonly course: RequestCourse }) {
+  const { admittedNanoUsd, firstEventMs, provider, attempts } = course;
+  const back = admittedNanoUsd - record.costNanoUsd;
+  return (
+    <section className="panel" aria-label="Course">
+      <h2>From hold to charge</h2>
+      <dl className="facts">
+        <dt>Admitted, 0 ms</dt>
+        <dd>
+          held <Amount nano={admittedNanoUsd} />
+        </dd>
+        <dt>Tries</dt>
+        <dd>
+          {count(attempts)}
+          {provider === '' ? ', no provider answered' : `, answered by ${provider}`}
+        </dd>
+        {firstEventMs !== undefined && (
+          <>
+            <dt>First words</dt>
+            <dd>
+              after <Duration ms={firstEventMs} />
+            </dd>
+          </>
+        )}
+        <dt>Settled</dt>
+        <dd>
+          after <Duration ms={record.latencyMs} />: debited <Amount nano={record.costNanoUsd} />
+        </dd>
+        {back > 0n && (
+          <>
+            <dt>Given back</dt>
+            <dd>
+              <Amount nano={back} />
+            </dd>
+          </>
+        )}
+        {back < 0n && (
+          <>
+            <dt>Extended meanwhile</dt>
+            <dd>
+              by <Amount nano={-back} />
+            </dd>
+          </>
+        )}
+      </dl>
+    </section>
   );
 }
 
@@ -183,7 +274,7 @@ function Facts({ record }: { readonly record: ActivityRecord }) {
         <dt>Tokens counted</dt>
         <dd>{counted}</dd>
         <dt>Tier</dt>
-        <dd>{tiers[record.serviceTier as ServiceTier] ?? 'another'}</dd>
+        <dd>{tiers[record.serviceTier] ?? 'another'}</dd>
         {record.endUser !== undefined && (
           <>
             <dt>End user</dt>

@@ -1,18 +1,34 @@
-import { useSyncExternalStore } from 'react';
-import { useQueryClient } from '@tanstack/react-query';
 import { clockText, zone } from '../data/time.ts';
+import { useLive } from './live-context.tsx';
 
-/** Says how fresh the numbers of the page are, and in which zone its times are. */
+/** Says which entry of the ledger the numbers include, how fresh they are, and in which zone times are. */
 export function Footer() {
-  const cache = useQueryClient().getQueryCache();
-  const readAt = useSyncExternalStore(
-    changed => cache.subscribe(changed),
-    () => cache.findAll({ type: 'active' }).reduce((latest, { state }) => Math.max(latest, state.dataUpdatedAt), 0),
-  );
+  const { message, isLost } = useLive();
   return (
     <footer className="foot">
-      {readAt > 0 && <span>as of {clockText(readAt)}</span>}
+      {message !== undefined && (
+        <>
+          <span>
+            <span className={isLost ? 'live-dot live-dot-lost' : 'live-dot'} />
+            {isLost ? 'not connected' : 'live'}
+          </span>
+          <span>as of {clockText(message.atMs)}</span>
+          {message.lastEntry > 0n && <span>entry {`${message.lastEntry}`}</span>}
+        </>
+      )}
       <span>times in {zone}</span>
     </footer>
+  );
+}
+
+/** Says that the connection is lost, in words. */
+export function ConnectionBanner() {
+  const { message, isLost } = useLive();
+  if (!isLost) return null;
+  return (
+    <p role="status" className="banner">
+      The connection to the gateway is lost.{' '}
+      {message !== undefined && `The numbers are those of ${clockText(message.atMs)}.`} The page tries again by itself.
+    </p>
   );
 }

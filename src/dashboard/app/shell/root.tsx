@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { DashboardService } from '../../../gen/tollgate/v1/dashboard_pb.ts';
-import { onSignedOut, transport } from '../data/rpc.ts';
+import { forgetReads, identityKey, onSignedOut, transport } from '../data/rpc.ts';
 import { toViewer } from '../data/viewer.ts';
 import { Problem } from '../parts/page.tsx';
 import { linkToken } from './link-token.ts';
@@ -11,7 +11,6 @@ import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
 
 const sessions = createClient(DashboardService, transport);
-const identityKey = ['identity'];
 const firstAccount = 1;
 
 /** Who is signed in; null: nobody. A sign-in link is used first, once for all renders. */
@@ -40,7 +39,7 @@ export function Root() {
   const { mutate: signOut } = useMutation({
     mutationFn: () => sessions.signOut({}),
     onSettled: () => {
-      client.clear();
+      forgetReads();
       client.setQueryData(identityKey, null);
     },
   });
@@ -58,7 +57,7 @@ export function Root() {
   return <SignIn hasProvider={data?.hasProvider ?? false} failure={error} onSignedIn={() => void signedIn()} />;
 
   async function signedIn(): Promise<void> {
-    client.clear();
+    forgetReads();
     client.setQueryData(identityKey, await sessions.whoAmI({}));
   }
 }

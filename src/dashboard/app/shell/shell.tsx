@@ -4,7 +4,8 @@ import { Link, Outlet, useNavigate } from '@tanstack/react-router';
 import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { type Viewer, ViewerContext } from '../data/viewer.ts';
 import { Brand } from './brand.tsx';
-import { Footer } from './footer.tsx';
+import { ConnectionBanner, Footer } from './footer.tsx';
+import { LiveProvider } from './live-context.tsx';
 import { pagesFor } from './pages.ts';
 
 interface ShellProps {
@@ -16,39 +17,42 @@ interface ShellProps {
 export function Shell({ viewer, onSignOut }: ShellProps) {
   return (
     <ViewerContext value={viewer}>
-      <div className="shell">
-        <header className="side">
-          <Brand />
-          <nav className="nav" aria-label="Pages">
-            {pagesFor(viewer).map(({ to, name }) => (
-              <Link key={to} to={to}>
-                {name}
-              </Link>
-            ))}
-          </nav>
-          <div className="who">
-            {viewer.role === 'operator' && <AccountChoice accountId={viewer.accountId} />}
-            <span className="small quiet" title={viewer.subject}>
-              {viewer.subject} ({viewer.role === 'holder' ? 'key holder' : viewer.role})
-            </span>
-            <span className="actions">
-              <SchemeButton />
-              <Button size="compact-xs" variant="default" onClick={onSignOut}>
-                Sign out
-              </Button>
-            </span>
-          </div>
-        </header>
-        <main className="page">
-          {!viewer.isInternal && viewer.role !== 'holder' && (
-            <p className="small quiet">
-              The operator’s pages are on the internal listener: <code>{viewer.internalUrl}/dashboard/</code>
-            </p>
-          )}
-          <Outlet />
-        </main>
-        <Footer />
-      </div>
+      <LiveProvider viewer={viewer}>
+        <div className="shell">
+          <header className="side">
+            <Brand />
+            <nav className="nav" aria-label="Pages">
+              {pagesFor(viewer).map(({ to, name }) => (
+                <Link key={to} to={to}>
+                  {name}
+                </Link>
+              ))}
+            </nav>
+            <div className="who">
+              {viewer.role === 'operator' && <AccountChoice accountId={viewer.accountId} />}
+              <span className="small quiet" title={viewer.subject}>
+                {viewer.subject} ({viewer.role === 'holder' ? 'key holder' : viewer.role})
+              </span>
+              <span className="actions">
+                <SchemeButton />
+                <Button size="compact-xs" variant="default" onClick={onSignOut}>
+                  Sign out
+                </Button>
+              </span>
+            </div>
+          </header>
+          <main className="page">
+            <ConnectionBanner />
+            {!viewer.isInternal && viewer.role !== 'holder' && (
+              <p className="small quiet">
+                The operator’s pages are on the internal listener: <code>{viewer.internalUrl}/dashboard/</code>
+              </p>
+            )}
+            <Outlet />
+          </main>
+          <Footer />
+        </div>
+      </LiveProvider>
     </ViewerContext>
   );
 }

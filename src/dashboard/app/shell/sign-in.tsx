@@ -1,7 +1,7 @@
 import { createClient } from '@connectrpc/connect';
 import { Button, TextInput } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { type SubmitEvent, useState } from 'react';
 import { DashboardService } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { transport } from '../data/rpc.ts';
 import { Problem } from '../parts/page.tsx';
@@ -27,7 +27,7 @@ export function SignIn({ hasProvider, failure, onSignedIn }: SignInProps) {
       onSignedIn();
     },
   });
-  const submit = (event: FormEvent): void => {
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     mutate();
   };

@@ -1144,7 +1144,7 @@ export type SetMonthlyLimitRequest = Message<"tollgate.v1.SetMonthlyLimitRequest
   apiKeyId: bigint;
 
   /**
-   * The most a UTC month, in nano-dollars; absence lifts the limit.
+   * The most a UTC month, in nano-dollars; absence or 0 lifts the limit.
    *
    * @generated from field: optional int64 limit_nano_usd = 2;
    */
@@ -2908,7 +2908,7 @@ export const AdminService: GenService<{
     output: typeof ListAccountLimitsResponseSchema;
   },
   /**
-   * Changes a limit, locked or not. Only supplied fields change.
+   * Changes a limit, locked or not; the windows of free models stay. Only supplied fields change.
    *
    * @generated from rpc tollgate.v1.AdminService.UpdateAccountLimit
    */

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/dashboard.proto.
  */
 export const file_tollgate_v1_dashboard: GenFile = /*@__PURE__*/
-  fileDesc("Cht0b2xsZ2F0ZS92MS9kYXNoYm9hcmQucHJvdG8SC3RvbGxnYXRlLnYxIiMKDVNpZ25JblJlcXVlc3QSEgoKY3JlZGVudGlhbBgBIAEoCSJQCg5TaWduSW5SZXNwb25zZRIPCgdzZXNzaW9uGAEgASgJEi0KCGlkZW50aXR5GAIgASgLMhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2UiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIg8KDVdob0FtSVJlcXVlc3QilwIKDldob0FtSVJlc3BvbnNlEiUKBHJvbGUYASABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAiABKAkSEgoKYWNjb3VudF9pZBgDIAEoAxISCgphcGlfa2V5X2lkGAQgASgDEg4KBnNjb3BlcxgFIAMoCRISCgpzZXNzaW9uX2lkGAYgASgDEhoKDWV4cGlyZXNfYXRfbXMYByABKANIAIgBARISCgpwdWJsaWNfdXJsGAggASgJEhQKDGludGVybmFsX3VybBgJIAEoCRITCgtpc19pbnRlcm5hbBgKIAEoCBIUCgxoYXNfcHJvdmlkZXIYCyABKAhCEAoOX2V4cGlyZXNfYXRfbXMilwEKB1Nlc3Npb24SEgoKc2Vzc2lvbl9pZBgBIAEoAxIlCgRyb2xlGAIgASgOMhcudG9sbGdhdGUudjEuUGVyc29uUm9sZRIPCgdzdWJqZWN0GAMgASgJEhIKCmFjY291bnRfaWQYBCABKAMSFQoNY3JlYXRlZF9hdF9tcxgFIAEoAxIVCg1leHBpcmVzX2F0X21zGAYgASgDKooBCgpQZXJzb25Sb2xlEhsKF1BFUlNPTl9ST0xFX1VOU1BFQ0lGSUVEEAASGAoUUEVSU09OX1JPTEVfT1BFUkFUT1IQARIVChFQRVJTT05fUk9MRV9PV05FUhACEhYKElBFUlNPTl9ST0xFX01FTUJFUhADEhYKElBFUlNPTl9ST0xFX1ZJRVdFUhAEMt4BChBEYXNoYm9hcmRTZXJ2aWNlEkEKBlNpZ25JbhIaLnRvbGxnYXRlLnYxLlNpZ25JblJlcXVlc3QaGy50b2xsZ2F0ZS52MS5TaWduSW5SZXNwb25zZRJECgdTaWduT3V0EhsudG9sbGdhdGUudjEuU2lnbk91dFJlcXVlc3QaHC50b2xsZ2F0ZS52MS5TaWduT3V0UmVzcG9uc2USQQoGV2hvQW1JEhoudG9sbGdhdGUudjEuV2hvQW1JUmVxdWVzdBobLnRvbGxnYXRlLnYxLldob0FtSVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("Cht0b2xsZ2F0ZS92MS9kYXNoYm9hcmQucHJvdG8SC3RvbGxnYXRlLnYxIiMKDVNpZ25JblJlcXVlc3QSEgoKY3JlZGVudGlhbBgBIAEoCSJQCg5TaWduSW5SZXNwb25zZRIPCgdzZXNzaW9uGAEgASgJEi0KCGlkZW50aXR5GAIgASgLMhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2UiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIg8KDVdob0FtSVJlcXVlc3QilwIKDldob0FtSVJlc3BvbnNlEiUKBHJvbGUYASABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAiABKAkSEgoKYWNjb3VudF9pZBgDIAEoAxISCgphcGlfa2V5X2lkGAQgASgDEg4KBnNjb3BlcxgFIAMoCRISCgpzZXNzaW9uX2lkGAYgASgDEhoKDWV4cGlyZXNfYXRfbXMYByABKANIAIgBARISCgpwdWJsaWNfdXJsGAggASgJEhQKDGludGVybmFsX3VybBgJIAEoCRITCgtpc19pbnRlcm5hbBgKIAEoCBIUCgxoYXNfcHJvdmlkZXIYCyABKAhCEAoOX2V4cGlyZXNfYXRfbXMiEQoPV2F0Y2hOb3dSZXF1ZXN0IqgCChBXYXRjaE5vd1Jlc3BvbnNlEg0KBWF0X21zGAEgASgDEiYKBWZ1bmRzGAIgASgLMhIudG9sbGdhdGUudjEuRnVuZHNIAIgBARISCgpsYXN0X2VudHJ5GAMgASgEEhUKDXJ1bm5pbmdfY291bnQYBCABKA0SHQoVcnVubmluZ19oZWxkX25hbm9fdXNkGAUgASgDEiwKB3J1bm5pbmcYBiADKAsyGy50b2xsZ2F0ZS52MS5SdW5uaW5nUmVxdWVzdBIoCgZlcnJvcnMYByADKAsyGC50b2xsZ2F0ZS52MS5SZWNlbnRFcnJvchIxCg5yZXN0aW5nX3JvdXRlcxgIIAMoCzIZLnRvbGxnYXRlLnYxLlJlc3RpbmdSb3V0ZUIICgZfZnVuZHMiOAoFRnVuZHMSGAoQYmFsYW5jZV9uYW5vX3VzZBgBIAEoAxIVCg1oZWxkX25hbm9fdXNkGAIgASgDIsQBCg5SdW5uaW5nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAMSEgoKYXBpX2tleV9pZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEhUKDWhlbGRfbmFub191c2QYBiABKAMSFQoNb3V0cHV0X3Rva2VucxgHIAEoBBIQCghwcm92aWRlchgIIAEoCRIQCghhdHRlbXB0cxgJIAEoDSJLCgtSZWNlbnRFcnJvchIMCgRjb2RlGAEgASgJEg0KBWNvdW50GAIgASgNEhIKCmxhc3RfYXRfbXMYAyABKAMSCwoDdGlwGAQgASgJIj4KDFJlc3RpbmdSb3V0ZRINCgVtb2RlbBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRINCgVzdGF0ZRgDIAEoCSKXAQoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgDEiUKBHJvbGUYAiABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAyABKAkSEgoKYWNjb3VudF9pZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEhUKDWV4cGlyZXNfYXRfbXMYBiABKAMqigEKClBlcnNvblJvbGUSGwoXUEVSU09OX1JPTEVfVU5TUEVDSUZJRUQQABIYChRQRVJTT05fUk9MRV9PUEVSQVRPUhABEhUKEVBFUlNPTl9ST0xFX09XTkVSEAISFgoSUEVSU09OX1JPTEVfTUVNQkVSEAMSFgoSUEVSU09OX1JPTEVfVklFV0VSEAQyqQIKEERhc2hib2FyZFNlcnZpY2USQQoGU2lnbkluEhoudG9sbGdhdGUudjEuU2lnbkluUmVxdWVzdBobLnRvbGxnYXRlLnYxLlNpZ25JblJlc3BvbnNlEkQKB1NpZ25PdXQSGy50b2xsZ2F0ZS52MS5TaWduT3V0UmVxdWVzdBocLnRvbGxnYXRlLnYxLlNpZ25PdXRSZXNwb25zZRJBCgZXaG9BbUkSGi50b2xsZ2F0ZS52MS5XaG9BbUlSZXF1ZXN0GhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2USSQoIV2F0Y2hOb3cSHC50b2xsZ2F0ZS52MS5XYXRjaE5vd1JlcXVlc3QaHS50b2xsZ2F0ZS52MS5XYXRjaE5vd1Jlc3BvbnNlMAFiBnByb3RvMw");
 
 /**
  * What proves who signs in.
@@ -200,6 +200,273 @@ export const WhoAmIResponseSchema: GenMessage<WhoAmIResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 5);
 
 /**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.WatchNowRequest
+ */
+export type WatchNowRequest = Message<"tollgate.v1.WatchNowRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.WatchNowRequest.
+ * Use `create(WatchNowRequestSchema)` to create a new message.
+ */
+export const WatchNowRequestSchema: GenMessage<WatchNowRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_dashboard, 6);
+
+/**
+ * What happens now.
+ *
+ * @generated from message tollgate.v1.WatchNowResponse
+ */
+export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
+  /**
+   * When this was so, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 at_ms = 1;
+   */
+  atMs: bigint;
+
+  /**
+   * The account's money; absence means that the caller may not know it, or names no account.
+   *
+   * @generated from field: optional tollgate.v1.Funds funds = 2;
+   */
+  funds?: Funds | undefined;
+
+  /**
+   * The number of the last entry of the account's ledger; 0: no account is named.
+   *
+   * @generated from field: uint64 last_entry = 3;
+   */
+  lastEntry: bigint;
+
+  /**
+   * How many requests run.
+   *
+   * @generated from field: uint32 running_count = 4;
+   */
+  runningCount: number;
+
+  /**
+   * What they hold in all, in nano-dollars.
+   *
+   * @generated from field: int64 running_held_nano_usd = 5;
+   */
+  runningHeldNanoUsd: bigint;
+
+  /**
+   * The newest of them, at most 200, newest first.
+   *
+   * @generated from field: repeated tollgate.v1.RunningRequest running = 6;
+   */
+  running: RunningRequest[];
+
+  /**
+   * Errors of the last hour, most frequent first.
+   *
+   * @generated from field: repeated tollgate.v1.RecentError errors = 7;
+   */
+  errors: RecentError[];
+
+  /**
+   * Routes that get no requests now; of the operator alone.
+   *
+   * @generated from field: repeated tollgate.v1.RestingRoute resting_routes = 8;
+   */
+  restingRoutes: RestingRoute[];
+};
+
+/**
+ * Describes the message tollgate.v1.WatchNowResponse.
+ * Use `create(WatchNowResponseSchema)` to create a new message.
+ */
+export const WatchNowResponseSchema: GenMessage<WatchNowResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_dashboard, 7);
+
+/**
+ * Money of an account, in nano-dollars.
+ *
+ * @generated from message tollgate.v1.Funds
+ */
+export type Funds = Message<"tollgate.v1.Funds"> & {
+  /**
+   * Without what keys and groups have of their own.
+   *
+   * @generated from field: int64 balance_nano_usd = 1;
+   */
+  balanceNanoUsd: bigint;
+
+  /**
+   * What live holds take of it; it is still in the balance.
+   *
+   * @generated from field: int64 held_nano_usd = 2;
+   */
+  heldNanoUsd: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.Funds.
+ * Use `create(FundsSchema)` to create a new message.
+ */
+export const FundsSchema: GenMessage<Funds> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_dashboard, 8);
+
+/**
+ * A request that runs.
+ *
+ * @generated from message tollgate.v1.RunningRequest
+ */
+export type RunningRequest = Message<"tollgate.v1.RunningRequest"> & {
+  /**
+   * As `x-request-id` names it.
+   *
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * The listed model.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * Its account.
+   *
+   * @generated from field: int64 account_id = 3;
+   */
+  accountId: bigint;
+
+  /**
+   * The key.
+   *
+   * @generated from field: int64 api_key_id = 4;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * When it was admitted, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 created_at_ms = 5;
+   */
+  createdAtMs: bigint;
+
+  /**
+   * What it holds now, in nano-dollars.
+   *
+   * @generated from field: int64 held_nano_usd = 6;
+   */
+  heldNanoUsd: bigint;
+
+  /**
+   * About how many output tokens there are.
+   *
+   * @generated from field: uint64 output_tokens = 7;
+   */
+  outputTokens: bigint;
+
+  /**
+   * The provider that answers; empty: none does yet.
+   *
+   * @generated from field: string provider = 8;
+   */
+  provider: string;
+
+  /**
+   * How many routes were tried.
+   *
+   * @generated from field: uint32 attempts = 9;
+   */
+  attempts: number;
+};
+
+/**
+ * Describes the message tollgate.v1.RunningRequest.
+ * Use `create(RunningRequestSchema)` to create a new message.
+ */
+export const RunningRequestSchema: GenMessage<RunningRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_dashboard, 9);
+
+/**
+ * Answers that failed alike.
+ *
+ * @generated from message tollgate.v1.RecentError
+ */
+export type RecentError = Message<"tollgate.v1.RecentError"> & {
+  /**
+   * The error's code.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * How many.
+   *
+   * @generated from field: uint32 count = 2;
+   */
+  count: number;
+
+  /**
+   * When the last one was, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 last_at_ms = 3;
+   */
+  lastAtMs: bigint;
+
+  /**
+   * What to do.
+   *
+   * @generated from field: string tip = 4;
+   */
+  tip: string;
+};
+
+/**
+ * Describes the message tollgate.v1.RecentError.
+ * Use `create(RecentErrorSchema)` to create a new message.
+ */
+export const RecentErrorSchema: GenMessage<RecentError> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_dashboard, 10);
+
+/**
+ * A route that gets no requests.
+ *
+ * @generated from message tollgate.v1.RestingRoute
+ */
+export type RestingRoute = Message<"tollgate.v1.RestingRoute"> & {
+  /**
+   * The listed model.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * The provider.
+   *
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * "open" or "half_open": its breaker; "no_key": its provider has no key that works.
+   *
+   * @generated from field: string state = 3;
+   */
+  state: string;
+};
+
+/**
+ * Describes the message tollgate.v1.RestingRoute.
+ * Use `create(RestingRouteSchema)` to create a new message.
+ */
+export const RestingRouteSchema: GenMessage<RestingRoute> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_dashboard, 11);
+
+/**
  * A session that has not ended.
  *
  * @generated from message tollgate.v1.Session
@@ -253,7 +520,7 @@ export type Session = Message<"tollgate.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_dashboard, 6);
+  messageDesc(file_tollgate_v1_dashboard, 12);
 
 /**
  * What a person may do.
@@ -345,6 +612,17 @@ export const DashboardService: GenService<{
     methodKind: "unary";
     input: typeof WhoAmIRequestSchema;
     output: typeof WhoAmIResponseSchema;
+  },
+  /**
+   * What happens now: a message at once and after each change, at most two a second, and one every five seconds at least. An API key, or its session, sees
+   * its own requests; a management key needs the scope account:activity; the operator sees the account that the call names, or all. It ends with the session.
+   *
+   * @generated from rpc tollgate.v1.DashboardService.WatchNow
+   */
+  watchNow: {
+    methodKind: "server_streaming";
+    input: typeof WatchNowRequestSchema;
+    output: typeof WatchNowResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_tollgate_v1_dashboard, 0);

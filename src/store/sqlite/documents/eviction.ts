@@ -9,7 +9,7 @@ const tidiedMax = 256;
 /** An account gets that part of the space of answers that are kept. */
 const keptPart = 4;
 const totalNames = ['bytes', 'kept_bytes'] as const;
-const evictable = "finished = 1 AND ends_at_ms > 0 AND kind <> 'replay'";
+const evictable = "finished = 1 AND ends_at_ms > 0 AND kind IN ('response', 'image_task')";
 
 /** Whether documents stay to their end: 1, those of idempotency keys; 0, all others. */
 type Kept = 0 | 1;

@@ -7,6 +7,7 @@ import type {
   DocumentFacts,
   DocumentKind,
   DocumentName,
+  DocumentPage,
   Documents,
   NewDocument,
   PutOutcome,
@@ -66,6 +67,15 @@ export function countDocuments(dataDir: string): number {
   }
 }
 
+type PageValues = [kind: string, accountId: number, atMs: number, row: number, nowMs: number, limit: number];
+
+function preparePage(db: Connection, after: '<' | '>', direction: 'ASC' | 'DESC'): Query<PageValues, HeadRow> {
+  return db.prepare(
+    `SELECT * FROM document WHERE kind = ? AND account_id = ? AND (created_at_ms, row) ${after} (?, ?) AND ends_at_ms > ?
+     ORDER BY created_at_ms ${direction}, row ${direction} LIMIT ?`,
+  );
+}
+
 const unwatched: DocumentWatch = { failing: () => undefined, lost: () => undefined };
 
 /** Commands go to the writer's thread; reads are point reads on this one, by a connection that only reads. */
@@ -76,6 +86,7 @@ class SqliteDocuments implements Documents {
   readonly #rows: DocumentRows;
   readonly #chunkAfter: Query<[number, number], Chunk>;
   readonly #unfinished: Query<[string], HeadRow>;
+  readonly #pages: Readonly<Record<DocumentPage['order'], Query<PageValues, HeadRow>>>;
 
   constructor(db: Connection, writer: DocumentWriter, clock: Clock) {
     this.#db = db;
@@ -84,6 +95,7 @@ class SqliteDocuments implements Documents {
     this.#rows = new DocumentRows(db);
     this.#chunkAfter = db.prepare('SELECT seq, content FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1');
     this.#unfinished = db.prepare('SELECT * FROM document WHERE kind = ? AND finished = 0 ORDER BY created_at_ms');
+    this.#pages = { oldest_first: preparePage(db, '>', 'ASC'), newest_first: preparePage(db, '<', 'DESC') };
   }
 
   put(document: NewDocument): Promise<PutOutcome> {
@@ -136,6 +148,15 @@ class SqliteDocuments implements Documents {
 
   async unfinished(kind: DocumentKind): Promise<DocumentFacts[]> {
     return this.#unfinished.all(kind).map(factsOf);
+  }
+
+  async list({ kind, accountId, order, after, limit }: DocumentPage): Promise<StoredDocument[] | undefined> {
+    const from = after === undefined ? undefined : this.#seen({ kind, id: after }, accountId);
+    if (after !== undefined && from === undefined) return undefined;
+    const first = order === 'oldest_first' ? [-1, -1] : [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+    const [atMs = 0, row = 0] = from === undefined ? first : [from.created_at_ms, from.row];
+    const heads = this.#pages[order].all(kind, accountId, atMs, row, this.#clock.now(), limit);
+    return heads.map(head => this.#rows.read(head));
   }
 
   async close(): Promise<void> {

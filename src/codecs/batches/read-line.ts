@@ -1,0 +1,38 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { BatchLine } from '../../generation/batches/batch-codec.ts';
+
+/** Ids are kept with every result. */
+const customIdMax = 512;
+const messagesIdPattern = /^[\w-]{1,64}$/;
+
+/** Reads a parsed line `{custom_id, method, url, body}` of a file for the interface with the path `url`. Throws `validation_error` that names the member. */
+export function readOpenAiLine(value: unknown, url: string): BatchLine {
+  if (!isObject(value)) throw invalidMember('', 'The line must be a JSON object.');
+  const { custom_id: customId, method, url: sentUrl, body } = value;
+  if (typeof customId !== 'string' || customId === '' || customId.length > customIdMax) {
+    throw invalidMember('custom_id', `custom_id must be a string of 1 to ${customIdMax} characters.`);
+  }
+  if (method !== 'POST') throw invalidMember('method', 'method must be POST.');
+  if (sentUrl !== url) throw invalidMember('url', `url must be ${url}, as the batch’s endpoint.`);
+  if (!isObject(body)) throw invalidMember('body', 'body must be a JSON object.');
+  return { customId, body };
+}
+
+/** Reads a parsed request `{custom_id, params}` of a batch of Messages. Throws `validation_error` that names the member. */
+export function readMessagesLine(value: unknown): BatchLine {
+  if (!isObject(value)) throw invalidMember('', 'The request must be a JSON object.');
+  const { custom_id: customId, params } = value;
+  if (typeof customId !== 'string' || !messagesIdPattern.test(customId)) {
+    throw invalidMember('custom_id', 'custom_id must be 1 to 64 letters, digits, hyphens and underscores.');
+  }
+  if (!isObject(params)) throw invalidMember('params', 'params must be a JSON object.');
+  return { customId, body: params };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function invalidMember(param: string, message: string): GatewayError {
+  return new GatewayError('validation_error', message, { param });
+}

@@ -1,0 +1,340 @@
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import { type Batch, BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import type { BatchCall, RequestedItem } from '../../generation/batches/batch-codec.ts';
+import { type IdSource, publicRequestId } from '../../lib/ids.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Router } from '../routing/router.ts';
+import { ItemCall } from './batch-item.ts';
+import { BatchJournal, nameFiles } from './batch-journal.ts';
+import { nameItem } from './item-name.ts';
+import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
+import { checkLines, type LineTools, type NumberedLine, readItems } from './check-lines.ts';
+import type { FileStore } from './file-store.ts';
+import { type ItemRunners, runItem } from './run-item.ts';
+import { writeResults } from './write-results.ts';
+
+/** An item that has its result. */
+export interface EndedItem {
+  readonly batchId: string;
+  readonly endpoint: Endpoint;
+  readonly call: ItemCall;
+  readonly durationMs: number;
+  /** Absent: it was answered. */
+  readonly error?: GatewayError;
+}
+
+/** What batches run with. */
+export interface BatchJobTools extends LineTools, ItemRunners {
+  readonly runtime: Runtime;
+  readonly ledger: Ledger;
+  readonly ids: IdSource;
+  readonly catalog: Pick<Catalog, 'listedId'>;
+  readonly router: Pick<Router, 'hasRoom'>;
+  readonly files: FileStore;
+  readonly store: BatchStore;
+  /** Told of every item that has a result, for the log and the metrics. */
+  readonly onItem: (item: EndedItem) => void;
+  /** Told of what fails by the gateway's own fault, for the log. */
+  readonly onDefect: (batchId: string, error: unknown) => void;
+}
+
+/** An item that has a request. */
+interface CalledItem {
+  readonly line: NumberedLine;
+  readonly name: RequestedItem;
+  readonly call: ItemCall;
+  /** On a clock that never steps. */
+  readonly beganMs: number;
+}
+
+/** How soon an item is tried again that found no room, or whose gateway had too much to do. */
+const againMs = 100;
+const overloadedMs = 1_000;
+/** A window's own word is believed up to here: a limit may be raised meanwhile. */
+const waitMsMax = 60_000;
+
+/** One batch that runs: its lines one after the other, each item until it has a result. */
+export class BatchJob {
+  readonly #tools: BatchJobTools;
+  readonly #accountId: number;
+  readonly #journal: BatchJournal;
+  readonly #lines: AsyncGenerator<NumberedLine, void, undefined>;
+  /** Items that wait to be tried again, the first first. */
+  readonly #again: NumberedLine[] = [];
+  /** Items that run, by the listed id of their model. */
+  readonly #runningByModel: Map<string, number>;
+  readonly #whenIdle: (() => void)[] = [];
+  #batch: Batch;
+  #running = 0;
+  #isRead = false;
+  #waitsUntilMs = 0;
+
+  private constructor(
+    tools: BatchJobTools,
+    { accountId, batch }: OwnedBatch,
+    { journal, runningByModel }: { readonly journal: BatchJournal; readonly runningByModel: Map<string, number> },
+  ) {
+    this.#tools = tools;
+    this.#accountId = accountId;
+    this.#batch = batch;
+    this.#journal = journal;
+    this.#runningByModel = runningByModel;
+    this.#lines = readItems(tools, nameFiles(batch).input);
+  }
+
+  /** Takes a batch up where an earlier process has left it; `runningByModel` is one for all. Undefined: its file was refused, and it has ended. */
+  static async open(
+    tools: BatchJobTools,
+    owned: OwnedBatch,
+    runningByModel: Map<string, number>,
+  ): Promise<BatchJob | undefined> {
+    const checked = owned.batch.counts === undefined ? await check(tools, owned.batch) : owned.batch;
+    if (hasEnded(checked)) return undefined;
+    const journal = await BatchJournal.open(tools.bulk, tools.ledger, {
+      name: nameFiles(checked).journal,
+      total: checked.counts?.total ?? 0,
+      accountId: owned.accountId,
+    });
+    return new BatchJob(tools, { accountId: owned.accountId, batch: checked }, { journal, runningByModel });
+  }
+
+  get id(): string {
+    return this.#batch.id;
+  }
+
+  get accountId(): number {
+    return this.#accountId;
+  }
+
+  /** As it is now. */
+  get batch(): Batch {
+    const { costNanoUsd, usage, counts } = this.#journal;
+    const { total = 0 } = this.#batch.counts ?? {};
+    return {
+      ...this.#batch,
+      costNanoUsd,
+      usage,
+      counts: { $typeName: 'tollgate.v1.BatchCounts', total, ...counts, cancelled: 0, expired: 0 },
+    };
+  }
+
+  /** When an item can begin; undefined: none can any more. */
+  get nextAtMs(): number | undefined {
+    if (this.#isOver || (this.#isRead && this.#again.length === 0)) return undefined;
+    return this.#waitsUntilMs;
+  }
+
+  /** All that will run has run. */
+  get isDone(): boolean {
+    return this.#running === 0 && this.nextAtMs === undefined;
+  }
+
+  get #isExpired(): boolean {
+    return this.#tools.runtime.now() >= Number(this.#batch.times?.expiresMs ?? 0n);
+  }
+
+  get #isOver(): boolean {
+    return this.#batch.times?.cancellingMs !== undefined || this.#isExpired;
+  }
+
+  /** Begins no more items from now on. Durable when the promise resolves. */
+  async cancel(): Promise<Batch> {
+    const { times } = this.#batch;
+    if (times === undefined || times.cancellingMs !== undefined) return this.batch;
+    const cancelled = { ...times, cancellingMs: BigInt(this.#tools.runtime.now()) };
+    this.#batch = { ...this.#batch, state: BatchState.CANCELLING, times: cancelled };
+    await this.#tools.store.update(this.#batch);
+    return this.batch;
+  }
+
+  /** Runs the next item, if one can begin now. Rejects only if storage fails: then the batch is to be taken up again. */
+  async runNext(): Promise<void> {
+    this.#running += 1;
+    try {
+      const next = await this.#take();
+      if (next !== undefined) await this.#run(next);
+    } finally {
+      this.#running -= 1;
+      if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+    }
+  }
+
+  /** Resolves when none of its items runs. */
+  async idle(): Promise<void> {
+    if (this.#running === 0) return;
+    await new Promise<void>(resolve => {
+      this.#whenIdle.push(resolve);
+    });
+  }
+
+  /** Writes the results, and how it has ended. Once, when it is done. */
+  async finish(): Promise<void> {
+    const { bulk, store, runtime } = this.#tools;
+    const { times } = this.#batch;
+    if (times === undefined) throw new Error(`the batch ${this.id} has no times`);
+    const isCancelled = times.cancellingMs !== undefined;
+    const nowMs = BigInt(runtime.now());
+    if (!isCancelled) {
+      this.#batch = { ...this.batch, state: BatchState.FINALIZING, times: { ...times, finalizingMs: nowMs } };
+      await store.update(this.#batch);
+    }
+    const owner = { accountId: this.#accountId, batch: this.batch };
+    const written = await writeResults(this.#tools, { ...owner, journal: this.#journal, isCancelled });
+    const state = isCancelled
+      ? BatchState.CANCELLED
+      : written.counts.expired > 0
+        ? BatchState.EXPIRED
+        : BatchState.COMPLETED;
+    const ended = { ...(this.#batch.times ?? times), endedMs: BigInt(runtime.now()) };
+    this.#batch = { ...this.batch, ...written, state, times: ended };
+    await store.update(this.#batch);
+    await this.close();
+    const { input, journal } = nameFiles(this.#batch);
+    await bulk.delete(input);
+    await bulk.delete(journal);
+  }
+
+  async close(): Promise<void> {
+    await this.#lines.return();
+    await this.#journal.close();
+  }
+
+  /** The next item that has not run. */
+  async #take(): Promise<NumberedLine | undefined> {
+    const waiting = this.#again.shift();
+    if (waiting !== undefined) return waiting;
+    while (!this.#isRead) {
+      const { done, value } = await this.#lines.next();
+      if (done === true) this.#isRead = true;
+      else if (!this.#journal.hasRun(value.item)) return value;
+    }
+    return undefined;
+  }
+
+  async #run(line: NumberedLine): Promise<void> {
+    const { codec, ids } = this.#tools;
+    const { endpoint } = this.#batch;
+    const read = codec.readLine(line.bytes, endpoint);
+    const requestId = publicRequestId(ids.next());
+    const item = {
+      line,
+      name: { ...nameItem(this.#batch, line.item, read), requestId },
+      call: new ItemCall(requestId),
+      beganMs: this.#tools.runtime.monotonicMs(),
+    };
+    let body: BatchCall;
+    let model: string;
+    try {
+      body = codec.decode(read, endpoint);
+      model = this.#tools.catalog.listedId(readModel(body));
+    } catch (thrown) {
+      await this.#fail(item, thrown);
+      return;
+    }
+    const running = this.#runningByModel.get(model) ?? 0;
+    if (!this.#tools.router.hasRoom(model, running)) return this.#wait(line, againMs);
+    this.#runningByModel.set(model, running + 1);
+    try {
+      await this.#answer(item, body);
+    } finally {
+      const left = (this.#runningByModel.get(model) ?? 1) - 1;
+      if (left === 0) this.#runningByModel.delete(model);
+      else this.#runningByModel.set(model, left);
+    }
+  }
+
+  async #answer(item: CalledItem, body: BatchCall): Promise<void> {
+    const { ledger } = this.#tools;
+    const { id: batchId, apiKeyId } = this.#batch;
+    const { line, name, call } = item;
+    let place = -1;
+    let charge;
+    try {
+      const credential = ledger.findApiKey(Number(apiKeyId));
+      if (credential === undefined) throw new GatewayError('invalid_api_key', 'The batch’s API key was revoked.');
+      charge = await runItem(this.#tools, {
+        credential,
+        batchId,
+        name,
+        call,
+        body,
+        keep: async result => {
+          place = await this.#journal.keep(line.item, name.requestId, result);
+        },
+      });
+    } catch (thrown) {
+      if (this.#journal.isBroken) throw thrown;
+      const waitMs = findWaitMs(toGatewayError(thrown));
+      if (waitMs === undefined) await this.#fail(item, thrown);
+      else this.#wait(line, waitMs);
+      return;
+    }
+    await this.#journal.charged(line.item, place, charge);
+    this.#tell(item);
+  }
+
+  #wait(line: NumberedLine, ms: number): void {
+    this.#again.push(line);
+    this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#tools.runtime.now() + ms);
+  }
+
+  async #fail({ line, name, call, beganMs }: CalledItem, thrown: unknown): Promise<void> {
+    const error = toGatewayError(thrown);
+    if (error.code === 'internal') this.#tools.onDefect(this.id, error.cause ?? error);
+    await this.#journal.failed(line.item, this.#tools.codec.renderFailure(name, error));
+    this.#tell({ call, beganMs }, error);
+  }
+
+  #tell({ call, beganMs }: Pick<CalledItem, 'call' | 'beganMs'>, error?: GatewayError): void {
+    const { onItem, runtime } = this.#tools;
+    const { id: batchId, endpoint } = this.#batch;
+    const durationMs = runtime.monotonicMs() - beganMs;
+    onItem({ batchId, endpoint, call, durationMs, ...(error === undefined ? {} : { error }) });
+  }
+}
+
+function readModel(call: BatchCall): string {
+  return call.kind === 'response' ? call.request.request.model : call.request.model;
+}
+
+/** Returns how long an item waits that was refused so, in ms; undefined: the refusal is its result. Windows of a minute, places of those who run at once, and the gateway's own load pass. */
+function findWaitMs({ code, facts }: GatewayError): number | undefined {
+  if (code === 'overloaded') return overloadedMs;
+  const { denial, retryAfterMs = overloadedMs } = facts;
+  if (denial === undefined) return undefined;
+  const passes =
+    denial.limit === 'minute_limit' ||
+    denial.limit === 'free_minute' ||
+    denial.row?.window === 'minute' ||
+    denial.unit === 'concurrent';
+  return passes ? Math.min(retryAfterMs, waitMsMax) : undefined;
+}
+
+/** Checks the file of a batch, and stores what came of it. */
+async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
+  const { total, faults } = await checkLines(tools, nameFiles(batch).input, batch.endpoint);
+  const nowMs = BigInt(tools.runtime.now());
+  const times = batch.times ?? { $typeName: 'tollgate.v1.BatchTimes', createdMs: nowMs, expiresMs: nowMs };
+  const counts = {
+    $typeName: 'tollgate.v1.BatchCounts',
+    total,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+  } as const;
+  const checked: Batch =
+    faults.length > 0
+      ? { ...batch, faults, state: BatchState.FAILED, times: { ...times, endedMs: nowMs } }
+      : {
+          ...batch,
+          counts,
+          state: times.cancellingMs === undefined ? BatchState.IN_PROGRESS : batch.state,
+          times: { ...times, inProgressMs: nowMs },
+        };
+  await tools.store.update(checked);
+  return checked;
+}

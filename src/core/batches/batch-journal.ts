@@ -1,0 +1,180 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type Batch, type BatchRecord, BatchRecordSchema, type BatchResult } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
+import type { ResultLine } from '../../generation/batches/batch-codec.ts';
+import { addBuckets, noUsage, toBuckets, toUsage, type UsageBuckets } from '../../generation/usage-buckets.ts';
+import { jsonDollars } from '../../lib/dollars.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { BulkFiles, Journal } from '../../store/bulk-files.ts';
+import type { ItemCharge } from './run-item.ts';
+
+/** What became of an item. */
+const notRun = 0;
+const answered = 1;
+const failed = 2;
+
+/** A line of results: of an answer, or of a failure. */
+export interface FinalLine {
+  readonly kind: 'answered' | 'failed';
+  readonly pieces: readonly Uint8Array[];
+}
+
+/** What is known of the results of a batch that runs; what an item takes in memory is 17 bytes. */
+export class BatchJournal {
+  readonly #journal: Journal;
+  readonly #states: Uint8Array;
+  readonly #places: Float64Array;
+  readonly #costs: BigInt64Array;
+  #usage: UsageBuckets = noUsage;
+  #costNanoUsd = 0n;
+  #answered = 0;
+  #failed = 0;
+  #isBroken = false;
+
+  constructor(journal: Journal, total: number) {
+    this.#journal = journal;
+    this.#states = new Uint8Array(total);
+    this.#places = new Float64Array(total);
+    this.#costs = new BigInt64Array(total);
+  }
+
+  /**
+   * Opens the journal of a batch. A result whose charge a crash has left open counts if the ledger has its request; else it is forgotten, uncharged, and its item runs again.
+   */
+  static async open(
+    bulk: BulkFiles,
+    ledger: Pick<Ledger, 'findActivity'>,
+    { name, total, accountId }: { readonly name: string; readonly total: number; readonly accountId: number },
+  ): Promise<BatchJournal> {
+    const file = await bulk.openJournal(name);
+    const journal = new BatchJournal(file, total);
+    try {
+      await journal.#recover(ledger, accountId);
+    } catch (thrown) {
+      await file.close();
+      throw thrown;
+    }
+    return journal;
+  }
+
+  /** Nothing can be added any more: the batch is to be taken up again. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  get costNanoUsd(): bigint {
+    return this.#costNanoUsd;
+  }
+
+  get usage(): Usage {
+    return toUsage(this.#usage);
+  }
+
+  /** How the items stand; what has not run yet counts nowhere. */
+  get counts(): { readonly completed: number; readonly failed: number } {
+    return { completed: this.#answered, failed: this.#failed };
+  }
+
+  hasRun(item: number): boolean {
+    return this.#states[item] !== notRun;
+  }
+
+  /** Makes a result durable, before it is charged. Returns its place. */
+  async keep(item: number, requestId: string, { head, tail }: ResultLine): Promise<number> {
+    const value = {
+      $typeName: 'tollgate.v1.BatchResult',
+      requestId,
+      head,
+      ...(tail === undefined ? {} : { tail }),
+    } as const;
+    return this.#append({ item, what: { case: 'result', value } }, true);
+  }
+
+  /** The result at that place was charged. */
+  async charged(item: number, place: number, charge: ItemCharge): Promise<void> {
+    this.#take(item, place, charge);
+    const value = { $typeName: 'tollgate.v1.BatchCharge', ...charge } as const;
+    // Lost in a power cut, it is found in the ledger.
+    await this.#append({ item, what: { case: 'charge', value } }, false);
+  }
+
+  /** The item has ended with an error; nothing was charged. */
+  async failed(item: number, line: Uint8Array): Promise<void> {
+    // Lost in a power cut, the item runs again.
+    const place = await this.#append({ item, what: { case: 'failure', value: line } }, false);
+    this.#takeFailure(item, place);
+  }
+
+  /** The line of an item that has run; undefined: it has not. */
+  async readLine(item: number): Promise<FinalLine | undefined> {
+    if (!this.hasRun(item)) return undefined;
+    const { what } = readRecord(await this.#journal.read(this.#places[item] ?? 0));
+    if (what.case === 'failure') return { kind: 'failed', pieces: [what.value] };
+    if (what.case !== 'result') throw new Error(`item ${item} has no result in its place`);
+    const { head, tail } = what.value;
+    if (tail === undefined) return { kind: 'answered', pieces: [head] };
+    const cost = Buffer.from(JSON.stringify(jsonDollars(this.#costs[item] ?? 0n)));
+    return { kind: 'answered', pieces: [head, cost, tail] };
+  }
+
+  async close(): Promise<void> {
+    await this.#journal.close();
+  }
+
+  async #append(record: Pick<BatchRecord, 'item' | 'what'>, durable: boolean): Promise<number> {
+    try {
+      return await this.#journal.append(toBinary(BatchRecordSchema, create(BatchRecordSchema, record)), durable);
+    } catch (thrown) {
+      this.#isBroken = true;
+      throw thrown;
+    }
+  }
+
+  async #recover(ledger: Pick<Ledger, 'findActivity'>, accountId: number): Promise<void> {
+    const open = new Map<number, { readonly place: number; readonly requestId: BatchResult['requestId'] }>();
+    await this.#journal.scan((bytes, place) => {
+      const { item, what } = readRecord(bytes);
+      if (what.case === 'result') open.set(item, { place, requestId: what.value.requestId });
+      if (what.case === 'failure') this.#takeFailure(item, place);
+      if (what.case !== 'charge') return;
+      const result = open.get(item);
+      if (result === undefined) throw new Error(`item ${item} was charged without a result`);
+      open.delete(item);
+      this.#take(item, result.place, {
+        costNanoUsd: what.value.costNanoUsd,
+        usage: what.value.usage ?? toUsage(noUsage),
+      });
+    });
+    for (const [item, { place, requestId }] of open) {
+      if (this.hasRun(item)) continue;
+      const found = await ledger.findActivity(accountId, requestId);
+      if (found === undefined) continue;
+      const { costNanoUsd, usage } = found.row;
+      await this.charged(item, place, { costNanoUsd, usage: toUsage(usage) });
+    }
+  }
+
+  #take(item: number, place: number, { costNanoUsd, usage }: ItemCharge): void {
+    this.#states[item] = answered;
+    this.#places[item] = place;
+    this.#costs[item] = costNanoUsd;
+    this.#answered += 1;
+    this.#costNanoUsd += costNanoUsd;
+    this.#usage = addBuckets(this.#usage, toBuckets(usage));
+  }
+
+  #takeFailure(item: number, place: number): void {
+    this.#states[item] = failed;
+    this.#places[item] = place;
+    this.#failed += 1;
+  }
+}
+
+function readRecord(bytes: Uint8Array): BatchRecord {
+  return fromBinary(BatchRecordSchema, bytes);
+}
+
+/** Names of what a batch has beside its document. */
+export function nameFiles({ id }: Pick<Batch, 'id'>): { readonly input: string; readonly journal: string } {
+  return { input: `${id}.input`, journal: `${id}.journal` };
+}

@@ -1,0 +1,223 @@
+import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
+import { BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { Timer } from '../../lib/runtime.ts';
+import { BatchJob, type BatchJobTools } from './batch-job.ts';
+import { Pace } from './pace.ts';
+import { hasEnded, type OwnedBatch } from './batch-store.ts';
+
+/** How often batches are looked for that nobody runs. */
+const lookMs = 10_000;
+/** How soon it is looked again whether others leave time for an item. */
+const againMs = 20;
+/** Batches whose files are open at once; the others wait for one of them to end. */
+const openMax = 32;
+
+interface QueueTools extends BatchJobTools {
+  /** Items that run at once, of all batches together. */
+  readonly concurrency: () => number;
+}
+
+/**
+ * Runs the batches of all accounts: so many items at once, one batch after the other in turn. A batch is taken up again where storage failed in its middle, and by the next process where
+ * this one ends before it.
+ */
+export class BatchQueue {
+  readonly #tools: QueueTools;
+  readonly #jobs: BatchJob[] = [];
+  /** Those that are being opened or finished, by id. */
+  readonly #busy = new Map<string, Promise<void>>();
+  readonly #runningByModel = new Map<string, number>();
+  readonly #pace: Pace;
+  readonly #look: Timer;
+  readonly #soon: Timer;
+  #running = 0;
+  #isDraining = false;
+  #whenIdle: (() => void)[] = [];
+
+  constructor(tools: QueueTools) {
+    this.#tools = tools;
+    this.#pace = new Pace(() => tools.generations.begun);
+    this.#look = tools.runtime.after(lookMs, () => void this.#lookAgain());
+    this.#soon = tools.runtime.after(lookMs, () => this.#pump());
+    this.#look.cancel();
+    this.#soon.cancel();
+  }
+
+  /** Takes up the batches that have not ended. */
+  async resume(): Promise<void> {
+    await this.#lookAgain();
+  }
+
+  /** Takes up a batch that is stored, as soon as there is room for it. */
+  add(): void {
+    void this.#takeUp().catch((thrown: unknown) => this.#tools.onDefect('', thrown));
+  }
+
+  /** A batch that is being run, as it is now; undefined: it is not being run. */
+  find(id: string): Batch | undefined {
+    return this.#jobs.find(job => job.id === id)?.batch;
+  }
+
+  /** Begins no more items of a batch; returns it as it is then. */
+  async cancel(owned: OwnedBatch): Promise<Batch> {
+    const { store, runtime } = this.#tools;
+    const { id } = owned.batch;
+    await this.#busy.get(id);
+    const job = this.#jobs.find(each => each.id === id);
+    if (job !== undefined) {
+      const batch = await job.cancel();
+      this.#pump();
+      return batch;
+    }
+    const { batch } = (await store.find(id)) ?? owned;
+    if (hasEnded(batch) || batch.times === undefined || batch.times.cancellingMs !== undefined) return batch;
+    const times = { ...batch.times, cancellingMs: BigInt(runtime.now()) };
+    const cancelled = { ...batch, state: BatchState.CANCELLING, times };
+    await store.update(cancelled);
+    return cancelled;
+  }
+
+  /** Begins nothing from now on. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#look.cancel();
+    this.#soon.cancel();
+  }
+
+  /** Resolves when nothing runs. */
+  async idle(): Promise<void> {
+    while (this.#running > 0 || this.#busy.size > 0) {
+      await Promise.all(this.#busy.values());
+      if (this.#running === 0) continue;
+      await new Promise<void>(resolve => {
+        this.#whenIdle.push(resolve);
+      });
+    }
+  }
+
+  /** Closes what is open. */
+  async close(): Promise<void> {
+    await Promise.all(this.#jobs.splice(0).map(job => job.close()));
+  }
+
+  async #lookAgain(): Promise<void> {
+    try {
+      await this.#takeUp();
+    } catch (thrown) {
+      // What can't be read now is read the next time.
+      this.#tools.onDefect('', thrown);
+    } finally {
+      if (!this.#isDraining) this.#look.restart(lookMs);
+    }
+  }
+
+  /** Opens as many batches as there is room for: of the account that has the fewest open, the oldest first. */
+  async #takeUp(): Promise<void> {
+    const waiting = [...(await this.#tools.store.unfinished())];
+    while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
+      const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
+      const ready = waiting.filter(({ id }) => !isOpen(id));
+      const countOpen = (accountId: number): number => this.#jobs.filter(job => job.accountId === accountId).length;
+      const [next] = ready.sort((one, other) => countOpen(one.accountId) - countOpen(other.accountId));
+      if (next === undefined) return;
+      waiting.splice(waiting.indexOf(next), 1);
+      this.#hold(next.id, this.#open(next.id));
+    }
+  }
+
+  /** Remembers that a batch is being worked on until `work` has ended, which must not reject. */
+  #hold(id: string, work: Promise<void>): void {
+    const held = work.finally(() => {
+      this.#busy.delete(id);
+      this.#pump();
+    });
+    this.#busy.set(id, held);
+  }
+
+  async #open(id: string): Promise<void> {
+    try {
+      const owned = await this.#tools.store.find(id);
+      if (owned === undefined || hasEnded(owned.batch)) return;
+      const job = await BatchJob.open(this.#tools, owned, this.#runningByModel);
+      if (job !== undefined) this.#jobs.push(job);
+    } catch (thrown) {
+      this.#tools.onDefect(id, thrown);
+    }
+  }
+
+  /** Begins as many items as may run now, and finishes what is done. */
+  #pump(): void {
+    if (this.#isDraining) return;
+    for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);
+    while (this.#running < this.#tools.concurrency()) {
+      if (!this.#pace.isFree(this.#tools.runtime.monotonicMs())) return this.#soon.restart(againMs);
+      const nowMs = this.#tools.runtime.now();
+      const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
+      const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);
+      if (job === undefined) break;
+      // The next item is another batch's.
+      this.#jobs.push(job);
+      this.#run(job);
+    }
+    this.#wakeSoon();
+  }
+
+  #run(job: BatchJob): void {
+    this.#running += 1;
+    job
+      .runNext()
+      .catch((thrown: unknown) => this.#drop(job, thrown))
+      .finally(() => {
+        this.#running -= 1;
+        if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+        // In a turn of its own: items that end at once must not keep other work waiting.
+        setImmediate(() => this.#pump());
+      });
+  }
+
+  /** Storage failed: it is opened again at the next look, and not before its last item has ended, which may still be charged. */
+  #drop(job: BatchJob, thrown: unknown): void {
+    this.#tools.onDefect(job.id, thrown);
+    const at = this.#jobs.indexOf(job);
+    if (at < 0) return;
+    this.#jobs.splice(at, 1);
+    const close = async (): Promise<void> => {
+      await job.idle();
+      await job.close();
+    };
+    this.#hold(
+      job.id,
+      close().catch(() => undefined),
+    );
+  }
+
+  #finish(job: BatchJob): void {
+    this.#jobs.splice(this.#jobs.indexOf(job), 1);
+    const finish = async (): Promise<void> => {
+      try {
+        await job.finish();
+      } catch (thrown) {
+        this.#tools.onDefect(job.id, thrown);
+        await job.close().catch(() => undefined);
+        return;
+      }
+      if (!this.#isDraining) await this.#takeUp();
+    };
+    this.#hold(
+      job.id,
+      finish().catch((thrown: unknown) => this.#tools.onDefect(job.id, thrown)),
+    );
+  }
+
+  /** Looks again when the next item may begin, or a batch expires. */
+  #wakeSoon(): void {
+    const nowMs = this.#tools.runtime.now();
+    const times = this.#jobs.flatMap(({ nextAtMs, batch }) => [
+      ...(nextAtMs === undefined || nextAtMs <= nowMs ? [] : [nextAtMs]),
+      Number(batch.times?.expiresMs ?? 0n),
+    ]);
+    const soonest = Math.min(...times.filter(ms => ms > nowMs));
+    if (soonest === Infinity) this.#soon.cancel();
+    else this.#soon.restart(soonest - nowMs + 1);
+  }
+}

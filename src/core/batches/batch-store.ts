@@ -1,0 +1,99 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type Batch, BatchSchema, BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import type { DocumentFacts, DocumentName, DocumentPage, Documents, StoredDocument } from '../../store/documents.ts';
+import { keptMs } from './file-store.ts';
+
+/** A batch and whose it is. */
+export interface OwnedBatch {
+  readonly accountId: number;
+  /** As it was stored last. */
+  readonly batch: Batch;
+}
+
+const ended: ReadonlySet<BatchState> = new Set([
+  BatchState.FAILED,
+  BatchState.COMPLETED,
+  BatchState.EXPIRED,
+  BatchState.CANCELLED,
+]);
+
+/** Whether a batch is over. */
+export function hasEnded({ state }: Pick<Batch, 'state'>): boolean {
+  return ended.has(state);
+}
+
+/** What a batch's ids begin with. */
+export const idStarts = { messages: 'msgbatch_', others: 'batch_' } as const;
+
+/** Batches in the documents. */
+export class BatchStore {
+  readonly #documents: Documents;
+
+  constructor(documents: Documents) {
+    this.#documents = documents;
+  }
+
+  /** Stores a new batch, durably. */
+  async create({ accountId, batch }: OwnedBatch): Promise<void> {
+    const createdAtMs = Number(batch.times?.createdMs ?? 0n);
+    await this.#documents.put({
+      ...toName(batch.id),
+      accountId,
+      apiKeyId: Number(batch.apiKeyId),
+      state: hasEnded(batch) ? 'ended' : 'open',
+      finished: hasEnded(batch),
+      createdAtMs,
+      endsAtMs: createdAtMs + keptMs,
+      body: toBinary(BatchSchema, batch),
+    });
+  }
+
+  /** Stores how a batch stands. */
+  async update(batch: Batch): Promise<void> {
+    const body = toBinary(BatchSchema, batch);
+    await this.#documents.update({
+      ...toName(batch.id),
+      state: hasEnded(batch) ? 'ended' : 'open',
+      finished: hasEnded(batch),
+      body,
+    });
+  }
+
+  /** An account's batch (any account's without one); undefined if there is none of that id. */
+  async find(id: string, accountId?: number): Promise<OwnedBatch | undefined> {
+    const found = await this.#documents.find(toName(id), accountId);
+    return found && toBatch(found);
+  }
+
+  async list(page: Omit<DocumentPage, 'kind'>, messages: boolean): Promise<Batch[] | undefined> {
+    const found = await this.#documents.list({ ...page, kind: messages ? 'message_batch' : 'batch' });
+    return found?.map(document => toBatch(document).batch);
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#documents.delete(toName(id));
+  }
+
+  /** The batches that have not ended, oldest first. */
+  async unfinished(): Promise<readonly DocumentFacts[]> {
+    const [others, messages] = await Promise.all([
+      this.#documents.unfinished('batch'),
+      this.#documents.unfinished('message_batch'),
+    ]);
+    return [...others, ...messages].sort((one, other) => one.createdAtMs - other.createdAtMs);
+  }
+}
+
+function toName(id: string): DocumentName {
+  return { kind: id.startsWith(idStarts.messages) ? 'message_batch' : 'batch', id };
+}
+
+function toBatch({ accountId, body }: StoredDocument): OwnedBatch {
+  return { accountId, batch: fromBinary(BatchSchema, body) };
+}
+
+/** Whether a batch's items are Messages, whose interface has states, ids and results of its own. */
+export function isOfMessages({ endpoint }: Pick<Batch, 'endpoint'>): boolean {
+  return endpoint === Endpoint.MESSAGES;
+}

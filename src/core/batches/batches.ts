@@ -1,0 +1,296 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import {
+  type Batch,
+  type BatchService,
+  BatchState,
+  type CreateBatchRequest,
+  type ListBatchesRequest,
+  type ReadResultsResponse,
+} from '../../gen/tollgate/v1/batch_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { randomBase62 } from '../../lib/ids.ts';
+import { pump } from '../../lib/push.ts';
+import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
+import type { Credential } from '../../ledger/ledger.ts';
+import type { Documents } from '../../store/documents.ts';
+import { invalidField } from '../account-fields.ts';
+import { authenticate } from '../credential.ts';
+import { type StoppableService, stopping } from '../running.ts';
+import { nameFiles } from './batch-journal.ts';
+import type { BatchJobTools } from './batch-job.ts';
+import { BatchQueue } from './batch-queue.ts';
+import { BatchStore, hasEnded, idStarts, isOfMessages, type OwnedBatch } from './batch-store.ts';
+import { checkLines } from './check-lines.ts';
+import { FileStore, newFileId } from './file-store.ts';
+import { Files, type FileTools, noSuchFile, readPieces } from './files.ts';
+
+/** What batches and their files are made with. */
+export interface BatchTools extends Omit<BatchJobTools, 'files' | 'store'>, Omit<FileTools, 'files'> {
+  readonly documents: Documents;
+  /** Items that run at once, of all batches together. */
+  readonly concurrency: () => number;
+  /** The public listener's address, without a slash at its end. */
+  readonly publicUrl: () => string;
+}
+
+/** What has not begun by then expires. Source: README, "Batches". */
+const lifetimeMs = 86_400_000;
+/** Batches of one account that have not ended. */
+const openMax = 1_000;
+const page = { preset: 20, max: 1_000 };
+const metadataMax = { pairs: 16, key: 64, value: 512 };
+/** How often files are looked for whose time is over. */
+const sweepMs = 3_600_000;
+
+const endpoints: ReadonlySet<Endpoint> = new Set([
+  Endpoint.CHAT_COMPLETIONS,
+  Endpoint.RESPONSES,
+  Endpoint.EMBEDDINGS,
+  Endpoint.MESSAGES,
+]);
+
+/** All batches and files of this process. */
+export class Batches implements StoppableService {
+  readonly #tools: BatchTools & BatchJobTools & FileTools;
+  readonly #files: Files;
+  readonly #queue: BatchQueue;
+  #isDraining = false;
+
+  constructor(tools: BatchTools) {
+    const files = new FileStore(tools.documents, tools.bulk, tools.runtime);
+    this.#tools = { ...tools, files, store: new BatchStore(tools.documents) };
+    this.#files = new Files(this.#tools);
+    this.#queue = new BatchQueue(this.#tools);
+  }
+
+  get fileService(): Files['service'] {
+    return this.#files.service;
+  }
+
+  get service(): PushedService<typeof BatchService> {
+    return {
+      createBatch: async (request, context) => ({ batch: await this.#create(request, await this.#caller(context)) }),
+      getBatch: async ({ batchId }, context) => ({ batch: this.#show(await this.#find(batchId, context)) }),
+      listBatches: async (request, context) => this.#list(request, await this.#caller(context)),
+      cancelBatch: async ({ batchId }, context) => ({ batch: await this.#cancel(await this.#find(batchId, context)) }),
+      deleteBatch: async ({ batchId }, context) => {
+        await this.#delete(await this.#find(batchId, context));
+        return {};
+      },
+      readResults: ({ batchId }, context, sink) => pump(signal => this.#readResults(batchId, context, signal), sink),
+    };
+  }
+
+  /** Takes up the batches that an earlier process has left, and removes files whose time is over, now and from time to time. */
+  async resume(): Promise<void> {
+    await this.#queue.resume();
+    const sweep = this.#tools.runtime.after(0, () => {
+      void this.#sweep().finally(() => {
+        if (!this.#isDraining) sweep.restart(sweepMs);
+      });
+    });
+  }
+
+  /** Begins no items from now on. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#queue.drain();
+  }
+
+  /** Resolves when no item runs; at once where that is so now. */
+  async idle(): Promise<void> {
+    await this.#queue.idle();
+  }
+
+  /** Nothing: who answers the items ends them. */
+  cutAll(): void {}
+
+  /** Nothing: who answers the items ends them, and the next ones find the key revoked. */
+  revoke(): void {}
+
+  /** Closes what is open: the next process goes on with it. */
+  async close(): Promise<void> {
+    await this.#queue.close();
+    await this.#files.close();
+  }
+
+  async #caller(context: CallContext): Promise<Credential> {
+    return authenticate(context, this.#tools.ledger, 'api_key');
+  }
+
+  async #find(batchId: string, context: CallContext): Promise<OwnedBatch> {
+    const { accountId } = await this.#caller(context);
+    const found = await this.#tools.store.find(batchId, accountId);
+    if (found === undefined) throw new GatewayError('not_found', 'There is no such batch.', { param: 'batch_id' });
+    return found;
+  }
+
+  async #create(request: CreateBatchRequest, credential: Credential): Promise<Batch> {
+    if (this.#isDraining) throw stopping();
+    const { store, bulk, files, runtime } = this.#tools;
+    const { endpoint, metadata, inputFileId } = request;
+    if (!endpoints.has(endpoint)) {
+      const allowed = 'must be /v1/chat/completions, /v1/responses or /v1/embeddings';
+      throw invalidField('endpoint', allowed);
+    }
+    checkMetadata(metadata);
+    const { accountId, keyId } = credential;
+    const isMessages = endpoint === Endpoint.MESSAGES;
+    const file = await files.find(inputFileId, accountId, isMessages ? 'hidden_file' : 'file');
+    if (file === undefined) throw noSuchFile('input_file_id');
+    await this.#checkRoom(accountId);
+    const nowMs = runtime.now();
+    const batch: Batch = {
+      $typeName: 'tollgate.v1.Batch',
+      id: `${isMessages ? idStarts.messages : idStarts.others}${randomBase62(24)}`,
+      endpoint,
+      state: BatchState.VALIDATING,
+      inputFileId: isMessages ? '' : file.id,
+      outputFileId: newFileId(),
+      errorFileId: newFileId(),
+      metadata,
+      faults: [],
+      costNanoUsd: 0n,
+      times: {
+        $typeName: 'tollgate.v1.BatchTimes',
+        createdMs: BigInt(nowMs),
+        expiresMs: BigInt(nowMs + lifetimeMs),
+      },
+      resultsUrl: '',
+      apiKeyId: BigInt(keyId),
+    };
+    const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
+    // Of its own: the file may be deleted before the batch has ended.
+    if ((await bulk.link(file.id, nameFiles(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
+    await store.create({ accountId, batch: counted });
+    if (isMessages) await files.delete(file.id, 'hidden_file');
+    this.#queue.add();
+    return this.#show({ accountId, batch: counted });
+  }
+
+  /** Checks the requests of a batch of Messages at once, because that interface has no batches that are refused later. Throws `validation_error`. */
+  async #checkMessages(batch: Batch, fileId: string): Promise<Batch> {
+    const { total, faults } = await checkLines(this.#tools, fileId, batch.endpoint);
+    const [fault] = faults;
+    if (fault !== undefined) {
+      await this.#tools.files.delete(fileId, 'hidden_file');
+      const at = fault.line === undefined ? 'requests' : `requests.${fault.line - 1}`;
+      const path = fault.param === '' ? at : `${at}.${fault.param}`;
+      throw new GatewayError(
+        'validation_error',
+        `${path}: ${fault.message.replace(/\bline (\d+)/, 'another request')}`,
+        {
+          param: path,
+          violations: [{ path: path.split('.'), message: fault.message, type: 'value_error' }],
+        },
+      );
+    }
+    const counts = {
+      $typeName: 'tollgate.v1.BatchCounts',
+      total,
+      completed: 0,
+      failed: 0,
+      cancelled: 0,
+      expired: 0,
+    } as const;
+    const times = batch.times && { ...batch.times, inProgressMs: batch.times.createdMs };
+    return { ...batch, counts, state: BatchState.IN_PROGRESS, ...(times === undefined ? {} : { times }) };
+  }
+
+  async #checkRoom(accountId: number): Promise<void> {
+    const open = (await this.#tools.store.unfinished()).filter(each => each.accountId === accountId);
+    if (open.length < openMax) return;
+    const message = `The account has ${openMax} batches that have not ended: wait for one of them, or cancel one.`;
+    throw new GatewayError('overloaded', message, { retryAfterMs: 60_000 });
+  }
+
+  async #cancel(owned: OwnedBatch): Promise<Batch> {
+    const { batch, accountId } = owned;
+    if (hasEnded(batch)) {
+      if (isOfMessages(batch)) return this.#show(owned);
+      throw new GatewayError('conflict', 'The batch has ended.');
+    }
+    return this.#show({ accountId, batch: await this.#queue.cancel(owned) });
+  }
+
+  async #delete({ batch }: OwnedBatch): Promise<void> {
+    if (!hasEnded(batch)) {
+      throw new GatewayError('conflict', 'The batch has not ended.', {
+        tip: 'Cancel it, and delete it once it has ended.',
+      });
+    }
+    const { store, files } = this.#tools;
+    await store.delete(batch.id);
+    const kind = isOfMessages(batch) ? 'hidden_file' : 'file';
+    for (const id of [batch.outputFileId, batch.errorFileId]) if (id !== '') await files.delete(id, kind);
+  }
+
+  async #list({ limit, after, before, messages }: ListBatchesRequest, { accountId }: Credential) {
+    if (limit > page.max) throw invalidField('limit', `must be 1 to ${page.max}`, limit);
+    const wanted = limit === 0 ? page.preset : limit;
+    const isBackwards = before !== '';
+    const from = isBackwards ? before : after;
+    const found = await this.#tools.store.list(
+      {
+        accountId,
+        order: isBackwards ? 'oldest_first' : 'newest_first',
+        after: from === '' ? undefined : from,
+        limit: wanted + 1,
+      },
+      messages,
+    );
+    if (found === undefined) {
+      throw new GatewayError('not_found', 'There is no such batch.', { param: isBackwards ? 'before' : 'after' });
+    }
+    const batches = found.slice(0, wanted).map(batch => this.#show({ accountId, batch }));
+    return { batches: isBackwards ? batches.reverse() : batches, hasMore: found.length > wanted };
+  }
+
+  async *#readResults(
+    batchId: string,
+    context: CallContext,
+    signal: AbortSignal,
+  ): AsyncGenerator<ReadResultsResponse, void, undefined> {
+    const { batch } = await this.#find(batchId, context);
+    if (!isOfMessages(batch) || !hasEnded(batch)) {
+      throw new GatewayError('not_found', 'The batch has no results yet.', { tip: 'Wait until it has ended.' });
+    }
+    const reader = batch.outputFileId === '' ? undefined : await this.#tools.files.open(batch.outputFileId);
+    if (reader === undefined) return;
+    for await (const chunk of readPieces(reader, signal)) {
+      yield { $typeName: 'tollgate.v1.ReadResultsResponse', chunk };
+    }
+  }
+
+  /** A batch as its account sees it: as far as it is now, with results once it has ended. */
+  #show({ batch: stored }: OwnedBatch): Batch {
+    const batch = this.#queue.find(stored.id) ?? stored;
+    if (!hasEnded(batch)) return { ...batch, outputFileId: '', errorFileId: '' };
+    if (batch.state === BatchState.FAILED) return { ...batch, outputFileId: '', errorFileId: '' };
+    if (!isOfMessages(batch)) return batch;
+    return { ...batch, resultsUrl: `${this.#tools.publicUrl()}/v1/messages/batches/${batch.id}/results` };
+  }
+
+  async #sweep(): Promise<void> {
+    const { files, store, onDefect } = this.#tools;
+    try {
+      await files.sweep(async name => {
+        const batch = await store.find(name.slice(0, name.indexOf('.')));
+        return batch !== undefined && !hasEnded(batch.batch);
+      });
+    } catch (thrown) {
+      onDefect('', thrown);
+    }
+  }
+}
+
+function checkMetadata(metadata: CreateBatchRequest['metadata']): void {
+  const pairs = Object.entries(metadata);
+  const { pairs: most, key, value } = metadataMax;
+  if (pairs.length > most) throw invalidField('metadata', `must have at most ${most} pairs`);
+  for (const [name, text] of pairs) {
+    if (name.length > key || text.length > value) {
+      throw invalidField('metadata', `must have names of at most ${key} characters and values of at most ${value}`);
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import type { BatchFault } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import type { BatchCodec } from '../../generation/batches/batch-codec.ts';
+import { readLines } from '../../lib/lines.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { BulkFiles } from '../../store/bulk-files.ts';
+import { noSuchFile, readPieces } from './files.ts';
+
+/** What lines are read with. */
+export interface LineTools {
+  readonly bulk: BulkFiles;
+  readonly codec: BatchCodec;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  /** The most bytes of a line: those of a request's body. */
+  readonly lineBytesMax: () => number;
+}
+
+/** A line of requests that is not blank. */
+export interface NumberedLine {
+  /** Its place among the items, from 0. */
+  readonly item: number;
+  /** Its place in the file, from 1. */
+  readonly line: number;
+  readonly bytes: Buffer;
+}
+
+/** The most items of a batch. Source: README, "Batches". */
+const itemsMax = 50_000;
+/** The most faults that are told. */
+const faultsMax = 100;
+/** How long lines are checked in one go. */
+const turnMs = 5;
+
+/** Reads the lines of a file that are not blank; what a line has beyond `lineBytesMax` is cut off. Throws `not_found` if the file is not there. */
+export async function* readItems(
+  { bulk }: Pick<LineTools, 'bulk'>,
+  name: string,
+  lineBytesMax = Infinity,
+): AsyncGenerator<NumberedLine, void, undefined> {
+  const reader = await bulk.open(name);
+  if (reader === undefined) throw noSuchFile('input_file_id');
+  let line = 0;
+  let item = 0;
+  for await (const bytes of readLines(readPieces(reader), lineBytesMax)) {
+    line += 1;
+    if (bytes.toString('latin1', 0, 64).trim() === '' && bytes.toString('latin1').trim() === '') continue;
+    yield { item, line, bytes };
+    item += 1;
+  }
+}
+
+/** Checks all lines of a file before anything runs. Returns how many items it has, and what is wrong with it. */
+export async function checkLines(
+  tools: LineTools,
+  name: string,
+  endpoint: Endpoint,
+): Promise<{ readonly total: number; readonly faults: BatchFault[] }> {
+  const { codec, runtime, lineBytesMax } = tools;
+  const faults: BatchFault[] = [];
+  const seen = new Map<string, number>();
+  let total = 0;
+  let turnAtMs = runtime.monotonicMs();
+  for await (const { line, bytes } of readItems(tools, name, lineBytesMax() + 1)) {
+    total += 1;
+    if (total > itemsMax)
+      return { total, faults: [fault('too_many_lines', `The file has more than ${itemsMax} lines.`)] };
+    try {
+      if (bytes.length > lineBytesMax()) throw tooLong(lineBytesMax());
+      const { customId } = codec.readLine(bytes, endpoint);
+      const first = seen.get(customId);
+      if (first !== undefined) throw duplicate(first);
+      seen.set(customId, line);
+    } catch (thrown) {
+      if (faults.length < faultsMax) faults.push(toFault(toGatewayError(thrown), line));
+    }
+    if (runtime.monotonicMs() - turnAtMs < turnMs) continue;
+    await nextTurn();
+    turnAtMs = runtime.monotonicMs();
+  }
+  if (total === 0) faults.push(fault('empty_file', 'The file has no lines.'));
+  return { total, faults };
+}
+
+function tooLong(max: number): GatewayError {
+  return new GatewayError('validation_error', `The line is longer than ${max} bytes.`);
+}
+
+function duplicate(first: number): GatewayError {
+  const message = `custom_id is that of line ${first} already; each must be another.`;
+  return new GatewayError('validation_error', message, { param: 'custom_id', detailCode: 'duplicate_custom_id' });
+}
+
+function toFault({ code, message, facts }: GatewayError, line: number): BatchFault {
+  const isNoJson = code === 'invalid_request';
+  const word = facts.detailCode ?? (isNoJson ? 'invalid_json_line' : 'invalid_line');
+  return { ...fault(word, message), line, param: facts.param ?? '' };
+}
+
+function fault(code: string, message: string): BatchFault {
+  return { $typeName: 'tollgate.v1.BatchFault', code, message, param: '' };
+}

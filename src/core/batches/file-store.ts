@@ -1,0 +1,113 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type File, FileSchema } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { randomBase62 } from '../../lib/ids.ts';
+import type { BulkFiles, BulkReader } from '../../store/bulk-files.ts';
+import type { DocumentPage, Documents, NewDocument, StoredDocument } from '../../store/documents.ts';
+
+/** How long files and batches are kept. Source: README, "Batches". */
+export const keptMs = 30 * 86_400_000;
+
+/** Hidden files are a batch's own: their account sees them only through the batch. */
+export type FileKind = Extract<DocumentPage['kind'], 'file' | 'hidden_file'>;
+
+/** A file and whose it is. */
+export interface OwnedFile {
+  readonly kind: FileKind;
+  readonly accountId: number;
+  readonly apiKeyId: number;
+  readonly file: File;
+}
+
+/** Returns a new id of a file. */
+export function newFileId(): string {
+  return `file-${randomBase62(24)}`;
+}
+
+/** Files: their facts in the documents, their bytes in the bulk files, under the file's id. */
+export class FileStore {
+  readonly #documents: Documents;
+  readonly #bulk: BulkFiles;
+  readonly #clock: Clock;
+  /** What the last sweep has found ended. */
+  #ended: ReadonlySet<string> = new Set();
+
+  constructor(documents: Documents, bulk: BulkFiles, clock: Clock) {
+    this.#documents = documents;
+    this.#bulk = bulk;
+    this.#clock = clock;
+  }
+
+  /** Makes a file known whose bytes are stored. The same file again changes nothing. */
+  async put({ kind, accountId, apiKeyId, file }: OwnedFile): Promise<void> {
+    const facts: Omit<NewDocument, 'body'> = {
+      kind,
+      id: file.id,
+      accountId,
+      apiKeyId,
+      state: 'stored',
+      finished: true,
+      createdAtMs: Number(file.createdAtMs),
+      endsAtMs: Number(file.expiresAtMs),
+    };
+    await this.#documents.put({ ...facts, body: toBinary(FileSchema, file) });
+  }
+
+  /** An account's file; undefined if it has none of that id. */
+  async find(id: string, accountId: number, kind: FileKind = 'file'): Promise<File | undefined> {
+    const found = await this.#documents.find({ kind, id }, accountId);
+    return found && toFile(found);
+  }
+
+  async list(page: Omit<DocumentPage, 'kind'>): Promise<File[] | undefined> {
+    return (await this.#documents.list({ ...page, kind: 'file' }))?.map(toFile);
+  }
+
+  async delete(id: string, kind: FileKind = 'file'): Promise<void> {
+    await this.#documents.delete({ kind, id });
+    await this.#bulk.delete(id);
+  }
+
+  async open(id: string): Promise<BulkReader | undefined> {
+    return this.#bulk.open(id);
+  }
+
+  /** Returns a file of this moment. */
+  describe(id: string, { filename, purpose, bytes }: Pick<File, 'filename' | 'purpose'> & { bytes: number }): File {
+    const nowMs = this.#clock.now();
+    return {
+      $typeName: 'tollgate.v1.File',
+      id,
+      filename,
+      purpose,
+      bytes: BigInt(bytes),
+      createdAtMs: BigInt(nowMs),
+      expiresAtMs: BigInt(nowMs + keptMs),
+    };
+  }
+
+  /**
+   * Removes bytes whose file or batch has ended, if it had ended at the last sweep already: bytes are stored before what names them. `isKept`: whether what has another name
+   * than a file's id stays.
+   */
+  async sweep(isKept: (name: string) => Promise<boolean>): Promise<void> {
+    const ended = new Set<string>();
+    for (const name of await this.#bulk.list()) {
+      const stays = name.startsWith('file-') ? await this.#isKnown(name) : await isKept(name);
+      if (stays) continue;
+      if (this.#ended.has(name)) await this.#bulk.delete(name);
+      else ended.add(name);
+    }
+    this.#ended = ended;
+  }
+
+  async #isKnown(id: string): Promise<boolean> {
+    const kinds: readonly FileKind[] = ['file', 'hidden_file'];
+    for (const kind of kinds) if ((await this.#documents.find({ kind, id })) !== undefined) return true;
+    return false;
+  }
+}
+
+function toFile({ body }: StoredDocument): File {
+  return fromBinary(FileSchema, body);
+}

@@ -1,0 +1,207 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import {
+  type File,
+  type FileService,
+  type FinishFileRequest,
+  ListOrder,
+  type ListFilesRequest,
+  type ReadFileContentResponse,
+} from '../../gen/tollgate/v1/batch_pb.ts';
+import { randomBase62 } from '../../lib/ids.ts';
+import { pump } from '../../lib/push.ts';
+import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
+import type { Runtime, Timer } from '../../lib/runtime.ts';
+import type { Credential, Ledger } from '../../ledger/ledger.ts';
+import type { BulkFiles, BulkReader, BulkWriter } from '../../store/bulk-files.ts';
+import { invalidField } from '../account-fields.ts';
+import { authenticate } from '../credential.ts';
+import { type FileKind, type FileStore, newFileId } from './file-store.ts';
+
+/** What files are kept with. */
+export interface FileTools {
+  readonly ledger: Ledger;
+  readonly runtime: Runtime;
+  readonly bulk: BulkFiles;
+  readonly files: FileStore;
+  /** The most bytes of a file that is uploaded. */
+  readonly fileBytesMax: () => number;
+}
+
+/** An upload without a piece for so long is forgotten. */
+const idleMs = 600_000;
+/** Uploads of one account at once. */
+const uploadsMax = 16;
+const pageMax = 1_000;
+const filenameMax = 255;
+
+/** A file that is being uploaded. */
+interface Upload {
+  readonly id: string;
+  readonly fileId: string;
+  readonly kind: FileKind;
+  readonly accountId: number;
+  readonly writer: BulkWriter;
+  readonly idle: Timer;
+  /** Its pieces, one after the other. */
+  last: Promise<unknown>;
+}
+
+/** The files of all accounts, and what is being uploaded to this process. */
+export class Files {
+  readonly #tools: FileTools;
+  readonly #uploads = new Map<string, Upload>();
+
+  constructor(tools: FileTools) {
+    this.#tools = tools;
+  }
+
+  get service(): PushedService<typeof FileService> {
+    return {
+      createFile: async ({ hidden }, context) => {
+        const { accountId } = await this.#caller(context);
+        return { uploadId: await this.#begin(accountId, hidden ? 'hidden_file' : 'file') };
+      },
+      appendFile: async ({ uploadId, content }, context) => {
+        const upload = this.#upload(uploadId, await this.#caller(context));
+        return { bytes: BigInt(await this.#append(upload, content)) };
+      },
+      finishFile: async (request, context) => ({ file: await this.#finish(request, await this.#caller(context)) }),
+      getFile: async ({ fileId }, context) => ({ file: await this.#find(fileId, await this.#caller(context)) }),
+      listFiles: async (request, context) => this.#list(request, await this.#caller(context)),
+      deleteFile: async ({ fileId }, context) => {
+        const { id } = await this.#find(fileId, await this.#caller(context));
+        await this.#tools.files.delete(id);
+        return {};
+      },
+      readFileContent: ({ fileId }, context, sink) => pump(signal => this.#read(fileId, context, signal), sink),
+    };
+  }
+
+  /** Forgets what is being uploaded. */
+  async close(): Promise<void> {
+    await Promise.all(Array.from(this.#uploads.values(), upload => this.#forget(upload)));
+  }
+
+  async #caller(context: CallContext): Promise<Credential> {
+    return authenticate(context, this.#tools.ledger, 'api_key');
+  }
+
+  async #begin(accountId: number, kind: FileKind): Promise<string> {
+    const open = Array.from(this.#uploads.values()).filter(upload => upload.accountId === accountId);
+    if (open.length >= uploadsMax) {
+      throw new GatewayError('overloaded', `The account uploads ${uploadsMax} files already.`, { retryAfterMs: 5_000 });
+    }
+    const { bulk, runtime } = this.#tools;
+    const id = `upload_${randomBase62(24)}`;
+    const fileId = newFileId();
+    const writer = await bulk.create(fileId);
+    const idle = runtime.after(idleMs, () => void this.#forget(upload));
+    const upload: Upload = { id, fileId, kind, accountId, writer, idle, last: Promise.resolve() };
+    this.#uploads.set(id, upload);
+    return id;
+  }
+
+  #upload(id: string, { accountId }: Credential): Upload {
+    const upload = this.#uploads.get(id);
+    if (upload?.accountId === accountId) return upload;
+    throw new GatewayError('not_found', 'There is no such upload.', { param: 'upload_id' });
+  }
+
+  async #append(upload: Upload, content: Uint8Array): Promise<number> {
+    const max = this.#tools.fileBytesMax();
+    const { writer } = upload;
+    upload.idle.restart(idleMs);
+    const turn = upload.last.then(async () => {
+      if (writer.size + content.length > max) {
+        throw new GatewayError('body_too_large', `The file is larger than ${max} bytes.`, { param: 'file' });
+      }
+      await writer.append(content);
+      return writer.size;
+    });
+    upload.last = turn.catch(() => this.#forget(upload));
+    return turn;
+  }
+
+  async #finish({ uploadId, filename, purpose }: FinishFileRequest, credential: Credential): Promise<File> {
+    const upload = this.#upload(uploadId, credential);
+    await upload.last;
+    const { files } = this.#tools;
+    const { writer, fileId, kind, accountId } = upload;
+    try {
+      if (purpose !== 'batch') throw invalidField('purpose', 'must be batch', purpose);
+      if (filename.length > filenameMax)
+        throw invalidField('file', `must have a name of at most ${filenameMax} characters`);
+      if (writer.size === 0) throw invalidField('file', 'must not be empty');
+      const name = filename === '' ? 'file.jsonl' : filename;
+      const file = files.describe(fileId, { filename: name, purpose, bytes: writer.size });
+      await writer.finish();
+      await files.put({ kind, accountId, apiKeyId: credential.keyId, file });
+      return file;
+    } finally {
+      await this.#forget(upload);
+    }
+  }
+
+  async #forget(upload: Upload): Promise<void> {
+    if (!this.#uploads.delete(upload.id)) return;
+    upload.idle.cancel();
+    await upload.writer.discard();
+  }
+
+  async #find(fileId: string, { accountId }: Credential): Promise<File> {
+    const file = await this.#tools.files.find(fileId, accountId);
+    if (file === undefined) throw noSuchFile('file_id');
+    return file;
+  }
+
+  async #list({ limit, after, order, purpose }: ListFilesRequest, { accountId }: Credential) {
+    if (limit > pageMax) throw invalidField('limit', `must be 1 to ${pageMax}`, limit);
+    const wanted = limit === 0 ? pageMax : limit;
+    const files: File[] = [];
+    let from = after === '' ? undefined : after;
+    // Files of other purposes are passed over.
+    while (files.length <= wanted) {
+      const page = await this.#tools.files.list({
+        accountId,
+        order: order === ListOrder.ASCENDING ? 'oldest_first' : 'newest_first',
+        after: from,
+        limit: wanted + 1,
+      });
+      if (page === undefined) throw noSuchFile('after');
+      for (const file of page) if (purpose === '' || file.purpose === purpose) files.push(file);
+      if (page.length <= wanted) break;
+      from = page.at(-1)?.id;
+    }
+    return { files: files.slice(0, wanted), hasMore: files.length > wanted };
+  }
+
+  async *#read(
+    fileId: string,
+    context: CallContext,
+    signal: AbortSignal,
+  ): AsyncGenerator<ReadFileContentResponse, void, undefined> {
+    const $typeName = 'tollgate.v1.ReadFileContentResponse';
+    const file = await this.#find(fileId, await this.#caller(context));
+    const reader = await this.#tools.files.open(file.id);
+    if (reader === undefined) throw noSuchFile('file_id');
+    yield { $typeName, content: { case: 'file', value: file } };
+    for await (const chunk of readPieces(reader, signal)) yield { $typeName, content: { case: 'chunk', value: chunk } };
+  }
+}
+
+/** Reads a file to its end, or until the signal is aborted, and closes it. */
+export async function* readPieces(reader: BulkReader, signal?: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    for (let piece = await reader.read(); piece.length > 0; piece = await reader.read()) {
+      if (signal?.aborted === true) return;
+      yield piece;
+    }
+  } finally {
+    await reader.close();
+  }
+}
+
+/** Returns the refusal of an unknown file. `param`: the field that names it. */
+export function noSuchFile(param: string): GatewayError {
+  return new GatewayError('not_found', 'There is no such file.', { param });
+}

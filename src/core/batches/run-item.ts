@@ -1,0 +1,119 @@
+import type { EmbedRequest, EmbedResponse } from '../../gen/tollgate/v1/embedding_pb.ts';
+import type { GenerationEvent, Usage } from '../../gen/tollgate/v1/event_pb.ts';
+import type { BatchCall, RequestedItem, ResultLine } from '../../generation/batches/batch-codec.ts';
+import { noUsage, toBuckets, toUsage } from '../../generation/usage-buckets.ts';
+import type { Generations } from '../generation/generations.ts';
+import type { Keeper } from '../idempotency/replays.ts';
+import type { Responses } from '../responses/responses.ts';
+import { StartingCall } from '../starting-call.ts';
+import type { BatchItem } from './batch-item.ts';
+
+/** Who embeds. */
+export interface EmbeddingAnswers {
+  /** Answers an item; the keeper has the answer before it is charged. Rejects with what it is refused with. */
+  answerItem(request: EmbedRequest, item: BatchItem, keeper: Keeper<EmbedResponse>): Promise<EmbedResponse>;
+}
+
+/** Who answers items. */
+export interface ItemRunners {
+  readonly generations: Generations;
+  readonly responses: Responses;
+  readonly embeddings: EmbeddingAnswers;
+}
+
+/** What an answered item has cost. */
+export interface ItemCharge {
+  readonly costNanoUsd: bigint;
+  readonly usage: Usage;
+}
+
+/** An item that is to be run. */
+export interface ItemToRun extends BatchItem {
+  readonly name: RequestedItem;
+  readonly body: BatchCall;
+  /** Makes the result durable; the item is charged only after that. */
+  readonly keep: (line: ResultLine) => Promise<void>;
+}
+
+/** Runs an item as its interface would: admitted, answered, kept, charged. Rejects with what its caller would be told; then nothing is charged. */
+export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<ItemCharge> {
+  const { body } = item;
+  switch (body.kind) {
+    case 'generation':
+      return generate(runners, item, body);
+    case 'response':
+      return respond(runners, item, body);
+    case 'embeddings': {
+      const keeper = makeKeeper<EmbedResponse>(([answer]) => {
+        if (answer === undefined) throw new Error('an answer without vectors');
+        return item.keep(body.render(item.name, answer));
+      });
+      const { costNanoUsd, inputTokens } = await runners.embeddings.answerItem(body.request, item, keeper);
+      return { costNanoUsd, usage: toUsage({ ...noUsage, input: inputTokens }) };
+    }
+  }
+}
+
+async function generate(
+  { generations }: ItemRunners,
+  { credential, call, batchId, keep, name }: ItemToRun,
+  body: BatchCall & { readonly kind: 'generation' },
+): Promise<ItemCharge> {
+  const { request } = body;
+  const { requestId } = call;
+  const generation = await generations.begin({ request, credential, requestId, batchId, story: call });
+  return new Promise((resolve, reject) => {
+    let charge: ItemCharge | undefined;
+    generation.start({
+      events: events => {
+        charge = readCharge(events) ?? charge;
+      },
+      beforeSettle: rest => keep(body.render(name, rest)),
+      end: error => settleOutcome({ error, charge }, resolve, reject),
+    });
+  });
+}
+
+async function respond(
+  { responses }: ItemRunners,
+  item: ItemToRun,
+  body: BatchCall & { readonly kind: 'response' },
+): Promise<ItemCharge> {
+  const { promise, resolve, reject } = Promise.withResolvers<ItemCharge>();
+  let charge: ItemCharge | undefined;
+  await responses.answerItem(body.request, item, {
+    call: new StartingCall(),
+    sink: {
+      message: ({ events }) => {
+        charge = readCharge(events) ?? charge;
+      },
+      end: error => settleOutcome({ error, charge }, resolve, reject),
+    },
+    keeper: makeKeeper(([message]) => {
+      if (message?.head === undefined) throw new Error('a response without a head');
+      return item.keep(body.render(item.name, message.head, message.events));
+    }),
+  });
+  return promise;
+}
+
+function settleOutcome(
+  { error, charge }: { readonly error: Error | undefined; readonly charge: ItemCharge | undefined },
+  resolve: (charge: ItemCharge) => void,
+  reject: (error: Error) => void,
+): void {
+  if (error !== undefined) reject(error);
+  else if (charge === undefined) reject(new Error('an answer that was not charged'));
+  else resolve(charge);
+}
+
+function readCharge(events: readonly GenerationEvent[]): ItemCharge | undefined {
+  const last = events.at(-1)?.event;
+  if (last?.case !== 'completed') return undefined;
+  return { costNanoUsd: last.value.costNanoUsd, usage: last.value.usage ?? toUsage(toBuckets({})) };
+}
+
+/** What an item has kept is a whole answer, never a broken one. */
+function makeKeeper<Message>(keep: (messages: readonly Message[]) => Promise<void>): Keeper<Message> {
+  return { keep: (_requestId, rest) => keep(rest), keepBroken: () => Promise.resolve() };
+}

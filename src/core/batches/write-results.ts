@@ -1,0 +1,112 @@
+import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { BulkWriter } from '../../store/bulk-files.ts';
+import { type BatchJournal, nameFiles } from './batch-journal.ts';
+import type { FileStore } from './file-store.ts';
+import { nameItem } from './item-name.ts';
+import { isOfMessages, type OwnedBatch } from './batch-store.ts';
+import { type LineTools, readItems } from './check-lines.ts';
+
+/** What results are written with. */
+export interface ResultTools extends Pick<LineTools, 'bulk' | 'codec'> {
+  readonly files: FileStore;
+}
+
+/** A batch that is done. */
+export interface DoneBatch extends OwnedBatch {
+  readonly journal: BatchJournal;
+  /** What has not run was cancelled, else it has expired. */
+  readonly isCancelled: boolean;
+}
+
+/** What its results add to a batch. */
+export type WrittenResults = Pick<Batch, 'outputFileId' | 'errorFileId'> & {
+  readonly counts: NonNullable<Batch['counts']>;
+};
+
+/** Lines are written in pieces of so many bytes. */
+const pieceBytes = 262_144;
+
+/** Writes the files of results: answers in one and the rest in another, in the order of the requests; of Messages all in one. A file without a line is not kept. May be repeated. */
+export async function writeResults(tools: ResultTools, done: DoneBatch): Promise<WrittenResults> {
+  const { batch, journal, isCancelled } = done;
+  const output = new ResultFile(tools, done, { id: batch.outputFileId, name: 'output' });
+  const errors = new ResultFile(tools, done, { id: batch.errorFileId, name: 'error' });
+  const reason = isCancelled ? 'cancelled' : 'expired';
+  let unrun = 0;
+  try {
+    for await (const { item, bytes } of readItems(tools, nameFiles(batch).input)) {
+      const line = await journal.readLine(item);
+      if (line === undefined) {
+        unrun += 1;
+        const name = nameItem(batch, item, tools.codec.readLine(bytes, batch.endpoint));
+        await (isOfMessages(batch) ? output : errors).add([tools.codec.renderUnrun(name, reason)]);
+      } else await (line.kind === 'answered' || isOfMessages(batch) ? output : errors).add(line.pieces);
+    }
+    const { completed, failed } = journal.counts;
+    const counted = { total: batch.counts?.total ?? 0, completed, failed };
+    return {
+      outputFileId: await output.finish(),
+      errorFileId: await errors.finish(),
+      counts: {
+        $typeName: 'tollgate.v1.BatchCounts',
+        ...counted,
+        cancelled: isCancelled ? unrun : 0,
+        expired: isCancelled ? 0 : unrun,
+      },
+    };
+  } catch (thrown) {
+    await output.discard();
+    await errors.discard();
+    throw thrown;
+  }
+}
+
+/** A file of results that begins with its first line. */
+class ResultFile {
+  readonly #tools: ResultTools;
+  readonly #done: DoneBatch;
+  readonly #file: { readonly id: string; readonly name: string };
+  #writer: BulkWriter | undefined;
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+
+  constructor(tools: ResultTools, done: DoneBatch, file: { readonly id: string; readonly name: string }) {
+    this.#tools = tools;
+    this.#done = done;
+    this.#file = file;
+  }
+
+  async add(pieces: readonly Uint8Array[]): Promise<void> {
+    for (const piece of pieces) {
+      this.#waiting.push(piece);
+      this.#waitingBytes += piece.length;
+    }
+    if (this.#waitingBytes >= pieceBytes) await this.#write();
+  }
+
+  /** Returns the id of the stored file; '' if it has no line. */
+  async finish(): Promise<string> {
+    if (this.#waitingBytes > 0) await this.#write();
+    if (this.#writer === undefined) return '';
+    await this.#writer.finish();
+    const { accountId, batch } = this.#done;
+    const { id, name } = this.#file;
+    const facts = { filename: `${batch.id}_${name}.jsonl`, purpose: 'batch_output', bytes: this.#writer.size };
+    const file = this.#tools.files.describe(id, facts);
+    const kind = isOfMessages(batch) ? 'hidden_file' : 'file';
+    await this.#tools.files.put({ kind, accountId, apiKeyId: Number(batch.apiKeyId), file });
+    return id;
+  }
+
+  async discard(): Promise<void> {
+    await this.#writer?.discard();
+  }
+
+  async #write(): Promise<void> {
+    this.#writer ??= await this.#tools.bulk.create(this.#file.id);
+    const bytes = Buffer.concat(this.#waiting);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    await this.#writer.append(bytes);
+  }
+}

@@ -1,0 +1,46 @@
+import type { SessionRole } from '../../ledger/ledger.ts';
+import type { SignedIn } from './sessions.ts';
+
+/** Whom an identity provider's claims fit. */
+export interface PersonRule {
+  readonly claim: string;
+  /** What the claim is, or has in it if it is a list; `*` stands for any text. */
+  readonly value: string;
+  readonly role: SessionRole;
+  /** null: the operator's. */
+  readonly accountId: number | null;
+}
+
+/** Returns what a person may do: as the first rule says that fits the claims. undefined: none fits. */
+export function findPerson(
+  claims: Readonly<Record<string, unknown>>,
+  rules: readonly PersonRule[],
+): SignedIn | undefined {
+  const rule = rules.find(each => fits(claims, each));
+  if (rule === undefined) return undefined;
+  const { role, accountId } = rule;
+  return { role, accountId, keyHash: null, subject: nameOf(claims) };
+}
+
+function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: PersonRule): boolean {
+  // An address that the provider has not seen proved is anybody's.
+  if (claim === 'email' && claims['email_verified'] === false) return false;
+  const said = claims[claim];
+  const pattern = new RegExp(`^${value.split('*').map(escape).join('.*')}$`, 's');
+  return (Array.isArray(said) ? (said as unknown[]) : [said]).some(
+    each =>
+      (typeof each === 'string' || typeof each === 'number' || typeof each === 'boolean') && pattern.test(String(each)),
+  );
+}
+
+/** Returns a text as a pattern that fits it alone. */
+function escape(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+}
+
+/** For people and the audit: the address or name, else the provider's id; at most 200 characters. */
+function nameOf(claims: Readonly<Record<string, unknown>>): string {
+  const named = [claims['email'], claims['preferred_username'], claims['name'], claims['sub']];
+  const name = named.find((each): each is string => typeof each === 'string' && each !== '');
+  return (name ?? 'somebody').slice(0, 200);
+}

@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { nowMs } from '../data/time.ts';
+import { filteredBy, readActivitySearch, readSpan, toActivityQuery } from './search.ts';
+
+const dayMs = 86_400_000;
+
+test('an address that nobody made is read as far as it makes sense', () => {
+  expect(
+    readActivitySearch({
+      model: 'sim/large',
+      key: 7,
+      period: 'never',
+      from: '2026-13',
+      show: 'tokens',
+      by: 'toString',
+    }),
+  ).toEqual({ model: 'sim/large', key: 7, show: 'tokens' });
+  expect(readActivitySearch({ key: -1, group: '1.5', model: '', tag: 5 })).toEqual({ tag: '5' });
+});
+
+test('a period that ends now includes now and starts at a whole step', () => {
+  const span = readSpan({});
+  expect(span.startMs % 3_600_000).toBe(0);
+  expect(span.endMs - span.startMs).toBe(dayMs);
+  expect(span.endMs).toBeGreaterThan(nowMs());
+  expect(toActivityQuery({}, span).endMs).toBeUndefined();
+});
+
+test('days are whole, both included, hours up to two of them, and the period before is as long', () => {
+  const span = readSpan({ from: '2026-11-20', to: '2026-11-22' });
+  expect(span).toEqual({
+    startMs: Date.UTC(2026, 10, 20),
+    endMs: Date.UTC(2026, 10, 23),
+    stepMs: dayMs,
+    previousMs: Date.UTC(2026, 10, 17),
+    isOpen: false,
+  });
+  expect(readSpan({ from: '2026-11-22', to: '2026-11-22' }).stepMs).toBe(3_600_000);
+});
+
+test('a tag filters rows only with its value', () => {
+  expect(filteredBy({ tag: 'team' })).toEqual([]);
+  expect(filteredBy({ tag: 'team:search', model: 'a' })).toEqual(['model', 'tag']);
+});

@@ -1,0 +1,50 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef, useSyncExternalStore } from 'react';
+import { LiveConnection, type LiveState } from '../data/live.ts';
+import type { WatchNowResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
+import { nowMs } from '../data/time.ts';
+import { identityKey } from '../data/rpc.ts';
+import type { Viewer } from '../data/viewer.ts';
+
+const nothing: LiveState = { isLost: false };
+const LiveContext = createContext<LiveState>(nothing);
+/** Queries of a page are read again at most so often while money moves. */
+const refreshMs = 1_000;
+
+/** Keeps the stream of what happens now for every page, and reads the page's other numbers again when the ledger has grown. */
+export function LiveProvider({ viewer, children }: { readonly viewer: Viewer; readonly children: ReactNode }) {
+  const { sessionId, accountId, role } = viewer;
+  const connection = useMemo(
+    () => new LiveConnection({ sessionId, accountId, isOperator: role === 'operator' }),
+    [sessionId, accountId, role],
+  );
+  const state = useSyncExternalStore(connection.subscribe, connection.read);
+  useRefresh(state);
+  return <LiveContext value={state}>{children}</LiveContext>;
+}
+
+/** Returns what happens now. */
+export function useLive(): LiveState {
+  return useContext(LiveContext);
+}
+
+/** Reads again what the pages show when money has moved, at most once a second: numbers of all pages then agree. */
+function useRefresh({ message, isLost }: LiveState): void {
+  const client = useQueryClient();
+  const refreshedMs = useRef(0);
+  const mark = message === undefined || isLost ? undefined : moneyMark(message);
+  useEffect(() => {
+    if (mark === undefined) return undefined;
+    const refresh = (): void => {
+      refreshedMs.current = nowMs();
+      void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] });
+    };
+    const timer = setTimeout(refresh, Math.max(0, refreshedMs.current + refreshMs - nowMs()));
+    return () => clearTimeout(timer);
+  }, [client, mark]);
+}
+
+/** Changes when money may have moved. Who may not know the account's money reads again with each message. */
+function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds, atMs }: WatchNowResponse): string {
+  return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? atMs}`;
+}

@@ -1,0 +1,42 @@
+import { once } from 'node:events';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AnswerHeaders } from '../call.ts';
+import { ClientGone, ClientWatch } from '../client-watch.ts';
+import type { Edge } from '../edge.ts';
+import { answerError } from '../error-answer.ts';
+import { recordRequest } from '../request-record.ts';
+
+/** What is sent in pieces. */
+export interface PiecedAnswer {
+  /** Its type and length, known before its first piece. */
+  readonly headers: AnswerHeaders;
+  readonly pieces: AsyncIterable<Uint8Array>;
+}
+
+/** Answers with bytes as they come, no faster than the client reads them. Never rejects: what `open` throws is answered as an error. */
+export async function answerPieces(
+  edge: Edge,
+  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
+  open: (signal: AbortSignal) => Promise<PiecedAnswer>,
+): Promise<void> {
+  reply.hijack();
+  const client = new ClientWatch(request.raw.socket);
+  try {
+    const { headers, pieces } = await open(client.signal);
+    const sent = { ...request.call.headers, ...headers };
+    if (edge.stopping()) sent['connection'] = 'close';
+    reply.raw.writeHead(200, sent);
+    for await (const piece of pieces) {
+      if (!reply.raw.write(piece)) await once(reply.raw, 'drain', { signal: client.signal }).catch(() => undefined);
+      if (client.isGone) throw new ClientGone();
+    }
+    reply.raw.end();
+    recordRequest(edge, request, { status: 200 });
+  } catch (thrown) {
+    // A part must not look like the whole.
+    if (reply.raw.headersSent) reply.raw.destroy();
+    await answerError(edge, request, reply, { thrown: client.isGone ? new ClientGone() : thrown });
+  } finally {
+    client.release();
+  }
+}

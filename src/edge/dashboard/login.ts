@@ -1,0 +1,90 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { answerText, pageHeaders } from './files.ts';
+import type { Claims, IdentityProvider, PendingLogin } from './identity-provider.ts';
+import type { SessionCookie } from './session-cookie.ts';
+
+/** How people sign in with an identity provider. */
+export interface LoginOptions {
+  readonly provider: IdentityProvider;
+  /** The origin that browsers know the listener by. */
+  readonly origin: () => string;
+  /** Makes a session for a person; undefined: nobody of the configuration is like that. */
+  readonly openSession: (
+    claims: Claims,
+  ) => Promise<{ readonly session: string; readonly lifetimeMs: number } | undefined>;
+  /** Told why a login failed; the person is told only that it did. */
+  readonly failed: (reason: unknown) => void;
+}
+
+const callbackPath = '/dashboard/callback';
+const cookieName = 'tollgate_login';
+const loginSeconds = 600;
+
+/** `GET /dashboard/login` and `/dashboard/callback`: the way to the identity provider and back. */
+export class Login {
+  readonly #options: LoginOptions;
+  readonly #cookie: SessionCookie;
+  readonly #attributes: string;
+
+  constructor(options: LoginOptions, cookie: SessionCookie, isSecure: boolean) {
+    this.#options = options;
+    this.#cookie = cookie;
+    // Lax: the way back comes from another site. Its state is what protects it.
+    this.#attributes = `Path=${callbackPath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
+  }
+
+  /** Answers a GET if it is one of these paths. Returns whether it was. */
+  async answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    if (path === '/dashboard/login') await this.#begin(response);
+    else if (path === callbackPath) await this.#finish(request, response);
+    else return false;
+    return true;
+  }
+
+  async #begin(response: ServerResponse): Promise<void> {
+    const { provider, origin, failed } = this.#options;
+    try {
+      const { url, login } = await provider.begin(origin() + callbackPath);
+      const pending = [login.state, login.nonce, login.verifier].join('.');
+      redirect(response, url, [`${cookieName}=${pending}; Max-Age=${loginSeconds}; ${this.#attributes}`]);
+    } catch (thrown) {
+      failed(thrown);
+      answerText(response, 502, 'The identity provider does not answer. Try again, or sign in with a key.');
+    }
+  }
+
+  async #finish(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { provider, origin, openSession, failed } = this.#options;
+    const done = `${cookieName}=; Max-Age=0; ${this.#attributes}`;
+    const login = readLogin(request);
+    if (login === undefined) return answerText(response, 400, 'The sign-in took too long. Begin again.');
+    try {
+      const claims = await provider.finish(new URL(request.url ?? '', origin()), login);
+      const opened = await openSession(claims);
+      if (opened !== undefined) {
+        return redirect(response, '/dashboard/', [done, this.#cookie.set(opened.session, opened.lifetimeMs)]);
+      }
+      response.setHeader('set-cookie', done);
+      answerText(
+        response,
+        403,
+        'You are signed in at the identity provider, but this gateway does not know you. Ask its operator.',
+      );
+    } catch (thrown) {
+      failed(thrown);
+      response.setHeader('set-cookie', done);
+      answerText(response, 400, 'The identity provider’s answer is not valid. Begin again.');
+    }
+  }
+}
+
+function readLogin({ headers: { cookie = '' } }: IncomingMessage): PendingLogin | undefined {
+  const found = cookie.split(/; */).find(each => each.startsWith(`${cookieName}=`));
+  const [state, nonce, verifier] = found?.slice(cookieName.length + 1).split('.') ?? [];
+  return state === undefined || nonce === undefined || verifier === undefined ? undefined : { state, nonce, verifier };
+}
+
+function redirect(response: ServerResponse, location: string, cookies: readonly string[]): void {
+  const headers = { ...pageHeaders, 'cache-control': 'no-store', 'content-length': 0 };
+  response.writeHead(302, { ...headers, location, 'set-cookie': [...cookies] }).end();
+}

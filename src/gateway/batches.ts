@@ -1,0 +1,89 @@
+import { join } from 'node:path';
+import type { Environment } from '../config/env.ts';
+import type { EndedItem } from '../core/batches/batch-job.ts';
+import { Batches, type BatchTools } from '../core/batches/batches.ts';
+import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { dollarsNumber } from '../lib/dollars.ts';
+import { createBatchCodec } from '../edge/batches/batch-codec.ts';
+import type { ErrorTexts } from '../edge/options.ts';
+import { systemRuntime } from '../lib/runtime.ts';
+import { openDiskBulkFiles } from '../store/disk/disk-bulk-files.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { LiveConfig } from './live-config.ts';
+
+type OpenedHere =
+  | 'bulk'
+  | 'codec'
+  | 'runtime'
+  | 'lineBytesMax'
+  | 'fileBytesMax'
+  | 'concurrency'
+  | 'onItem'
+  | 'onDefect';
+
+/** What batches are made with. */
+interface BatchParts extends Omit<BatchTools, OpenedHere> {
+  readonly environment: Environment;
+  readonly live: LiveConfig;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** What errors say beside their message. */
+  readonly texts: () => ErrorTexts;
+}
+
+/** Opens the files of the data directory, and the batches that run on them. */
+export function openBatches(parts: BatchParts): Batches {
+  const { environment, live, logger, metrics, texts, ...tools } = parts;
+  return new Batches({
+    ...tools,
+    bulk: openDiskBulkFiles({
+      folder: join(environment.dataDir, 'files'),
+      bytesMax: () => live.current.batches.diskBytes,
+    }),
+    codec: createBatchCodec({ texts, strict: () => live.current.strict }),
+    runtime: systemRuntime,
+    lineBytesMax: () => live.current.limits.bodyBytes,
+    fileBytesMax: () => live.current.batches.fileBytes,
+    concurrency: () => live.current.batches.concurrency,
+    onItem: item => recordItem(item, logger, metrics),
+    onDefect: (batchId, error) => logger.error({ batchId, error }, 'a batch was left by a failure'),
+  });
+}
+
+/** Writes the log line and the metrics of an item, under the path of its batch: its latency is none that somebody waits for. */
+function recordItem({ batchId, endpoint, call, durationMs, error }: EndedItem, logger: Logger, metrics: Metrics): void {
+  const { model, route, settled, accountId, keyId, attempts } = call;
+  const path = endpoint === Endpoint.MESSAGES ? '/v1/messages/batches' : '/v1/batches';
+  const status = error?.facets.http ?? 200;
+  const costUsd = settled === undefined ? undefined : dollarsNumber(settled.costNanoUsd);
+  metrics.answered({
+    endpoint: path,
+    model: model ?? 'other',
+    route: route === undefined ? undefined : `${route.provider}/${route.model}`,
+    status,
+    code: error?.code,
+    durationMs,
+    firstEventMs: undefined,
+    tokens: settled?.tokens,
+    costUsd,
+  });
+  logger[error?.facets.log ?? 'info'](
+    {
+      request_id: call.requestId,
+      batch_id: batchId,
+      account_id: accountId,
+      key_id: keyId,
+      model,
+      endpoint: path,
+      provider: route?.provider,
+      attempts,
+      status,
+      code: error?.code,
+      tokens: settled?.tokens,
+      cost: costUsd,
+      latency_ms: Math.round(durationMs * 10) / 10,
+    },
+    'request',
+  );
+}

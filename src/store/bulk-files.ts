@@ -1,0 +1,49 @@
+/**
+ * The port of large files that are written and read in pieces, and of journals: files of records that only grow. Names are of letters, digits, `-`, `_` and dots inside. What is written throws
+ * `GatewayError` `overloaded` where there is no room.
+ */
+export interface BulkFiles {
+  /** Begins a file, which has its name only when it is finished. One of that name is replaced then. */
+  create(name: string): Promise<BulkWriter>;
+  /** Gives a file a second name, under which it stays when the first is deleted. `not_found`: it is not there. */
+  link(name: string, second: string): Promise<'linked' | 'not_found'>;
+  /** Opens a file; undefined if it is not there. Whoever opens it closes it. */
+  open(name: string): Promise<BulkReader | undefined>;
+  /** Opens a journal, made if it is not there. Whoever opens it closes it. */
+  openJournal(name: string): Promise<Journal>;
+  /** Removes a file or a journal; nothing if it is not there. */
+  delete(name: string): Promise<void>;
+  /** The names of all finished files and journals. */
+  list(): Promise<string[]>;
+}
+
+/** A file that is being written. */
+export interface BulkWriter {
+  /** Its bytes so far. */
+  readonly size: number;
+  append(bytes: Uint8Array): Promise<void>;
+  /** It is whole: durable under its name when the promise resolves. */
+  finish(): Promise<void>;
+  /** Forgets it. Nothing once it is finished. */
+  discard(): Promise<void>;
+}
+
+/** A file that is read. */
+export interface BulkReader {
+  readonly size: number;
+  /** Its next bytes, none at the end. */
+  read(): Promise<Buffer>;
+  close(): Promise<void>;
+}
+
+/** A file of records. */
+export interface Journal {
+  /** Reads all records in order, and forgets what a crash has left half written at the end. To be awaited before anything else. */
+  scan(visit: (record: Uint8Array, place: number) => void): Promise<void>;
+  /** Adds a record; returns its place once it is written, `durable`: and on the disk. After a failure nothing is added any more. */
+  append(record: Uint8Array, durable: boolean): Promise<number>;
+  /** The record at a place. */
+  read(place: number): Promise<Uint8Array>;
+  /** Ends after what is being written. */
+  close(): Promise<void>;
+}

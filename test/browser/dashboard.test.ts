@@ -1,0 +1,333 @@
+/** The dashboard in a real browser, in front of a running gateway: signing in, each page in each look, the first minute, and what must not happen. */
+import { brotliCompressSync } from 'node:zlib';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { balanceOf, endGateway, type Gateway, makeKey, recordOf, root, startGateway } from '../gateway.ts';
+import { expectClean, findBarriers, openBrowser, openPage, phone, signIn, type WatchedPage } from './browser.ts';
+
+let gateway: Gateway;
+let browser: Browser;
+
+beforeAll(async () => {
+  [gateway, browser] = await Promise.all([startGateway(), openBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  await endGateway(gateway);
+});
+
+/** A page that is signed in as the operator by a link. */
+async function openAsOperator(path = '/dashboard/now', options = {}): Promise<WatchedPage> {
+  const watched = await openPage(browser, options);
+  const { url } = await gateway.admin.createSignInLink({});
+  await watched.page.goto(url);
+  await watched.page.getByRole('navigation', { name: 'Pages' }).waitFor();
+  if (path !== '/dashboard/now') await watched.page.goto(`${gateway.rpcUrl}${path}`);
+  return watched;
+}
+
+/** Asks a model over REST. Returns the request's id. */
+async function askModel(key: string, body: Record<string, unknown> = {}): Promise<string> {
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Say hello.' }], ...body }),
+  });
+  await answer.text();
+  return answer.headers.get('x-request-id') ?? '';
+}
+
+const navigation = [
+  'Now',
+  'Activity',
+  'Who pays next',
+  'Keys',
+  'Accounts and ledger',
+  'Models and prices',
+  'Configuration',
+  'Playground',
+];
+const paths = [
+  '/now',
+  '/activity',
+  '/next',
+  '/keys',
+  '/keys/1',
+  '/accounts',
+  '/models?model=sim/large',
+  '/configuration',
+  '/playground',
+];
+
+describe('signing in', () => {
+  test('a link works once, and its token leaves the address', async () => {
+    const { url } = await gateway.admin.createSignInLink({});
+    const watched = await openPage(browser);
+    const { page } = watched;
+    await page.goto(url);
+    const pages = page.getByRole('navigation', { name: 'Pages' });
+    await pages.waitFor();
+    expect(page.url()).toBe(`${gateway.rpcUrl}/dashboard/now`);
+    expect(await pages.getByRole('link').allTextContents()).toEqual(navigation);
+    expect(
+      await page.evaluate(() => [
+        document.cookie,
+        localStorage.length - (localStorage.getItem('mantine-color-scheme-value') === null ? 0 : 1),
+        sessionStorage.length,
+      ]),
+    ).toEqual(['', 0, 0]);
+    expectClean(watched);
+
+    const second = await openPage(browser);
+    await second.page.goto(url);
+    await second.page.getByRole('alert').getByText('The sign-in link was used, or its time is over.').waitFor();
+    expect(second.page.url()).not.toContain('token');
+    await Promise.all([page.context().close(), second.page.context().close()]);
+  });
+
+  test('a management key sees its account and no page of the operator; signing out forgets it', async () => {
+    const watched = await openPage(browser);
+    const { page } = watched;
+    await signIn(page, gateway.url, gateway.managementKey);
+    const pages = page.getByRole('navigation', { name: 'Pages' });
+    expect(await pages.getByRole('link').allTextContents()).toEqual(
+      navigation.filter(name => name !== 'Accounts and ledger' && name !== 'Configuration'),
+    );
+    await page.getByText(`${gateway.rpcUrl}/dashboard/`).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('API key or management key').waitFor();
+    await page.reload();
+    await page.getByLabel('API key or management key').waitFor();
+    expectClean(watched);
+    await page.context().close();
+  });
+
+  test('an API key’s holder sees the key’s own requests alone', async () => {
+    const { key } = await makeKey(gateway, { label: 'the holder’s' });
+    const [own, other] = [await askModel(key), await askModel(gateway.apiKey)];
+    const watched = await openPage(browser);
+    const { page } = watched;
+    await signIn(page, gateway.url, key, '/dashboard/activity');
+    await page.getByRole('link', { name: own }).waitFor();
+    expect(await page.getByRole('link', { name: other }).count()).toBe(0);
+    expect(await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Keys' }).count()).toBe(0);
+    expectClean(watched);
+    await page.goto(`${gateway.url}/dashboard/activity/${other}`);
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByText('Exact sum').count()).toBe(0);
+    await page.context().close();
+  });
+
+  test('a wrong key is refused in the gateway’s words', async () => {
+    const { page } = await openPage(browser);
+    await page.goto(`${gateway.url}/dashboard/`);
+    await page.getByLabel('API key or management key').fill('sk-tg-wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').waitFor();
+    await page.context().close();
+  });
+});
+
+describe.each([
+  ['light', { colorScheme: 'light' }],
+  ['dark', { colorScheme: 'dark' }],
+  ['on a phone', phone],
+] as const)('every page %s', (_name, options) => {
+  test('has no barrier for people, breaks no policy and is not wider than the screen', async () => {
+    const requestId = await askModel(gateway.apiKey);
+    await recordOf(gateway, requestId);
+    const watched = await openAsOperator('/dashboard/now', options);
+    const { page } = watched;
+    for (const path of [...paths, `/activity/${requestId}`]) {
+      await page.goto(`${gateway.rpcUrl}/dashboard${path}`);
+      await page.locator('main h1').waitFor();
+      await page.waitForFunction(() => document.querySelector('.skeleton') === null);
+      expect([path, ...(await findBarriers(page))]).toEqual([path]);
+      const wider = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      expect([path, wider]).toEqual([path, 0]);
+      expect([path, await page.evaluate(() => window.innerWidth)]).toEqual([path, page.viewportSize()?.width]);
+    }
+    expectClean(watched);
+    await page.context().close();
+  });
+});
+
+test('the first minute: a first request from the page, its hold and receipt, a key and its first call, a cent that is not overspent', async () => {
+  const watched = await openAsOperator('/dashboard/playground');
+  const { page } = watched;
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  await expect.poll(() => page.getByLabel('API key that pays').inputValue()).toMatch(/^sk-tg-/);
+  await page.getByLabel('Prompt').fill('Say hello.');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByText('answering, money held').waitFor();
+  const receipt = page.getByRole('link', { name: 'its receipt' });
+  await receipt.waitFor();
+  await receipt.click();
+  await page.getByText('10 × $1/M + 32 × $4/M = $0.000138').waitFor();
+  const requestId = page.url().split('/').at(-1) ?? '';
+  const record = await recordOf(gateway, requestId);
+  expect(record.costNanoUsd).toBe(10n * 1_000n + 32n * 4_000n);
+
+  await page.getByRole('link', { name: 'Keys', exact: true }).click();
+  await page.getByRole('button', { name: 'New key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('first');
+  await dialog.getByLabel('Balance of its own, in dollars').fill('1');
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  const activation = page.getByRole('region', { name: 'New key' });
+  await activation.getByText('for the key’s first call').waitFor();
+  const key = (await activation.locator('pre').first().textContent())?.trim() ?? '';
+  expect(await activation.locator('pre').nth(1).textContent()).toContain(key);
+  await askModel(key);
+  await activation.getByText('First call:').waitFor();
+  expectClean(watched);
+  await page.context().close();
+
+  const cent = await makeKey(gateway, { balanceNanoUsd: 10_000_000n });
+  await Promise.all(
+    Array.from({ length: 50 }, () =>
+      askModel(cent.key, {
+        model: 'sim/large',
+        max_tokens: 400,
+        messages: [{ role: 'user', content: 'Write 300 words.' }],
+      }),
+    ),
+  );
+  const { key: after } = await gateway.admin.getApiKey({ apiKeyId: cent.id });
+  expect(after?.balanceNanoUsd).toBeGreaterThanOrEqual(0n);
+  expect(await balanceOf(gateway)).toBeGreaterThan(0n);
+});
+
+test('filters are in the address, survive a reload, and sums have all their digits', async () => {
+  const { key } = await makeKey(gateway);
+  const ids = [await askModel(key, { model: 'sim/small' }), await askModel(key, { model: 'sim/small' })];
+  const records = await Promise.all(ids.map(id => recordOf(gateway, id)));
+  const sum = records.reduce((total, { costNanoUsd }) => total + costNanoUsd, 0n);
+  const watched = await openPage(browser);
+  const { page } = watched;
+  await signIn(page, gateway.url, key, '/dashboard/activity?model=sim/small');
+  const digits = `$0.${sum.toString().padStart(9, '0')}`;
+  await page.getByTitle(digits, { exact: true }).first().waitFor();
+  await page.reload();
+  await page.getByTitle(digits, { exact: true }).first().waitFor();
+  expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('sim/small');
+  expect(await page.getByRole('table', { name: 'Requests, newest first' }).getByRole('row').count()).toBe(3);
+  await page.getByRole('button', { name: 'Remove the filter model' }).click();
+  await page.waitForURL(url => !url.search.includes('model'));
+  await page.getByRole('link', { name: ids[0] ?? '' }).click();
+  await page.waitForURL(`${gateway.url}/dashboard/activity/${ids[0]}`);
+  expectClean(watched);
+  await page.context().close();
+});
+
+test('hostile labels are text: they run nothing, forge no link and break no layout', async () => {
+  const hostile =
+    '"><img src=x onerror=document.title="owned"><a href="javascript:alert(1)">click</a>' + 'W'.repeat(80);
+  const { key } = await makeKey(gateway, { label: hostile });
+  const requestId = await askModel(key, { user: '<script>document.title="owned"</script>' });
+  await recordOf(gateway, requestId);
+  const watched = await openAsOperator('/dashboard/keys', phone);
+  const { page } = watched;
+  await page.getByText(hostile).first().waitFor();
+  expect(await page.evaluate(() => window.innerWidth)).toBe(390);
+  await page.goto(`${gateway.rpcUrl}/dashboard/activity/${requestId}`);
+  await page.getByText('<script>document.title="owned"</script>').waitFor();
+  expect(await page.title()).toBe('Request · Tollgate');
+  expect(await page.locator('a[href^="javascript"]').count()).toBe(0);
+  expectClean(watched);
+  await page.context().close();
+});
+
+test('a second tab is signed in too, and signing out of one leads both to the sign-in', async () => {
+  const { page } = await openPage(browser);
+  await signIn(page, gateway.url, gateway.managementKey);
+  const second = await page.context().newPage();
+  await second.goto(`${gateway.url}/dashboard/keys`);
+  await second.getByRole('heading', { name: 'Keys', exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('API key or management key').waitFor();
+  // Without a click: its stream ends with the session.
+  await second.getByLabel('API key or management key').waitFor();
+  await page.context().close();
+});
+
+test('a running request appears with a hold that grows, then settles into the table below', async () => {
+  const watched = await openAsOperator();
+  const { page } = watched;
+  await page.getByText('No request runs now.').waitFor();
+  const asked = askModel(gateway.apiKey, {
+    model: 'sim/writer',
+    stream: true,
+    max_tokens: 3_000,
+    messages: [{ role: 'user', content: 'Write 1500 words.' }],
+  });
+  const running = page.getByRole('table', { name: 'Running requests, newest first' });
+  await running.getByText('sim/writer').waitFor();
+  const held = (): Promise<string> => page.locator('.tile-held dd').first().innerText();
+  await expect.poll(held).toMatch(/^\$0\.00\d/);
+  const output = (): Promise<number> =>
+    running
+      .getByText('tok')
+      .first()
+      .locator('..')
+      .innerText()
+      .then(text => Number.parseInt(text.replaceAll(',', ''), 10));
+  const first = await output();
+  await expect.poll(output).toBeGreaterThan(first);
+  const requestId = await asked;
+  await page.getByRole('table', { name: 'Requests, newest first' }).getByText(requestId).waitFor();
+  await page.getByText('No request runs now.').waitFor();
+  await page.getByText(/^entry \d+$/).waitFor();
+  expectClean(watched);
+  await page.context().close();
+});
+
+test('two tabs share one stream, and the second takes it over', async () => {
+  const { page } = await openPage(browser);
+  let streams = 0;
+  page.context().on('request', request => {
+    if (request.url().endsWith('/WatchNow')) streams += 1;
+  });
+  await signIn(page, gateway.url, gateway.managementKey);
+  await page.getByText('live', { exact: true }).waitFor();
+  const second = await page.context().newPage();
+  await second.goto(`${gateway.url}/dashboard/now`);
+  await second.getByText('live', { exact: true }).waitFor();
+  expect(streams).toBe(1);
+  await page.close();
+  await expect.poll(() => streams).toBe(2);
+  await second.getByText('live', { exact: true }).waitFor();
+  await second.context().close();
+});
+
+test('a gateway that restarts is said in words, and the page goes on by itself', async () => {
+  const own = await startGateway();
+  const { page } = await openPage(browser);
+  await signIn(page, own.url, own.managementKey);
+  await page.getByText('live', { exact: true }).waitFor();
+  const { home, url, rpcUrl } = own;
+  await own.stop();
+  await page.getByText('The connection to the gateway is lost.', { exact: false }).first().waitFor();
+  const environment = { TOLLGATE_PORT: new URL(url).port, TOLLGATE_RPC_PORT: new URL(rpcUrl).port };
+  const again = await startGateway({ home, environment });
+  await page.getByText('live', { exact: true }).waitFor();
+  await askModel(gateway.apiKey);
+  await page.getByRole('link', { name: 'Activity' }).click();
+  await page.getByText('No request in this period').waitFor();
+  await page.context().close();
+  await endGateway(again);
+});
+
+test('the script that every page loads is below 250 kB compressed', () => {
+  const folder = join(root, 'dist/dashboard');
+  const index = readFileSync(join(folder, 'index.html'), 'utf8');
+  const initial = [...index.matchAll(/(?:src|href)="\/dashboard\/(assets\/[^"]+\.js)"/g)].map(([, path = '']) => path);
+  const sizes = initial.map(path => brotliCompressSync(readFileSync(join(folder, path))).length);
+  expect(initial.length).toBeGreaterThan(0);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(250_000);
+  expect(readdirSync(folder)).toContain('licenses.md');
+});

@@ -1,0 +1,121 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { join } from 'node:path';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import Database from 'better-sqlite3';
+import { expect, test } from 'vitest';
+import { BatchSchema } from '../../src/gen/tollgate/v1/batch_pb.ts';
+import { balanceOf, endGateway, startGateway } from '../gateway.ts';
+import { call, chatItem, createBatch, endedBatch, getBatch, readLines } from './batch-caller.ts';
+import { killBatchOften } from './batch-kills.ts';
+
+test('a batch that is killed again and again gives every item one result and one charge', async () => {
+  const line = (item: number): string => (item % 10 === 0 ? 'status=400' : `delay_ms=${5 + (item % 7)} tokens=5`);
+  await killBatchOften({ items: 400, kills: 5, line });
+}, 60_000);
+
+test('a batch that is stopped in the middle goes on where it was', async () => {
+  const config = 'shutdown_grace: 100ms\n';
+  let gateway = await startGateway({ config });
+  const { home } = gateway;
+  const items = Array.from({ length: 30 }, (_, at) => chatItem(`i${at}`, 'delay_ms=150 tokens=3'));
+  const made = await createBatch(gateway, items);
+  await expect.poll(async () => (await getBatch(gateway, made.id)).request_counts.completed).toBeGreaterThan(7);
+  expect((await gateway.stop()).code).toBe(0);
+  gateway = await startGateway({ config, home });
+  expect((await endedBatch(gateway, made.id)).request_counts).toEqual({ total: 30, completed: 30, failed: 0 });
+  const { records } = await gateway.account.listActivity({ limit: 100 });
+  expect(records).toHaveLength(30);
+  await endGateway(gateway);
+}, 60_000);
+
+test('what has not run when its time is over expires and is free', async () => {
+  const config = 'shutdown_grace: 100ms\nbatches: { concurrency: 1 }\n';
+  let gateway = await startGateway({ config });
+  const { home } = gateway;
+  const items = Array.from({ length: 6 }, (_, at) => chatItem(`i${at}`, at < 2 ? 'say=x' : 'delay_ms=20000 say=x'));
+  const made = await createBatch(gateway, items);
+  expect(Number(made['expires_at']) - Number(made['created_at'])).toBe(86_400);
+  await expect.poll(async () => (await getBatch(gateway, made.id)).request_counts.completed).toBe(2);
+  await gateway.kill();
+  age(home.dataDir, made.id);
+  gateway = await startGateway({ config, home });
+  const before = await balanceOf(gateway);
+  const batch = await endedBatch(gateway, made.id);
+  expect([batch.status, batch.request_counts]).toEqual(['expired', { total: 6, completed: 2, failed: 0 }]);
+  expect(await readLines(gateway, batch.output_file_id)).toHaveLength(2);
+  const errors = await readLines(gateway, batch.error_file_id);
+  expect(errors.map(({ custom_id, error }) => [custom_id, error?.code])).toEqual(
+    ['i2', 'i3', 'i4', 'i5'].map(id => [id, 'batch_expired']),
+  );
+  expect(await balanceOf(gateway)).toBe(before);
+  await endGateway(gateway);
+}, 60_000);
+
+/** Makes a stored batch a day older. */
+function age(dataDir: string, id: string): void {
+  const db = new Database(join(dataDir, 'content.db'));
+  const where = 'document = (SELECT row FROM document WHERE id = ?)';
+  const stored = db.prepare<[string], { content: Uint8Array }>(`SELECT content FROM body WHERE ${where}`).get(id);
+  if (stored === undefined) throw new Error('no batch');
+  const batch = fromBinary(BatchSchema, stored.content);
+  if (batch.times !== undefined) batch.times.expiresMs -= 86_400_000n;
+  db.prepare(`UPDATE body SET content = ? WHERE ${where}`).run(toBinary(BatchSchema, batch), id);
+  db.close();
+}
+
+test('no item begins while requests wait for a place at the same provider', async () => {
+  const asked: string[] = [];
+  const answers: (() => void)[] = [];
+  const upstream = createServer((request, response) => {
+    let text = '';
+    request.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    request.on('end', () => {
+      asked.push(text.includes('from a batch') ? 'batch' : 'interactive');
+      answers.push(() => {
+        const choice = { index: 0, message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' };
+        const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 };
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(JSON.stringify({ id: 'x', object: 'chat.completion', model: 'm', choices: [choice], usage }));
+      });
+    });
+  });
+  upstream.listen(0, '127.0.0.1');
+  await once(upstream, 'listening');
+  const address = upstream.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const gateway = await startGateway({
+    config: `
+providers:
+  one: { protocol: chat, base_url: "http://127.0.0.1:${port}/v1", api_key: x, concurrency: 1 }
+models:
+  - { id: acme/m, pricing: { input: 1, output: 1 }, routes: [{ provider: one, model: m }] }
+`,
+  });
+  try {
+    const messages = [{ role: 'user', content: 'hello' }];
+    const body = { model: 'acme/m', messages };
+    const waiting = Array.from({ length: 3 }, () => call(gateway, '/v1/chat/completions', { method: 'POST', body }));
+    await expect.poll(() => answers.length).toBe(1);
+    const items = Array.from({ length: 3 }, (_, at) => ({
+      ...chatItem(`i${at}`, 'x'),
+      body: { model: 'acme/m', messages: [{ role: 'user', content: 'from a batch' }] },
+    }));
+    const made = await createBatch(gateway, items);
+    for (let at = 0; at < 6; at += 1) {
+      await expect.poll(() => answers.length).toBeGreaterThan(at);
+      // Time for whoever would take the place.
+      await sleep(150);
+      expect(asked).toHaveLength(at + 1);
+      answers[at]?.();
+    }
+    expect(asked).toEqual([...Array<string>(3).fill('interactive'), ...Array<string>(3).fill('batch')]);
+    await Promise.all(waiting);
+    expect((await endedBatch(gateway, made.id)).request_counts.completed).toBe(3);
+  } finally {
+    await endGateway(gateway);
+    upstream.closeAllConnections();
+    upstream.close();
+  }
+}, 60_000);
