@@ -136,10 +136,12 @@ export class Responses {
   /** Answers an item of a batch, which its caller keeps before it is charged. Rejects with what it is refused with. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
-    const asked = await this.#ask(request, { requestHeader: call }, credential);
-    const generation = await this.#begin({ ...asked, batchId });
-    caller.call.attach(generation);
-    generation.start(new ResponseSink(this.#tools, asked, generation, caller));
+    const asked = await this.#askLocked(request, { requestHeader: call }, credential);
+    await releasedOnFailure(asked, async () => {
+      const generation = await this.#begin({ ...asked, batchId });
+      caller.call.attach(generation);
+      generation.start(new ResponseSink(this.#tools, asked, generation, caller));
+    });
   }
 
   /** The message that says how a response has begun, now or before it was repeated; then the rest for a caller that takes it as it comes. */
