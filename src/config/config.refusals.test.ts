@@ -154,7 +154,7 @@ describe('a bad file names file, line, path and what is allowed', () => {
     [
       'old completions by a provider that does not speak chat',
       model('id: a', 'endpoints: [/v1/completions]', priced, 'routes: [{ provider: i, model: x }]'),
-      '8: models[0].routes[0].provider: is "i", speaks images, must speak chat for /v1/completions',
+      '8: models[0].routes[0].provider: speaks images, must speak chat for /v1/completions',
     ],
     [
       'no price of a rerank model',
