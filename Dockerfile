@@ -5,7 +5,7 @@ FROM node:24-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # npm ci runs it after the installation ("prepare"); it does nothing before the sources are there.
-COPY scripts/build-dashboard.ts ./scripts/
+COPY scripts/check-runtime.mjs scripts/build-dashboard.ts ./scripts/
 RUN npm ci --no-audit --no-fund
 COPY . .
 RUN npm run build && npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/.cache

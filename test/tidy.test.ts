@@ -97,6 +97,11 @@ const isOfRules = (target: string): boolean =>
     'ledger/rows.ts',
     'ledger/ledger.ts',
     'ledger/control.ts',
+    'ledger/history.ts',
+    'ledger/webhooks.ts',
+    // How amounts and times are written in the audit and in events.
+    'lib/dollars.ts',
+    'lib/clock.ts',
     'generation/price.ts',
     'lib/ids.ts',
     'lib/temporal.ts',

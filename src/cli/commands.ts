@@ -4,6 +4,7 @@ import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
 import {
   balanceArgument,
+  balanceOrNone,
   creditArgument,
   dollarsOrNone,
   expiryArgument,
@@ -17,6 +18,7 @@ import {
   wordsArgument,
 } from './arguments.ts';
 import { RepeatableFailure } from './gateway.ts';
+import { entryView, toPage, withPage } from './history-commands.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -39,7 +41,9 @@ export function modelCommands(program: Command, ports: RemotePorts): void {
   );
 }
 
-/** `accounts create | list | show | resume`. */
+type LowBalance = ReturnType<typeof balanceOrNone>;
+
+/** `accounts create | list | show | update | rename | close | resume`. */
 export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
@@ -58,6 +62,35 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
     })
     .argument('<account_id>', 'the account', idArgument);
   accounts
+    .one(
+      'update',
+      'change the name of an account, and the balance below which its webhooks are told',
+      async ({ admin }, accountId: bigint, { name, lowBalance }: { name?: string; lowBalance?: LowBalance }) => {
+        const low = {
+          lowBalanceNanoUsd: lowBalance?.nanoUsd,
+          noLowBalance: lowBalance?.nanoUsd === undefined && lowBalance !== undefined,
+        };
+        return (await admin.updateAccount({ accountId, name, ...low })).account;
+      },
+    )
+    .argument('<account_id>', 'the account', idArgument)
+    .option('--name <name>', 'a name for people')
+    .option('--low-balance <dollars|none>', 'send an event when the balance falls below it', balanceOrNone);
+  accounts
+    .one('rename', 'change the name of an account', async ({ admin }, accountId: bigint, name: string) => {
+      const { account } = await admin.updateAccount({ accountId, name });
+      return account;
+    })
+    .argument('<account_id>', 'the account', idArgument)
+    .argument('<name>', 'a name for people');
+  accounts
+    .one(
+      'close',
+      'end all keys of an account for good; the rest of its balance is paid out with credits add and a minus',
+      async ({ admin }, accountId: bigint) => (await admin.closeAccount({ accountId })).account,
+    )
+    .argument('<account_id>', 'the account', idArgument);
+  accounts
     .one('resume', 'let a suspended account take requests again', async ({ admin }, accountId: bigint) => {
       const { account } = await admin.resumeAccount({ accountId });
       return account;
@@ -65,9 +98,12 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
     .argument('<account_id>', 'the account', idArgument);
 }
 
-/** `credits add`. */
+type CreditFilter = Parameters<typeof toPage>[0] & { readonly account: bigint };
+
+/** `credits add | list`. */
 export function creditCommands(program: Command, ports: RemotePorts): void {
-  const credits = new ResourceCommands(program.command('credits').description('money of accounts'), ports, accountView);
+  const group = program.command('credits').description('money of accounts');
+  const credits = new ResourceCommands(group, ports, accountView);
   credits
     .one(
       'add',
@@ -86,6 +122,14 @@ export function creditCommands(program: Command, ports: RemotePorts): void {
     .argument('<dollars>', 'how much', creditArgument)
     .option('--note <text>', 'why, for people')
     .option('--reference <text>', 'a name of this credit that no other has: repeated with it nothing is added again');
+  withPage(
+    new ResourceCommands(group, ports, entryView)
+      .list('list an account’s credits, newest first', async ({ admin }, given: CreditFilter) => {
+        const kinds = ['opening', 'credit'];
+        return (await admin.listAccountEntries({ accountId: given.account, query: toPage(given), kinds })).entries;
+      })
+      .requiredOption('--account <account_id>', 'the account', idArgument),
+  );
 }
 
 interface CreateKeyOptions {

@@ -57,7 +57,7 @@ function cellText(value: unknown): string {
   return visible(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
-/** Names and labels are callers' texts: what would move the cursor or colour the terminal is shown as a box instead. */
-function visible(text: string): string {
+/** Returns a text of a caller's, for a terminal: what would move the cursor or colour the terminal is shown as a box instead. */
+export function visible(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '\u{25A1}');
 }

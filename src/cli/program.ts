@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { applyCommand } from './apply/apply.ts';
 import { connectCommand } from './agents/connect.ts';
 import { runCommand } from './agents/run.ts';
 import { backupCommands } from './backups.ts';
@@ -14,11 +15,13 @@ import {
 import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
+import { historyCommands } from './history-commands.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
 import { dashboardCommands } from './dashboard-commands.ts';
 import { usageCommand } from './usage.ts';
+import { webhookCommands } from './webhook-commands.ts';
 import { providerCommands } from './provider-commands.ts';
 
 /**
@@ -68,6 +71,9 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   limitCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  applyCommand(program, ports);
+  webhookCommands(program, ports);
+  historyCommands(program, ports);
   dashboardCommands(program, ports);
   usageCommand(program, ports);
   requestCommands(program, ports);

@@ -29,7 +29,7 @@ const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
   [AccountSuspension.WRITE_OFFS]: 'write_offs',
 };
 
-/** An account; `suspended`: why it takes no requests, absent if it does. */
+/** An account; `suspended` (why it takes no requests), `low_balance` and `closed_at` only where they are set. */
 export const accountView: ResourceView<Account> = {
   document: account => ({
     account_id: Number(account.accountId),
@@ -37,7 +37,11 @@ export const accountView: ResourceView<Account> = {
     balance: jsonDollars(account.balanceNanoUsd),
     held: jsonDollars(account.heldNanoUsd),
     created_at: isoTime(account.createdAtMs),
-    ...defined({ suspended: suspensions[account.suspension] }),
+    ...defined({
+      low_balance: account.lowBalanceNanoUsd === undefined ? undefined : jsonDollars(account.lowBalanceNanoUsd),
+      suspended: suspensions[account.suspension],
+      closed_at: account.closedAtMs === undefined ? undefined : isoTime(account.closedAtMs),
+    }),
   }),
   columns: ['account_id', 'name', 'balance', 'held', 'created_at'],
 };

@@ -190,6 +190,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    ...toHistorySettings(file),
     batches: toBatchSettings(file),
     content: {
       bytesMax: file.content.max_bytes,
@@ -209,6 +210,14 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       core: planOf(file.plans?.core, standardPlans.core),
       core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
     },
+  };
+}
+
+/** How long the past is kept, and who is told of the present. */
+function toHistorySettings({ retention, webhooks }: ParsedFile): Pick<Config, 'retention' | 'webhooks'> {
+  return {
+    retention: { activityMs: retention.activity, auditMs: retention.audit },
+    webhooks: { allowPrivate: webhooks.allow_private },
   };
 }
 

@@ -133,6 +133,15 @@ export function duration(minMs: number, maxDays = 7): z.ZodType<number> {
   });
 }
 
+/** How long something is kept, in milliseconds: whole days or years of 365 days, at least `minDays`. */
+export function keepingTime(minDays: number): z.ZodType<number> {
+  return leaf(`a time from ${minDays}d to 100y, such as 400d or 7y`, value => {
+    const [, amount, unit] = (typeof value === 'string' && /^(\d{1,5})([dy])$/.exec(value)) || [];
+    const days = Number(amount) * (unit === 'y' ? 365 : 1);
+    return amount !== undefined && days >= minDays && days <= 36_500 ? days * dayMs : undefined;
+  });
+}
+
 const unitBytes: Readonly<Record<string, number>> = {
   '': 1,
   B: 1,

@@ -4,6 +4,7 @@ import {
   address,
   dollars,
   duration,
+  keepingTime,
   flag,
   fraction,
   leaf,
@@ -241,6 +242,14 @@ export const fileSchema = mapping({
   ledger: mapping({
     settle_timeout: duration(10).default(10_000),
     write_off_limit: dollars.default(10_000_000_000n),
+  }).prefault({}),
+  retention: mapping({
+    // Months are counted from their records.
+    activity: keepingTime(62).default(400 * 86_400_000),
+    audit: keepingTime(1).default(7 * 365 * 86_400_000),
+  }).prefault({}),
+  webhooks: mapping({
+    allow_private: flag.default(false),
   }).prefault({}),
   batches: mapping({
     concurrency: whole(1, 1_000).default(8),

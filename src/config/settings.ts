@@ -36,6 +36,8 @@ export interface Config {
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly retention: RetentionSettings;
+  readonly webhooks: WebhookSettings;
   readonly batches: BatchSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
@@ -192,6 +194,19 @@ export interface Texts {
   readonly community?: Readonly<Record<string, string>>;
   /** Replaces the tips of a code. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
+}
+
+/** How long what was done is kept. */
+export interface RetentionSettings {
+  /** Settled requests. */
+  readonly activityMs: number;
+  readonly auditMs: number;
+}
+
+/** Who is told of what happens. */
+export interface WebhookSettings {
+  /** Addresses of one's own network, and plain http. */
+  readonly allowPrivate: boolean;
 }
 
 /** The built-in models. */

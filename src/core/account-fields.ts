@@ -50,16 +50,17 @@ export function invalidField(param: string, message: string, input?: unknown): G
 }
 
 /**
- * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, `no_group`, and `insufficient`: `payer` has less than
+ * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, `no_group`, `closed`, and `insufficient`: `payer` has less than
  * what no hold covers.
  */
 export function found<Row extends object>(
-  row: Row | 'not_found' | 'no_group' | 'insufficient' | undefined,
+  row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
   what: string,
   id: bigint | number | string,
   payer = 'the account',
 ): Row {
   if (row === undefined || row === 'not_found') throw notFound(what, id);
+  if (row === 'closed') throw new GatewayError('conflict', 'The account is closed.');
   if (row === 'no_group') throw new GatewayError('not_found', 'There is no such group.', { param: 'group_id' });
   if (row !== 'insufficient') return row;
   const message = `balance: ${payer} has less than that beside what running requests hold.`;
@@ -94,6 +95,7 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
     groupId: readGroupId(message.groupId, message.noGroup),
     tags: readTags(message.tags),
     metadata: readMetadata(message.metadataJson),
+    lowBalance: readLowBalance(message.lowBalanceNanoUsd, message.noLowBalance),
   });
 }
 
@@ -107,6 +109,13 @@ function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): KeySettings[
   if (noBalance) return null;
   if (balanceNanoUsd !== undefined && balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
   return balanceNanoUsd;
+}
+
+/** Returns the balance below which an event is sent; null: none is; undefined: it does not change. */
+export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigint | null | undefined {
+  if (none) return null;
+  if (nanoUsd !== undefined && nanoUsd < 0n) throw invalidField('low_balance', 'must be 0 or more');
+  return nanoUsd;
 }
 
 function readExpiry({ neverExpires, expiresAtMs }: SettingsMessage): KeySettings['expiresAtMs'] | undefined {
@@ -201,6 +210,7 @@ export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof Ap
     ...(row.groupId === null ? {} : { groupId: BigInt(row.groupId) }),
     tags: { ...row.tags },
     metadataJson: row.metadata,
+    ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
   };
 }
 

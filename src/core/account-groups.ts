@@ -4,7 +4,7 @@ import type { AccountService, GroupSchema, GroupSettings as SettingsMessage } fr
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { GroupRefusal, GroupRow, GroupSettings, Ledger } from '../ledger/ledger.ts';
-import { checkText, found, idOf, invalidField, readGroupId, readTags } from './account-fields.ts';
+import { checkText, found, idOf, invalidField, readGroupId, readLowBalance, readTags } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 
 type Groups = Pick<
@@ -97,6 +97,7 @@ function readGroupSettings(message: SettingsMessage | undefined): GroupSettings 
     parentId: readGroupId(message.parentGroupId, message.noParent),
     tags: readTags(message.tags),
     balance: noBalance ? null : balanceNanoUsd,
+    lowBalance: readLowBalance(message.lowBalanceNanoUsd, message.noLowBalance),
   });
 }
 
@@ -111,5 +112,6 @@ export function toGroup(row: GroupRow): MessageInitShape<typeof GroupSchema> {
     createdAtMs: BigInt(row.createdAtMs),
     ...(parentId === null ? {} : { parentGroupId: BigInt(parentId) }),
     ...(balance === null ? {} : { balanceNanoUsd: balance }),
+    ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
   };
 }

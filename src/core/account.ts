@@ -6,9 +6,13 @@ import { readAnalytics } from './account-analytics.ts';
 import { apiKeyOf, found, idOf, invalidField, type ListedId, recordOf, settingsOf } from './account-fields.ts';
 import { storedName } from './attribution.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
+import { accountHistory } from './account-history.ts';
+import { asCaller } from './acting.ts';
 import { groups } from './account-groups.ts';
 import { limits } from './account-limits.ts';
 import { makeKey } from './keys.ts';
+import { accountWebhooks, type WebhookOptions } from './webhooks/webhooks.ts';
+import { ownAccount } from './own-account.ts';
 import { readOwnKey } from './own-key.ts';
 import { rotateKey } from './rotate-key.ts';
 
@@ -17,6 +21,7 @@ interface AccountOptions {
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
   readonly clock: Clock;
+  readonly webhooks: WebhookOptions;
   /** Told of every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
 }
@@ -26,7 +31,16 @@ type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedSer
 /** AccountService: what a management key with the right scope may do with its own account. Other accounts' ids are `not_found`. */
 export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
   const { ledger, listedId } = options;
-  return { ...keys(options), ...limits(ledger, listedId), ...groups(ledger), ...money(options) };
+  const methods = {
+    ...keys(options),
+    ...limits(ledger, listedId),
+    ...groups(ledger),
+    ...money(options),
+    ...accountHistory(ledger),
+    ...accountWebhooks(ledger, options.webhooks),
+    ...ownAccount(ledger),
+  };
+  return asCaller(methods, ledger);
 }
 
 async function accountOf(caller: Caller, ledger: Ledger, scope: Scope): Promise<number> {

@@ -12,7 +12,17 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
 import { accountActivity } from './account-activity.ts';
-import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
+import {
+  apiKeyOf,
+  checkText,
+  found,
+  idOf,
+  invalidField,
+  type ListedId,
+  readLowBalance,
+  settingsOf,
+} from './account-fields.ts';
+import { adminHistory } from './account-history.ts';
 import { allScopes, servicesOnly } from './credential.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
 import { made, unlocked } from './account-limits.ts';
@@ -24,10 +34,12 @@ import { rotateKey } from './rotate-key.ts';
 import type { ServiceTokens } from './service-tokens.ts';
 import { sessionAdmin, type SessionOptions } from './dashboard/sessions.ts';
 import { subscriptions } from './subscriptions.ts';
+import { adminWebhooks, type WebhookOptions } from './webhooks/webhooks.ts';
 
 interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
   readonly tokens: ServiceTokens;
+  readonly webhooks: WebhookOptions;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
   /** Told of every API key that has been revoked. */
@@ -68,6 +80,8 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...gateway(options),
     ...sessionAdmin(options.people),
     ...accountActivity(options),
+    ...adminHistory(options.ledger),
+    ...adminWebhooks(options.ledger, options.webhooks),
     ...providerAdmin(options),
   };
   return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
@@ -75,7 +89,10 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
 
 function accounts({
   ledger,
-}: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit' | 'resumeAccount'> {
+  revoked,
+}: AdminOptions): Part<
+  'createAccount' | 'listAccounts' | 'getAccount' | 'updateAccount' | 'closeAccount' | 'addCredit' | 'resumeAccount'
+> {
   return {
     async createAccount({ name, balanceNanoUsd: balance }) {
       checkText('name', name, nameMax);
@@ -87,6 +104,19 @@ function accounts({
     },
     async getAccount({ accountId }) {
       return { account: accountOf(await existing(ledger, accountId)) };
+    },
+    async updateAccount({ accountId: id, name, lowBalanceNanoUsd, noLowBalance }) {
+      const accountId = idOf(id, 'account');
+      const lowBalance = readLowBalance(lowBalanceNanoUsd, noLowBalance);
+      const change = defined({ name: name === undefined ? undefined : checkText('name', name, nameMax), lowBalance });
+      return { account: accountOf(found(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)) };
+    },
+    async closeAccount({ accountId: id }) {
+      const accountId = idOf(id, 'account');
+      const keys = await ledger.listKeys(accountId);
+      const row = found(await ledger.closeAccount(accountId), 'account', accountId);
+      for (const { keyId } of keys) revoked(keyId);
+      return { account: accountOf(row) };
     },
     async addCredit({ accountId: id, amountNanoUsd: amount, note, reference: named }) {
       const accountId = idOf(id, 'account');
@@ -260,6 +290,9 @@ function gateway({
     },
     async reloadConfiguration() {
       const { needsRestart, ...reloaded } = await reload();
+      const after = JSON.stringify({ providers: reloaded.providers, models: reloaded.models });
+      const resource = { resourceType: 'configuration', resourceId: reloaded.file === '' ? null : reloaded.file };
+      await ledger.recordAction({ accountId: 0, action: 'configuration.reload', ...resource, after });
       return { ...reloaded, needsRestart: [...needsRestart] };
     },
   };
@@ -296,6 +329,8 @@ function accountOf(row: AccountRow): MessageInitShape<typeof AccountSchema> {
     balanceNanoUsd: row.balance,
     heldNanoUsd: row.held,
     createdAtMs: BigInt(row.createdAtMs),
+    ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
+    ...(row.closedAtMs === null ? {} : { closedAtMs: BigInt(row.closedAtMs) }),
     suspension: row.suspended === null ? AccountSuspension.UNSPECIFIED : suspensions[row.suspended],
   };
 }

@@ -1,8 +1,11 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
-import { actsForHeader } from '../lib/call-headers.ts';
+import { actsForHeader, clientAddressHeader } from '../lib/call-headers.ts';
+import { requestIdHeader } from '../lib/ids.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
+import { actAs, hasActor } from '../ledger/actor.ts';
+import type { Actor } from '../ledger/history.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { limitsExhausted } from './generation/admission.ts';
 import { hashKey, isKeyText, readCredential } from './keys.ts';
@@ -109,24 +112,30 @@ function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken |
 }
 
 /**
- * Passes service tokens with a scope, and sessions of the operator, only. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
+ * Passes service tokens with a scope, and sessions of the operator, only. Returns who it is. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
  * `authenticate` refuses it.
  */
 export async function requireService(
   caller: Caller,
   { ledger, tokens }: CredentialOptions,
   scope: ServiceScope,
-): Promise<void> {
+): Promise<Pick<Actor, 'type' | 'id'>> {
   const token = presentedToken(caller, tokens);
-  if (token !== undefined) return requireScope(token, scope);
+  if (token !== undefined) {
+    requireScope(token, scope);
+    return { type: 'operator', id: token.scopes.includes('operator') ? null : token.name };
+  }
   const { session } = await authenticate(caller, ledger, 'any_key');
-  if (session?.role === 'operator') return;
+  if (session?.role === 'operator') return { type: 'session', id: String(session.sessionId) };
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });
 }
 
-/** Returns the same methods of a service, each passing only service tokens with the scope of the method. Others are refused as `requireService` does. */
+/**
+ * Returns the same methods of a service, each passing only service tokens with the scope of the method. Others are refused as `requireService` does. What methods with the scope
+ * `admin:write` do is done by the operator, unless a caller in this process has named somebody else.
+ */
 export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
   options: CredentialOptions,
@@ -135,12 +144,19 @@ export function servicesOnly<Methods extends Record<string, (request: never, con
   const guarded = Object.entries(methods).map(([name, method]) => [
     name,
     async (request: never, context: UnaryContext) => {
-      await requireService(context, options, scopeOf(name));
-      return method(request, context);
+      const scope = scopeOf(name);
+      const who = await requireService(context, options, scope);
+      if (scope !== 'admin:write' || hasActor()) return method(request, context);
+      return actAs(toActor(context, who), () => method(request, context));
     },
   ]);
   // The cast holds: the names and types are those of `methods`, whose replies may be promises.
   return Object.fromEntries(guarded) as Methods;
+}
+
+/** Returns the actor of a call. */
+export function toActor({ requestHeader }: Caller, who: Pick<Actor, 'type' | 'id'>): Actor {
+  return { ...who, address: requestHeader.get(clientAddressHeader), requestId: requestHeader.get(requestIdHeader) };
 }
 
 /** The models that the caller may list: null for all (management keys, service tokens, keys without `allowed_models`). */

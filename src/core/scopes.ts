@@ -11,6 +11,9 @@ export const allScopes = [
   'limits:write',
   'groups:read',
   'groups:write',
+  'audit:read',
+  'webhooks:read',
+  'webhooks:write',
 ] as const;
 
 /** A scope of a management key. */

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import * as z from 'zod';
 import { flag, integerIn } from '../codecs/schema.ts';
 import type { KeySettingsSchema } from '../gen/tollgate/v1/account_pb.ts';
-import { amountMax, exactDollars, idField, readBody, tagsField, timeField } from './account-schema.ts';
+import { amountMax, exactDollars, idField, lowBalanceField, readBody, tagsField, timeField } from './account-schema.ts';
 import type { JsonBody } from './json-body.ts';
 
 /** The body that makes or changes an API key. Fields that are absent stay as they are; null lifts a limit. Source: service.md, "Account endpoints"; control.md, "Keys". */
@@ -34,6 +34,7 @@ export const keySettingsSchema = z.strictObject(
     fallback_to_payg: flag.optional(),
     expires_at: timeField(', or null for never').nullable().optional(),
     group_id: idField.nullable().optional(),
+    low_balance: lowBalanceField,
     tags: tagsField.nullable().optional(),
     metadata: z
       .record(z.string(), z.unknown(), metadata)
@@ -50,7 +51,7 @@ export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySett
   const read = readBody(keySettingsSchema, body, 'a key');
   const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg, expires_at } =
     read;
-  const { group_id, tags, metadata: metadataJson } = read;
+  const { group_id, tags, metadata: metadataJson, low_balance: low } = read;
   return {
     label,
     dailyLimit: daily_limit,
@@ -65,6 +66,8 @@ export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySett
     neverExpires: expires_at === null,
     groupId: group_id ?? undefined,
     noGroup: group_id === null,
+    lowBalanceNanoUsd: typeof low === 'number' ? exactDollars(body, 'low_balance') : undefined,
+    noLowBalance: low === null,
     tags: tags === null ? { tags: {} } : tags,
     metadataJson: metadataJson === null ? '{}' : metadataJson,
   };

@@ -40,11 +40,28 @@ export function readLimitsQuery(query: Query) {
   return { scope, scopeId };
 }
 
-/** Returns the page of activity that a query asks for. */
-export function readActivityQuery(query: Query) {
+/** Returns the page that a query asks for. */
+export function readPageQuery(query: Query) {
   return {
     limit: readInteger(query, 'limit', activityLimit) ?? activityLimit.preset,
     offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
+    ...readSpan(query),
+  };
+}
+
+/** Returns the page of a webhook's events that a query asks for. */
+export function readDeliveriesQuery(query: Query) {
+  return {
+    limit: readInteger(query, 'limit', activityLimit) ?? activityLimit.preset,
+    offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
+    state: readName(query, 'state', ['pending', 'delivered', 'failed']) ?? '',
+  };
+}
+
+/** Returns the page of activity that a query asks for. */
+export function readActivityQuery(query: Query) {
+  return {
+    ...readPageQuery(query),
     model: readText(query, 'model') ?? '',
     apiKeyId: readIdFilter(query, 'api_key_id', 'key'),
     groupId: readIdFilter(query, 'group_id', 'group'),
@@ -52,7 +69,6 @@ export function readActivityQuery(query: Query) {
     endUser: readText(query, 'end_user') ?? '',
     provider: readText(query, 'provider') ?? '',
     batchId: readText(query, 'batch_id') ?? '',
-    ...readSpan(query),
   };
 }
 

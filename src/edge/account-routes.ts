@@ -1,13 +1,29 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { GatewayError } from '../errors/gateway-error.ts';
-import type { ApiKey, Group, Limit } from '../gen/tollgate/v1/account_pb.ts';
+import type { ApiKey, Group, Limit, OwnAccount } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
+import { auditJson, entryJson } from '../rpc/history-json.ts';
 import { analyticsJson, arithmeticJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
 import { apiKeyJson, groupJson, limitJson } from '../rpc/resources.ts';
+import { ownAccountJson } from '../rpc/webhook-json.ts';
 import { readKeySettings, readRotation } from './account-body.ts';
-import { readActivityQuery, readAnalyticsQuery, readKeysQuery, readLimitsQuery, readPathId } from './account-query.ts';
+import {
+  readActivityQuery,
+  readAnalyticsQuery,
+  readKeysQuery,
+  readLimitsQuery,
+  readPageQuery,
+  readPathId,
+} from './account-query.ts';
+import {
+  type AccountCall,
+  type AccountRequest,
+  type Answer,
+  type Method,
+  type Offer,
+  type Params,
+  present,
+} from './account-call.ts';
 import { answerJson } from './answer.ts';
-import type { Call } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
@@ -15,37 +31,16 @@ import { readGroupSettings } from './group-body.ts';
 import { generationReading, type JsonBody, readJsonBody } from './json-body.ts';
 import { readLimitChange, readNewLimit } from './limit-body.ts';
 import type { Query } from './query.ts';
+import { offerWebhooks } from './webhook-routes.ts';
+import { readAccountChange } from './webhook-body.ts';
 
 const accountPath = '/v1/account';
 const ownKeyPath = '/v1/key';
 
 /** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
 export function isAccountPath(target: string): boolean {
-  return target.startsWith(`${accountPath}/`) || /^\/v1\/key(?=[/?]|$)/.test(target);
+  return target === accountPath || target.startsWith(`${accountPath}/`) || /^\/v1\/key(?=[/?]|$)/.test(target);
 }
-
-interface Params {
-  readonly key_id: string;
-  readonly group_id: string;
-  readonly limit_id: string;
-  readonly request_id: string;
-}
-
-type AccountRequest = FastifyRequest<{ Querystring: Query; Params: Params }>;
-
-/** What an account endpoint is answered with. */
-interface AccountCall {
-  readonly accounts: Edge['accounts'];
-  /** The caller's credential. */
-  readonly as: { readonly headers: Call };
-  readonly request: AccountRequest;
-  readonly readBody: () => Promise<JsonBody>;
-}
-
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
-type Answer = (call: AccountCall) => Promise<object>;
-/** Offers an endpoint. `scope`: what the management key must have; the core asks for it again. */
-type Offer = (method: Method, path: string, scope: string, answer: Answer) => void;
 
 /** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. */
 export function registerAccount(app: FastifyInstance, edge: Edge): void {
@@ -60,6 +55,7 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
       url,
       onRequest: authenticate(edge, allowed),
       handler: async (request, reply) => {
+        request.call.address = request.ip;
         const value = await answer({
           accounts: edge.accounts,
           as: { headers: request.call },
@@ -81,6 +77,7 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
   offerLimits(offer);
   offerGroups(offer);
   offerMoney(offer);
+  offerWebhooks(offer);
   offerOwnKey((path, answer) => route('GET', ownKeyPath + path, 'api_key', answer));
 }
 
@@ -161,9 +158,23 @@ function offerGroups(offer: Offer): void {
 }
 
 function offerMoney(offer: Offer): void {
+  offer('GET', '', 'account:read', async ({ accounts, as }) => accountAnswer(await accounts.getOwnAccount({}, as)));
+  offer('PATCH', '', 'webhooks:write', async ({ accounts, as, readBody }) =>
+    accountAnswer(await accounts.updateOwnAccount(readAccountChange(await readBody()), as)),
+  );
   offer('GET', '/balance', 'account:balance', async ({ accounts, as }) => {
     const { balanceNanoUsd } = await accounts.getBalance({}, as);
     return { balance: jsonDollars(balanceNanoUsd) };
+  });
+  offer('GET', '/entries', 'account:read', async ({ accounts, as, request }) => {
+    const page = readPageQuery(request.query);
+    const { entries } = await accounts.listEntries(page, as);
+    return { data: entries.map(entryJson), limit: page.limit, offset: page.offset };
+  });
+  offer('GET', '/audit', 'audit:read', async ({ accounts, as, request }) => {
+    const page = readPageQuery(request.query);
+    const { records } = await accounts.listAudit(page, as);
+    return { data: records.map(auditJson), limit: page.limit, offset: page.offset };
   });
   offer('GET', '/activity', 'account:activity', call => listActivity(call, false));
   offer('GET', '/activity/:request_id', 'account:activity', call => getActivity(call, false));
@@ -197,16 +208,14 @@ function keyAnswer({ key }: { readonly key?: ApiKey | undefined }): object {
   return { data: apiKeyJson(present(key)) };
 }
 
+function accountAnswer({ account }: { readonly account?: OwnAccount | undefined }): object {
+  return { data: ownAccountJson(present(account)) };
+}
+
 function limitAnswer({ limit }: { readonly limit?: Limit | undefined }): object {
   return { data: limitJson(present(limit)) };
 }
 
 function groupAnswer({ group }: { readonly group?: Group | undefined }): object {
   return { data: groupJson(present(group)) };
-}
-
-/** A part that the core always answers. */
-function present<T>(part: T | undefined): T {
-  if (part === undefined) throw new GatewayError('internal', 'The gateway failed.');
-  return part;
 }

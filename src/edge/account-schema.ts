@@ -49,6 +49,11 @@ export function timeField(orNull: string): z.ZodType<bigint, string> {
   return documented(schema, { json: { format: 'date-time' } });
 }
 
+const lowBalance = `must be a number of dollars from 0 to ${amountMax}, or null for none`;
+
+/** The balance below which an event is sent; null: none is. */
+export const lowBalanceField = z.number(lowBalance).min(0, lowBalance).max(amountMax, lowBalance).nullable().optional();
+
 /** Names with values; what they may be is the contract's to say. */
 export const tagsField = z
   .record(z.string(), z.string('must be a string'), 'must be an object of strings')

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticateResponse } from '../gen/tollgate/v1/credential_pb.ts';
-import { fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
+import { clientAddressHeader, fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
 import { requestIdHeader } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import type { Runtime } from '../lib/runtime.ts';
@@ -29,6 +29,8 @@ export class Call extends RequestStory implements HeaderReader {
   #fingerprint: string | null = null;
   /** Who calls; absent until the core has said so. */
   credential: AuthenticateResponse | undefined;
+  /** The network address of the client; only of calls that can change an account. */
+  address: string | undefined;
   /** The answer tells the key's request windows (generation and images). */
   tellsLimits = false;
 
@@ -95,6 +97,8 @@ export class Call extends RequestStory implements HeaderReader {
         return this.#idempotencyKey;
       case fingerprintHeader:
         return this.#fingerprint;
+      case clientAddressHeader:
+        return this.address ?? null;
       default:
         return null;
     }

@@ -62,6 +62,7 @@ import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
 import { SecretFileWatch } from './secret-file-watch.ts';
+import { startRetention } from './retention.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
@@ -69,6 +70,7 @@ import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
+import { openWebhooks, type TellOperator } from './webhooks.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -138,7 +140,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  const asked = core.discovery.start();
+  const asked = Promise.all([core.discovery.start(), core.deliveries.start()]);
   const secretFiles = new SecretFileWatch({
     sources: () => live.current.secretSources ?? [],
     reload: () => reloadedOrNot(core.reload, logger),
@@ -213,12 +215,15 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
   }
 }
 
-function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
+function openRouter(
+  { config, metrics, logger, tell }: Ground & { readonly tell: TellOperator },
+  upstreams: UpstreamSet,
+): Router {
   return new Router({
     config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
-    observer: routingObserver(metrics, logger),
+    observer: routingObserver(metrics, logger, tell),
   });
 }
 
@@ -261,11 +266,13 @@ interface Parts extends Ground {
 
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
-  const { environment, config, live, stores, ids, logger, publicUrl } = parts;
+  const { environment, config, live, stores, ids, logger } = parts;
+  const box = new SealedBox(serverSecrets(environment.dataDir));
+  const events = openWebhooks({ ...parts, ledger: stores.ledger, box });
   const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
-    observeKey(parts.metrics, logger, provider, health),
+    observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
   );
-  const router = openRouter(parts, upstreams);
+  const router = openRouter({ ...parts, tell: events.tell }, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
     ledger: stores.ledger,
@@ -288,11 +295,11 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const { responses, kept } = openResponses(parts, { generations, replays: shared.replays });
-  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl };
+  const { responses, kept } = openResponses(parts, { generations, replays: shared.replays, box });
+  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl: parts.publicUrl };
   const { images, files } = openImages(opened);
   const direct = openDirect({ ...shared, runtime: systemRuntime });
-  const texts = (): ErrorTexts => errorTexts(live, publicUrl);
+  const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
   const batches = openBatches({ ...opened, ...direct, metrics: parts.metrics, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
@@ -315,16 +322,18 @@ function makeCore(parts: Parts) {
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
+    ...events,
+    stopRetention: startRetention(stores.ledger, live, logger),
   };
 }
 
 /** Responses, and the conversations that they are made in. */
 function openResponses(
-  { environment, config, live, stores, ids }: Parts,
-  tools: Pick<ConstructorParameters<typeof Responses>[0], 'generations' | 'replays'>,
+  { config, live, stores, ids }: Parts,
+  tools: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
 ) {
-  const box = new SealedBox(serverSecrets(environment.dataDir));
   const { responseLifetimeMs: lifetimeMs } = config.content;
+  const { box } = tools;
   const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
     const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
@@ -335,7 +344,6 @@ function openResponses(
     ...tools,
     runtime: systemRuntime,
     ids,
-    box,
     kept,
     lifetimeMs,
     sessionMemory,
@@ -466,7 +474,7 @@ function listRunning({ batches, generations, images, embeddings, rerank }: Core)
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, people: People): InProcessTransport {
-  const { ledger, catalog, responses, tokens } = core;
+  const { ledger, catalog, responses, tokens, webhooks } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people.options;
   const listedId = (name: string): string => catalog.listedId(name);
@@ -494,11 +502,21 @@ function makeServices(core: Core, people: People): InProcessTransport {
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
     .service(FileService, core.batches.fileService)
     .service(BatchService, core.batches.service)
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked, webhooks }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(
       AdminService,
-      adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people: people.options, ...seen }),
+      adminService({
+        ledger,
+        tokens,
+        listedId,
+        reload,
+        revoked,
+        publicUrl,
+        webhooks,
+        people: people.options,
+        ...seen,
+      }),
     )
     .service(DashboardService, people.service);
 }

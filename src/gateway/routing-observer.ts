@@ -4,9 +4,12 @@ import { isoTime } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import { describeError, type ErrorDescription, type Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { TellOperator } from './webhooks.ts';
 
-/** Tells metrics of every try, and the operator's log of every try that failed and of every breaker that opens or closes. */
-export function routingObserver(metrics: Metrics, logger: Logger): RoutingObserver {
+const nobody: TellOperator = () => undefined;
+
+/** Tells metrics of every try, the operator's webhooks of every breaker that opens or closes, and the operator's log of every try that failed and of every breaker that opens or closes. */
+export function routingObserver(metrics: Metrics, logger: Logger, tell: TellOperator = nobody): RoutingObserver {
   return {
     attemptEnded(attempt, outcome) {
       const { provider, modelId: model } = attempt.route;
@@ -25,12 +28,27 @@ export function routingObserver(metrics: Metrics, logger: Logger): RoutingObserv
     },
     breakerChanged({ provider, modelId, model }, state) {
       logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');
+      if (state === 'half_open') return;
+      const data = { provider, model: modelId, upstream_model: model };
+      tell({
+        type: state === 'open' ? 'route.opened' : 'route.closed',
+        scope: `route ${provider} ${modelId} ${model}`,
+        data,
+      });
     },
   };
 }
 
-/** Tells metrics and the operator's log of every refusal of a provider's key, and of every key that works again. Keys are named by their place in the configuration. */
-export function observeKey(metrics: Metrics, logger: Logger, provider: string, health: KeyHealth): void {
+/** Tells metrics, the operator's webhooks and the log of every refusal of a provider's key, and of every key that works again. Keys are named by their place in the configuration. */
+export function observeKey(
+  {
+    metrics,
+    logger,
+    tell = nobody,
+  }: { readonly metrics: Metrics; readonly logger: Logger; readonly tell?: TellOperator },
+  provider: string,
+  health: KeyHealth,
+): void {
   const { number: key, state, restsUntilMs, last } = health;
   if (state === 'working' || last === undefined) {
     logger.info({ provider, key, state }, 'a provider’s key works again');
@@ -38,6 +56,12 @@ export function observeKey(metrics: Metrics, logger: Logger, provider: string, h
   }
   metrics.keyRefused(provider, last.status);
   const { status, message } = last;
+  const rests_until = restsUntilMs === undefined ? null : isoTime(restsUntilMs);
+  tell({
+    type: 'provider.key_refused',
+    scope: `provider ${provider}`,
+    data: { provider, key, status: status ?? null, rests_until },
+  });
   const rests = restsUntilMs === undefined ? undefined : isoTime(restsUntilMs);
   const facts = defined({ rests_until: rests, upstream_message: message });
   logger.warn({ provider, key, state, status, ...facts }, 'a provider’s key was refused');

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Responses } from '../core/responses/responses.ts';
 import type { StoppableService } from '../core/running.ts';
+import type { Deliveries } from '../core/webhooks/deliveries.ts';
 import type { Batches } from '../core/batches/batches.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
@@ -16,6 +17,8 @@ export interface StoppingParts {
   readonly rpc: RpcListener;
   readonly ledger: Ledger;
   readonly documents: Documents;
+  readonly deliveries: Deliveries;
+  readonly stopRetention: () => void;
   readonly files: Files;
   /** What runs requests. */
   readonly services: readonly StoppableService[];
@@ -35,6 +38,8 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
   const { edge, rpc, ledger, documents, files, services, responses, batches, graceMs, unready } = parts;
+  parts.deliveries.stop();
+  parts.stopRetention();
   rpc.drain();
   const drained = services.map(service => service.drain());
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);

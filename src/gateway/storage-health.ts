@@ -31,6 +31,7 @@ export class StorageHealth {
   readonly #lost = Promise.withResolvers<Error>();
   #disk: 'fine' | 'low' | 'full' | 'read_only' = 'fine';
   #timer: NodeJS.Timeout | undefined;
+  #onLow: ((freeBytes: number) => void) | undefined;
 
   constructor(options: StorageHealthOptions) {
     this.#options = options;
@@ -70,6 +71,11 @@ export class StorageHealth {
   /** What the documents tell. */
   get documentWatch(): DocumentWatch {
     return { failing: cause => this.#note('content', cause), lost: cause => this.#lose('content', cause) };
+  }
+
+  /** From now on calls `told` when the disk becomes low or full. */
+  onLow(told: (freeBytes: number) => void): void {
+    this.#onLow = told;
   }
 
   /** Looks at the disk now and from now on. */
@@ -118,6 +124,8 @@ export class StorageHealth {
       const low = isLow ? 'low' : 'fine';
       const disk = isWritable ? (freeBytes < fullBytes ? 'full' : low) : 'read_only';
       if (disk === this.#disk) return;
+      if ((disk === 'low' || disk === 'full') && this.#disk !== 'low' && this.#disk !== 'full')
+        this.#onLow?.(freeBytes);
       this.#disk = disk;
       if (disk === 'fine') logger.info({ free_bytes: freeBytes }, 'disk.fine');
       else if (disk === 'low') logger.warn({ free_bytes: freeBytes }, 'disk.low');

@@ -73,6 +73,8 @@ export interface GroupSettings {
   readonly tags?: Tags;
   /** Moved out of the account; null moves it back. */
   readonly balance?: bigint | null;
+  /** An event is sent when the balance falls below it; null: none is. */
+  readonly lowBalance?: bigint | null;
 }
 
 export interface GroupRow {
@@ -85,4 +87,5 @@ export interface GroupRow {
   readonly balance: bigint | null;
   readonly held: bigint;
   readonly createdAtMs: number;
+  readonly lowBalance: bigint | null;
 }

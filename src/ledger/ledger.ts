@@ -10,6 +10,9 @@ import type {
 } from './control.ts';
 import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
+import type { ActivityFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+import type { History } from './history.ts';
+import type { Outbox } from './webhooks.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
 import type { UsageBuckets } from '../generation/usage-buckets.ts';
@@ -31,6 +34,17 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
+export type { ActivityFilter, AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+export type {
+  AuditFilter,
+  AuditRow,
+  EntryFilter,
+  EntryKind,
+  EntryRow,
+  MovementRow,
+  PageFilter,
+  RecordedAction,
+} from './history.ts';
 export type { NewSession, RequestCourse, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
@@ -41,7 +55,7 @@ export type { UsageBuckets };
  * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
  * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
  */
-export interface Ledger extends SessionLedger {
+export interface Ledger extends History, Outbox, SessionLedger {
   /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
@@ -83,9 +97,20 @@ export interface Ledger extends SessionLedger {
   }): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'>;
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
+  /**
+   * Ends every key of an account and its plan, and moves what keys and groups have back to its balance, from where a negative credit pays it out. What running requests hold moves back when they
+   * end. A closed account gets no new keys and no plan. A repeat changes nothing.
+   */
+  closeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
+  /** Only the fields that are there change. */
+  updateAccount(command: {
+    accountId: number;
+    name?: string;
+    lowBalance?: bigint | null;
+  }): Promise<AccountRow | 'not_found'>;
 
   /** `no_group`: the account has no such group. */
-  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
+  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal | 'closed'>;
   /** Without those that were revoked or deleted, oldest first. */
   listKeys(accountId: number, filter?: KeyFilter): Promise<KeyRow[]>;
   /** `accountId` undefined: whatever its account (the operator). */
@@ -140,7 +165,9 @@ export interface Ledger extends SessionLedger {
   }): Promise<LimitRow | LimitRefusal>;
   deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | LimitRefusal>;
 
-  createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
+  createManagementKey(
+    command: NewKey & { scopes: readonly string[] },
+  ): Promise<ManagementKeyRow | 'not_found' | 'closed'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
   setManagementKeyScopes(command: {
     keyId: number;
@@ -153,7 +180,7 @@ export interface Ledger extends SessionLedger {
     accountId: number;
     plan: PlanName;
     period: PlanPeriodName;
-  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'>;
+  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'>;
   /** The account's plan as it stands; undefined where it has none. */
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
   /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
@@ -388,6 +415,8 @@ export interface KeySettings {
   readonly tags?: Tags;
   /** A JSON text. */
   readonly metadata?: string;
+  /** An event is sent when the balance falls below it; null: none is. */
+  readonly lowBalance?: bigint | null;
 }
 
 /** Which keys: the page, those whose label has a text in it, and those of a group. */
@@ -411,6 +440,10 @@ export interface AccountRow {
   readonly createdAtMs: number;
   /** null: it takes requests. */
   readonly suspended: Suspension | null;
+  /** An event is sent when the balance falls below it; null: none is. */
+  readonly lowBalance: bigint | null;
+  /** null: it is open. */
+  readonly closedAtMs: number | null;
 }
 
 export interface KeyRow {
@@ -438,6 +471,7 @@ export interface KeyRow {
   readonly tags: Tags;
   /** A JSON text. */
   readonly metadata: string;
+  readonly lowBalance: bigint | null;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
@@ -500,66 +534,6 @@ export interface Bootstrap {
   readonly balance: bigint;
   readonly apiKey: { readonly hash: Uint8Array; readonly masked: string };
   readonly managementKey: { readonly hash: Uint8Array; readonly masked: string; readonly scopes: readonly string[] };
-}
-
-/** Newest first; absent filters mean any. */
-export interface ActivityFilter {
-  readonly accountId: number;
-  readonly limit: number;
-  readonly offset: number;
-  readonly model?: string;
-  readonly keyId?: number;
-  readonly tag?: { readonly name: string; readonly value: string };
-  readonly endUser?: string;
-  /** A group, with those in it. */
-  readonly groupId?: number;
-  readonly provider?: string;
-  readonly batchId?: string;
-  readonly startMs?: number;
-  readonly endMs?: number;
-}
-
-/** What sums are divided by; a tag by its values. */
-export type AnalyticsGroup =
-  | 'none'
-  | 'model'
-  | 'api_key'
-  | 'provider'
-  | 'endpoint'
-  | 'group'
-  | 'end_user'
-  | { readonly tag: string };
-
-/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
-export interface AnalyticsQuery {
-  readonly accountId: number;
-  readonly startMs: number;
-  readonly endMs: number | undefined;
-  readonly granularity: 'hour' | 'day';
-  readonly groupBy: AnalyticsGroup;
-  /** Of this key alone. */
-  readonly keyId?: number;
-  /** The most rows. */
-  readonly limit: number;
-}
-
-/** The sums of one period, or of one group in it. */
-export interface AnalyticsRow {
-  /** When the period begins. */
-  readonly periodMs: number;
-  /** The model, key, provider, endpoint, group, end user or value of the tag; null where nothing divides, or a request has none. */
-  readonly group: string | number | null;
-  readonly requests: number;
-  /** Those whose state is `upstream_failed`. */
-  readonly failed: number;
-  readonly costNanoUsd: bigint;
-  readonly input: number;
-  readonly cacheRead: number;
-  /** With every lifetime. */
-  readonly cacheWrite: number;
-  readonly output: number;
-  /** The sum of all latencies. */
-  readonly latencyMs: number;
 }
 
 export interface UsageRow {

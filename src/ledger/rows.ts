@@ -14,6 +14,8 @@ import type {
   UsageBuckets,
   VoidReason,
 } from './ledger.ts';
+import type { AuditRow, EntryKind } from './history.ts';
+import type { DeliveryState, EventType } from './webhooks.ts';
 import type { Rolling } from './rules/rolling.ts';
 import type { NewSession } from './sessions.ts';
 
@@ -50,6 +52,10 @@ export interface Account {
   readonly suspended: Suspension | null;
   /** Of its requests, since it was made or resumed. */
   readonly writtenOff: bigint;
+  /** An event is sent when the balance falls below it; null: none is. */
+  readonly lowBalance: bigint | null;
+  /** null: it is open. */
+  readonly closedAtMs: number | null;
 }
 
 export interface Key {
@@ -78,6 +84,8 @@ export interface Key {
   readonly tags: Tags;
   /** The owner's own JSON. */
   readonly metadata: string;
+  /** As of `Account`. */
+  readonly lowBalance: bigint | null;
 }
 
 /** Keys and groups that have limits, and maybe a balance, in common. */
@@ -97,6 +105,8 @@ export interface Group {
   readonly spent: bigint;
   readonly removed: boolean;
   readonly createdAtMs: number;
+  /** As of `Account`. */
+  readonly lowBalance: bigint | null;
 }
 
 /** A key's secret from before a rotation. It works until its time. */
@@ -305,22 +315,88 @@ export interface Voided {
 }
 
 /**
- * Money that moved without a request, and what could not be debited. credit: added to the account (negative: taken). move: from the account to the key or group
- * (negative: back). plan_price: debited from the account for a period. write_off: debited from nobody.
+ * A change of a pocket's balance that is no request. The pocket is the key's, the group's, or, where both are null, the account's. A move between two pockets is
+ * two entries. A write-off changes nothing.
  */
 export interface Entry {
   readonly accountId: number;
   readonly number: number;
-  readonly kind: 'credit' | 'move' | 'plan_price' | 'write_off';
+  readonly kind: EntryKind;
   readonly keyId: number | null;
   readonly groupId: number | null;
+  /** Added to the pocket; negative: taken from it. */
   readonly amount: bigint;
+  /** Of the pocket. */
+  readonly balanceAfter: bigint;
+  /** What could not be debited of the request `usageId`; 0 of every other kind. */
+  readonly writtenOff: bigint;
   readonly usageId: number | null;
   readonly period: number | null;
   readonly note: string;
   readonly atMs: number;
   /** What the client calls it: no two entries have the same; null: nothing. */
   readonly reference: string | null;
+}
+
+/** The audit of an account, or, of account 0, the operator's own: where it begins and ends. Rows up to `startNumber` were removed. */
+export interface AuditChain {
+  readonly accountId: number;
+  readonly startNumber: number;
+  /** Of the last row that was removed; '' where none was. */
+  readonly startHash: string;
+  /** Of the last row. */
+  readonly number: number;
+  readonly hash: string;
+}
+
+/** An address that is told of events. Of account 0: the operator's. */
+export interface Webhook {
+  readonly id: number;
+  readonly accountId: number;
+  readonly url: string;
+  readonly events: readonly EventType[];
+  /** Sealed. */
+  readonly secret: string;
+  readonly disabled: boolean;
+  readonly removed: boolean;
+  readonly createdAtMs: number;
+}
+
+/** Something that happened, for webhooks. Of account 0: it concerns no account. */
+export interface WebhookEvent {
+  readonly id: number;
+  readonly accountId: number;
+  readonly type: EventType;
+  /** Events of one scope are delivered in their order. */
+  readonly scope: string;
+  /** JSON. */
+  readonly data: string;
+  readonly atMs: number;
+}
+
+/** An event for a webhook. */
+export interface Delivery {
+  readonly eventId: number;
+  readonly webhookId: number;
+  readonly scope: string;
+  readonly state: DeliveryState;
+  /** That failed, and the last one. */
+  readonly attempts: number;
+  readonly nextAtMs: number;
+  /** When a further failure is the last one. */
+  readonly untilMs: number;
+  /** The HTTP status of the last attempt; null: there was no answer. */
+  readonly status: number | null;
+  readonly error: string | null;
+  /** null: pending. */
+  readonly endedAtMs: number | null;
+}
+
+/** What webhooks were told of already, by its name. `number`: of the window, or the time that was told of. */
+export interface EventMark {
+  readonly name: string;
+  readonly number: number;
+  readonly atMs: number;
 }
 
 /** An account's plan. cancelled: ends with its period. One at a time lives. */
@@ -354,7 +430,17 @@ export interface PlanPeriod {
 
 /** The last number given to something, or the highest id of a request that the gateway itself made. */
 export interface Counter {
-  readonly name: 'account' | 'api_key' | 'management_key' | 'group' | 'limit' | 'session' | 'last_id';
+  readonly name:
+    | 'account'
+    | 'api_key'
+    | 'management_key'
+    | 'group'
+    | 'limit'
+    | 'webhook'
+    | 'event'
+    | 'session'
+    | 'activity_start'
+    | 'last_id';
   readonly value: number;
 }
 
@@ -404,6 +490,24 @@ export interface Rows {
   readonly periods: Table<PlanPeriod, [accountId: number, number: number]>;
   readonly counters: Table<Counter, [name: Counter['name']]>;
   readonly applied: Table<Applied, [id: string]>;
+  readonly webhooks: Table<Webhook, [id: number]>;
+  /** The webhooks of an account, or, 0, of the operator, that are told of events, by id. */
+  webhooksOf(accountId: number): readonly Webhook[];
+  /** With those that are disabled. */
+  allWebhooksOf(accountId: number): readonly Webhook[];
+  /** Only added. */
+  addEvent(event: WebhookEvent): void;
+  readonly deliveries: Table<Delivery, [eventId: number, webhookId: number]>;
+  readonly eventMarks: Table<EventMark, [name: string]>;
+  /** Keys of an account that were not revoked, by id. */
+  keysOf(accountId: number): readonly Key[];
+  /** Management keys of an account that were not revoked, by id. */
+  managementKeysOf(accountId: number): readonly ManagementKey[];
+  /** Keys that expire after the one time and not after the other, by id. */
+  expiringKeys(afterMs: number, byMs: number): readonly Key[];
+  readonly auditChains: Table<AuditChain, [accountId: number]>;
+  /** Only added, at the end of its chain. */
+  addAudit(row: AuditRow): void;
   /** Only added. */
   addEntry(entry: Entry): void;
   /** Returns the entry of that reference. */

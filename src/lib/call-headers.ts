@@ -10,6 +10,9 @@ export const edgeHeader = 'x-tollgate-edge';
 /** In which a service, or a person at the dashboard, says whose API key it works for, by the key's id; read from service tokens with the scope `generate` and from sessions alone. */
 export const apiKeyIdHeader = 'x-tollgate-api-key-id';
 
+/** In which the listeners tell the core the network address of a caller; the network listener strips it from what callers send. */
+export const clientAddressHeader = 'x-tollgate-client-address';
+
 /** In which the operator at the dashboard says whose account a call is about, by its id; read from sessions of the operator alone. */
 export const accountIdHeader = 'x-tollgate-account-id';
 

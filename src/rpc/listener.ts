@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
 import { createConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import type { UniversalHandler } from '@connectrpc/connect/protocol';
@@ -11,7 +11,13 @@ import { boundedCall } from './bounded-body.ts';
 import { healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
-import { actsForHeader, apiKeyIdHeader, edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
+import {
+  actsForHeader,
+  apiKeyIdHeader,
+  clientAddressHeader,
+  edgeHeader,
+  fingerprintHeader,
+} from '../lib/call-headers.ts';
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
@@ -100,7 +106,7 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const handlers = createHandlers(options, draining);
   const openCalls = new OpenCalls({ ...defaultOpenCallLimits, ...options.openCalls }, options.runtime ?? systemRuntime);
   const answer = async (request: IncomingMessage, response: ServerResponse, isSocket: boolean): Promise<void> => {
-    const requestId = admitHeaders(request.headers, options);
+    const requestId = admitHeaders(request, options);
     response.setHeader('x-request-id', requestId);
     response.setHeader('x-content-type-options', 'nosniff');
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
@@ -158,15 +164,17 @@ function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /**
- * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, `edgeHeader` and `fingerprintHeader` only in the calls of an
- * edge, and `actsForHeader` only in those of a service that may generate.
+ * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, `edgeHeader`, `fingerprintHeader` and the address of a client only in the calls of an
+ * edge, the caller's own address in all others, and `actsForHeader` only in those of a service that may generate.
  */
-function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions): string {
+function admitHeaders({ headers, socket }: IncomingMessage, options: RpcListenerOptions): string {
   const { [edgeHeader]: token, [requestIdHeader]: named, [apiKeyIdHeader]: keyId } = headers;
   const isEdge = typeof token === 'string' && options.hasScope?.(token, 'edge') === true;
   if (!isEdge) {
     delete headers[edgeHeader];
     delete headers[fingerprintHeader];
+    delete headers[clientAddressHeader];
+    if (socket.remoteAddress !== undefined) headers[clientAddressHeader] = socket.remoteAddress;
   }
   delete headers[actsForHeader];
   if (typeof keyId === 'string' && /^[1-9]\d{0,15}$/.test(keyId)) {

@@ -1,7 +1,7 @@
 import type { Transport } from '@connectrpc/connect';
 import { createAsyncIterable } from '@connectrpc/connect/protocol';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-import { edgeHeader, fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
+import { clientAddressHeader, edgeHeader, fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
 import { requestIdHeader } from '../lib/ids.ts';
 import { type HeaderReader, pump } from '../lib/push.ts';
 import type { PushTransport } from './push-transport.ts';
@@ -19,7 +19,7 @@ const pingMs = 30_000;
 /** Memory that the connection may take, in MB: what its paused streams have received. */
 const sessionMegabytesMax = 1_024;
 /** What the core reads of a call's headers. */
-const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader];
+const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader, clientAddressHeader];
 
 /** The services of a gateway in another process, over one HTTP/2 connection. */
 export class RemoteTransport implements PushTransport {

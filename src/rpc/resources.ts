@@ -27,6 +27,7 @@ export function apiKeyJson(key: ApiKey) {
     group_id: key.groupId === undefined ? null : Number(key.groupId),
     tags: key.tags,
     metadata: JSON.parse(key.metadataJson || '{}') as unknown,
+    low_balance: key.lowBalanceNanoUsd === undefined ? null : jsonDollars(key.lowBalanceNanoUsd),
     expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
   };
 }
@@ -63,6 +64,7 @@ export function groupJson(group: Group) {
     parent_group_id: group.parentGroupId === undefined ? null : Number(group.parentGroupId),
     tags: group.tags,
     balance: group.balanceNanoUsd === undefined ? null : jsonDollars(group.balanceNanoUsd),
+    low_balance: group.lowBalanceNanoUsd === undefined ? null : jsonDollars(group.lowBalanceNanoUsd),
     created_at: isoTime(group.createdAtMs),
   };
 }

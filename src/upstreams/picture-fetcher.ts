@@ -1,9 +1,8 @@
-import { lookup as systemLookup } from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import type { LookupFunction } from 'node:net';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import { AddressGuard } from './address-guard.ts';
 import { fetchOnce } from './fetch-body.ts';
-import { isPublicAddress } from './public-address.ts';
 
 /** How pictures are fetched. */
 export interface PictureFetcherOptions {
@@ -25,18 +24,19 @@ const timeouts = { connectMs: 10_000, firstEventMs: 30_000, idleMs: 20_000, tota
  */
 export class PictureFetcher {
   readonly #options: PictureFetcherOptions;
-  readonly #isAllowed: (address: string) => boolean;
+  readonly #guard: AddressGuard;
 
   constructor(options: PictureFetcherOptions) {
     this.#options = options;
-    this.#isAllowed = options.isAllowed ?? isPublicAddress;
+    const { lookup, isAllowed } = options;
+    this.#guard = new AddressGuard('the picture’s address', { lookup, isAllowed });
   }
 
   /** The bytes. Throws `UpstreamFailure` `malformed` where the address is not to be asked or has no picture, and the signal's reason. */
   async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
     const url = this.#checked(address);
     const { bytesMax, runtime } = this.#options;
-    const server = { baseUrl: url.origin, keys: [], timeouts, proxy: {}, runtime, lookup: this.#guardedLookup };
+    const server = { baseUrl: url.origin, keys: [], timeouts, proxy: {}, runtime, lookup: this.#guard.lookup };
     try {
       return await fetchOnce(server, { path: url.pathname + url.search, accept: 'image/*', bytesMax }, signal);
     } catch (thrown) {
@@ -46,26 +46,10 @@ export class PictureFetcher {
   }
 
   #checked(address: string): URL {
-    const url = URL.canParse(address) ? new URL(address) : undefined;
-    if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
-      throw refused('the picture’s address is not plain https');
-    }
-    // An address that is written out is never looked up.
-    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-    if (isIP(host) !== 0 && !this.#isAllowed(host)) throw refused('the picture’s address is not public');
-    return url;
+    const checked = this.#guard.check(address);
+    if (typeof checked === 'string') throw refused(checked);
+    return checked;
   }
-
-  readonly #guardedLookup: LookupFunction = (hostname, options, callback) => {
-    const lookup = this.#options.lookup ?? systemLookup;
-    lookup(hostname, options, (error, found, family) => {
-      const addresses = typeof found === 'string' ? [found] : (found ?? []).map(({ address }) => address);
-      // One bad address among good ones is refused as well: which one is taken would be chance.
-      const isBad = error === null && !addresses.every(this.#isAllowed);
-      if (isBad) callback(new Error('the picture’s host has an address that is not public'), [], undefined);
-      else callback(error, found, family);
-    });
-  };
 }
 
 function refused(why: string): UpstreamFailure {

@@ -174,3 +174,16 @@ test('what is no call is not found, on both listeners', async () => {
   });
   expect(admin.status).toBe(404);
 });
+
+test('what a person changes is in the audit under the session, whose beginning names the person', async () => {
+  const page = new PageCaller(gateway.url);
+  const { sessionId } = await page.signIn(gateway.managementKey);
+  await page.client(AccountService).createKey({ settings: { label: 'audited' } });
+  const { json } = await gateway.cli(['audit', '--account', '1', '--json']);
+  const { data } = json as { data: { actor: { type: string; id: string }; action: string; address: string }[] };
+  expect(data[0]).toMatchObject({ actor: { type: 'session', id: String(sessionId) }, action: 'key.create' });
+  expect(data[0]?.address).toMatch(/127\.0\.0\.1$/);
+  expect(data.slice(1).map(({ action }) => action)).toContain('session.create');
+  expect(JSON.stringify(data)).toContain('management key 1');
+  expect(JSON.stringify(data)).not.toContain('ss-tg-');
+});

@@ -29,6 +29,9 @@ const scopes = [
   'limits:write',
   'groups:read',
   'groups:write',
+  'audit:read',
+  'webhooks:read',
+  'webhooks:write',
 ] as const;
 
 /** An account with a key that has spent something. */
@@ -60,6 +63,8 @@ const routesOf = ({ apiKey, requestId, group, limit }: Tenant) =>
     ['GET', `/activity?api_key_id=${apiKey.api_key_id}`, 'account:activity'],
     ['GET', `/activity/${requestId}`, 'account:activity'],
     ['GET', '/analytics', 'account:read'],
+    ['GET', '/entries', 'account:read'],
+    ['GET', '/audit', 'audit:read'],
     ['GET', '/analytics?group_by=api_key', 'account:read'],
     ['POST', `/keys/${apiKey.api_key_id}/rotate`, 'keys:update'],
     ['GET', '/limits', 'limits:read'],

@@ -35,6 +35,7 @@ describe('keys', () => {
       daily_limit: 0,
       minute_limit: 0,
       monthly_limit: null,
+      low_balance: null,
       expires_at: null,
       balance: null,
       usage_today: 0,

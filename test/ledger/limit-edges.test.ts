@@ -348,6 +348,19 @@ test('groups lie at most 5 deep, never in themselves; their money pays before th
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 6n });
 });
 
+test('a group that is removed while a request of it runs gives back what that leaves', async () => {
+  const { ledger } = bench;
+  const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', balance: 10n } });
+  const groupId = typeof made === 'string' ? -1 : made.groupId;
+  await ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
+  expect(await admit({ funds: amount(7n) })).toMatchObject({ kind: 'admitted', availableNanoUsd: 3n });
+  await ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: null } });
+  expect(await ledger.deleteGroup({ groupId, accountId: 1 })).toBe('deleted');
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 7n });
+  await ledger.settle(settleAmount(nextId - 1, 5n));
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 5n });
+});
+
 test('slices leave room where funds are short: $0.03 run most of a hundred small answers at once, and never spend a cent more', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 30_000_000n, note: '' });

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { AuditRow } from '../../src/ledger/history.ts';
 import type { Entry, Request, Usage } from '../../src/ledger/rows.ts';
 import type { MemoryRows } from './memory-rows.ts';
 
@@ -18,16 +19,12 @@ export function checkRows(rows: MemoryRows): string[] {
   const same = (what: string, is: unknown, due: unknown): void => {
     if (!isDeepStrictEqual(is, due)) found.push(`${what}: ${String(is)} instead of ${String(due)}`);
   };
-  const entriesOf = (kind: Entry['kind'], of: (entry: Entry) => boolean): bigint =>
-    total(
-      rows.entries.filter(entry => entry.kind === kind && of(entry)),
-      entry => entry.amount,
-    );
+  const entriesOf = (of: (entry: Entry) => boolean): bigint => total(rows.entries.filter(of), entry => entry.amount);
 
   for (const { id, balance, held, entries } of rows.accounts.all()) {
     const own = (entry: Entry): boolean => entry.accountId === id;
     const paid = usage.filter(({ accountId, payer }) => accountId === id && payer === 'account');
-    const moved = entriesOf('credit', own) - entriesOf('move', own) - entriesOf('plan_price', own);
+    const moved = entriesOf(entry => own(entry) && entry.keyId === null && entry.groupId === null);
     same(`balance of account ${id}`, balance, moved - total(paid, record => record.cost));
     const live = holds.filter(({ accountId, payer }) => accountId === id && payer === 'account');
     same(
@@ -43,7 +40,7 @@ export function checkRows(rows: MemoryRows): string[] {
   }
   for (const { id, balance, held } of rows.keys.all()) {
     const own = ({ keyId, payer }: Request): boolean => keyId === id && payer === 'key_balance';
-    const moved = entriesOf('move', entry => entry.keyId === id);
+    const moved = entriesOf(entry => entry.keyId === id);
     same(`balance of key ${id}`, balance ?? 0n, moved - total(usage.filter(own), record => record.cost));
     same(
       `held of key ${id}`,
@@ -53,7 +50,7 @@ export function checkRows(rows: MemoryRows): string[] {
   }
   for (const { id, balance, held, spent, running } of rows.groups.all()) {
     const own = ({ payerGroup }: Request): boolean => payerGroup === id;
-    const moved = entriesOf('move', entry => entry.groupId === id);
+    const moved = entriesOf(entry => entry.groupId === id);
     const paid = total(usage.filter(own), record => record.cost);
     const live = holds.filter(own);
     same(`balance and spending of group ${id}`, [balance ?? 0n, spent], [moved - paid, paid]);
@@ -85,15 +82,65 @@ export function checkRows(rows: MemoryRows): string[] {
     ];
     same(`period ${number} of account ${accountId}`, [held, used], due);
   }
-  const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => `${id} ${off}`);
+  const writtenOff = usage
+    .filter(record => record.writtenOff > 0n)
+    .map(({ id, writtenOff: off, payer, keyId, payerGroup }) =>
+      [id, off, payer === 'key_balance' ? keyId : null, payerGroup].join(),
+    );
   const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
-  same('write-offs', entries.map(({ usageId, amount }) => `${usageId ?? 0} ${amount}`).sort(), writtenOff.sort());
+  same(
+    'write-offs',
+    entries.map(({ usageId, writtenOff: off, keyId, groupId }) => [usageId, off, keyId, groupId].join()).sort(),
+    writtenOff.sort(),
+  );
+  found.push(...checkEntries(rows), ...checkChains(rows));
   same(
     'sums',
     rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(),
     usage.flatMap(record => sumsDue(rows, record)).sort(),
   );
   return found;
+}
+
+/** Each entry of a pocket that no request was debited to begins with what the entry before it has left. */
+function checkEntries({ entries, usage }: MemoryRows): string[] {
+  const debited = new Set(
+    usage
+      .all()
+      .map(({ payer, keyId, payerGroup, accountId }) =>
+        pocketOf(payer === 'key_balance' ? keyId : null, payerGroup, accountId),
+      ),
+  );
+  const balances = new Map<string, bigint>();
+  return entries.flatMap(({ accountId, keyId, groupId, amount, balanceAfter, number }) => {
+    const pocket = pocketOf(keyId, groupId, accountId);
+    const due = (balances.get(pocket) ?? 0n) + amount;
+    balances.set(pocket, balanceAfter);
+    const isWrong = debited.has(pocket) ? balanceAfter > due : balanceAfter !== due;
+    return isWrong ? [`entry ${number} of account ${accountId}: ${balanceAfter} instead of ${due}`] : [];
+  });
+}
+
+function pocketOf(keyId: number | null, groupId: number | null, accountId: number): string {
+  return [keyId ?? '', groupId ?? '', accountId].join();
+}
+
+/** Each row of the audit follows the one before it, and its chain knows the last one. */
+function checkChains({ audit, auditChains }: MemoryRows): string[] {
+  const last = new Map<number, AuditRow>();
+  const broken = audit.filter(row => {
+    const before = last.get(row.accountId);
+    last.set(row.accountId, row);
+    return row.auditId !== (before?.auditId ?? 0) + 1 || row.previousHash !== (before?.hash ?? '');
+  });
+  const ends = auditChains.all().filter(({ accountId, number, hash }) => {
+    const row = last.get(accountId);
+    return row?.auditId !== number || row.hash !== hash;
+  });
+  return [
+    ...broken.map(({ accountId, auditId }) => `audit row ${auditId} of account ${accountId} follows no other`),
+    ...ends.map(({ accountId }) => `the audit of account ${accountId} ends otherwise`),
+  ];
 }
 
 function countTo(last: number): number[] {

@@ -1,4 +1,4 @@
-import type { Tags } from '../../src/ledger/ledger.ts';
+import type { AuditRow, Tags } from '../../src/ledger/ledger.ts';
 import type {
   Entry,
   Group,
@@ -14,6 +14,8 @@ import type {
   Tally,
   TallySpan,
   Usage,
+  Webhook,
+  WebhookEvent,
 } from '../../src/ledger/rows.ts';
 
 /** Rows in memory, as plainly as can be: what the rules are tested on without an engine. */
@@ -105,6 +107,12 @@ export class MemoryRows implements Rows {
   readonly periods = new MemoryTable<PlanPeriod, [number, number]>(byNumber);
   readonly counters = new MemoryTable<Row<'counters'>, [Row<'counters'>['name']]>(row => [row.name]);
   readonly applied = new MemoryTable<Row<'applied'>, [string]>(row => [row.id]);
+  readonly webhooks = new MemoryTable<Webhook, [number]>(byId);
+  readonly deliveries = new MemoryTable<Row<'deliveries'>, [number, number]>(row => [row.eventId, row.webhookId]);
+  readonly eventMarks = new MemoryTable<Row<'eventMarks'>, [string]>(row => [row.name]);
+  events: readonly WebhookEvent[] = [];
+  readonly auditChains = new MemoryTable<Row<'auditChains'>, [number]>(row => [row.accountId]);
+  audit: readonly AuditRow[] = [];
   entries: readonly Entry[] = [];
   sums: readonly SumChange[] = [];
   /** All admissions that were given back, because `voided` has the last of each id alone. */
@@ -121,6 +129,34 @@ export class MemoryRows implements Rows {
 
   addEntry(entry: Entry): void {
     this.entries = [...this.entries, entry];
+  }
+
+  webhooksOf(accountId: number): Webhook[] {
+    return this.allWebhooksOf(accountId).filter(({ disabled }) => !disabled);
+  }
+
+  allWebhooksOf(accountId: number): Webhook[] {
+    return this.webhooks.all().filter(webhook => !webhook.removed && webhook.accountId === accountId);
+  }
+
+  addEvent(event: WebhookEvent): void {
+    this.events = [...this.events, event];
+  }
+
+  keysOf(accountId: number): Key[] {
+    return this.keys.all().filter(key => key.accountId === accountId && key.state !== 'revoked');
+  }
+
+  managementKeysOf(accountId: number): Row<'managementKeys'>[] {
+    return this.managementKeys.all().filter(key => key.accountId === accountId && key.state !== 'revoked');
+  }
+
+  expiringKeys(afterMs: number, byMs: number): Key[] {
+    return this.keys.all().filter(({ expiresAtMs: at }) => at !== null && at > afterMs && at <= byMs);
+  }
+
+  addAudit(row: AuditRow): void {
+    this.audit = [...this.audit, row];
   }
 
   findEntry(reference: string): Entry | undefined {
@@ -226,12 +262,12 @@ export class MemoryRows implements Rows {
   attempt<T>(work: () => T): T {
     const tables = Object.values(this).filter(value => value instanceof MemoryTable);
     const before = tables.map(table => new Map(table.rows));
-    const { entries, sums, voids, secrets } = this;
+    const { audit, events, entries, sums, voids, secrets } = this;
     try {
       return work();
     } catch (error) {
       for (const [index, table] of tables.entries()) table.rows = before[index] ?? new Map();
-      Object.assign(this, { entries, sums, voids, secrets });
+      Object.assign(this, { audit, events, entries, sums, voids, secrets });
       throw error;
     }
   }

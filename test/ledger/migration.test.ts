@@ -83,7 +83,9 @@ test('records, sums, balances, plans and minutes of a file of before are as they
   // The gateway's own holds are given back, as after any end of a process.
   expect(opened.voidedHoldsAtStart).toBe(6);
   expect(plain([await opened.listKeys(1), await opened.listKeys(2)])).toEqual(
-    said.keys.map(keys => keys.map(key => Object.assign(key as object, { groupId: null, tags: {}, metadata: '{}' }))),
+    said.keys.map(keys =>
+      keys.map(key => Object.assign(key as object, { groupId: null, tags: {}, metadata: '{}', lowBalance: null })),
+    ),
   );
   expect(plain(await opened.listManagementKeys(1))).toEqual(said['managementKeys']);
   expect(plain(await opened.findSubscription(2))).toEqual(said['subscription']);

@@ -285,12 +285,6 @@ export const limitMutants: readonly Mutant[] = [
     to: '',
   },
   {
-    mistake: 'a removed group keeps what its last holds free',
-    file: 'rules/holds.ts',
-    from: '  if (hold.payerGroup !== null) sendBackOfGroup(',
-    to: '  if (hold.payerGroup !== null && atMs < 0) sendBackOfGroup(',
-  },
-  {
     mistake: 'a group takes what holds cover of the account',
     file: 'rules/groups.ts',
     from: 'const covered = amount > 0n ? account.balance - account.held : (group.balance',

@@ -1,3 +1,4 @@
+import { historyMutants } from './mutants-history.ts';
 import { limitMutants } from './mutants-limits.ts';
 
 /**
@@ -191,8 +192,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'an extension is counted on another day',
     file: 'rules/holds.ts',
-    from: 'changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 });',
-    to: 'changePayer(rows, { ...hold, admittedAtMs: hold.admittedAtMs - 86_400_000 }, { held: hold.held - before.held, debit: 0n, running: 0 });',
+    from: 'changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 }, nowMs);',
+    to: 'changePayer(rows, { ...hold, admittedAtMs: hold.admittedAtMs - 86_400_000 }, { held: hold.held - before.held, debit: 0n, running: 0 }, nowMs);',
   },
   {
     mistake: 'an extension is judged by the caps of today',
@@ -579,4 +580,5 @@ export const mutants: readonly Mutant[] = [
     to: '',
   },
   ...limitMutants,
+  ...historyMutants,
 ];

@@ -24,6 +24,7 @@ import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
@@ -88,6 +89,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const publicUrl = (): string => 'http://gateway.example';
+  const webhooks = { box: new SealedBox(['secret']), allowPrivate: () => false, made: () => undefined };
   const ids = new IdSource(clock);
   const links = new SignInLinks(() => clock.now());
   const internalUrl = (): string => 'http://internal.example';
@@ -101,7 +103,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
         CatalogService,
         catalogService({ catalog, visible: context => visibleModels(context, { ledger, tokens }) }),
       )
-      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined }))
+      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined, webhooks }))
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
       .service(
         AdminService,
@@ -113,6 +115,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
           revoked: () => undefined,
           publicUrl,
           people,
+          webhooks,
           ...noProviders(clock),
         }),
       ),

@@ -57,6 +57,17 @@ const accountScopes: Record<keyof typeof AccountService.method, Scope | 'an API 
   updateGroup: 'groups:write',
   deleteGroup: 'groups:write',
   getOwnKey: 'an API key',
+  listEntries: 'account:read',
+  listAudit: 'audit:read',
+  getOwnAccount: 'account:read',
+  updateOwnAccount: 'webhooks:write',
+  listWebhooks: 'webhooks:read',
+  createWebhook: 'webhooks:write',
+  getWebhook: 'webhooks:read',
+  updateWebhook: 'webhooks:write',
+  deleteWebhook: 'webhooks:write',
+  listWebhookEvents: 'webhooks:read',
+  replayWebhookEvent: 'webhooks:write',
 };
 const services: readonly DescService[] = [
   CredentialService,
@@ -78,7 +89,7 @@ function call({ service, localName }: (typeof methods)[number], credential: stri
 }
 
 test('every method refuses a missing, malformed, unknown, revoked or doubled credential with invalid_api_key', async () => {
-  expect(methods).toHaveLength(68);
+  expect(methods).toHaveLength(89);
   const wrong = [null, 'nonsense', `sk-tg-${'0'.repeat(43)}`, `mk-tg-${'0'.repeat(43)}`, `op-tg-${'0'.repeat(43)}`];
   for (const method of methods) {
     for (const credential of [...wrong, ...revoked]) {

@@ -4,7 +4,13 @@ import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { CredentialKind, CredentialService } from '../../gen/tollgate/v1/credential_pb.ts';
 import { DashboardService } from '../../gen/tollgate/v1/dashboard_pb.ts';
-import { actsForHeader, dashboardListenerHeader, edgeHeader, fingerprintHeader } from '../../lib/call-headers.ts';
+import {
+  actsForHeader,
+  clientAddressHeader,
+  dashboardListenerHeader,
+  edgeHeader,
+  fingerprintHeader,
+} from '../../lib/call-headers.ts';
 import { requestIdHeader } from '../../lib/ids.ts';
 import { MemoryBudget } from '../../lib/memory-budget.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -128,9 +134,10 @@ export class Dashboard {
   }
 
   /** Makes the headers of a call tell the truth, and its cookie its credential where it brings no other. */
-  #setHeaders({ headers }: IncomingMessage, requestId: string): void {
+  #setHeaders({ headers, socket }: IncomingMessage, requestId: string): void {
     for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
     headers[requestIdHeader] = requestId;
+    headers[clientAddressHeader] = socket.remoteAddress;
     if (this.#options.listener === 'public') headers[dashboardListenerHeader] = 'public';
     const session = this.#cookie.read(headers);
     if (session !== undefined && headers.authorization === undefined && headers['x-api-key'] === undefined) {

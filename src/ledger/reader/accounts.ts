@@ -50,13 +50,13 @@ type SubscriptionRecord = Omit<SubscriptionRow, 'cancelled' | 'freeLeftToday'> &
 };
 
 const accountSelect =
-  'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended FROM account';
+  'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended, low_balance AS lowBalance, closed_at_ms AS closedAtMs FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
 const minuteMs = 60_000;
 /** Values: today, and the time a minute ago. */
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
-    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata,
+    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata, low_balance AS lowBalance,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = @day), 0) AS usageToday,
     (SELECT count(*) FROM usage WHERE key_id = k.id AND created_at_ms > @minute)
       + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
@@ -66,8 +66,8 @@ const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, c
 const minuteWith = `WITH minute (key_id) AS MATERIALIZED (
     SELECT key_id FROM hold WHERE account_id = @account AND admitted_at_ms > @minute
     UNION ALL SELECT key_id FROM voided WHERE account_id = @account AND admitted_at_ms > @minute)`;
-const groupSelect = `SELECT id AS groupId, account_id AS accountId, name, parent_id AS parentId, tags, balance, held, created_at_ms AS createdAtMs
-  FROM key_group WHERE removed = 0`;
+const groupSelect = `SELECT id AS groupId, account_id AS accountId, name, parent_id AS parentId, tags, balance, held, created_at_ms AS createdAtMs,
+    low_balance AS lowBalance FROM key_group WHERE removed = 0`;
 const fieldSelect = `SELECT scope_id AS keyId, field, unit, max, time_zone AS timeZone, models, end_users AS endUsers, action FROM usage_limit
   WHERE removed = 0 AND scope = 'key' AND field IS NOT NULL`;
 
@@ -213,11 +213,11 @@ export class Accounts {
 }
 
 function accountRow(record: Stored<AccountRow>): AccountRow {
-  return toRow<AccountRow>(record, ['balance', 'held']);
+  return toRow<AccountRow>(record, ['balance', 'held', 'lowBalance']);
 }
 
 function groupRow(record: Stored<GroupRecord>): GroupRow {
-  const { tags, ...row } = toRow<GroupRecord>(record, ['balance', 'held']);
+  const { tags, ...row } = toRow<GroupRecord>(record, ['balance', 'held', 'lowBalance']);
   return { ...row, tags: JSON.parse(tags) as Tags };
 }
 
@@ -232,7 +232,7 @@ function fieldRecord(record: Stored<FieldRecord>): FieldRecord {
 }
 
 function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyRow {
-  const { state, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday']);
+  const { state, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday', 'lowBalance']);
   const valueOf = (field: KeyLimitField): bigint | null | undefined => {
     const made = fields.find(each => each.field === field);
     return made === undefined ? undefined : (fieldValue(made) ?? null);

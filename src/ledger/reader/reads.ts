@@ -4,6 +4,8 @@ import { checkInvariants } from '../sqlite/invariants.ts';
 import { Accounts } from './accounts.ts';
 import { Activity } from './activity.ts';
 import { Analytics } from './analytics.ts';
+import { HistoryReads } from './history.ts';
+import { WebhookReads } from './webhooks.ts';
 import { Limits } from './limits.ts';
 import { Sessions } from './sessions.ts';
 
@@ -13,6 +15,8 @@ export function prepareReads(db: Connection, plans: Plans) {
   const activity = new Activity(db);
   const analytics = new Analytics(db);
   const limits = new Limits(db);
+  const webhooks = new WebhookReads(db);
+  const history = new HistoryReads(db);
   const sessions = new Sessions(db);
   return {
     needsSweep: accounts.needsSweep.bind(accounts),
@@ -35,6 +39,15 @@ export function prepareReads(db: Connection, plans: Plans) {
     activity: activity.list.bind(activity),
     record: activity.find.bind(activity),
     analytics: analytics.read.bind(analytics),
+    entries: history.entries.bind(history),
+    movements: history.movements.bind(history),
+    audit: history.audit.bind(history),
+    webhooks: webhooks.list.bind(webhooks),
+    webhook: webhooks.find.bind(webhooks),
+    hasWebhooks: webhooks.hasAny.bind(webhooks),
+    deliveries: webhooks.deliveries.bind(webhooks),
+    delivery: webhooks.delivery.bind(webhooks),
+    dueDeliveries: webhooks.due.bind(webhooks),
     verify: () => checkInvariants(db, 'full'),
   };
 }

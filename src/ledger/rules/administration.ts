@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { isoTime } from '../../lib/clock.ts';
 import type {
   Bootstrap,
   GroupSettings,
@@ -11,12 +12,17 @@ import type {
   PlanName,
   PlanPeriodName,
 } from '../ledger.ts';
-
+import type { Actor, RecordedAction } from '../history.ts';
+import type { NamedWebhook, NewWebhook, OutsideEvent, WebhookSettings } from '../webhooks.ts';
 import type { Account, Key, Rows } from '../rows.ts';
-import { type Context, findOwner, nextNumber } from './context.ts';
+import { audited } from './audit.ts';
+import { closeAccount } from './closing.ts';
+import { type Context, findOwner, nextNumber, present } from './context.ts';
+import { tellOfKey } from './events.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
 import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
+import { createWebhook, deleteWebhook, emitOutside, replayDelivery, updateWebhook } from './webhooks.ts';
 import { createSession, endSession } from './sessions.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
@@ -25,6 +31,8 @@ export interface AdminCommands {
   createAccount: { name: string; balance: bigint };
   addCredit: { accountId: number; amount: bigint; note: string; reference?: string };
   resumeAccount: { accountId: number };
+  closeAccount: { accountId: number };
+  updateAccount: { accountId: number; name?: string; lowBalance?: bigint | null };
   createKey: NewKey & { settings: KeySettings };
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
@@ -47,6 +55,14 @@ export interface AdminCommands {
   startSubscription: { accountId: number; plan: PlanName; period: PlanPeriodName };
   cancelSubscription: { accountId: number };
   bootstrap: Bootstrap;
+  createWebhook: NewWebhook;
+  updateWebhook: NamedWebhook & { change: Partial<WebhookSettings> };
+  deleteWebhook: NamedWebhook;
+  replayDelivery: NamedWebhook & { eventId: number };
+  /** Of what happened outside the ledger. */
+  emitEvent: OutsideEvent;
+  /** Adds a row to the audit, and does nothing else. */
+  recordAction: RecordedAction;
 }
 
 /**
@@ -62,11 +78,17 @@ export type AdminReply =
   | 'nothing_to_do'
   | 'locked'
   | 'fixed'
-  | 'too_many';
+  | 'too_many'
+  | 'closed';
 
-/** An administrative command; its id names it, so that it is done once, however often it comes. */
+/** An administrative command; its id names it, so that it is done once, however often it comes. `by`: who sent it; absent: the gateway itself. */
 export type AdminOrder = {
-  [K in keyof AdminCommands]: { readonly id: string; readonly name: K; readonly command: AdminCommands[K] };
+  [K in keyof AdminCommands]: {
+    readonly id: string;
+    readonly name: K;
+    readonly command: AdminCommands[K];
+    readonly by?: Actor;
+  };
 }[keyof AdminCommands];
 
 /** Does a command once; its repeat is answered as it was the first time. */
@@ -74,7 +96,7 @@ export function administer(context: Context, order: AdminOrder, nowMs: number): 
   const { applied } = context.rows;
   const known = applied.get(order.id);
   if (known !== undefined) return JSON.parse(known.reply) as AdminReply;
-  const reply = apply(context, order, nowMs);
+  const reply = audited(context.rows, order, nowMs, () => apply(context, order, nowMs));
   applied.put({ id: order.id, reply: JSON.stringify(reply) });
   return reply;
 }
@@ -88,6 +110,10 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
       return addCredit(rows, command, nowMs);
     case 'resumeAccount':
       return resumeAccount(rows, command.accountId);
+    case 'updateAccount':
+      return updateAccount(rows, command);
+    case 'closeAccount':
+      return closeAccount(context, command.accountId, nowMs);
     case 'createKey':
       return createKey(context, command, nowMs);
     case 'updateKey': {
@@ -96,12 +122,8 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
     }
     case 'setKeyState':
       return setKeyState(rows, command, nowMs);
-    case 'setMonthlyLimit': {
-      const key = findLiving(rows, command.keyId, undefined);
-      const { dailyLimitUnit: unit } = context;
-      if (key !== undefined) setField(rows, key, { field: 'monthly_limit', value: command.limit ?? 0n, unit }, nowMs);
-      return key?.id ?? 'not_found';
-    }
+    case 'setMonthlyLimit':
+      return setMonthlyLimit(context, command, nowMs);
     case 'rotateKey':
       return rotateKey(rows, command, nowMs);
     case 'createGroup':
@@ -132,6 +154,18 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
       return cancelSubscription(context, command.accountId);
     case 'bootstrap':
       return bootstrap(rows, command, nowMs);
+    case 'createWebhook':
+      return createWebhook(rows, command, nowMs);
+    case 'updateWebhook':
+      return updateWebhook(rows, command);
+    case 'deleteWebhook':
+      return deleteWebhook(rows, command);
+    case 'replayDelivery':
+      return replayDelivery(rows, command, nowMs);
+    case 'emitEvent':
+      return emitOutside(rows, command, nowMs);
+    case 'recordAction':
+      return command.accountId;
   }
 }
 
@@ -149,9 +183,11 @@ function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccou
     entries: 0,
     suspended: null,
     writtenOff: 0n,
+    lowBalance: null,
+    closedAtMs: null,
   };
   if (balance === 0n) rows.accounts.put(account);
-  else changeBalance(rows, account, balance, { kind: 'credit', amount: balance, note: 'first balance', atMs: nowMs });
+  else changeBalance(rows, account, balance, { kind: 'opening', note: 'first balance', atMs: nowMs });
   addFreeWindows(rows, id, nowMs);
   return id;
 }
@@ -163,7 +199,7 @@ function addCredit(rows: Rows, command: AdminCommands['addCredit'], nowMs: numbe
   const known = reference === null ? undefined : rows.findEntry(reference);
   if (known !== undefined) return known.accountId === accountId && known.amount === amount ? accountId : 'conflict';
   if (account.balance - account.held + amount < 0n && amount < 0n) return 'insufficient';
-  if (amount !== 0n) changeBalance(rows, account, amount, { kind: 'credit', amount, note, reference, atMs: nowMs });
+  if (amount !== 0n) changeBalance(rows, account, amount, { kind: 'credit', note, reference, atMs: nowMs });
   return accountId;
 }
 
@@ -174,15 +210,25 @@ function resumeAccount(rows: Rows, accountId: number): AdminReply {
   return accountId;
 }
 
+function updateAccount(rows: Rows, { accountId, ...change }: AdminCommands['updateAccount']): AdminReply {
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  rows.accounts.put({ ...account, ...change });
+  return accountId;
+}
+
 function createKey(context: Context, command: AdminCommands['createKey'], nowMs: number): AdminReply {
   const { rows } = context;
   const { accountId, settings } = command;
   const account = rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return 'closed';
   const own = settings.balance ?? 0n;
   if (own < 0n || own > account.balance - account.held) return 'insufficient';
   if (!hasGroup(rows, accountId, settings)) return 'no_group';
-  return changeSettings(context, addKey(rows, command, nowMs), settings, nowMs);
+  const reply = changeSettings(context, addKey(rows, command, nowMs), settings, nowMs);
+  if (typeof reply === 'number') tellOfKey(rows, present(rows.keys.get(reply)), 'key.created', { nowMs });
+  return reply;
 }
 
 /** A key with default settings; it is stored with the settings that it begins with. */
@@ -206,6 +252,7 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
     groupId: null,
     tags: {},
     metadata: '{}',
+    lowBalance: null,
   };
   rows.keys.put(key);
   return key;
@@ -237,7 +284,10 @@ function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: numbe
   if (key === undefined) return 'not_found';
   assert(!rows.hasHash(hash), 'two keys have one hash');
   if (overlapMs > 0) rows.addSecret({ hash: key.hash, keyId, endsAtMs: nowMs + overlapMs });
-  rows.keys.put({ ...key, hash, masked });
+  const after = { ...key, hash, masked };
+  rows.keys.put(after);
+  const overlap_ends_at = overlapMs > 0 ? isoTime(nowMs + overlapMs) : null;
+  tellOfKey(rows, after, 'key.rotated', { overlap_ends_at, nowMs });
   return keyId;
 }
 
@@ -250,6 +300,17 @@ function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number)
   return { ...moveToKey(rows, key, amount, nowMs), balance };
 }
 
+function setMonthlyLimit(
+  { rows, dailyLimitUnit: unit }: Context,
+  { keyId, limit = 0n }: AdminCommands['setMonthlyLimit'],
+  nowMs: number,
+): AdminReply {
+  const key = findLiving(rows, keyId, undefined);
+  if (key === undefined) return 'not_found';
+  setField(rows, key, { field: 'monthly_limit', value: limit, unit }, nowMs);
+  return key.id;
+}
+
 function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['setKeyState'], nowMs: number): AdminReply {
   const key = findLiving(rows, keyId, accountId);
   if (key === undefined) return 'not_found';
@@ -257,12 +318,15 @@ function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['set
   rows.keys.put(after);
   // What a hold covers stays until that ends.
   sendBack(rows, after, nowMs);
+  if (state === 'revoked') tellOfKey(rows, after, 'key.revoked', { nowMs });
   return key.id;
 }
 
 function createManagementKey(rows: Rows, command: AdminCommands['createManagementKey'], nowMs: number): AdminReply {
   const { accountId, hash, masked, scopes } = command;
-  if (rows.accounts.get(accountId) === undefined) return 'not_found';
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return 'closed';
   assert(!rows.hasHash(hash), 'two keys have one hash');
   const id = nextNumber(rows, 'management_key');
   rows.managementKeys.put({ id, accountId, hash, masked, createdAtMs: nowMs, state: 'enabled', scopes });

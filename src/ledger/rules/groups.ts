@@ -45,13 +45,13 @@ export function createGroup(
 ): number | Refusal {
   const account = rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
-  const { name = '', parentId = null, tags = {}, balance = null } = settings;
+  const { name = '', parentId = null, tags = {}, balance = null, lowBalance = null } = settings;
   if (parentId !== null) {
     if (findGroup(rows, parentId, accountId) === undefined) return 'no_group';
     if (pathFrom(rows, parentId).length >= depthMax) return 'conflict';
   }
   if ((balance ?? 0n) > account.balance - account.held) return 'insufficient';
-  const empty = { balance: null, held: 0n, running: 0, spent: 0n, removed: false };
+  const empty = { lowBalance, balance: null, held: 0n, running: 0, spent: 0n, removed: false };
   const group: Group = { id: nextNumber(rows, 'group'), accountId, name, parentId, tags, createdAtMs: nowMs, ...empty };
   rows.groups.put(group);
   if (balance !== null) rows.groups.put({ ...moveToGroup(rows, group, balance, nowMs), balance });
@@ -70,7 +70,7 @@ export function updateGroup(
 ): number | Refusal {
   const group = findGroup(rows, groupId, accountId);
   if (group === undefined) return 'not_found';
-  const { balance, parentId, name = group.name, tags = group.tags } = settings;
+  const { balance, parentId, name = group.name, tags = group.tags, lowBalance = group.lowBalance } = settings;
   if (parentId !== undefined && parentId !== null) {
     if (findGroup(rows, parentId, group.accountId) === undefined) return 'no_group';
     const path = pathFrom(rows, parentId);
@@ -78,7 +78,7 @@ export function updateGroup(
   }
   const moved = balance === undefined ? group : changeGroupBalance(rows, group, balance, nowMs);
   if (moved === 'insufficient') return moved;
-  rows.groups.put({ ...moved, name, tags, parentId: parentId === undefined ? group.parentId : parentId });
+  rows.groups.put({ ...moved, name, tags, lowBalance, parentId: parentId === undefined ? group.parentId : parentId });
   return groupId;
 }
 

@@ -2,6 +2,7 @@ import type { VoidReason } from '../ledger.ts';
 import type { Account, Entry, Group, Hold, Key, Request, Rows, Tally } from '../rows.ts';
 import { dayOf } from './calendar.ts';
 import { findOwner, present } from './context.ts';
+import { tellLowBalance } from './events.ts';
 import { bindRequest, type BoundLimit, changeUses, tallyOfAdmission, tallyOfHold } from './limits.ts';
 
 /** What holds touch, and money that moves: every change of a balance is here. */
@@ -34,7 +35,7 @@ function countHold(
 export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], nowMs: number): BoundLimit[] {
   const after = countHold(rows, bound, [undefined, hold], nowMs);
   rows.holds.put(hold);
-  changePayer(rows, hold, { held: hold.held, debit: 0n, running: 1 });
+  changePayer(rows, hold, { held: hold.held, debit: 0n, running: 1 }, nowMs);
   changePeriod(rows, hold, hold.planHeld, 0);
   if (hold.payers === 'free_request') countFreeRequest(rows, hold, hold.requests);
   return after;
@@ -49,7 +50,7 @@ export function raiseHold(
 ): BoundLimit[] {
   const after = countHold(rows, bound, [before, hold], nowMs);
   rows.holds.put(hold);
-  changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 });
+  changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 }, nowMs);
   changePeriod(rows, hold, hold.planHeld - before.planHeld, 0);
   return after;
 }
@@ -61,7 +62,7 @@ export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: numb
   rows.holds.remove(hold.id);
   changePeriod(rows, hold, -hold.planHeld, planTokens);
   if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
-  changePayer(rows, hold, { held: -hold.held, debit, running: -1 });
+  changePayer(rows, hold, { held: -hold.held, debit, running: -1 }, atMs);
   if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
   if (hold.payerGroup !== null) sendBackOfGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
 }
@@ -92,46 +93,74 @@ export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
   });
 }
 
-/** Adds to an account's balance, or takes from it where negative, with the entry that says why. The caller has seen that it may. */
-export function changeBalance(
-  rows: Rows,
-  account: Account,
-  change: bigint,
-  entry: Pick<Entry, 'kind' | 'amount' | 'atMs'> & Partial<Entry>,
-): void {
+/** What an entry says beside its pocket and amounts. */
+type EntryFacts = Pick<Entry, 'kind' | 'atMs'> & Partial<Entry>;
+
+/** Adds an entry of an account, as the account is stored. */
+function addEntry(rows: Rows, accountId: number, entry: EntryFacts & Pick<Entry, 'amount' | 'balanceAfter'>): void {
+  const account = present(rows.accounts.get(accountId));
   const number = account.entries + 1;
-  rows.accounts.put({ ...account, balance: account.balance + change, entries: number });
-  rows.addEntry({
+  rows.accounts.put({ ...account, entries: number });
+  const nothing = {
     keyId: null,
     groupId: null,
+    writtenOff: 0n,
     usageId: null,
     period: null,
     note: '',
     reference: null,
-    ...entry,
-    accountId: account.id,
-    number,
-  });
+  };
+  rows.addEntry({ ...nothing, ...entry, accountId, number });
+}
+
+/** Adds to an account's balance, or takes from it where negative, with the entry that says why. The caller has seen that it may. */
+export function changeBalance(rows: Rows, account: Account, amount: bigint, entry: EntryFacts): void {
+  const balanceAfter = account.balance + amount;
+  const after = { ...account, balance: balanceAfter };
+  rows.accounts.put(after);
+  tellLowBalance(rows, { type: 'account', row: after }, account.balance, entry.atMs);
+  addEntry(rows, account.id, { ...entry, amount, balanceAfter });
+}
+
+/** Adds the entry of what a request could not be debited, in the pocket of its payer. */
+export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: number): void {
+  const keyId = hold.payer === 'key_balance' ? hold.keyId : null;
+  const { payerGroup: groupId } = hold;
+  const key = keyId === null ? undefined : present(rows.keys.get(keyId));
+  const group = groupId === null ? undefined : present(rows.groups.get(groupId));
+  const balanceAfter = (key ?? group ?? findOwner(rows, hold)).balance ?? 0n;
+  const facts = { kind: 'write_off', usageId: hold.id, amount: 0n, atMs } as const;
+  addEntry(rows, hold.accountId, { ...facts, keyId, groupId, balanceAfter, writtenOff });
 }
 
 /** Moves an amount from the account to the key, or back where negative. The caller has seen that no hold covers it. Returns the key. */
 export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): Key {
-  const after = { ...key, balance: (key.balance ?? 0n) + amount };
+  const balanceAfter = (key.balance ?? 0n) + amount;
+  const after = { ...key, balance: balanceAfter };
   rows.keys.put(after);
-  if (amount !== 0n) {
-    changeBalance(rows, findOwner(rows, key), -amount, { kind: 'move', keyId: key.id, amount, atMs });
-  }
+  if (amount === 0n) return after;
+  tellLowBalance(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
+  changeBalance(rows, findOwner(rows, key), -amount, { kind: 'move', note: nameMove('key', key.id, amount), atMs });
+  addEntry(rows, key.accountId, { kind: 'move', keyId: key.id, amount, balanceAfter, atMs });
   return after;
 }
 
 /** Moves an amount from the account to the group, as `moveToKey`. Returns the group. */
 export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: number): Group {
-  const after = { ...group, balance: (group.balance ?? 0n) + amount };
+  const balanceAfter = (group.balance ?? 0n) + amount;
+  const after = { ...group, balance: balanceAfter };
   rows.groups.put(after);
-  if (amount !== 0n) {
-    changeBalance(rows, findOwner(rows, group), -amount, { kind: 'move', groupId: group.id, amount, atMs });
-  }
+  if (amount === 0n) return after;
+  tellLowBalance(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
+  const { id, accountId } = group;
+  changeBalance(rows, findOwner(rows, group), -amount, { kind: 'move', note: nameMove('group', id, amount), atMs });
+  addEntry(rows, accountId, { kind: 'move', groupId: id, amount, balanceAfter, atMs });
   return after;
+}
+
+/** The note of the account's half of a move: the other half names its pocket by itself. */
+function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
+  return `${amount > 0n ? 'to' : 'from'} ${pocket} ${id}`;
 }
 
 /** Moves to the account what a removed group has beyond its holds. */
@@ -160,7 +189,7 @@ interface PayerChange {
 }
 
 /** Changes the payer, and what is held and spent of the key's day of admission. */
-function changePayer(rows: Rows, hold: Hold, change: PayerChange): void {
+function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number): void {
   const { held, debit } = change;
   const running = hold.tokens === null ? 0 : change.running;
   if (held === 0n && debit === 0n && running === 0) return;
@@ -168,16 +197,22 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange): void {
   if (own) {
     const key = present(rows.keys.get(hold.keyId));
     const balance = key.balance === null ? null : key.balance - debit;
-    rows.keys.put({ ...key, balance, held: key.held + held, running: key.running + running });
+    const after = { ...key, balance, held: key.held + held, running: key.running + running };
+    rows.keys.put(after);
+    tellLowBalance(rows, { type: 'key', row: after }, key.balance ?? 0n, atMs);
   } else if (hold.payerGroup !== null) {
     const group = present(rows.groups.get(hold.payerGroup));
     const balance = group.balance === null ? null : group.balance - debit;
     const amounts = { held: group.held + held, running: group.running + running, spent: group.spent + debit };
-    rows.groups.put({ ...group, balance, ...amounts });
+    const after = { ...group, balance, ...amounts };
+    rows.groups.put(after);
+    tellLowBalance(rows, { type: 'group', row: after }, group.balance ?? 0n, atMs);
   } else {
     const account = findOwner(rows, hold);
     const balance = account.balance - debit;
-    rows.accounts.put({ ...account, balance, held: account.held + held, running: account.running + running });
+    const after = { ...account, balance, held: account.held + held, running: account.running + running };
+    rows.accounts.put(after);
+    tellLowBalance(rows, { type: 'account', row: after }, account.balance, atMs);
   }
   if (held === 0n && debit === 0n) return;
   const day = present(rows.keyDays.get(hold.keyId, dayOf(hold.admittedAtMs)));

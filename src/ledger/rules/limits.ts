@@ -1,6 +1,7 @@
 import type { Hold, Limit, LimitUse, Request, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
 import type { LimitScope, LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
+import { isWatched, tellThresholds } from './events.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
@@ -224,7 +225,7 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
   const at = { admittedAtMs, isNew: before === undefined, nowMs };
   // Of each unit once, because many limits count the same.
   const changes: Partial<Record<LimitUnit, Measure>> = {};
-  return bound.map(each => {
+  const changed = bound.map(each => {
     const { limit } = each;
     const more = changes[limit.unit] ?? difference(limit, before, after);
     changes[limit.unit] = more;
@@ -235,6 +236,14 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
     rows.limitUses.put(use);
     return { limit, max: each.max, window: each.window, use };
   });
+  if (isWatched(rows, bound[0]?.limit.accountId ?? 0)) {
+    const used = ({ limit, use }: BoundLimit): bigint => {
+      const amounts = amountsOf(use, nowMs);
+      return limit.unit === 'concurrent' ? amounts.held : amounts.used;
+    };
+    tellThresholds(rows, bound, changed, { used, nowMs });
+  }
+  return changed;
 }
 
 function difference(limit: Limit, before: Tally | undefined, after: Tally): Measure {

@@ -4,7 +4,7 @@ import type { SettleCommand, Settled, UsageBuckets, VoidReason } from '../ledger
 import type { Hold, Rows, Usage } from '../rows.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { drawsOnMoney, type Sources } from './grants.ts';
-import { changeBalance, releaseHold, voidHold } from './holds.ts';
+import { addWriteOff, releaseHold, voidHold } from './holds.ts';
 import { bindRequest, tallyOfUsage } from './limits.ts';
 import { writeOffFrom } from './suspensions.ts';
 import { countSources, keepPayment } from './payments.ts';
@@ -34,9 +34,8 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   rows.usage.put(usage);
   for (const sum of listSums(rows, usage)) rows.raiseSum(sum);
   if (total > cost) {
-    const writeOff = { kind: 'write_off', amount: total - cost, atMs: nowMs } as const;
-    const account = writeOffFrom(context, findOwner(rows, hold), writeOff.amount);
-    changeBalance(rows, account, 0n, { ...writeOff, keyId: hold.keyId, usageId: hold.id });
+    rows.accounts.put(writeOffFrom(context, findOwner(rows, hold), total - cost));
+    addWriteOff(rows, hold, total - cost, nowMs);
   }
   return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
 }

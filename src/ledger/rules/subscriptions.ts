@@ -1,7 +1,9 @@
+import { isoTime } from '../../lib/clock.ts';
 import type { PlanName, PlanPeriodName } from '../ledger.ts';
-import type { Account, PlanPeriod, Subscription } from '../rows.ts';
+import type { Account, PlanPeriod, Rows, Subscription } from '../rows.ts';
 import { planTimeOf } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';
+import { emit } from './events.ts';
 import { changeBalance } from './holds.ts';
 
 /**
@@ -14,9 +16,10 @@ export function startSubscription(
   context: Context,
   { accountId, plan, period }: { accountId: number; plan: PlanName; period: PlanPeriodName },
   nowMs: number,
-): number | 'not_found' | 'insufficient' | 'conflict' {
+): number | 'not_found' | 'insufficient' | 'conflict' | 'closed' {
   const account = context.rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return 'closed';
   if (account.period !== null) return 'conflict';
   if (!canPay(account, context.plans[plan][period].priceNanoUsd)) return 'insufficient';
   const number = account.plans + 1;
@@ -44,10 +47,24 @@ export function renewSubscription(context: Context, over: PlanPeriod, nowMs: num
   const { priceNanoUsd } = plans[subscription.plan][subscription.period];
   if (subscription.state === 'active' && canPay(account, priceNanoUsd)) {
     buyPeriod(context, account, subscription, nowMs);
+    tell(rows, subscription, 'subscription.renewed', nowMs);
     return;
   }
   rows.subscriptions.put({ ...subscription, state: 'ended' });
   rows.accounts.put({ ...account, period: null });
+  tell(rows, subscription, 'subscription.ended', nowMs);
+}
+
+function tell(
+  rows: Rows,
+  { accountId, plan, period }: Subscription,
+  type: 'subscription.renewed' | 'subscription.ended',
+  nowMs: number,
+): void {
+  const number = rows.accounts.get(accountId)?.period ?? null;
+  const paid = number === null ? undefined : rows.periods.get(accountId, number);
+  const renews_at = paid === undefined ? null : isoTime(paid.endMs);
+  emit(rows, { accountId, type, scope: `account ${accountId}`, data: { plan, period, renews_at } }, nowMs);
 }
 
 /** Prices take only what no hold covers. */
@@ -64,5 +81,5 @@ function buyPeriod({ rows, plans }: Context, account: Account, subscription: Sub
   rows.periods.put({ accountId: account.id, ...bought });
   const owner: Account = { ...account, period: number, plans: number };
   if (price === 0n) rows.accounts.put(owner);
-  else changeBalance(rows, owner, -price, { kind: 'plan_price', amount: price, period: number, atMs: nowMs });
+  else changeBalance(rows, owner, -price, { kind: 'plan_price', period: number, atMs: nowMs });
 }

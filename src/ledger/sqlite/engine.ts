@@ -9,8 +9,10 @@ import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
 import { suspend } from '../rules/suspensions.ts';
 import { type EndOne, recover, sweep } from '../rules/sweep.ts';
+import { remindOfExpiry, reportDelivery } from '../rules/webhooks.ts';
 import { readRefusal, readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
+import { Pruning } from './pruning.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
 import {
@@ -48,6 +50,7 @@ export class Engine {
   readonly #faults: Faults | undefined;
   readonly #rows: StoredRows;
   readonly #context: Context;
+  readonly #pruning: Pruning;
   readonly #probe: Query<[], unknown>;
   readonly #sheets = new Map<string, PriceSheet>();
   /** Not taken yet; the first `#told` of them are stored. */
@@ -60,6 +63,7 @@ export class Engine {
     this.#faults = faults;
     const sql = new Sql(db, faults);
     this.#rows = new StoredRows(sql);
+    this.#pruning = new Pruning(sql, this.#rows);
     const onSuspended = (accountId: number, reason: Suspension): void => {
       this.#suspended.push({ accountId, reason });
     };
@@ -215,6 +219,14 @@ export class Engine {
       }
       case 'admin':
         return administer(context, command[2], nowMs);
+      case 'report':
+        reportDelivery(this.#rows, command[2], nowMs);
+        return undefined;
+      case 'remind':
+        remindOfExpiry(this.#rows, nowMs);
+        return undefined;
+      case 'prune':
+        return this.#pruning.run(command[2]);
       case 'uses':
         this.#rows.showUses(command[2], nowMs);
         return undefined;

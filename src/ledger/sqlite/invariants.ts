@@ -1,9 +1,10 @@
 import type { SumChange } from '../rows.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
+import { checkAudit } from './audit-invariants.ts';
 import { codes, encode } from './codes.ts';
 import { checkLimitUses } from './limit-invariants.ts';
-import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
+import { activityStart, arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
 
 const buckets = [
   'input',
@@ -31,17 +32,20 @@ const groupColumns = {
   tag: 'iif(tags_id IS NULL, NULL, 0)',
 } as const;
 
+const isKept = `created_at_ms >= ${activityStart}`;
+const firstDay = `${activityStart} / ${dayMs}`;
+
 /** The sums of a period and a group are the sums of its usage rows, row by row; those of end users and of tags all together. */
 function sumsOf(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
   const sums = buckets.map(bucket => `sum(${bucket})`).join(', ');
   const isWhole = grouped === 'end_user' || grouped === 'tag';
-  const both = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${sums} FROM usage_sum
-    WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)} GROUP BY 1, 2, 3`;
   const ms = period === 'hour' ? hourMs : dayMs;
+  const both = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${sums} FROM usage_sum
+    WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)} AND number >= ${activityStart} / ${ms} GROUP BY 1, 2, 3`;
   // A record has as many sums as it has tags.
   const from = grouped === 'tag' ? 'usage u JOIN tag_set t ON t.id = u.tags_id, json_each(t.tags)' : 'usage u';
   const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(state = ${encode(codes.state, 'upstream_failed')}), ${sums}
-    FROM ${from} WHERE ${groupColumns[grouped]} IS NOT NULL GROUP BY 1, 2, 3`;
+    FROM ${from} WHERE ${groupColumns[grouped]} IS NOT NULL AND ${isKept} GROUP BY 1, 2, 3`;
   return {
     name: `the sums by ${period} and ${grouped} are those of the records`,
     level: 'full',
@@ -57,8 +61,8 @@ export const invariants: readonly Invariant[] = [
     level: 'fast',
     sql: `SELECT 'account ' || a.id || ' has ' || a.balance || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance,
-          coalesce((SELECT sum(iif(kind = 'credit', amount, -amount)) FROM entry e
-            WHERE e.account_id = account.id AND kind <> 'write_off'), 0)
+          coalesce((SELECT sum(amount) FROM entry e
+            WHERE e.account_id = account.id AND e.key_id IS NULL AND e.group_id IS NULL), 0)
           - coalesce((SELECT sum(d.spent - d.spent_own) FROM key_day d JOIN api_key k ON k.id = d.key_id
             WHERE k.account_id = account.id), 0)
           + coalesce((SELECT sum(g.spent) FROM key_group g WHERE g.account_id = account.id), 0) AS due
@@ -70,7 +74,7 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'key ' || k.id || ' has ' || coalesce(k.balance, 'none') || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance,
           coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = api_key.account_id
-            AND e.key_id = api_key.id AND e.kind = 'move'), 0)
+            AND e.key_id = api_key.id), 0)
           - coalesce((SELECT sum(spent_own) FROM key_day d WHERE d.key_id = api_key.id), 0) AS due
         FROM api_key) k WHERE coalesce(k.balance, 0) <> due`,
   },
@@ -87,7 +91,7 @@ export const invariants: readonly Invariant[] = [
     level: 'full',
     sql: `SELECT 'group ' || id || ': ' || sum(spent) AS what FROM (
         SELECT id, spent FROM key_group UNION ALL SELECT payer_group, -cost FROM usage WHERE payer_group IS NOT NULL
-      ) GROUP BY id HAVING sum(spent) <> 0`,
+      ) GROUP BY id HAVING sum(spent) < 0 OR (sum(spent) <> 0 AND ${activityStart} = 0)`,
   },
   {
     name: 'groups of an account lie in each other, and their keys are the account’s',
@@ -173,8 +177,8 @@ export const invariants: readonly Invariant[] = [
     name: 'a key has spent on a day what its records of that day cost',
     level: 'full',
     sql: `SELECT 'key ' || key_id || ', day ' || day || ': ' || sum(spent) || ', own ' || sum(own) AS what FROM (
-        SELECT key_id, day, spent, spent_own AS own FROM key_day
-        UNION ALL SELECT key_id, created_at_ms / 86400000, -cost, iif(payer = ${keyBalance}, -cost, 0) FROM usage
+        SELECT key_id, day, spent, spent_own AS own FROM key_day WHERE day >= ${firstDay}
+        UNION ALL SELECT key_id, created_at_ms / 86400000, -cost, iif(payer = ${keyBalance}, -cost, 0) FROM usage WHERE ${isKept}
       ) GROUP BY key_id, day HAVING sum(spent) <> 0 OR sum(own) <> 0`,
   },
   {
@@ -185,15 +189,16 @@ export const invariants: readonly Invariant[] = [
         UNION ALL SELECT key_id, admitted_at_ms / 86400000, -1 FROM hold
         UNION ALL SELECT key_id, created_at_ms / 86400000, -1 FROM usage
         UNION ALL SELECT key_id, admitted_at_ms / 86400000, -1 FROM voided
-      ) GROUP BY key_id, day HAVING sum(n) <> 0`,
+      ) WHERE day >= ${firstDay} GROUP BY key_id, day HAVING sum(n) <> 0`,
   },
   {
     name: 'what was written off is an entry of its own',
     level: 'full',
-    sql: `SELECT 'request ' || id || ': ' || sum(amount) AS what FROM (
-        SELECT usage_id AS id, amount FROM entry WHERE kind = 'write_off'
-        UNION ALL SELECT id, -written_off FROM usage WHERE written_off > 0
-      ) GROUP BY id HAVING sum(amount) <> 0`,
+    sql: `SELECT 'request ' || id || ': ' || sum(written_off) AS what FROM (
+        SELECT usage_id AS id, written_off FROM entry WHERE kind = 'write_off'
+          AND (${activityStart} = 0 OR usage_id IN (SELECT id FROM usage WHERE ${isKept}))
+        UNION ALL SELECT id, -written_off FROM usage WHERE written_off > 0 AND ${isKept}
+      ) GROUP BY id HAVING sum(written_off) <> 0`,
   },
   ...planInvariants,
   arithmetic,
@@ -204,7 +209,7 @@ export const invariants: readonly Invariant[] = [
 export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[] {
   return db.transaction(() => {
     const found = invariants.flatMap(each => (level === 'full' || each.level === 'fast' ? violations(db, each) : []));
-    if (level === 'full') found.push(...checkLimitUses(db), ...damage(db));
+    if (level === 'full') found.push(...checkLimitUses(db), ...checkAudit(db), ...damage(db));
     return found;
   })();
 }

@@ -4,6 +4,7 @@ import { type Window, windowAt, windowByNumber } from '../rules/calendar.ts';
 import { addUp } from '../rules/limits.ts';
 import { RowCodec, type Stored } from './columns.ts';
 import { Sql } from './sql.ts';
+import { activityStart } from './plan-invariants.ts';
 import { limitTable, limitUseTable } from './tables.ts';
 import { Tallies } from './tallies.ts';
 
@@ -15,6 +16,10 @@ export function checkLimitUses(db: Connection): string[] {
   const whole = db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
   // The writer has some of them in memory.
   if (whole?.value !== 1n) return [];
+  const [{ start: startedAt } = { start: 0n }] = db
+    .prepare<[], { start: bigint }>(`SELECT ${activityStart} AS start`)
+    .all();
+  const start = Number(startedAt);
   const tallies = new Tallies(new Sql(db));
   const nameOf = db.prepare<[number], { name: string }>('SELECT name FROM model WHERE id = ?');
   const usesOf = db
@@ -34,8 +39,11 @@ export function checkLimitUses(db: Connection): string[] {
       use => use.number,
     );
     return [...byWindow].flatMap(([number, kept]) => {
+      const window = windowOf(limit, number);
+      // Not all of its requests are there any more.
+      if (start > 0 && window.startMs < start) return [];
       const made = addUp(limit, {
-        window: windowOf(limit, number),
+        window,
         nowMs: 0,
         tally: span => tallies.read(span),
         modelName: id => nameOf.get(id)?.name ?? '',

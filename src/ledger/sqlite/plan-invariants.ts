@@ -11,6 +11,9 @@ export interface Invariant {
   readonly sql: string;
 }
 
+/** SQL for the time from when on all records are there: what is older was removed, and its sums stayed. */
+export const activityStart = "coalesce((SELECT value FROM meta WHERE name = 'activity_start'), 0)";
+
 const money = encode(codes.payers, 'money');
 const plan = encode(codes.payers, 'plan');
 const free = encode(codes.payers, 'free_request');
@@ -39,7 +42,7 @@ export const planInvariants: readonly Invariant[] = [
     level: 'fast',
     sql: `SELECT 'account ' || account_id || ', period ' || number || ': ' || sum(price) AS what FROM (
         SELECT account_id, number, price FROM plan_period
-        UNION ALL SELECT account_id, period, -amount FROM entry WHERE kind = 'plan_price'
+        UNION ALL SELECT account_id, period, amount FROM entry WHERE kind = 'plan_price'
       ) GROUP BY account_id, number HAVING sum(price) <> 0`,
   },
   {
@@ -61,8 +64,10 @@ export const planInvariants: readonly Invariant[] = [
     name: 'what is used of a period is what it paid of its requests',
     level: 'full',
     sql: `SELECT 'account ' || account_id || ', period ' || number || ' used ' || sum(used) || ' more than it paid' AS what FROM (
-        SELECT account_id, number, used FROM plan_period
-        UNION ALL SELECT account_id, period, -plan_tokens FROM usage WHERE plan_tokens > 0
+        SELECT account_id, number, used FROM plan_period WHERE start_ms >= ${activityStart}
+        UNION ALL SELECT u.account_id, u.period, -u.plan_tokens FROM usage u
+          JOIN plan_period p ON p.account_id = u.account_id AND p.number = u.period AND p.start_ms >= ${activityStart}
+          WHERE u.plan_tokens > 0
       ) GROUP BY account_id, number HAVING sum(used) <> 0`,
   },
   {
@@ -80,7 +85,7 @@ export const planInvariants: readonly Invariant[] = [
         UNION ALL SELECT account_id, admitted_at_ms / 86400000, -requests FROM hold WHERE payers = ${free}
         UNION ALL SELECT account_id, created_at_ms / 86400000, -requests FROM usage
           WHERE payers = ${free} AND state <> ${encode(codes.state, 'upstream_failed')}
-      ) GROUP BY account_id, day HAVING sum(n) <> 0`,
+      ) WHERE day >= ${activityStart} / 86400000 GROUP BY account_id, day HAVING sum(n) <> 0`,
   },
 ];
 

@@ -12,10 +12,14 @@ import type {
   Admitted,
   AnalyticsQuery,
   AnalyticsRow,
+  AuditFilter,
+  AuditRow,
   Bootstrap,
   Credential,
   DailyLimitUnit,
   Denied,
+  EntryFilter,
+  EntryRow,
   ExtendCommand,
   Extended,
   GroupRefusal,
@@ -29,9 +33,11 @@ import type {
   LimitRefusal,
   LimitRow,
   ManagementKeyRow,
+  MovementRow,
   NewSession,
   PaidLine,
   Plans,
+  RecordedAction,
   SettleCommand,
   SessionRow,
   Settled,
@@ -40,7 +46,20 @@ import type {
   VoidedHoldRow,
   VoidReason,
 } from '../ledger.ts';
+import type {
+  DeliveryFilter,
+  DeliveryReport,
+  DeliveryRow,
+  DueDelivery,
+  NamedWebhook,
+  NewWebhook,
+  OutsideEvent,
+  WebhookRow,
+} from '../webhooks.ts';
+import type { RetentionLimits } from '../history.ts';
+import { currentActor } from '../actor.ts';
 import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
+import { found, ownHash, refusal } from './answers.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { Credentials } from './credentials.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
@@ -229,13 +248,24 @@ class WorkerLedger implements SqliteLedger {
     return reply === 'conflict' ? reply : refusal(reply);
   }
 
+  async closeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('closeAccount', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
+  async updateAccount(command: AdminCommands['updateAccount']): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('updateAccount', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
   async resumeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
     const reply = await this.#admin('resumeAccount', { accountId });
     return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
   }
 
-  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | KeyRefusal> {
-    return this.#keyAfter(await this.#admin('createKey', ownHash(command)));
+  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | KeyRefusal | 'closed'> {
+    const reply = await this.#admin('createKey', ownHash(command));
+    return reply === 'closed' ? reply : this.#keyAfter(reply);
   }
 
   listKeys(accountId: number, filter: KeyFilter = {}): Promise<KeyRow[]> {
@@ -316,8 +346,11 @@ class WorkerLedger implements SqliteLedger {
     return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
   }
 
-  async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {
-    return this.#managementKeyAfter(await this.#admin('createManagementKey', ownHash(command)));
+  async createManagementKey(
+    command: AdminCommands['createManagementKey'],
+  ): Promise<ManagementKeyRow | 'not_found' | 'closed'> {
+    const reply = await this.#admin('createManagementKey', ownHash(command));
+    return reply === 'closed' ? reply : this.#managementKeyAfter(reply);
   }
 
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
@@ -356,10 +389,10 @@ class WorkerLedger implements SqliteLedger {
 
   async startSubscription(
     command: AdminCommands['startSubscription'],
-  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'> {
+  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'> {
     const reply = await this.#admin('startSubscription', command);
     if (typeof reply === 'number') return found(await this.#reader.read('subscription', reply, this.#now()));
-    return reply === 'conflict' ? reply : refusal(reply);
+    return reply === 'conflict' || reply === 'closed' ? reply : refusal(reply);
   }
 
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
@@ -394,6 +427,83 @@ class WorkerLedger implements SqliteLedger {
     return this.#told(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
   }
 
+  listEntries(filter: EntryFilter): Promise<EntryRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'entries', filter));
+  }
+
+  listMovements(filter: EntryFilter): Promise<MovementRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'movements', filter));
+  }
+
+  listAudit(filter: AuditFilter): Promise<AuditRow[]> {
+    return this.#told(this.#reader.read('audit', filter));
+  }
+
+  async createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createWebhook', command);
+    if (typeof reply === 'number') {
+      return found(await this.#reader.read('webhook', { webhookId: reply, accountId: command.accountId }));
+    }
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  listWebhooks(accountId: number): Promise<WebhookRow[]> {
+    return this.#told(this.#reader.read('webhooks', accountId));
+  }
+
+  findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined> {
+    return this.#told(this.#reader.read('webhook', named));
+  }
+
+  async updateWebhook(command: AdminCommands['updateWebhook']): Promise<WebhookRow | 'not_found'> {
+    const reply = await this.#admin('updateWebhook', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('webhook', command)) : 'not_found';
+  }
+
+  async deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'> {
+    return typeof (await this.#admin('deleteWebhook', command)) === 'number' ? 'deleted' : 'not_found';
+  }
+
+  listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]> {
+    return this.#told(this.#reader.read('deliveries', filter));
+  }
+
+  async replayDelivery(command: AdminCommands['replayDelivery']): Promise<DeliveryRow | 'not_found'> {
+    const reply = await this.#admin('replayDelivery', command);
+    return typeof reply === 'number'
+      ? found(await this.#reader.read('delivery', command.webhookId, reply))
+      : 'not_found';
+  }
+
+  hasWebhooks(): Promise<boolean> {
+    return this.#reader.read('hasWebhooks');
+  }
+
+  listDueDeliveries(limit: number): Promise<DueDelivery[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit));
+  }
+
+  reportDelivery(report: DeliveryReport): Promise<void> {
+    return this.#send(['report', this.#now(), report]);
+  }
+
+  async emitEvent(event: OutsideEvent): Promise<void> {
+    await this.#admin('emitEvent', event);
+  }
+
+  remindOfExpiry(): Promise<void> {
+    return this.#send(['remind', this.#now()]);
+  }
+
+  removeOld(limits: RetentionLimits): Promise<number> {
+    return this.#send(['prune', this.#now(), limits]);
+  }
+
+  async recordAction(action: RecordedAction): Promise<void> {
+    await this.#admin('recordAction', action);
+  }
+
   async verify(): Promise<string[]> {
     // A thread of its own: it reads everything, which takes seconds if there are millions of records.
     const reader = this.#startReader();
@@ -425,7 +535,11 @@ class WorkerLedger implements SqliteLedger {
 
   async #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
     try {
-      return await this.#send(['admin', this.#now(), { id: randomUUID(), name, command } as AdminOrder]);
+      return await this.#send([
+        'admin',
+        this.#now(),
+        { id: randomUUID(), name, command, by: currentActor() } as AdminOrder,
+      ]);
     } finally {
       // Before the caller learns that it is done, and also where it may be done although it failed.
       this.#credentials.forget();
@@ -483,19 +597,4 @@ class WorkerLedger implements SqliteLedger {
 
 function keyRefusal(reply: Exclude<AdminReply, number>): KeyRefusal {
   return reply === 'no_group' ? reply : refusal(reply);
-}
-
-function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
-  return reply === 'insufficient' ? 'insufficient' : 'not_found';
-}
-
-/** A hash that is a view of a larger buffer would be sent with all of it. */
-function ownHash<T extends { readonly hash: Uint8Array }>(command: T): T {
-  return { ...command, hash: Uint8Array.from(command.hash) };
-}
-
-/** A row that the writer has just answered about: rows are never deleted. */
-function found<T>(row: T | undefined): T {
-  if (row === undefined) throw new Error('the ledger lost a row');
-  return row;
 }

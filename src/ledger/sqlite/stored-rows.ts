@@ -1,11 +1,12 @@
-import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { LimitFilter, LimitScope, Tags } from '../ledger.ts';
+import type { Connection } from '../../lib/sqlite/database.ts';
+import type { AuditRow, LimitFilter, LimitScope, Tags } from '../ledger.ts';
 import type {
   Entry,
   Group,
   Hold,
   Key,
   Limit,
+  ManagementKey,
   OldSecret,
   PlanPeriod,
   Rows,
@@ -13,6 +14,8 @@ import type {
   Table,
   Tally,
   TallySpan,
+  Webhook,
+  WebhookEvent,
 } from '../rows.ts';
 import { countPresent } from '../rules/limits.ts';
 import { AddedTable } from './added-table.ts';
@@ -23,10 +26,13 @@ import { LimitTable } from './limit-table.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
 import { Tallies } from './tallies.ts';
+import { WebhookTable } from './webhook-table.ts';
 import { UseTable } from './use-table.ts';
 import {
   accountTable,
   appliedTable,
+  auditChainTable,
+  auditTable,
   counterTable,
   entryTable,
   holdTable,
@@ -40,6 +46,9 @@ import {
   subscriptionTable,
   usageTable,
   voidedTable,
+  deliveryTable,
+  eventMarkTable,
+  eventTable,
 } from './tables.ts';
 
 const appliedMax = 1000;
@@ -64,6 +73,10 @@ export class StoredRows implements Rows {
   readonly subscriptions;
   readonly counters;
   readonly applied;
+  readonly auditChains;
+  readonly webhooks: WebhookTable;
+  readonly deliveries;
+  readonly eventMarks;
   readonly keys: Rows['keys'];
   readonly holds: Rows['holds'];
   readonly periods: Rows['periods'];
@@ -71,21 +84,14 @@ export class StoredRows implements Rows {
   readonly #holds: CachedTable<Hold>;
   readonly #periods: CachedTable<PlanPeriod>;
   readonly #entries: AddedTable<Entry>;
+  readonly #audit: AddedTable<AuditRow>;
+  readonly #events: AddedTable<WebhookEvent>;
   readonly #sums: SumTable;
   readonly #secrets: AddedTable<OldSecret>;
   readonly #tallies: Tallies;
   readonly #db: Connection;
+  readonly #queries: ReturnType<typeof prepareQueries>;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
-  readonly #findHash: Query<[Uint8Array, Uint8Array, Uint8Array, Uint8Array], unknown>;
-  readonly #findKey: Query<[number], unknown>;
-  readonly #pruneApplied: Query<[number], unknown>;
-  readonly #nextExpiry: Query<[], { at: bigint | null }>;
-  readonly #expired: Query<[number], { id: bigint }>;
-  readonly #own: Query<[], { id: bigint }>;
-  readonly #nextKeyExpiry: Query<[], { at: bigint | null }>;
-  readonly #expiredKeys: Query<[number], { id: bigint }>;
-  readonly #nextEnd: Query<[], { at: bigint | null }>;
-  readonly #ended: Query<[number], { account_id: bigint; number: bigint }>;
   /** No hold expires, no key with money expires and no period ends before; undefined: not known. */
   #nextExpiryMs: number | undefined;
   #nextKeyExpiryMs: number | undefined;
@@ -111,6 +117,12 @@ export class StoredRows implements Rows {
     this.usage = new AddedTable(sql, usageTable, highest('usage'));
     this.voided = new AddedTable(sql, voidedTable);
     this.#entries = new AddedTable(sql, entryTable);
+    this.#audit = new AddedTable(sql, auditTable);
+    this.webhooks = new WebhookTable(sql);
+    this.#events = new AddedTable(sql, eventTable);
+    this.deliveries = new CachedTable(sql, deliveryTable);
+    this.eventMarks = new CachedTable(sql, eventMarkTable);
+    this.auditChains = new CachedTable(sql, auditChainTable);
     this.#holds = new CachedTable(sql, holdTable, { highest: highest('hold') });
     this.#periods = new CachedTable(sql, periodTable);
     this.#sums = new SumTable(sql, this.labels);
@@ -144,26 +156,54 @@ export class StoredRows implements Rows {
       this.usage,
       this.voided,
       this.#entries,
+      this.#audit,
+      this.auditChains,
+      this.webhooks,
+      this.#events,
+      this.deliveries,
+      this.eventMarks,
       this.#sums,
       this.counters,
       this.applied,
     ];
-    this.#findHash = sql.prepare(hashSelect);
-    this.#findKey = sql.prepare("SELECT 1 FROM api_key WHERE group_id = ? AND state <> 'revoked' LIMIT 1");
-    this.#pruneApplied = sql.prepare('DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - ?');
-    this.#nextExpiry = sql.prepare('SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL');
-    this.#expired = sql.prepare('SELECT id FROM hold WHERE expires_at_ms <= ?');
-    this.#own = sql.prepare('SELECT id FROM hold WHERE expires_at_ms IS NULL ORDER BY id');
-    this.#nextKeyExpiry = sql.prepare(
-      'SELECT min(expires_at_ms) AS at FROM api_key WHERE expires_at_ms IS NOT NULL AND balance > held',
-    );
-    this.#expiredKeys = sql.prepare('SELECT id FROM api_key WHERE expires_at_ms <= ? AND balance > held');
-    this.#nextEnd = sql.prepare('SELECT min(end_ms) AS at FROM plan_period WHERE live = 1');
-    this.#ended = sql.prepare('SELECT account_id, number FROM plan_period WHERE live = 1 AND end_ms <= ?');
+    this.#queries = prepareQueries(sql);
   }
 
   addEntry(entry: Entry): void {
     this.#entries.put(entry);
+  }
+
+  addAudit(row: AuditRow): void {
+    this.#audit.put(row);
+  }
+
+  webhooksOf(accountId: number): readonly Webhook[] {
+    return this.webhooks.of(accountId);
+  }
+
+  allWebhooksOf(accountId: number): readonly Webhook[] {
+    return this.webhooks.all(accountId);
+  }
+
+  addEvent(event: WebhookEvent): void {
+    this.#events.put(event);
+  }
+
+  keysOf(accountId: number): readonly Key[] {
+    this.flush();
+    return existing(this.#queries.ofAccount.all(accountId).map(({ id }) => this.#keys.get(Number(id))));
+  }
+
+  managementKeysOf(accountId: number): readonly ManagementKey[] {
+    this.flush();
+    return existing(
+      this.#queries.managementOfAccount.all(accountId).map(({ id }) => this.managementKeys.get(Number(id))),
+    );
+  }
+
+  expiringKeys(afterMs: number, byMs: number): readonly Key[] {
+    this.flush();
+    return existing(this.#queries.expiring.all(afterMs, byMs).map(({ id }) => this.#keys.get(Number(id))));
   }
 
   findEntry(reference: string): Entry | undefined {
@@ -216,7 +256,7 @@ export class StoredRows implements Rows {
 
   hasKeys(groupId: number): boolean {
     this.flush();
-    return this.#findKey.get(groupId) !== undefined;
+    return this.#queries.findKey.get(groupId) !== undefined;
   }
 
   addSecret(secret: OldSecret): void {
@@ -225,17 +265,17 @@ export class StoredRows implements Rows {
 
   hasHash(hash: Uint8Array): boolean {
     this.flush();
-    return this.#findHash.get(hash, hash, hash, hash) !== undefined;
+    return this.#queries.findHash.get(hash, hash, hash, hash) !== undefined;
   }
 
   expiredHolds(nowMs: number): readonly Hold[] {
     this.#nextExpiryMs ??= Math.min(
-      Number(this.#nextExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
+      Number(this.#queries.nextExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
       ...this.#holds.changed().map(expiryMs),
     );
     if (nowMs < this.#nextExpiryMs) return none;
     this.#nextExpiryMs = undefined;
-    const stored = this.#expired.all(nowMs).map(({ id }) => this.#holds.get(Number(id)));
+    const stored = this.#queries.expired.all(nowMs).map(({ id }) => this.#holds.get(Number(id)));
     const all = new Set([...existing(stored), ...this.#holds.changed()]);
     const expired = [...all].filter(hold => expiryMs(hold) <= nowMs);
     return expired.sort((a, b) => expiryMs(a) - expiryMs(b) || a.id - b.id);
@@ -243,28 +283,30 @@ export class StoredRows implements Rows {
 
   expiredKeys(nowMs: number): readonly Key[] {
     this.#nextKeyExpiryMs ??= Math.min(
-      Number(this.#nextKeyExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
+      Number(this.#queries.nextKeyExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
       ...this.#keys.changed().map(keyExpiryMs),
     );
     if (nowMs < this.#nextKeyExpiryMs) return none;
     this.#nextKeyExpiryMs = undefined;
-    const stored = this.#expiredKeys.all(nowMs).map(({ id }) => this.#keys.get(Number(id)));
+    const stored = this.#queries.expiredKeys.all(nowMs).map(({ id }) => this.#keys.get(Number(id)));
     const all = new Set([...existing(stored), ...this.#keys.changed()]);
     return [...all].filter(key => keyExpiryMs(key) <= nowMs).sort((a, b) => a.id - b.id);
   }
 
   ownHolds(): readonly Hold[] {
-    return existing(this.#own.all().map(({ id }) => this.#holds.get(Number(id))));
+    return existing(this.#queries.own.all().map(({ id }) => this.#holds.get(Number(id))));
   }
 
   endedPeriods(nowMs: number): readonly PlanPeriod[] {
     this.#nextEndMs ??= Math.min(
-      Number(this.#nextEnd.get()?.at ?? Number.POSITIVE_INFINITY),
+      Number(this.#queries.nextEnd.get()?.at ?? Number.POSITIVE_INFINITY),
       ...this.#periods.changed().map(endMs),
     );
     if (nowMs < this.#nextEndMs) return none;
     this.#nextEndMs = undefined;
-    const stored = this.#ended.all(nowMs).map(row => this.#periods.get(Number(row.account_id), Number(row.number)));
+    const stored = this.#queries.ended
+      .all(nowMs)
+      .map(row => this.#periods.get(Number(row.account_id), Number(row.number)));
     const all = new Set([...existing(stored), ...this.#periods.changed()]);
     const ended = [...all].filter(period => endMs(period) <= nowMs);
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
@@ -284,7 +326,7 @@ export class StoredRows implements Rows {
   /** Writes what the batch has changed, each row once. Throws what SQLite throws: then `clear` must follow. */
   write(): void {
     for (const table of this.#tables) table.write();
-    if (this.applied.added > 0) this.#pruneApplied.run(appliedMax);
+    if (this.applied.added > 0) this.#queries.pruneApplied.run(appliedMax);
   }
 
   /** The batch is stored. */
@@ -299,6 +341,41 @@ export class StoredRows implements Rows {
     this.#nextKeyExpiryMs = undefined;
     this.#nextEndMs = undefined;
   }
+}
+
+/** What is looked for in the file, beside rows by their keys. */
+function prepareQueries(sql: Sql) {
+  return {
+    findHash: sql.prepare<[Uint8Array, Uint8Array, Uint8Array, Uint8Array], unknown>(hashSelect),
+    findKey: sql.prepare<[number], unknown>("SELECT 1 FROM api_key WHERE group_id = ? AND state <> 'revoked' LIMIT 1"),
+    pruneApplied: sql.prepare<[number], unknown>(
+      'DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - ?',
+    ),
+    nextExpiry: sql.prepare<[], { at: bigint | null }>(
+      'SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL',
+    ),
+    expired: sql.prepare<[number], { id: bigint }>('SELECT id FROM hold WHERE expires_at_ms <= ?'),
+    own: sql.prepare<[], { id: bigint }>('SELECT id FROM hold WHERE expires_at_ms IS NULL ORDER BY id'),
+    nextKeyExpiry: sql.prepare<[], { at: bigint | null }>(
+      'SELECT min(expires_at_ms) AS at FROM api_key WHERE expires_at_ms IS NOT NULL AND balance > held',
+    ),
+    expiredKeys: sql.prepare<[number], { id: bigint }>(
+      'SELECT id FROM api_key WHERE expires_at_ms <= ? AND balance > held',
+    ),
+    ofAccount: sql.prepare<[number], { id: bigint }>(
+      "SELECT id FROM api_key WHERE account_id = ? AND state <> 'revoked' ORDER BY id",
+    ),
+    managementOfAccount: sql.prepare<[number], { id: bigint }>(
+      "SELECT id FROM management_key WHERE account_id = ? AND state <> 'revoked' ORDER BY id",
+    ),
+    expiring: sql.prepare<[number, number], { id: bigint }>(
+      'SELECT id FROM api_key WHERE expires_at_ms > ? AND expires_at_ms <= ? ORDER BY id',
+    ),
+    nextEnd: sql.prepare<[], { at: bigint | null }>('SELECT min(end_ms) AS at FROM plan_period WHERE live = 1'),
+    ended: sql.prepare<[number], { account_id: bigint; number: bigint }>(
+      'SELECT account_id, number FROM plan_period WHERE live = 1 AND end_ms <= ?',
+    ),
+  };
 }
 
 const never = Number.POSITIVE_INFINITY;

@@ -2,8 +2,11 @@ import type {
   Account,
   AccountDay,
   Applied,
+  AuditChain,
   Counter,
+  Delivery,
   Entry,
+  EventMark,
   Group,
   Hold,
   Key,
@@ -18,8 +21,10 @@ import type {
   Subscription,
   Usage,
   Voided,
+  Webhook,
+  WebhookEvent,
 } from '../rows.ts';
-import type { Tags } from '../ledger.ts';
+import type { AuditRow, Tags } from '../ledger.ts';
 import type { Rolling } from '../rules/rolling.ts';
 import { codes } from './codes.ts';
 import {
@@ -72,6 +77,8 @@ export const accountTable: TableSpec<Account> = {
     entries: ['entries', int],
     suspended: ['suspended', orNull(word)],
     writtenOff: ['written_off', money],
+    lowBalance: ['low_balance', orNull(money)],
+    closedAtMs: ['closed_at_ms', orNull(int)],
   },
 };
 
@@ -97,6 +104,7 @@ export const keyTable: TableSpec<Key> = {
     groupId: ['group_id', orNull(int)],
     tags: ['tags', tags],
     metadata: ['metadata', text],
+    lowBalance: ['low_balance', orNull(money)],
   },
 };
 
@@ -116,6 +124,7 @@ export const groupTable: TableSpec<Group> = {
     spent: ['spent', money],
     removed: ['removed', flag],
     createdAtMs: ['created_at_ms', int],
+    lowBalance: ['low_balance', orNull(money)],
   },
 };
 
@@ -327,11 +336,103 @@ export const entryTable: TableSpec<Entry> = {
     keyId: ['key_id', orNull(int)],
     groupId: ['group_id', orNull(int)],
     amount: ['amount', money],
+    balanceAfter: ['balance_after', money],
+    writtenOff: ['written_off', money],
     usageId: ['usage_id', orNull(int)],
     period: ['period', orNull(int)],
     note: ['note', text],
     atMs: ['at_ms', int],
     reference: ['reference', orNull(text)],
+  },
+};
+
+export const auditTable: TableSpec<AuditRow> = {
+  table: 'audit',
+  key: ['accountId', 'auditId'],
+  columns: {
+    accountId: ['account_id', int],
+    auditId: ['audit_id', int],
+    createdAtMs: ['created_at_ms', int],
+    actorType: ['actor_type', text],
+    actorId: ['actor_id', orNull(text)],
+    action: ['action', text],
+    resourceType: ['resource_type', text],
+    resourceId: ['resource_id', orNull(text)],
+    before: ['before', orNull(text)],
+    after: ['after', orNull(text)],
+    address: ['address', orNull(text)],
+    requestId: ['request_id', orNull(text)],
+    previousHash: ['previous_hash', text],
+    hash: ['hash', text],
+  },
+};
+
+export const auditChainTable: TableSpec<AuditChain> = {
+  table: 'audit_chain',
+  key: ['accountId'],
+  columns: {
+    accountId: ['account_id', int],
+    startNumber: ['start_number', int],
+    startHash: ['start_hash', text],
+    number: ['number', int],
+    hash: ['hash', text],
+  },
+};
+
+export const webhookTable: TableSpec<Webhook> = {
+  table: 'webhook',
+  key: ['id'],
+  fixed: ['accountId', 'secret', 'createdAtMs'],
+  columns: {
+    id: ['id', int],
+    accountId: ['account_id', int],
+    url: ['url', text],
+    events: ['events', list as Codec<Webhook['events']>],
+    secret: ['secret', text],
+    disabled: ['disabled', flag],
+    removed: ['removed', flag],
+    createdAtMs: ['created_at_ms', int],
+  },
+};
+
+export const eventTable: TableSpec<WebhookEvent> = {
+  table: 'event',
+  key: ['id'],
+  columns: {
+    id: ['id', int],
+    accountId: ['account_id', int],
+    type: ['type', word],
+    scope: ['scope', text],
+    data: ['data', text],
+    atMs: ['at_ms', int],
+  },
+};
+
+export const deliveryTable: TableSpec<Delivery> = {
+  table: 'delivery',
+  key: ['eventId', 'webhookId'],
+  fixed: ['scope'],
+  columns: {
+    eventId: ['event_id', int],
+    webhookId: ['webhook_id', int],
+    scope: ['scope', text],
+    state: ['state', word],
+    attempts: ['attempts', int],
+    nextAtMs: ['next_at_ms', int],
+    untilMs: ['until_ms', int],
+    status: ['status', orNull(int)],
+    error: ['error', orNull(text)],
+    endedAtMs: ['ended_at_ms', orNull(int)],
+  },
+};
+
+export const eventMarkTable: TableSpec<EventMark> = {
+  table: 'event_mark',
+  key: ['name'],
+  columns: {
+    name: ['name', text],
+    number: ['number', int],
+    atMs: ['at_ms', int],
   },
 };
 

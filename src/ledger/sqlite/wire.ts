@@ -14,6 +14,8 @@ import type {
   TextEstimate,
   VoidReason,
 } from '../ledger.ts';
+import type { RetentionLimits } from '../history.ts';
+import type { DeliveryReport } from '../webhooks.ts';
 import type { AdminOrder } from '../rules/administration.ts';
 
 /**
@@ -89,7 +91,13 @@ export type WireCommand =
   | [...Head<'uses'>, limits: LimitFilter | number]
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
   | [...Head<'sync'>]
-  | [...Head<'probe'>];
+  | [...Head<'probe'>]
+  /** How an attempt to deliver an event ended. */
+  | [...Head<'report'>, report: DeliveryReport]
+  /** Writes events of keys that expire soon. */
+  | [...Head<'remind'>]
+  /** Removes some of what is older. */
+  | [...Head<'prune'>, limits: RetentionLimits];
 
 /** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
 export type WireReply =

@@ -12,6 +12,8 @@ import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty, PageTitle, Problem, Shown, Tile } from '../parts/page.tsx';
+import { Audit } from './audit.tsx';
+import { Entries } from './entries.tsx';
 import { PlanPanel } from './plan-panel.tsx';
 import { Sessions } from './sessions.tsx';
 import { VoidedHolds } from './voided-holds.tsx';
@@ -105,6 +107,8 @@ function AccountsPage() {
           );
         }}
       </Shown>
+      <Entries key={`${accountId}`} accountId={accountId} />
+      <Audit accountId={accountId} />
       <VoidedHolds />
       <Sessions />
     </>

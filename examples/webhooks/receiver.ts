@@ -1,0 +1,47 @@
+/**
+ * A receiver of Tollgate's webhooks: verifies each signature, knows an event that it has seen by its id, and answers before it works on it. It prints one
+ * JSON line for each new event. `WEBHOOK_SECRET` is the secret that `tollgate webhooks create` showed; `PORT` is where to listen.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import process from 'node:process';
+import { Webhook } from 'standardwebhooks';
+
+const webhook = new Webhook(process.env['WEBHOOK_SECRET'] ?? '');
+/** A real receiver keeps these ids where it keeps what the events change, in the same transaction. */
+const seen = new Set<string>();
+const bytesMax = 1 << 20;
+
+async function receive(request: IncomingMessage, response: ServerResponse): Promise<ServerResponse> {
+  let body = '';
+  for await (const chunk of request.setEncoding('utf8')) {
+    body += chunk as string;
+    if (body.length > bytesMax) return response.writeHead(413).end();
+  }
+  const headers = Object.fromEntries(
+    ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map(name => [name, String(request.headers[name] ?? '')]),
+  );
+  let event: unknown;
+  try {
+    // Throws for a wrong signature, and for one that is more than five minutes old.
+    event = webhook.verify(body, headers);
+  } catch {
+    return response.writeHead(401).end();
+  }
+  const id = headers['webhook-id'] ?? '';
+  if (!seen.has(id)) {
+    seen.add(id);
+    process.stdout.write(`${JSON.stringify({ id, ...(event as object) })}\n`);
+  }
+  // Anything but 2xx within ten seconds is sent again.
+  return response.writeHead(204).end();
+}
+
+const server = createServer((request, response) => {
+  // A sender that went away sends again.
+  receive(request, response).catch(() => response.destroy());
+});
+
+server.listen(Number(process.env['PORT'] ?? 8090), '127.0.0.1', () => {
+  const address = server.address();
+  process.stderr.write(`listening on ${typeof address === 'object' && address !== null ? address.port : ''}\n`);
+});

@@ -1,0 +1,108 @@
+import { closeSync, fchmodSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import type { Command } from 'commander';
+import { dollarsText } from '../../lib/dollars.ts';
+import { CommandFailure } from '../failure.ts';
+import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
+import { jsonText, visible } from '../output.ts';
+import { addGatewayOptions, type RemotePorts } from '../remote.ts';
+import { makePlan } from './plan.ts';
+import type { MadeSecret, Step } from './steps.ts';
+import { readWanted } from './wanted.ts';
+
+interface ApplyOptions extends GatewayOptions {
+  readonly dryRun?: true;
+  readonly prune?: true;
+  readonly secrets?: string;
+  readonly json?: true;
+}
+
+/** `apply`. */
+export function applyCommand(program: Command, { streams, environment }: RemotePorts): void {
+  const command = program
+    .command('apply')
+    .description('make accounts, groups, keys, limits and webhooks as a file says; shows what differs first')
+    .argument('<file>', 'the file, in YAML')
+    .option('--dry-run', 'show what differs and change nothing')
+    .option('--prune', 'also remove what the sections of the file do not name')
+    .option('--secrets <file>', 'where secrets of new keys and webhooks are added (default: FILE.secrets)');
+  addGatewayOptions(command).action(async (path: string, options: ApplyOptions) => {
+    const wanted = readWanted(path);
+    await askGateway(options, environment(), async ({ admin }) => {
+      const steps = await makePlan(admin, wanted, options.prune === true);
+      const isDry = options.dryRun === true;
+      if (options.json !== true) streams.out(planText(steps));
+      if (!isDry) await run(admin, steps, options.secrets ?? `${path}.secrets`);
+      if (options.json === true) streams.out(jsonText({ data: steps.map(toDocument), applied: !isDry }));
+      else if (steps.length > 0) streams.out(isDry ? 'nothing was changed\n' : 'done\n');
+    });
+  });
+}
+
+const signs = { create: '+', update: '~', delete: '-' } as const;
+
+function planText(steps: readonly Step[]): string {
+  if (steps.length === 0) return 'nothing differs\n';
+  return steps
+    .map(({ action, kind, name, account, changes }) => {
+      const of = kind === 'account' ? '' : ` of ${account === null ? 'the operator' : `account ${account}`}`;
+      const lines = changes.map(({ field, from, to }) => {
+        const change = action === 'create' ? shown(to) : `${shown(from)} → ${shown(to)}`;
+        return `    ${field}: ${visible(change)}\n`;
+      });
+      return `${signs[action]} ${kind} ${visible(name)}${visible(of)}\n${lines.join('')}`;
+    })
+    .join('');
+}
+
+/** Of the values that a field can have, only amounts of money are bigints. */
+function shown(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(toPlain(value));
+}
+
+function toPlain(value: unknown): unknown {
+  return typeof value === 'bigint' ? JSON.rawJSON(dollarsText(value)) : value;
+}
+
+function toDocument({ action, kind, name, account, changes }: Step) {
+  return {
+    action,
+    kind,
+    name,
+    account,
+    changes: changes.map(({ field, from, to }) => ({ field, from: toPlain(from), to: toPlain(to) })),
+  };
+}
+
+/** Does the steps in their order. The file for secrets is opened first: a secret that can't be written down would be lost. */
+async function run(admin: GatewayClients['admin'], steps: readonly Step[], path: string): Promise<void> {
+  const file = steps.some(({ makesSecret }) => makesSecret) ? openSecrets(path) : undefined;
+  try {
+    for (const step of steps) {
+      const made = await step.run(admin);
+      if (made !== undefined && file !== undefined) addSecret(file, made);
+    }
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}
+
+function openSecrets(path: string): number {
+  try {
+    const file = openSync(path, 'a', 0o600);
+    fchmodSync(file, 0o600);
+    return file;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CommandFailure(
+      1,
+      [`Secrets can't be written to ${path}: ${reason}.`, 'Name another file with --secrets.'],
+      error,
+    );
+  }
+}
+
+/** One JSON document a line. */
+function addSecret(file: number, made: MadeSecret): void {
+  writeSync(file, `${JSON.stringify(made)}\n`);
+  fsyncSync(file);
+}

@@ -1,0 +1,89 @@
+import type { Command } from 'commander';
+import type { AuditRecord, Entry } from '../gen/tollgate/v1/history_pb.ts';
+import { auditJson, entryJson } from '../rpc/history-json.ts';
+import { countArgument, idArgument, timeArgument } from './arguments.ts';
+import { type RemotePorts, ResourceCommands } from './remote.ts';
+import type { ResourceView } from './resources.ts';
+
+/** The commands that show the past: entries and the audit. */
+
+/** An entry or a charge; in a table its pocket is one column. */
+export const entryView: ResourceView<Entry> = {
+  document: entry => ({ account_id: Number(entry.accountId), ...entryJson(entry) }),
+  columns: ['entry_id', 'created_at', 'kind', 'pocket', 'amount', 'balance_after', 'written_off', 'note', 'request_id'],
+  row: entry => ({ ...entryJson(entry), pocket: namePocket(entry) }),
+};
+
+function namePocket({ apiKeyId, groupId }: Entry): string {
+  if (apiKeyId !== undefined) return `key ${apiKeyId}`;
+  return groupId === undefined ? 'account' : `group ${groupId}`;
+}
+
+const auditView: ResourceView<AuditRecord> = {
+  document: record => ({ account_id: record.accountId === 0n ? null : Number(record.accountId), ...auditJson(record) }),
+  columns: ['created_at', 'account_id', 'audit_id', 'actor', 'action', 'resource', 'address', 'request_id'],
+  row: record => {
+    const { actor, resource, ...others } = auditJson(record);
+    const join = ({ type, id }: typeof actor): string => (id === null ? type : `${type} ${id}`);
+    const account_id = record.accountId === 0n ? null : Number(record.accountId);
+    return { ...others, account_id, actor: join(actor), resource: join(resource) };
+  },
+};
+
+interface PageOptions {
+  readonly start?: bigint;
+  readonly end?: bigint;
+  readonly limit?: number;
+  readonly offset?: number;
+}
+
+/** Returns the page that options ask for. */
+export function toPage({ start: startMs, end: endMs, limit = 0, offset = 0 }: PageOptions) {
+  return { startMs, endMs, limit, offset };
+}
+
+/** Adds the options that ask for a page of the past. */
+export function withPage(command: Command): Command {
+  return command
+    .option('--start <time>', 'from this day or time on', timeArgument)
+    .option('--end <time>', 'before this day or time', timeArgument)
+    .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)
+    .option('--offset <number>', 'how many of the newest are left out', countArgument);
+}
+
+/** `entries` and `audit`. */
+export function historyCommands(program: Command, ports: RemotePorts): void {
+  const entries = program.command('entries').description('changes of an account’s balances that are no requests');
+  withPage(
+    new ResourceCommands(entries, ports, entryView)
+      .list(
+        'list credits, moves, plan prices and write-offs, newest first',
+        async (
+          { admin },
+          { account: accountId, all = false, ...page }: PageOptions & { account: bigint; all?: boolean },
+        ) => (await admin.listAccountEntries({ accountId, query: toPage(page), charges: all })).entries,
+      )
+      .requiredOption('--account <account_id>', 'the account', idArgument)
+      .option('--all', 'with the charges of settled requests between them'),
+  );
+  const audit = program.command('audit').description('what was done, and by whom');
+  withPage(
+    new ResourceCommands(audit, ports, auditView)
+      .list(
+        'list what the operator and the owners of accounts have done, newest first',
+        async (
+          { admin },
+          { account: accountId, operator, ...page }: PageOptions & { account?: bigint; operator?: true },
+        ) => {
+          const of = operator === true ? 0n : accountId;
+          const { records } = await admin.listAccountAudit({
+            query: toPage(page),
+            ...(of === undefined ? {} : { accountId: of }),
+          });
+          return records;
+        },
+      )
+      .option('--account <account_id>', 'of this account alone', idArgument)
+      .option('--operator', 'what concerns no account alone'),
+  );
+}

@@ -1,0 +1,42 @@
+import type { Ledger } from '../ledger/ledger.ts';
+import { systemClock } from '../lib/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { LiveConfig } from './live-config.ts';
+
+/** How often old rows are looked for, and how soon after the start. */
+const everyMs = 3_600_000;
+const firstMs = 60_000;
+/** Between two commands that remove rows, so that requests come between them. */
+const pauseMs = 50;
+/** Events that were delivered or given up are shown that long. */
+const eventsMs = 30 * 86_400_000;
+
+/** Removes what is older than the configuration keeps it: hourly, a little at a time. Returns what stops it. */
+export function startRetention(ledger: Ledger, live: LiveConfig, logger: Logger): () => void {
+  let timer: NodeJS.Timeout;
+  let isStopped = false;
+  const removeSome = async (): Promise<void> => {
+    const { activityMs, auditMs } = live.current.retention;
+    const nowMs = systemClock.now();
+    let nextMs = everyMs;
+    try {
+      const removed = await ledger.removeOld({
+        activityBeforeMs: nowMs - activityMs,
+        auditBeforeMs: nowMs - auditMs,
+        eventsBeforeMs: nowMs - eventsMs,
+      });
+      if (removed > 0) nextMs = pauseMs;
+    } catch (error) {
+      logger.warn({ error }, 'old records can’t be removed now');
+    }
+    schedule(nextMs);
+  };
+  const schedule = (ms: number): void => {
+    if (!isStopped) timer = setTimeout(() => void removeSome(), ms).unref();
+  };
+  schedule(firstMs);
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+}

@@ -1,0 +1,45 @@
+import { Deliveries } from '../core/webhooks/deliveries.ts';
+import type { WebhookOptions } from '../core/webhooks/webhooks.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { OutsideEvent } from '../ledger/webhooks.ts';
+import { systemRuntime } from '../lib/runtime.ts';
+import type { SealedBox } from '../lib/sealed-box.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { sendWebhook } from '../upstreams/webhook-sender.ts';
+import type { LiveConfig } from './live-config.ts';
+import type { StorageHealth } from './storage-health.ts';
+
+/** Tells the operator's webhooks of something; returns at once. */
+export type TellOperator = (event: OutsideEvent) => void;
+
+/** Returns what webhooks are made with, what delivers to them once it is started, and what tells the operator's. */
+export function openWebhooks({
+  ledger,
+  live,
+  logger,
+  health,
+  box,
+}: {
+  readonly ledger: Ledger;
+  readonly live: LiveConfig;
+  readonly logger: Logger;
+  readonly health: Pick<StorageHealth, 'onLow'>;
+  readonly box: SealedBox;
+}): { webhooks: WebhookOptions; deliveries: Deliveries; tell: TellOperator } {
+  const allowPrivate = (): boolean => live.current.webhooks.allowPrivate;
+  const deliveries = new Deliveries({
+    outbox: ledger,
+    box,
+    runtime: systemRuntime,
+    send: (message, signal) => sendWebhook(message, allowPrivate(), signal),
+    failed: error => logger.warn({ error }, 'events can’t be delivered now'),
+  });
+  const tell: TellOperator = event => {
+    if (!deliveries.isNeeded) return;
+    ledger
+      .emitEvent(event)
+      .catch((error: unknown) => logger.warn({ error, type: event.type }, 'an event can’t be stored'));
+  };
+  health.onLow(freeBytes => tell({ type: 'disk.low', scope: 'disk', data: { free_bytes: freeBytes } }));
+  return { tell, webhooks: { box, allowPrivate, made: () => void deliveries.start() }, deliveries };
+}

@@ -1,0 +1,61 @@
+/** Which settled requests are asked for, and what their sums are. */
+
+/** Newest first; absent filters mean any. */
+export interface ActivityFilter {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly offset: number;
+  readonly model?: string;
+  readonly keyId?: number;
+  readonly tag?: { readonly name: string; readonly value: string };
+  readonly endUser?: string;
+  /** A group, with those in it. */
+  readonly groupId?: number;
+  readonly provider?: string;
+  readonly batchId?: string;
+  readonly startMs?: number;
+  readonly endMs?: number;
+}
+
+/** What sums are divided by; a tag by its values. */
+export type AnalyticsGroup =
+  | 'none'
+  | 'model'
+  | 'api_key'
+  | 'provider'
+  | 'endpoint'
+  | 'group'
+  | 'end_user'
+  | { readonly tag: string };
+
+/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
+export interface AnalyticsQuery {
+  readonly accountId: number;
+  readonly startMs: number;
+  readonly endMs: number | undefined;
+  readonly granularity: 'hour' | 'day';
+  readonly groupBy: AnalyticsGroup;
+  /** Of this key alone. */
+  readonly keyId?: number;
+  /** The most rows. */
+  readonly limit: number;
+}
+
+/** The sums of one period, or of one group in it. */
+export interface AnalyticsRow {
+  /** When the period begins. */
+  readonly periodMs: number;
+  /** The model, key, provider, endpoint, group, end user or value of the tag; null where nothing divides, or a request has none. */
+  readonly group: string | number | null;
+  readonly requests: number;
+  /** Those whose state is `upstream_failed`. */
+  readonly failed: number;
+  readonly costNanoUsd: bigint;
+  readonly input: number;
+  readonly cacheRead: number;
+  /** With every lifetime. */
+  readonly cacheWrite: number;
+  readonly output: number;
+  /** The sum of all latencies. */
+  readonly latencyMs: number;
+}

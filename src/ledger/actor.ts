@@ -1,0 +1,20 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Actor } from './history.ts';
+
+const gateway: Actor = { type: 'gateway', id: null, address: null, requestId: null };
+const actors = new AsyncLocalStorage<Actor>();
+
+/** Runs `work`; the ledger's administrative commands in it are the actor's. Returns what it returns. */
+export function actAs<T>(actor: Actor, work: () => T): T {
+  return actors.run(actor, work);
+}
+
+/** Returns whether somebody was named. */
+export function hasActor(): boolean {
+  return actors.getStore() !== undefined;
+}
+
+/** Returns who acts now; the gateway itself where nobody was named. */
+export function currentActor(): Actor {
+  return actors.getStore() ?? gateway;
+}

@@ -1,0 +1,85 @@
+import { requestIdOf } from '../../lib/ids.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { AuditFilter, AuditRow, EntryFilter, EntryRow, MovementRow } from '../history.ts';
+import { RowCodec, type Stored as StoredValue } from '../sqlite/columns.ts';
+import { auditTable } from '../sqlite/tables.ts';
+import { type Stored, toRow } from './to-row.ts';
+
+interface PageValues {
+  account: number;
+  start: number;
+  end: number;
+  limit: number;
+  offset: number;
+}
+
+type MovementRecord = Omit<MovementRow, 'requestId'> & {
+  readonly usageId: number | null;
+  readonly request: bigint | string | null;
+};
+
+const auditCodec = new RowCodec(auditTable);
+const exact = ['amount', 'balanceAfter', 'writtenOff', 'request'] as const;
+const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.key_id AS keyId, e.group_id AS groupId, e.amount,
+  e.written_off AS writtenOff, e.usage_id AS usageId, e.note, e.at_ms AS createdAtMs`;
+
+/** Reads entries, charges and the audit, newest first. */
+export class HistoryReads {
+  readonly #entries: Query<[PageValues & { kinds: string }], Stored<MovementRecord>>;
+  readonly #movements: Query<[PageValues], Stored<MovementRecord>>;
+  readonly #audit: Query<[PageValues], StoredValue[]>;
+
+  constructor(db: Connection) {
+    this.#entries = db.prepare(
+      `SELECT ${entryColumns}, e.balance_after AS balanceAfter, u.request FROM entry e LEFT JOIN usage u ON u.id = e.usage_id
+       WHERE e.account_id = @account AND e.at_ms >= @start AND e.at_ms < @end AND (@kinds = '' OR instr(@kinds, ',' || e.kind || ',') > 0)
+       ORDER BY e.number DESC LIMIT @limit OFFSET @offset`,
+    );
+    // What a pocket had after a change is what it has now, less what came later: so it is right also where old records were removed.
+    this.#movements = db.prepare(
+      `WITH pocket AS (
+         SELECT NULL AS keyId, NULL AS groupId, balance FROM account WHERE id = @account
+         UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
+         UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
+       ), movement AS (
+         SELECT ${entryColumns} FROM entry e WHERE e.account_id = @account
+         UNION ALL SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, NULL), payer_group, -cost, 0, id, '', created_at_ms + latency_ms
+           FROM usage WHERE account_id = @account AND cost > 0
+       )
+       SELECT m.*, u.request, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
+           ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
+       FROM movement m JOIN pocket p ON p.keyId IS m.keyId AND p.groupId IS m.groupId LEFT JOIN usage u ON u.id = m.usageId
+       WHERE m.createdAtMs >= @start AND m.createdAtMs < @end
+       ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC LIMIT @limit OFFSET @offset`,
+    );
+    this.#audit = db
+      .prepare<[PageValues], StoredValue[]>(
+        `SELECT ${auditCodec.names.join(', ')} FROM audit WHERE (@account < 0 OR account_id = @account)
+           AND created_at_ms >= @start AND created_at_ms < @end
+         ORDER BY created_at_ms DESC, account_id DESC, audit_id DESC LIMIT @limit OFFSET @offset`,
+      )
+      .raw();
+  }
+
+  entries({ kinds = [], ...filter }: EntryFilter): EntryRow[] {
+    const wanted = kinds.length === 0 ? '' : `,${kinds.join(',')},`;
+    return this.#entries.all({ ...toValues(filter), kinds: wanted }).map(stored => toMovement(stored) as EntryRow);
+  }
+
+  movements(filter: EntryFilter): MovementRow[] {
+    return this.#movements.all(toValues(filter)).map(toMovement);
+  }
+
+  audit(filter: AuditFilter): AuditRow[] {
+    return this.#audit.all(toValues(filter)).map(stored => auditCodec.read(stored));
+  }
+}
+
+function toValues({ accountId = -1, limit, offset, startMs, endMs }: AuditFilter): PageValues {
+  return { account: accountId, limit, offset, start: startMs ?? 0, end: endMs ?? Number.MAX_SAFE_INTEGER };
+}
+
+function toMovement(stored: Stored<MovementRecord>): MovementRow {
+  const { usageId, request, ...row } = toRow<MovementRecord>(stored, exact);
+  return { ...row, requestId: usageId === null || request === null ? null : requestIdOf(usageId, request) };
+}

@@ -1,0 +1,22 @@
+import { hash } from 'node:crypto';
+import type { AuditRow } from '../history.ts';
+
+/** Returns the SHA-256, in hexadecimal, of everything that a row of the audit says, the hash of the row before included. */
+export function hashAudit(row: Omit<AuditRow, 'hash'>): string {
+  const said = [
+    row.accountId,
+    row.auditId,
+    row.actorType,
+    row.actorId,
+    row.action,
+    row.resourceType,
+    row.resourceId,
+    row.before,
+    row.after,
+    row.address,
+    row.requestId,
+    row.createdAtMs,
+    row.previousHash,
+  ];
+  return hash('sha256', JSON.stringify(said), 'hex');
+}

@@ -1,0 +1,35 @@
+import type { Group, Rows } from '../rows.ts';
+import { type Context, present } from './context.ts';
+import { tellOfKey } from './events.ts';
+import { deleteGroup } from './groups.ts';
+import { sendBack } from './holds.ts';
+import { cancelSubscription } from './subscriptions.ts';
+
+/** Closes an account: its keys end, its groups go, and its plan ends with its period. Returns its id. */
+export function closeAccount(context: Context, accountId: number, nowMs: number): number | 'not_found' {
+  const { rows } = context;
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return accountId;
+  for (const key of rows.keysOf(accountId)) {
+    const after = { ...key, state: 'revoked' } as const;
+    rows.keys.put(after);
+    // What a hold covers moves back when that ends.
+    sendBack(rows, after, nowMs);
+    tellOfKey(rows, after, 'key.revoked', { nowMs });
+  }
+  for (const key of rows.managementKeysOf(accountId)) rows.managementKeys.put({ ...key, state: 'revoked' });
+  const groups = rows.groupsOf(accountId);
+  // One that lies in another goes before it.
+  for (const { id: groupId } of groups.toSorted((a, b) => measureDepth(rows, b) - measureDepth(rows, a))) {
+    deleteGroup(rows, { groupId, accountId }, nowMs);
+  }
+  if (account.period !== null) cancelSubscription(context, accountId);
+  rows.accounts.put({ ...present(rows.accounts.get(accountId)), closedAtMs: nowMs });
+  return accountId;
+}
+
+function measureDepth(rows: Rows, group: Group): number {
+  const parent = group.parentId === null ? undefined : rows.groups.get(group.parentId);
+  return parent === undefined ? 0 : 1 + measureDepth(rows, parent);
+}

@@ -1,0 +1,132 @@
+import { isoTime } from '../../lib/clock.ts';
+import { dollarsText } from '../../lib/dollars.ts';
+import type { EventType } from '../webhooks.ts';
+import type { Account, Group, Key, Rows } from '../rows.ts';
+import type { BoundLimit } from './limits.ts';
+import { nextNumber } from './context.ts';
+
+/** Events, written with what makes them happen. Where no webhook wants one, nothing is written. */
+
+const deliveryMs = 3 * 86_400_000;
+
+/** Something to tell. `accountId` 0: it concerns no account. */
+export interface Happening {
+  readonly accountId: number;
+  readonly type: EventType;
+  /** Events of one scope are delivered in their order. */
+  readonly scope: string;
+  readonly data: object;
+}
+
+/** Returns whether anybody is told of an account's events. */
+export function isWatched(rows: Rows, accountId: number): boolean {
+  return rows.webhooksOf(accountId).length > 0 || rows.webhooksOf(0).length > 0;
+}
+
+/** Writes an event and its deliveries: to the webhooks of the account and of the operator that want it. */
+export function emit(rows: Rows, { accountId, type, scope, data }: Happening, nowMs: number): void {
+  const known = accountId === 0 ? rows.webhooksOf(0) : [...rows.webhooksOf(accountId), ...rows.webhooksOf(0)];
+  const wanting = known.filter(({ events }) => events.includes(type));
+  if (wanting.length === 0) return;
+  const id = nextNumber(rows, 'event');
+  const text = JSON.stringify(accountId === 0 ? data : { account_id: accountId, ...data });
+  rows.addEvent({ id, accountId, type, scope, data: text, atMs: nowMs });
+  for (const { id: webhookId } of wanting) {
+    rows.deliveries.put({
+      eventId: id,
+      webhookId,
+      scope,
+      state: 'pending',
+      attempts: 0,
+      nextAtMs: nowMs,
+      untilMs: nowMs + deliveryMs,
+      status: null,
+      error: null,
+      endedAtMs: null,
+    });
+  }
+}
+
+const thresholds = [80, 100] as const;
+/** Of what has no window of the calendar, at most one event in that time. */
+const againMs = 60_000;
+
+/** Writes events of limits that a request has brought to a threshold: each once in a window. `before`: in the same order. */
+export function tellThresholds(
+  rows: Rows,
+  before: readonly BoundLimit[],
+  after: readonly BoundLimit[],
+  { used, nowMs }: { readonly used: (bound: BoundLimit) => bigint; readonly nowMs: number },
+): void {
+  for (const [index, bound] of after.entries()) {
+    const { limit, max } = bound;
+    const is = used(bound);
+    if (max === 0n || is * 100n < max * 80n) continue;
+    for (const threshold of thresholds) {
+      if (is * 100n < max * BigInt(threshold)) continue;
+      const name = `limit ${limit.id} ${threshold}`;
+      const told = rows.eventMarks.get(name);
+      const { number } = bound.window;
+      const isCalendar = limit.per !== 'minute' && limit.per !== null;
+      if (isCalendar && told !== undefined && told.number >= number) continue;
+      if (!isCalendar) {
+        const previous = before[index];
+        const wasReached = previous !== undefined && used(previous) * 100n >= max * BigInt(threshold);
+        if (wasReached || (told !== undefined && nowMs - told.atMs < againMs)) continue;
+      }
+      rows.eventMarks.put({ name, number, atMs: nowMs });
+      emit(rows, describeThreshold(bound, threshold, is), nowMs);
+    }
+  }
+}
+
+function describeThreshold({ limit, max, window }: BoundLimit, threshold: number, used: bigint): Happening {
+  const { id, accountId, scope, scopeId, unit, per } = limit;
+  const amount = (value: bigint): unknown => (unit === 'usd' ? JSON.rawJSON(dollarsText(value)) : Number(value));
+  const resets_at = per === 'minute' || window.endMs === Number.POSITIVE_INFINITY ? null : isoTime(window.endMs);
+  return {
+    accountId,
+    type: 'limit.threshold',
+    scope: `${scope} ${scopeId}`,
+    data: {
+      limit_id: id,
+      threshold,
+      scope: { type: scope, id: scopeId },
+      unit,
+      window: per,
+      used: amount(used),
+      max: amount(max),
+      resets_at,
+    },
+  };
+}
+
+/** Whose balance has changed. */
+type Pocket =
+  | { readonly type: 'account'; readonly row: Account }
+  | { readonly type: 'key'; readonly row: Key }
+  | { readonly type: 'group'; readonly row: Group };
+
+/** Writes an event if a balance has fallen below what its owner named; `before`: what it was. */
+export function tellLowBalance(rows: Rows, { type, row }: Pocket, before: bigint, nowMs: number): void {
+  const { lowBalance, balance } = row;
+  if (lowBalance === null || balance === null || before < lowBalance || balance >= lowBalance) return;
+  const accountId = type === 'account' ? row.id : row.accountId;
+  const dollars = (value: bigint): unknown => JSON.rawJSON(dollarsText(value));
+  const named = type === 'account' ? {} : { [type === 'key' ? 'api_key_id' : 'group_id']: row.id };
+  const data = { ...named, scope: { type, id: row.id }, balance: dollars(balance), low_balance: dollars(lowBalance) };
+  emit(rows, { accountId, type: 'balance.low', scope: `${type} ${row.id}`, data }, nowMs);
+}
+
+/** Writes an event of a key. */
+export function tellOfKey(
+  rows: Rows,
+  key: Key,
+  type: Extract<EventType, `key.${string}`>,
+  more: { readonly nowMs: number } & Record<string, unknown>,
+): void {
+  const { nowMs, ...data } = more;
+  const { id, accountId, label, masked, groupId } = key;
+  const named = { api_key_id: id, key: masked, label, group_id: groupId };
+  emit(rows, { accountId, type, scope: `key ${id}`, data: { ...named, ...data } }, nowMs);
+}

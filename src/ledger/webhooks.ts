@@ -1,0 +1,140 @@
+/** Webhooks and what they are told, as the ledger's commands and answers say it. */
+
+/** Events that an account's webhooks can be told of. */
+export const accountEvents = [
+  'limit.threshold',
+  'balance.low',
+  'key.created',
+  'key.rotated',
+  'key.expiring',
+  'key.revoked',
+  'subscription.renewed',
+  'subscription.ended',
+] as const;
+
+/** Events that concern no account: the operator's webhooks can be told of them, beside those of all accounts. */
+export const operatorEvents = ['route.opened', 'route.closed', 'provider.key_refused', 'disk.low'] as const;
+
+export type AccountEvent = (typeof accountEvents)[number];
+export type OperatorEvent = (typeof operatorEvents)[number];
+export type EventType = AccountEvent | OperatorEvent;
+
+/** What of a webhook can change. */
+export interface WebhookSettings {
+  readonly url: string;
+  readonly events: readonly EventType[];
+  readonly disabled: boolean;
+}
+
+/** `accountId` 0: the operator's. */
+export interface NewWebhook extends WebhookSettings {
+  readonly accountId: number;
+  /** Sealed: the ledger never has the secret itself. */
+  readonly secret: string;
+}
+
+export interface WebhookRow extends WebhookSettings {
+  readonly webhookId: number;
+  readonly accountId: number;
+  readonly createdAtMs: number;
+}
+
+export type DeliveryState = 'pending' | 'delivered' | 'failed';
+
+/** An event for a webhook. */
+export interface DeliveryRow {
+  readonly webhookId: number;
+  readonly eventId: number;
+  readonly type: EventType;
+  /** JSON. */
+  readonly data: string;
+  readonly createdAtMs: number;
+  readonly state: DeliveryState;
+  readonly attempts: number;
+  /** null: it is not tried again. */
+  readonly nextAtMs: number | null;
+  /** The HTTP status of the last attempt; null: there was no answer. */
+  readonly status: number | null;
+  /** What the last attempt failed with; null: nothing. */
+  readonly error: string | null;
+  readonly endedAtMs: number | null;
+}
+
+/** A delivery that is due. */
+export interface DueDelivery {
+  readonly webhookId: number;
+  readonly eventId: number;
+  readonly url: string;
+  /** Sealed. */
+  readonly secret: string;
+  /** Whose webhook. */
+  readonly accountId: number;
+  readonly type: EventType;
+  readonly data: string;
+  readonly createdAtMs: number;
+  /** Those that failed. */
+  readonly attempts: number;
+  /** When a further failure is the last one. */
+  readonly untilMs: number;
+}
+
+/** How an attempt ended. */
+export interface DeliveryReport {
+  readonly webhookId: number;
+  readonly eventId: number;
+  readonly state: DeliveryState;
+  /** With this one. */
+  readonly attempts: number;
+  /** When it is tried again; only of `pending`. */
+  readonly nextAtMs: number;
+  readonly status: number | null;
+  readonly error: string | null;
+}
+
+/** Something that happened outside the ledger. */
+export interface OutsideEvent {
+  readonly type: OperatorEvent;
+  /** Events of one scope are delivered in their order. */
+  readonly scope: string;
+  readonly data: Readonly<Record<string, string | number | null>>;
+}
+
+/** A webhook by its id, of an account, or, 0, of the operator; undefined: whosever it is. */
+export interface NamedWebhook {
+  readonly webhookId: number;
+  readonly accountId: number | undefined;
+}
+
+/** Which deliveries of a webhook, newest first. */
+export interface DeliveryFilter {
+  readonly webhookId: number;
+  readonly state?: DeliveryState;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** The outbox: events are written in the transaction that they tell of, with a delivery for each webhook that wants them. */
+export interface Outbox {
+  /** `not_found`: there is no such account; `too_many`: it has as many as it can have. */
+  createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'>;
+  /** By id. */
+  listWebhooks(accountId: number): Promise<WebhookRow[]>;
+  findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined>;
+  /** Only the fields that are there change. */
+  updateWebhook(command: NamedWebhook & { change: Partial<WebhookSettings> }): Promise<WebhookRow | 'not_found'>;
+  /** What was not delivered yet is not delivered any more. */
+  deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'>;
+  listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
+  /** Delivers an event again, whatever became of it. */
+  replayDelivery(command: NamedWebhook & { eventId: number }): Promise<DeliveryRow | 'not_found'>;
+
+  /** Whether there are webhooks. */
+  hasWebhooks(): Promise<boolean>;
+  /** What is due: of each scope of a webhook the oldest event that was not delivered, if its time has come. */
+  listDueDeliveries(limit: number): Promise<DueDelivery[]>;
+  reportDelivery(report: DeliveryReport): Promise<void>;
+  /** Writes events of what happened outside the ledger. */
+  emitEvent(event: OutsideEvent): Promise<void>;
+  /** Writes events of keys that expire soon. */
+  remindOfExpiry(): Promise<void>;
+}

@@ -1,0 +1,48 @@
+import type { AuditRecord, Entry } from '../gen/tollgate/v1/history_pb.ts';
+import { isoTime } from '../lib/clock.ts';
+import { jsonDollars } from '../lib/dollars.ts';
+
+/** The past of an account as REST clients and the command line show it. Source: control.md, "Audit and money history". */
+
+/** An entry, or a charge, whose `entry_id` is null. It names its pocket: the key's, the group's, or, without either, the account's. */
+export function entryJson(entry: Entry) {
+  const { apiKeyId, groupId, requestId, kind } = entry;
+  return {
+    entry_id: entry.entryId === 0n ? null : Number(entry.entryId),
+    kind,
+    amount: jsonDollars(entry.amountNanoUsd),
+    balance_after: jsonDollars(entry.balanceAfterNanoUsd),
+    note: entry.note,
+    ...(apiKeyId === undefined ? {} : { api_key_id: Number(apiKeyId) }),
+    ...(groupId === undefined ? {} : { group_id: Number(groupId) }),
+    ...(kind === 'write_off' ? { written_off: jsonDollars(entry.writtenOffNanoUsd) } : {}),
+    ...(requestId === undefined ? {} : { request_id: requestId }),
+    created_at: isoTime(entry.createdAtMs),
+  };
+}
+
+/** A record of the audit. `before` and `after` keep every digit of their amounts. */
+export function auditJson(record: AuditRecord) {
+  const { beforeJson, afterJson } = record;
+  return {
+    audit_id: Number(record.auditId),
+    actor: { type: record.actorType, id: record.actorId ?? null },
+    action: record.action,
+    resource: { type: record.resourceType, id: record.resourceId ?? null },
+    before: readExact(beforeJson),
+    after: readExact(afterJson),
+    created_at: isoTime(record.createdAtMs),
+    address: record.address ?? null,
+    request_id: record.requestId ?? null,
+    previous_hash: record.previousHash ?? null,
+    hash: record.hash,
+  };
+}
+
+/** Returns a JSON text's value whose numbers are written as they were. */
+function readExact(text: string | undefined): unknown {
+  if (text === undefined) return null;
+  return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>
+    typeof value === 'number' && context?.source !== undefined ? JSON.rawJSON(context.source) : value,
+  );
+}

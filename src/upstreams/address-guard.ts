@@ -1,0 +1,52 @@
+import { lookup as systemLookup } from 'node:dns';
+import { isIP, type LookupFunction } from 'node:net';
+import { isPublicAddress } from './public-address.ts';
+
+/** What a guard lets pass. */
+export interface GuardOptions {
+  /** Finds the addresses of a host; absent: the system's way. */
+  readonly lookup?: LookupFunction | undefined;
+  /** Whether an address may be asked; absent: those of the public internet. */
+  readonly isAllowed?: ((address: string) => boolean) | undefined;
+  /** Plain http is allowed, too. */
+  readonly allowsHttp?: boolean;
+}
+
+/** Lets through only addresses of the public internet, over https: nobody here chose them, and they must not reach the gateway's own network. */
+export class AddressGuard {
+  readonly #what: string;
+  readonly #options: GuardOptions;
+  readonly #isAllowed: (address: string) => boolean;
+
+  /** `what`: how refusals call the address ("the picture’s address"). */
+  constructor(what: string, options: GuardOptions) {
+    this.#what = what;
+    this.#options = options;
+    this.#isAllowed = options.isAllowed ?? isPublicAddress;
+  }
+
+  /** Returns the address, or why it is refused. A host that has to be looked up is checked by `lookup`. */
+  check(address: string): URL | string {
+    const url = URL.canParse(address) ? new URL(address) : undefined;
+    const isHttp = url?.protocol === 'http:' && this.#options.allowsHttp === true;
+    const isPlain = url?.username === '' && url.password === '';
+    if (url === undefined || !isPlain || (url.protocol !== 'https:' && !isHttp)) {
+      return `${this.#what} is not plain ${this.#options.allowsHttp === true ? 'http or https' : 'https'}`;
+    }
+    // An address that is written out is never looked up.
+    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    return isIP(host) !== 0 && !this.#isAllowed(host) ? `${this.#what} is not public` : url;
+  }
+
+  /** Finds the addresses of a host: the address that is checked is the one that is connected to. */
+  readonly lookup: LookupFunction = (hostname, options, callback) => {
+    const lookup = this.#options.lookup ?? systemLookup;
+    lookup(hostname, options, (error, found, family) => {
+      const addresses = typeof found === 'string' ? [found] : (found ?? []).map(({ address }) => address);
+      // One bad address among good ones is refused as well: which one is taken would be chance.
+      const isBad = error === null && !addresses.every(this.#isAllowed);
+      if (isBad) callback(new Error(`${this.#what} has a host with an address that is not public`), [], undefined);
+      else callback(error, found, family);
+    });
+  };
+}

@@ -1,0 +1,50 @@
+import { AddressGuard } from './address-guard.ts';
+import { openConnections } from './connections.ts';
+
+/** What is sent to a webhook. */
+export interface WebhookMessage {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const connectMs = 10_000;
+
+/** Why an address can't be that of a webhook; undefined: it can. `allowPrivate`: addresses of one's own network can, and plain http. */
+export function findAddressFault(url: string, allowPrivate: boolean): string | undefined {
+  const checked = toGuard(allowPrivate).check(url);
+  return typeof checked === 'string' ? checked : undefined;
+}
+
+/**
+ * Posts a message. Returns the status of the answer, whose body is not read. Throws what the connection throws, the signal's reason, and an `Error` for an address that is not to be asked.
+ * No redirect is followed, and no proxy is used, which would ask in the gateway's stead whatever it can reach.
+ */
+export async function sendWebhook(
+  message: WebhookMessage,
+  allowPrivate: boolean,
+  signal: AbortSignal,
+): Promise<number> {
+  const guard = toGuard(allowPrivate);
+  const url = guard.check(message.url);
+  if (typeof url === 'string') throw new Error(url);
+  const connections = openConnections({ origin: url.origin, connectMs, proxy: {}, lookup: guard.lookup });
+  try {
+    const { statusCode, body } = await connections.request({
+      method: 'POST',
+      path: url.pathname + url.search,
+      headers: { 'content-type': 'application/json', 'user-agent': 'tollgate', ...message.headers },
+      body: message.body,
+      signal,
+    });
+    // Not read to its end is an error of the body, which says nothing.
+    body.on('error', () => undefined).destroy();
+    return statusCode;
+  } finally {
+    await connections.destroy();
+  }
+}
+
+function toGuard(allowPrivate: boolean): AddressGuard {
+  return new AddressGuard('the webhook’s address', allowPrivate ? { isAllowed: () => true, allowsHttp: true } : {});
+}

@@ -1,0 +1,145 @@
+/** `tollgate apply`: what a file wants, made once, and changed when the file is. */
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { endGateway, startGateway } from '../gateway.ts';
+import { complete, ask } from '../e2e/chat-client.ts';
+
+const gateway = await startGateway({
+  config: 'simulator: { tokens_per_second: 0 }\nwebhooks: { allow_private: true }\n',
+});
+afterAll(() => endGateway(gateway));
+
+const path = join(gateway.home.folder, 'accounts.yaml');
+const file = `
+accounts:
+  - name: acme
+    opening_balance: 25.5
+    low_balance: 5
+    groups:
+      - { name: engineering, tags: { team: eng }, balance: 10 }
+      - name: search
+        parent: engineering
+        limits: [{ unit: tokens, window: day, max: 100000, time_zone: Europe/Berlin }]
+    keys:
+      - label: ci
+        group: search
+        tags: { env: ci }
+        metadata: { owner: jo }
+        limits:
+          - { unit: usd, window: month, max: 12.5 }
+          - { unit: concurrent, max: 3 }
+      - { label: old, expires_at: 2030-01-01T00:00:00Z, disabled: true }
+    limits: [{ unit: usd, window: day, max: 20, action: alert }]
+    webhooks: [{ url: 'http://127.0.0.1:9/hook', events: [limit.threshold, balance.low] }]
+webhooks: [{ url: 'http://127.0.0.1:9/operator' }]
+`;
+
+interface PlanJson {
+  readonly applied: boolean;
+  readonly data: readonly {
+    readonly action: string;
+    readonly kind: string;
+    readonly name: string;
+    readonly changes: readonly object[];
+  }[];
+}
+
+async function apply(text: string, ...options: string[]): Promise<PlanJson> {
+  writeFileSync(path, text);
+  const { code, stderr, json } = await gateway.cli(['apply', path, '--json', ...options]);
+  expect([code, stderr]).toEqual([0, '']);
+  return json as PlanJson;
+}
+
+const steps = ({ data }: PlanJson): string[] => data.map(({ action, kind, name }) => `${action} ${kind} ${name}`);
+const list = async (...args: string[]): Promise<readonly Record<string, unknown>[]> =>
+  ((await gateway.cli([...args, '--json'])).json as { data: Record<string, unknown>[] }).data;
+
+test('a dry run shows all and changes nothing; then all is made, with its secrets in a file of its own', async () => {
+  const planned = await apply(file, '--dry-run');
+  expect(planned.applied).toBe(false);
+  expect((await list('accounts')).map(({ name }) => name)).toEqual(['default']);
+  const made = await apply(file);
+  expect(made).toEqual({ ...planned, applied: true });
+  expect(steps(made)).toEqual([
+    'create account acme',
+    'create group engineering',
+    'create group search',
+    'create limit tokens a day of group search',
+    'create key ci',
+    'create limit usd a month of key ci',
+    'create limit concurrent of key ci',
+    'create key old',
+    'update key old',
+    'create limit usd a day of account acme',
+    'create webhook http://127.0.0.1:9/hook',
+    'create webhook http://127.0.0.1:9/operator',
+  ]);
+  const secretsPath = `${path}.secrets`;
+  expect(statSync(secretsPath).mode & 0o777).toBe(0o600);
+  const secrets = readFileSync(secretsPath, 'utf8')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as Record<string, string>);
+  expect(secrets.map(({ account, key, webhook }) => [account, key ?? webhook])).toEqual([
+    ['acme', 'ci'],
+    ['acme', 'old'],
+    ['acme', 'http://127.0.0.1:9/hook'],
+    [null, 'http://127.0.0.1:9/operator'],
+  ]);
+  expect((await complete(gateway, ask('Hello\n!sim tokens=2'), { key: secrets[0]?.['secret'] ?? '' })).status).toBe(
+    200,
+  );
+  expect((await complete(gateway, ask('Hello\n!sim tokens=2'), { key: secrets[1]?.['secret'] ?? '' })).status).toBe(
+    403,
+  );
+  const [, acme] = await list('accounts');
+  expect(acme).toMatchObject({ name: 'acme', low_balance: 5, balance: 15.5 });
+  const keys = await list('keys', 'list', '--account', '2');
+  expect(keys.map(({ label, tags, metadata, expires_at }) => [label, tags, metadata, expires_at])).toEqual([
+    ['ci', { env: 'ci' }, { owner: 'jo' }, null],
+    ['old', {}, {}, '2030-01-01T00:00:00.000Z'],
+  ]);
+});
+
+test('the same file again changes nothing', async () => {
+  const before = readFileSync(`${path}.secrets`, 'utf8');
+  expect(await apply(file)).toEqual({ data: [], applied: true });
+  expect(readFileSync(`${path}.secrets`, 'utf8')).toBe(before);
+});
+
+test('a changed file changes what differs, and removes only with --prune', async () => {
+  const changed = file
+    .replace('max: 12.5', 'max: 15')
+    .replace('          - { unit: concurrent, max: 3 }\n', '')
+    .replace(/ {6}- \{ label: old.*\n/, '')
+    .replace('low_balance: 5', 'low_balance: null')
+    .replace('env: ci', 'env: prod');
+  const kept = await apply(changed);
+  expect(steps(kept)).toEqual(['update account acme', 'update key ci', 'update limit usd a month of key ci']);
+  expect(kept.data.map(({ changes }) => changes)).toEqual([
+    [{ field: 'low_balance', from: 5, to: null }],
+    [{ field: 'tags', from: { env: 'ci' }, to: { env: 'prod' } }],
+    [{ field: 'max', from: 12.5, to: 15 }],
+  ]);
+  const pruned = await apply(changed, '--prune');
+  expect(steps(pruned)).toEqual(['delete limit concurrent of key ci', 'delete key old']);
+  expect((await list('keys', 'list', '--account', '2')).map(({ label }) => label)).toEqual(['ci']);
+  // Groups and their balances go last; sections that a file does not have stay as they are.
+  const emptied = await apply('accounts: [{ name: acme, groups: [], keys: [] }]\n', '--prune');
+  expect(steps(emptied)).toEqual(['delete key ci', 'delete group search', 'delete group engineering']);
+  expect(await list('groups', 'list', '--account', '2')).toEqual([]);
+  expect(await list('webhooks', 'list', '--account', '2')).toHaveLength(1);
+});
+
+test.each([
+  ['accounts: [{ nam: acme }]', 'accounts.0'],
+  ['accounts: [{ name: acme, keys: [{ label: a, balance: -1 }] }]', 'accounts.0.keys.0.balance'],
+  ['accounts: [{ name: acme, keys: [{ label: a }, { label: a }] }]', 'key a of account acme is there twice'],
+  ['accounts: [', 'accounts.yaml'],
+])('a bad file changes nothing and says what is wrong: %s', async (text, words) => {
+  writeFileSync(path, text);
+  const { code, stderr } = await gateway.cli(['apply', path]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);
+});

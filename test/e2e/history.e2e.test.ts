@@ -1,0 +1,164 @@
+/** Entries and the audit, as a client of REST and the operator meet them (control.md, "Audit and money history"). */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterAll, expect, test } from 'vitest';
+import { endGateway, runCommand, startGateway } from '../gateway.ts';
+import { call, type GroupJson, newKey } from './account-client.ts';
+import { ask, complete } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '10' });
+afterAll(() => endGateway(gateway));
+
+interface EntryJson {
+  readonly entry_id: number | null;
+  readonly kind: string;
+  readonly amount: number;
+  readonly balance_after: number;
+  readonly note: string;
+  readonly api_key_id?: number;
+  readonly group_id?: number;
+  readonly request_id?: string;
+}
+
+interface AuditJson {
+  readonly audit_id: number;
+  readonly actor: { readonly type: string; readonly id: string | null };
+  readonly action: string;
+  readonly resource: { readonly type: string; readonly id: string | null };
+  readonly before: Readonly<Record<string, unknown>> | null;
+  readonly after: Readonly<Record<string, unknown>> | null;
+  readonly address: string | null;
+  readonly request_id: string | null;
+  readonly previous_hash: string | null;
+  readonly hash: string;
+}
+
+const readEntries = async (query = ''): Promise<readonly EntryJson[]> =>
+  (await call<{ data: EntryJson[] }>(gateway, 'GET', `/entries${query}`)).body.data;
+const readAudit = async (query = ''): Promise<readonly AuditJson[]> =>
+  (await call<{ data: AuditJson[] }>(gateway, 'GET', `/audit${query}`)).body.data;
+
+test('every change of a balance is an entry of its pocket, and with the charges they are the balances', async () => {
+  const group = (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body: { name: 'g', balance: 2 } })).body
+    .data;
+  const key = await newKey(gateway, { label: 'own', balance: 1.5 });
+  await gateway.cli(['credits', 'add', '1', '5', '--note', 'November']);
+  await complete(gateway, ask('Hello\n!sim tokens=9'), { key: key.key });
+  await complete(gateway, ask('Hello\n!sim tokens=9'), { key: gateway.apiKey });
+  await call(gateway, 'PATCH', `/groups/${group.group_id}`, { body: { balance: 0.5 } });
+  const entries = await readEntries();
+  const shown = entries.map(({ kind, amount, balance_after, note, api_key_id: k, group_id: g }) => [
+    kind,
+    amount,
+    balance_after,
+    note,
+    k ?? g,
+  ]);
+  const spent = 10 - 2 - 1.5 + 5 + 1.5 - (await call<{ balance: number }>(gateway, 'GET', '/balance')).body.balance;
+  expect(spent).toBeGreaterThan(0);
+  expect(shown).toEqual([
+    ['move', -1.5, 0.5, '', group.group_id],
+    ['move', 1.5, expect.closeTo(13 - spent, 9), `from group ${group.group_id}`, undefined],
+    ['credit', 5, 11.5, 'November', undefined],
+    ['move', 1.5, 1.5, '', key.api_key_id],
+    ['move', -1.5, 6.5, `to key ${key.api_key_id}`, undefined],
+    ['move', 2, 2, '', group.group_id],
+    ['move', -2, 8, `to group ${group.group_id}`, undefined],
+    ['opening', 10, 10, 'first balance', undefined],
+  ]);
+  expect(entries.map(({ entry_id }) => entry_id)).toEqual([8, 7, 6, 5, 4, 3, 2, 1]);
+  expect((await readEntries('?limit=1&offset=7')).map(({ kind }) => kind)).toEqual(['opening']);
+
+  const all = (await gateway.cli(['entries', '--account', '1', '--all', '--json'])).json as { data: EntryJson[] };
+  const charges = all.data.filter(({ kind }) => kind === 'charge');
+  expect(charges).toHaveLength(2);
+  for (const pocket of [undefined, key.api_key_id]) {
+    const own = all.data.filter(each => each.api_key_id === pocket && each.group_id === undefined).toReversed();
+    let balance = 0;
+    for (const { amount, balance_after } of own) {
+      balance += amount;
+      expect(balance_after).toBeCloseTo(balance, 9);
+    }
+  }
+  const credits = (await gateway.cli(['credits', 'list', '--account', '1', '--json'])).json as { data: EntryJson[] };
+  expect(credits.data.map(({ kind, amount }) => [kind, amount])).toEqual([
+    ['credit', 5],
+    ['opening', 10],
+  ]);
+});
+
+test('who did what is in the audit: the operator and management keys, with what was there before and after', async () => {
+  const { api_key_id: id, key: secret } = await newKey(gateway, { label: 'audited' });
+  await call(gateway, 'PATCH', `/keys/${id}`, { body: { label: 'renamed', minute_limit: 7 } });
+  await call(gateway, 'PATCH', `/keys/${id}`, { body: { label: 'renamed' } });
+  await call(gateway, 'PATCH', `/keys/${id}`, { body: { balance: 1_000_000 } });
+  await call(gateway, 'POST', `/keys/${id}/rotate`, { body: {} });
+  const disabled = await gateway.cli(['keys', 'disable', String(id)]);
+  expect(disabled.code).toBe(0);
+  await call(gateway, 'DELETE', `/keys/${id}`);
+  const rows = (await readAudit('?limit=5')).toReversed();
+  expect(rows.map(({ actor, action, resource }) => [actor.type, actor.id, action, resource.type, resource.id])).toEqual(
+    [
+      ['management_key', '1', 'key.create', 'api_key', String(id)],
+      ['management_key', '1', 'key.update', 'api_key', String(id)],
+      ['management_key', '1', 'key.rotate', 'api_key', String(id)],
+      ['operator', null, 'key.disable', 'api_key', String(id)],
+      ['management_key', '1', 'key.revoke', 'api_key', String(id)],
+    ],
+  );
+  const [made, changed] = rows;
+  expect([made?.before, made?.after]).toMatchObject([null, { label: 'audited', state: 'enabled', balance: null }]);
+  expect([changed?.before?.['label'], changed?.after?.['label'], changed?.after?.['minute_limit']]).toEqual([
+    'audited',
+    'renamed',
+    7,
+  ]);
+  expect(made?.address).toBe('127.0.0.1');
+  expect(made?.request_id).toMatch(/^req_/);
+  for (const [index, row] of rows.entries()) if (index > 0) expect(row.previous_hash).toBe(rows[index - 1]?.hash);
+  expect(JSON.stringify(rows)).not.toContain(secret.slice(12, 40));
+
+  const printed = (await gateway.cli(['audit', '--account', '1', '--limit', '1', '--json'])).json as {
+    data: AuditJson[];
+  };
+  expect(printed.data[0]).toMatchObject({ account_id: 1, action: 'key.revoke', hash: rows.at(-1)?.hash });
+});
+
+test('the operator’s own actions are a chain of their own', async () => {
+  expect((await gateway.admin.reloadConfiguration({})).file).not.toBe('');
+  const { records } = await gateway.admin.listAccountAudit({ accountId: 0n });
+  expect(records.map(({ action, actorType, auditId }) => [action, actorType, auditId])).toEqual([
+    ['configuration.reload', 'operator', 1n],
+  ]);
+  expect((await readAudit()).some(({ action }) => action === 'configuration.reload')).toBe(false);
+});
+
+test.each([
+  ['a changed row', "UPDATE audit SET action = 'key.read' WHERE account_id = 1 AND audit_id = 4", 'row 4 of account 1'],
+  ['a removed row', 'DELETE FROM audit WHERE account_id = 1 AND audit_id = 5', 'before row 6 of account 1'],
+  ['a removed first row', 'DELETE FROM audit WHERE account_id = 1 AND audit_id = 1', 'before row 2 of account 1'],
+  [
+    'a removed last row',
+    'DELETE FROM audit WHERE rowid = (SELECT max(rowid) FROM audit WHERE account_id = 1)',
+    'the end of account 1',
+  ],
+  [
+    'a changed entry',
+    "DROP TRIGGER entry_is_never_changed; UPDATE entry SET amount = amount + 1 WHERE kind = 'credit'",
+    'account 1',
+  ],
+])('%s makes `ledger verify` exit 1 and say where', async (_, change, place) => {
+  const copy = join(gateway.home.folder, 'copy');
+  const backup = await gateway.cli(['backup', copy]);
+  expect([backup.code, backup.stderr]).toEqual([0, '']);
+  const verify = () => runCommand(gateway.home, ['ledger', 'verify', '--data-dir', copy, '--json']);
+  expect((await verify()).code).toBe(0);
+  const db = new Database(join(copy, 'ledger.sqlite'));
+  db.exec(change);
+  db.close();
+  const { code, json } = await verify();
+  expect(code).toBe(1);
+  expect((json as { violations: string[] }).violations.join('\n')).toContain(place);
+  rmSync(copy, { recursive: true });
+});

@@ -1,0 +1,36 @@
+/** Kill -9 of a gateway between the commit of an event and its delivery, again and again: each event arrives, with one id. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { endGateway, startGateway } from '../gateway.ts';
+import { call, newKey } from './account-client.ts';
+import { WebhookReceiver } from './webhook-receiver.ts';
+
+const config = 'simulator: { enabled: true }\nwebhooks: { allow_private: true }\n';
+
+/** Kills a gateway that often. Returns how many events came, and how many deliveries that took. */
+export async function killBeforeDelivery(times: number): Promise<{ events: number; deliveries: number }> {
+  const receiver = new WebhookReceiver();
+  await receiver.open();
+  let gateway = await startGateway({ config });
+  const made = await call<{ data: { secret: string } }>(gateway, 'POST', '/webhooks', { body: { url: receiver.url } });
+  receiver.secret = made.body.data.secret;
+  const labels: string[] = [];
+  for (let round = 0; round < times; round++) {
+    const label = `round ${round}`;
+    await newKey(gateway, { label });
+    labels.push(label);
+    // At once, while it is delivered, and after it.
+    await sleep([0, 900, 1_000, 1_010, 1_050][round % 5]);
+    await gateway.kill();
+    gateway = await startGateway({ home: gateway.home, config });
+  }
+  await expect
+    .poll(() => new Set(receiver.received.map(({ data }) => data['label'])).size, { timeout: 60_000 })
+    .toBe(times);
+  const ids = Map.groupBy(receiver.received, ({ data }) => data['label']);
+  expect(labels.map(label => new Set(ids.get(label)?.map(({ id }) => id)).size)).toEqual(labels.map(() => 1));
+  expect(receiver.refused).toEqual([]);
+  await receiver.close();
+  await endGateway(gateway);
+  return { events: new Set(receiver.received.map(({ id }) => id)).size, deliveries: receiver.received.length };
+}

@@ -1,0 +1,134 @@
+/** What is removed when it is old, and what stays: sums, balances, entries, and every invariant. */
+import Database from 'better-sqlite3';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { admitOf, type Bench, dollar, estimate, openBench, plans, settleAmount, settleOf } from './fixture.ts';
+
+const day = 86_400_000;
+let bench: Bench;
+beforeEach(async () => {
+  bench = await openBench({
+    balance: 100n * dollar,
+    plans: {
+      ...plans,
+      core: { ...plans.core, biweekly: { priceNanoUsd: dollar, tokens: 10_000 }, freeDailyRequests: 1 },
+    },
+  });
+});
+afterEach(() => bench.end());
+
+let id = 0;
+
+/** Thirty days of requests by a key, a group and a plan; two cost more than anybody has. */
+async function live(): Promise<void> {
+  const { ledger, clock } = bench;
+  const group = await ledger.createGroup({ accountId: 1, settings: { name: 'g', balance: 5n * dollar } });
+  if (typeof group === 'string') throw new Error(group);
+  await ledger.startSubscription({ accountId: 1, plan: 'core', period: 'biweekly' });
+  for (let n = 0; n < 60; n++) {
+    if (n % 30 === 10) await ledger.addCredit({ accountId: 1, amount: 50n * dollar, note: 'again' });
+    clock.nowMs += day / 2;
+    await ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: n % 2 === 0 ? group.groupId : null } });
+    const funds = { ...estimate(), plan: n % 3 === 0, freeDaily: n % 6 === 0 };
+    await ledger.admit(admitOf(++id, { funds, endUser: `user ${n % 3}`, tags: { team: `t${n % 2}` } }));
+    if (n % 7 === 6) await ledger.void(id, 'cancelled');
+    else await (n % 30 === 9 ? ledger.settle(settleAmount(id, 200n * dollar)) : ledger.settle(settleOf(id, 20)));
+  }
+}
+
+async function removeBefore(ms: number): Promise<number> {
+  let all = 0;
+  for (;;) {
+    const removed = await bench.ledger.removeOld({ activityBeforeMs: ms, auditBeforeMs: ms, eventsBeforeMs: ms });
+    if (removed === 0) return all;
+    all += removed;
+  }
+}
+
+const activity = { accountId: 1, limit: 1000, offset: 0 };
+
+async function readSums(): Promise<unknown> {
+  const { ledger } = bench;
+  const query = { accountId: 1, startMs: 0, endMs: undefined, granularity: 'day', limit: 1000 } as const;
+  const groups = ['none', 'model', 'api_key', 'group', 'end_user', { tag: 'team' }] as const;
+  return Promise.all([
+    ...groups.map(groupBy => ledger.analytics({ ...query, groupBy })),
+    // Which request was written off is known only while its record is there.
+    ledger.listEntries(activity).then(entries => entries.map(entry => ({ ...entry, requestId: null }))),
+    ledger.findAccount(1),
+    ledger.listGroups(1),
+    ledger.findSubscription(1),
+  ]);
+}
+
+test('old records go, and with them nothing that was summed, paid or proved', async () => {
+  await live();
+  const { ledger, clock } = bench;
+  const before = await readSums();
+  const horizonMs = clock.nowMs - 10 * day;
+  const recent = (await ledger.listActivity(activity)).filter(
+    row => row.createdAtMs >= Math.floor(horizonMs / day) * day,
+  );
+  expect(await removeBefore(horizonMs)).toBeGreaterThan(30);
+  expect(await ledger.listActivity(activity)).toEqual(recent);
+  expect(recent.length).toBeGreaterThan(10);
+  expect(await readSums()).toEqual(before);
+  expect(await ledger.verify()).toEqual([]);
+  await bench.reopen();
+  expect(bench.ledger.violationsAtStart).toEqual([]);
+  expect(await bench.ledger.verify()).toEqual([]);
+  // Life goes on.
+  await bench.ledger.admit(admitOf(++id));
+  expect(await bench.ledger.settle(settleOf(id, 5))).toMatchObject({ kind: 'settled' });
+});
+
+test('records that are young can’t be removed, whoever tries', async () => {
+  await live();
+  await removeBefore(bench.clock.nowMs - 10 * day);
+  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  expect(() => db.exec('DELETE FROM usage')).toThrow('usage rows are only inserted');
+  db.close();
+});
+
+test('a limit without an end keeps what it counts', async () => {
+  const settings = {
+    max: 1000n,
+    timeZone: 'UTC',
+    models: null,
+    endUsers: 'all',
+    action: 'refuse',
+    raised: null,
+  } as const;
+  await bench.ledger.createLimit({
+    ...settings,
+    accountId: 1,
+    scope: 'key',
+    scopeId: 1,
+    unit: 'requests',
+    window: 'total',
+    locked: false,
+  });
+  await live();
+  const before = await bench.ledger.listActivity(activity);
+  await removeBefore(bench.clock.nowMs - 10 * day);
+  expect(await bench.ledger.listActivity(activity)).toEqual(before);
+});
+
+test('the audit loses its beginning alone, and the rest is proved', async () => {
+  await live();
+  const { ledger, clock } = bench;
+  const all = await ledger.listAudit({ limit: 1000, offset: 0 });
+  const horizonMs = clock.nowMs - 10 * day;
+  await removeBefore(horizonMs);
+  const kept = await ledger.listAudit({ limit: 1000, offset: 0 });
+  expect(kept).toEqual(all.filter(row => row.createdAtMs >= horizonMs));
+  expect(kept.length).toBeGreaterThan(5);
+  expect(await ledger.verify()).toEqual([]);
+  // All of it may go.
+  clock.nowMs += 365 * day;
+  await removeBefore(clock.nowMs);
+  expect(await ledger.listAudit({ limit: 10, offset: 0 })).toEqual([]);
+  await ledger.updateAccount({ accountId: 1, name: 'renamed' });
+  const [first] = await ledger.listAudit({ limit: 10, offset: 0 });
+  expect(first?.previousHash).toBe(all[0]?.hash);
+});
