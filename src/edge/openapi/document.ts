@@ -6,6 +6,8 @@ import { type JsonSchema, namedSchemas, refTo } from './json-schema.ts';
 import type { Access, Answer, Body, ErrorShape, Operation, Parameter } from './operation.ts';
 import { accountOperations } from './operations/account.ts';
 import { catalogOperations } from './operations/catalog.ts';
+import { completionOperations } from './operations/completions.ts';
+import { conversationOperations } from './operations/conversations.ts';
 import { generationOperations } from './operations/generation.ts';
 import { mediaOperations } from './operations/media.ts';
 import { errors } from './shapes/errors.ts';
@@ -15,6 +17,8 @@ import { errors } from './shapes/errors.ts';
 /** All public operations. A new path is a line here, or in one of these lists. */
 export const operations: readonly Operation[] = [
   ...generationOperations,
+  ...completionOperations,
+  ...conversationOperations,
   ...mediaOperations,
   ...catalogOperations,
   ...accountOperations,
@@ -24,6 +28,8 @@ const tags: Readonly<Record<string, string>> = {
   Chat: 'OpenAI’s Chat Completions.',
   Messages: 'Anthropic’s Messages.',
   Responses: 'OpenAI’s Responses.',
+  Completions: 'OpenAI’s interface before Chat Completions.',
+  Conversations: 'Conversations that are kept for responses.',
   Images: 'Images that are drawn and changed.',
   Embeddings: 'Vectors of texts.',
   Rerank: 'Orders of documents.',
