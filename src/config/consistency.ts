@@ -1,6 +1,6 @@
 import { closest } from '../lib/closest.ts';
 import { checkIdentityProvider } from './identity-provider.ts';
-import { kindOfModel, listKinds, type ModelKind, rulesOfKind } from './model-kind.ts';
+import { kindOfModel, listKinds, listProtocols, type ModelKind, rulesOfKind } from './model-kind.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
@@ -150,7 +150,7 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   if (model.routes.length === 0 && model.available) {
     report([...path, 'routes'], 'is missing; must have at least one route (or set available: false)');
   }
-  const { protocols } = rulesOfKind[kindOfModel(model.endpoints)];
+  const protocols = listProtocols(model.endpoints);
   const seen = new Set<string>();
   for (const [index, { provider, model: name, tiers, cost }] of model.routes.entries()) {
     const at = [...path, 'routes', index];

@@ -24,6 +24,7 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/chat/completions': 'text',
   '/v1/responses': 'text',
   '/v1/messages': 'text',
+  '/v1/completions': 'text',
   '/v1/images/generations': 'image',
   '/v1/images/edits': 'image',
   '/v1/embeddings': 'embedding',
@@ -57,6 +58,11 @@ export const rulesOfKind: Readonly<Record<ModelKind, KindRules>> = {
     protocols: ['chat', 'responses'],
   },
 };
+
+/** Returns the protocols that the providers of a model may speak: /v1/completions is passed on as it came. */
+export function listProtocols(paths: readonly EndpointPath[]): readonly string[] {
+  return paths.includes('/v1/completions') ? ['chat'] : rulesOfKind[kindOfModel(paths)].protocols;
+}
 
 /** Returns all kinds of the paths that a model lists. */
 export function listKinds(paths: readonly EndpointPath[]): ModelKind[] {

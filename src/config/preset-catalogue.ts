@@ -26,14 +26,16 @@ function isOn({ providers }: Config, name: string): boolean {
 }
 
 function modelsOf(preset: Preset, provider: Provider): ModelSettings[] {
-  return (presetModels[preset.name] ?? []).flatMap(({ model, ...facts }) => {
+  return (presetModels[preset.name] ?? []).flatMap(({ model, embeds, dimensions, ...facts }) => {
     const found = provider.models.find(({ id }) => id === model);
-    const pricing = found === undefined ? undefined : pricingOf(found.prices);
+    const price = embeds ? inputPricingOf : pricingOf;
+    const pricing = found === undefined ? undefined : price(found.prices);
     if (found === undefined || pricing === undefined) return [];
     const contextLength = facts.contextLength ?? found.context_window;
-    return [
-      Object.freeze(listedModel(preset, model, { ...facts, name: found.name ?? found.id, contextLength, pricing })),
-    ];
+    const known = { ...facts, name: found.name ?? found.id, contextLength, pricing };
+    const vectors = dimensions ? { dimensions } : {};
+    const own = embeds ? { ...vectors, endpoints: ['/v1/embeddings'] as const } : {};
+    return [Object.freeze({ ...listedModel(preset, model, known), ...own })];
   });
 }
 
@@ -55,6 +57,13 @@ export function pricingOf(prices: ConditionalPrice[] | ModelPrice): PricingSetti
       ...cachingOf(present, inputTokens),
     }));
   return { inputPicoUsd, outputPicoUsd, ...cachingOf(present, 0), above };
+}
+
+/** The price of a model that is paid by its input alone; undefined where it has none. */
+function inputPricingOf(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
+  const present = Array.isArray(prices) ? presentOf(prices) : prices;
+  const inputPicoUsd = picoOf(present?.['input_mtok'], 0);
+  return inputPicoUsd === undefined ? undefined : { inputPicoUsd, above: [] };
 }
 
 /** Of several prices those that hold from the latest day on that has come; where the hour decides, the dearest, so that none is sold below cost. */

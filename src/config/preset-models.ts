@@ -4,6 +4,10 @@
 export interface PresetModel {
   /** The provider's own name of the model. */
   readonly model: string;
+  /** Makes vectors; else it answers with text. */
+  readonly embeds: boolean;
+  /** Makes vectors of an asked length. */
+  readonly dimensions: boolean;
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
@@ -14,12 +18,14 @@ export interface PresetModel {
   readonly contextLength: number | undefined;
 }
 
-/** The words of a row: v sees pictures, t calls tools, r reasons, f and p have the flex and the priority tier. */
-type Row = readonly [model: string, can: string, maxOutputTokens?: number, contextLength?: number];
+/** The words of a row: v sees pictures, t calls tools, r reasons, f and p have the flex and the priority tier; e makes vectors, d of an asked length. */
+type Row = readonly [model: string, can: string, maxOutputTokens?: number | undefined, contextLength?: number];
 
 function rows(...list: readonly Row[]): readonly PresetModel[] {
   return list.map(([model, can, maxOutputTokens, contextLength]) => ({
     model,
+    embeds: can.includes('e'),
+    dimensions: can.includes('d'),
     vision: can.includes('v'),
     functionCall: can.includes('t'),
     reasoning: can.includes('r'),
@@ -50,6 +56,9 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
     ['gpt-4o-mini', 'vt', 16_384],
     ['o3', 'vtrf', 100_000],
     ['o4-mini', 'vtrf', 100_000],
+    ['text-embedding-3-large', 'ed'],
+    ['text-embedding-3-small', 'ed'],
+    ['text-embedding-ada-002', 'e'],
   ),
   anthropic: rows(
     ['claude-opus-5-5', 'vtr'],
@@ -75,6 +84,8 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
     ['gemini-2.5-pro', 'vtr', 65_536, 1_048_576],
     ['gemini-2.5-flash', 'vtr', 65_536, 1_048_576],
     ['gemini-2.5-flash-lite', 'vtr', 65_536, 1_048_576],
+    ['gemini-embedding-001', 'ed', undefined, 2_048],
+    ['gemini-embedding-2', 'ed'],
   ),
   openrouter: rows(
     ['anthropic/claude-sonnet-5', 'vtr'],
@@ -106,6 +117,7 @@ export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
     ['ministral-3b-2512', 'vt'],
     ['devstral-2512', 't'],
     ['codestral-2508', 't'],
+    ['mistral-embed', 'e'],
   ),
   deepseek: rows(
     ['deepseek-v4-pro', 'tr'],

@@ -136,9 +136,24 @@ describe('the catalogue', () => {
     const rows = Object.entries(presetModels).flatMap(([name, each]) => each.map(({ model }) => `${name}/${model}`));
     expect(listed).toEqual(rows.sort());
     expect(new Set(listed).size).toBe(listed.length);
-    for (const { pricing } of models) {
-      expect([pricing.inputPicoUsd ?? -1n, pricing.outputPicoUsd ?? -1n].every(price => price >= 0n)).toBe(true);
+    for (const { pricing, endpoints } of models) {
+      const isText = !endpoints.includes('/v1/embeddings');
+      expect((pricing.inputPicoUsd ?? -1n) >= 0n).toBe(true);
+      expect((pricing.outputPicoUsd ?? -1n) >= 0n).toBe(isText);
     }
+  });
+
+  test('has embedding models, on their path alone and paid by their input', async () => {
+    const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k', MISTRAL_API_KEY: 'k' }));
+    const byId = new Map(models.map(model => [model.id, model]));
+    expect(byId.get('openai/text-embedding-3-small')).toMatchObject({
+      endpoints: ['/v1/embeddings'],
+      dimensions: true,
+      contextLength: 8_192,
+      pricing: { inputPicoUsd: 20_000n, above: [] },
+    });
+    expect(byId.get('openai/text-embedding-ada-002')?.dimensions).toBeUndefined();
+    expect(byId.get('mistral/mistral-embed')?.pricing).toEqual({ inputPicoUsd: 100_000n, above: [] });
   });
 
   test('a model is asked for by the provider’s own name of it', async () => {

@@ -127,6 +127,7 @@ const model = mapping({
       '/v1/images/edits',
       '/v1/embeddings',
       '/v1/rerank',
+      '/v1/completions',
     ),
   )
     .min(1, { error: 'must list at least one path' })

@@ -274,7 +274,8 @@ export type EndpointPath =
   | '/v1/images/generations'
   | '/v1/images/edits'
   | '/v1/embeddings'
-  | '/v1/rerank';
+  | '/v1/rerank'
+  | '/v1/completions';
 
 /** A model of the catalogue. */
 export interface ModelSettings {

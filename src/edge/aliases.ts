@@ -5,6 +5,7 @@ const publicRoots: ReadonlySet<string> = new Set([
   'batches',
   'chat',
   'completions',
+  'conversations',
   'embeddings',
   'files',
   'images',

@@ -6,6 +6,7 @@ import fastify, {
   type FastifyRequest,
 } from 'fastify';
 import { chatCodec } from '../codecs/chat/index.ts';
+import { completionsCodec } from '../codecs/completions/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
@@ -32,6 +33,7 @@ import { registerImages } from './image-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
 import type { TlsTarget } from '../lib/tls-files.ts';
+import { registerStoredConversations } from './conversations/routes.ts';
 import { registerConversations } from './responses/conversation-routes.ts';
 import { registerCreateResponse } from './responses/create-route.ts';
 import { StalledWrites } from './stalled-writes.ts';
@@ -103,10 +105,16 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     codec: chatCodec,
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
+  registerGeneration(app, edge, {
+    path: '/v1/completions',
+    codec: completionsCodec,
+    endpoint: Endpoint.COMPLETIONS,
+  });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
   registerCreateResponse(app, edge);
   registerStoredResponses(app, edge);
   registerConversations(app, edge);
+  registerStoredConversations(app, edge);
   registerSocket(app, edge);
   registerCountTokens(app, edge);
   registerAccount(app, edge);

@@ -1,4 +1,5 @@
 import { chatCodec } from '../codecs/chat/index.ts';
+import { completionsCodec } from '../codecs/completions/index.ts';
 import { decodeCountRequest, messagesCodec } from '../codecs/messages/index.ts';
 import { decodeContinuingRequest, decodeRequest } from '../codecs/responses/index.ts';
 import { parseJson } from './json-body.ts';
@@ -13,6 +14,8 @@ export const decodeSource: DecodeSource = ({ protocol, body }, isPartial): Decod
   switch (protocol) {
     case Protocol.CHAT:
       return { request: chatCodec.decodeRequest(received).request };
+    case Protocol.COMPLETIONS:
+      return { request: completionsCodec.decodeRequest(received).request };
     case Protocol.MESSAGES:
       if (isPartial) return { request: decodeCountRequest(received) };
       return { request: messagesCodec.decodeRequest(received).request };

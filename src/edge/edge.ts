@@ -4,6 +4,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
@@ -23,6 +24,7 @@ export class Edge {
   readonly generation: LeanClient<typeof GenerationService>;
   readonly accounts: LeanClient<typeof AccountService>;
   readonly responses: LeanClient<typeof ResponseService>;
+  readonly conversations: LeanClient<typeof ConversationService>;
   readonly images: LeanClient<typeof ImageService>;
   readonly embeddings: LeanClient<typeof EmbeddingService>;
   readonly files: LeanClient<typeof FileService>;
@@ -55,6 +57,7 @@ export class Edge {
     this.generation = leanClient(GenerationService, options.transport);
     this.accounts = leanClient(AccountService, options.transport);
     this.responses = leanClient(ResponseService, options.transport);
+    this.conversations = leanClient(ConversationService, options.transport);
     this.images = leanClient(ImageService, options.transport);
     this.embeddings = leanClient(EmbeddingService, options.transport);
     this.files = leanClient(FileService, options.transport);

@@ -169,6 +169,14 @@ export const errorTable = {
     log: 'info',
     tip: 'Read the present state first; the change was already made or contradicts it.',
   },
+  conversation_locked: {
+    meaning: 'Another response is made in the conversation right now.',
+    http: 409,
+    rpc: 'Aborted',
+    retry: undefined,
+    log: 'info',
+    tip: 'Wait until that response has ended, and repeat.',
+  },
   idempotency_in_progress: {
     meaning: 'A request with the same Idempotency-Key is still being answered.',
     http: 409,

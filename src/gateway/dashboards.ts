@@ -11,6 +11,7 @@ import { PageFiles, pagesFolder } from '../edge/dashboard/files.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import type { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
@@ -37,6 +38,7 @@ const peoplesServices: readonly DescService[] = [
   CatalogService,
   GenerationService,
   ResponseService,
+  ConversationService,
   ImageService,
   EmbeddingService,
   RerankService,

@@ -9,6 +9,7 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
+import { StoredConversations } from '../core/conversations/stored-conversations.ts';
 import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
 import { embeddings } from '../core/embeddings/embeddings.ts';
 import { rerank } from '../core/rerank/rerank.ts';
@@ -33,6 +34,7 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
@@ -293,7 +295,7 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const responses = openResponses(parts, { generations, replays: shared.replays, box });
+  const { responses, kept } = openResponses(parts, { generations, replays: shared.replays, box });
   const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl: parts.publicUrl };
   const { images, files } = openImages(opened);
   const direct = openDirect({ ...shared, runtime: systemRuntime });
@@ -312,6 +314,7 @@ function makeCore(parts: Parts) {
     generations,
     unseenOutput,
     responses,
+    kept,
     images,
     batches,
     ...direct,
@@ -324,21 +327,28 @@ function makeCore(parts: Parts) {
   };
 }
 
+/** Responses, and the conversations that they are made in. */
 function openResponses(
   { config, live, stores, ids }: Parts,
   tools: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
-): Responses {
-  return new Responses({
+) {
+  const { responseLifetimeMs: lifetimeMs } = config.content;
+  const { box } = tools;
+  const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
+  const sessionMemory = () => {
+    const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+    return { bytesMax, ownerBytesMax };
+  };
+  const responses = new Responses({
     ...stores,
     ...tools,
     runtime: systemRuntime,
     ids,
-    lifetimeMs: config.content.responseLifetimeMs,
-    sessionMemory: () => {
-      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-      return { bytesMax, ownerBytesMax };
-    },
+    kept,
+    lifetimeMs,
+    sessionMemory,
   });
+  return { responses, kept };
 }
 
 /** The services whose answers come at once. */
@@ -486,6 +496,7 @@ function makeServices(core: Core, people: People): InProcessTransport {
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, core.generations.service)
     .service(ResponseService, responses.service)
+    .service(ConversationService, core.kept.service)
     .service(ImageService, core.images.service)
     .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })

@@ -10,6 +10,7 @@ const rows: readonly (readonly [Endpoint, string])[] = [
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
   [Endpoint.EMBEDDINGS, '/v1/embeddings'],
   [Endpoint.RERANK, '/v1/rerank'],
+  [Endpoint.COMPLETIONS, '/v1/completions'],
 ];
 
 const paths: ReadonlyMap<Endpoint, string> = new Map(rows);
@@ -35,7 +36,14 @@ export function namePiece(path: string): PieceKind {
   return path === pathOf(Endpoint.RERANK) ? 'search' : 'image';
 }
 
+const textEndpoints: ReadonlySet<Endpoint> = new Set([
+  Endpoint.CHAT_COMPLETIONS,
+  Endpoint.RESPONSES,
+  Endpoint.MESSAGES,
+  Endpoint.COMPLETIONS,
+]);
+
 /** Whether the endpoint answers with text. */
 export function isTextEndpoint(endpoint: Endpoint): boolean {
-  return endpoint === Endpoint.CHAT_COMPLETIONS || endpoint === Endpoint.RESPONSES || endpoint === Endpoint.MESSAGES;
+  return textEndpoints.has(endpoint);
 }

@@ -91,6 +91,8 @@ function partSegment(kind: string, part: Part): InputSegment {
       return segment(kind, content.value.json, { cache });
     case 'toolReference':
       return segment(kind, content.value.name, { cache });
+    case 'tokens':
+      return segment(kind, '', { flat: content.value.ids.length, flatMax: content.value.ids.length, cache });
     case undefined:
       return segment(kind, '', { cache });
   }

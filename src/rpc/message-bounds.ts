@@ -1,5 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf';
 import { FileService } from '../gen/tollgate/v1/batch_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -27,6 +28,7 @@ const defaultElementsMax = 100_000;
 const contentServices: readonly DescService[] = [
   GenerationService,
   ResponseService,
+  ConversationService,
   ImageService,
   EmbeddingService,
   RerankService,

@@ -78,6 +78,7 @@ export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map([
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
   [Endpoint.EMBEDDINGS, '/v1/embeddings'],
   [Endpoint.RERANK, '/v1/rerank'],
+  [Endpoint.COMPLETIONS, '/v1/completions'],
 ]);
 const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.FLEX, 'flex'],

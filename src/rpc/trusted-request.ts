@@ -11,6 +11,7 @@ export interface DecodedSource {
   /** What only the Responses interface says. */
   readonly response?: {
     readonly previousResponseId: string | undefined;
+    readonly conversationId: string | undefined;
     readonly store: boolean;
     readonly background: boolean;
   };
@@ -56,10 +57,12 @@ function replaceBySource(
   // Which of them a provider gets is decided where requests to providers are made.
   if (asked.source !== undefined) asked.source.headers = source?.headers ?? {};
   if (decoded.response !== undefined && isMessage(message, CreateResponseRequestSchema)) {
-    const { previousResponseId, store, background } = decoded.response;
+    const { previousResponseId, conversationId, store, background } = decoded.response;
     Object.assign(message, { store, background });
     if (previousResponseId === undefined) delete message.previousResponseId;
     else message.previousResponseId = previousResponseId;
+    if (conversationId === undefined) delete message.conversationId;
+    else message.conversationId = conversationId;
   }
 }
 

@@ -56,6 +56,8 @@ export interface AnswerSettings {
   readonly limitReason: FinishReason;
   readonly stop: readonly string[];
   readonly faults: readonly OrderedFault[];
+  /** The prompt, where the answer is to begin with it. */
+  readonly echo?: string | undefined;
 }
 
 /** Tokens that frame a tool call in the output, beside its name and arguments. */
@@ -176,6 +178,10 @@ export class ChoiceWriter {
     const at = [target.item, 0] as const;
     yield this.#free(itemOpened(this.#choice, target.item, openedMessage()));
     yield this.#free(partOpened(this.#choice, at, openedPart(planned.kind)));
+    const { echo } = this.#settings;
+    if (echo !== undefined && kind === DeltaKind.TEXT) {
+      yield this.#free(delta(this.#choice, at, { kind: DeltaKind.ECHO, text: echo }));
+    }
     yield* this.#chunks(planned, target);
     yield this.#free(partClosed(this.#choice, at));
     yield this.#free(itemClosed(this.#choice, target.item, this.#status));

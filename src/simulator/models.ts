@@ -52,6 +52,7 @@ export const simulatorModels: readonly SimulatorModel[] = [
   {
     ...textModel,
     id: 'sim/small',
+    endpoints: [...textModel.endpoints, Endpoint.COMPLETIONS],
     name: 'Simulator Small',
     description:
       'Text and tools at a tenth of the price; long prompts are cached by themselves and read at half the price.',

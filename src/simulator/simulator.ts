@@ -1,5 +1,6 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { inputMost } from '../generation/check/check-length.ts';
 import { completed, started } from '../generation/events.ts';
 import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
 import { unknownFields } from '../generation/portable/unknown-fields.ts';
@@ -14,6 +15,7 @@ import {
 import { pump } from '../lib/push.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { type AnswerSettings, ChoiceWriter } from './answer.ts';
+import { echoedPrompt, splitPrompts } from './completion-prompts.ts';
 import { countedInput, tokensOf } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
@@ -50,21 +52,21 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const waiting = { runtime, signal };
     signal.throwIfAborted();
     const model = findModel(call.model);
-    const prompt = readPrompt(request, options.steering);
-    const line = prompt.steeringLine;
-    const steering = line === undefined ? {} : parseSteering(line, model.maxOutputTokens);
+    const asks = (await splitPrompts(request)).map(each => readAsk(each, model, options.steering));
+    const { prompt, steering } = lastOf(asks);
     await beginAsOrdered(steering, call.attempt, waiting);
     verifyThoughts(request.items);
     const tokenizer = await loadTokenizer();
-    const counted = await countedInput(request, tokenizer, model.contextLength, signal);
+    const room = inputMost(request, model) ?? Infinity;
+    const counted = await countedInput(withItems(request, asks), tokenizer, room, signal);
     // Of its own account alone: what others have asked must show in nobody's price.
     const owner = `${call.accountId ?? ''} ${model.id}`;
     const input = cache.account(owner, cacheModeOf(model), counted, request.cache);
     const sights = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
-    const plan = { request, model: model.id, prompt, answerId, steering, sights, tokenizer };
-    const answer = planAnswer(call, model, plan, { input, dropped });
+    const plans = asks.map(ask => ({ ...ask, model: model.id, answerId, sights, tokenizer }));
+    const answer = planAnswer(call, model, plans, { input, dropped });
     const events = paced(answer, steering.tps ?? options.tokensPerSecond, waiting);
     if (calls === undefined) yield* events;
     else for await (const batch of events) yield* nonEmpty(calls.restored(batch));
@@ -78,6 +80,29 @@ export function createSimulator(options: SimulatorOptions): Upstream {
       return counted.reduce((sum, segment) => sum + tokensOf(segment), 0);
     },
   };
+}
+
+/** A request, or one prompt of an old completion, and what it orders. */
+type Ask = Pick<PlanInput, 'request' | 'prompt' | 'steering'>;
+
+function readAsk(request: GenerateRequest, model: SimulatorModel, steering: boolean): Ask {
+  const prompt = readPrompt(request, steering);
+  const line = prompt.steeringLine;
+  return { request, prompt, steering: line === undefined ? {} : parseSteering(line, model.maxOutputTokens) };
+}
+
+/** Of several prompts the last one orders what happens to all. */
+function lastOf(asks: readonly Ask[]): Ask {
+  const last = asks.at(-1);
+  if (last === undefined) throw new Error('a request without a prompt');
+  return last;
+}
+
+/** Returns a request with the items of all its prompts, as they were read. */
+function withItems(request: GenerateRequest, asks: readonly Ask[]): GenerateRequest {
+  return asks.length === 1 && asks[0]?.request === request
+    ? request
+    : { ...request, items: asks.flatMap(ask => ask.request.items) };
 }
 
 /** What a request says that the simulator reads, and what it does not. Throws what a model without a protocol can't be asked. */
@@ -134,17 +159,20 @@ interface ReadInput {
 function planAnswer(
   call: UpstreamCall,
   model: SimulatorModel,
-  plan: PlanInput,
+  plans: readonly PlanInput[],
   { input, dropped }: ReadInput,
 ): PacedAnswer {
   const { request } = call;
-  const { steering, prompt } = plan;
-  const settings = answerSettings(call, model, plan, input.total);
-  const choices = Array.from({ length: request.candidates ?? 1 }, (_, choice) => {
-    const writer = new ChoiceWriter(choice, settings, logprobSource(request, prompt, choice));
-    return { writer, steps: writer.steps(planChoice(plan, choice)) };
+  const choicesOfOne = (request.candidates ?? 1) / plans.length;
+  const choices = plans.flatMap((plan, place) => {
+    const settings = answerSettings(call, model, plan, input.total);
+    return Array.from({ length: choicesOfOne }, (_, nth) => {
+      const choice = place * choicesOfOne + nth;
+      const writer = new ChoiceWriter(choice, settings, logprobSource(request, plan.prompt, choice));
+      return { writer, steps: writer.steps(planChoice(plan, choice)) };
+    });
   });
-  const isCounted = steering.noUsage !== true;
+  const isCounted = lastOf(plans).steering.noUsage !== true;
   return {
     first: started({
       model: model.id,
@@ -166,13 +194,13 @@ function planAnswer(
 function answerSettings(
   call: UpstreamCall,
   model: SimulatorModel,
-  { steering, tokenizer }: PlanInput,
+  { request, steering, tokenizer }: PlanInput,
   inputTokens: number,
 ): AnswerSettings {
   const ignored = steering.ignore ?? new Set();
   const asked = Math.min(call.maxOutputTokens ?? Infinity, model.maxOutputTokens);
   const wanted = ignored.has('max_tokens') ? model.maxOutputTokens + ignoredLimitExtra : asked;
-  const left = Math.max(0, model.contextLength - inputTokens);
+  const left = Math.max(0, (inputMost(call.request, model) ?? Infinity) - inputTokens);
   return {
     model: model.id,
     endpoint: call.request.endpoint,
@@ -181,6 +209,7 @@ function answerSettings(
     limitReason: left < wanted ? FinishReason.CONTEXT_WINDOW : FinishReason.LENGTH,
     stop: ignored.has('stop') ? [] : call.request.stop,
     faults: steering.faults ?? [],
+    echo: echoedPrompt(request),
   };
 }
 

@@ -4,7 +4,15 @@
  */
 
 /** What documents are for. */
-export type DocumentKind = 'response' | 'replay' | 'image_task' | 'file' | 'hidden_file' | 'batch' | 'message_batch';
+export type DocumentKind =
+  | 'response'
+  | 'replay'
+  | 'image_task'
+  | 'conversation'
+  | 'file'
+  | 'hidden_file'
+  | 'batch'
+  | 'message_batch';
 
 /** A document's name: ids are unique within a kind, over all accounts. */
 export interface DocumentName {

@@ -1,6 +1,6 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
-import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
 import type { RerankRequest } from '../gen/tollgate/v1/rerank_pb.ts';
 import type { DirectCall } from '../generation/direct-call.ts';
@@ -14,6 +14,7 @@ import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import type { DirectHttp } from './direct-http.ts';
+import { EchoMarker } from './echo-marker.ts';
 import { FanOut } from './fan-out.ts';
 import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
@@ -55,31 +56,43 @@ interface ModelPlan {
   readonly headers: readonly string[][];
 }
 
+/** One protocol that a provider speaks. */
+interface Lane {
+  readonly protocol: UpstreamProtocol;
+  readonly reading: AnswerReading;
+  /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
+  readonly plans: { readonly streamed: Map<string, ModelPlan>; readonly whole: Map<string, ModelPlan> };
+}
+
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
 export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream {
   readonly isRemote = true;
   readonly mayPause: boolean;
   readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
-  readonly #protocol: UpstreamProtocol;
+  readonly #own: Lane;
+  /** For old completions; undefined: the provider has none. */
+  readonly #completions: Lane | undefined;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #passthrough: Passthrough;
   readonly #target: HttpTarget;
-  readonly #reading: AnswerReading;
   readonly #direct: DirectHttp;
-  /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
-  readonly #plans = { streamed: new Map<string, ModelPlan>(), whole: new Map<string, ModelPlan>() };
 
   constructor(options: HttpUpstreamOptions) {
     const { protocol, name, eventBytesMax, quirks = [], passthrough = 'unpriced' } = options;
     this.mayPause = protocol.mayPause === true;
     this.takesTokenIds = options.takesTokenIds;
-    this.#protocol = protocol;
     this.#quirks = quirks;
     this.#passthrough = passthrough;
     this.#target = new HttpTarget(options, protocol.authentication);
     this.keys = this.#target.keys;
-    this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
+    const lane = (spoken: UpstreamProtocol): Lane => ({
+      protocol: spoken,
+      reading: { codec: spoken.codec, provider: name, eventBytesMax },
+      plans: { streamed: new Map(), whole: new Map() },
+    });
+    this.#own = lane(protocol);
+    this.#completions = protocol.completions === undefined ? undefined : lane(protocol.completions);
     this.#direct = { target: this.#target, codec: protocol.codec, bytesMax: eventBytesMax };
   }
 
@@ -88,20 +101,23 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return isSeveral ? new FanOut(call, receiver, (one, to) => this.#attempt(one, to)) : this.#attempt(call, receiver);
   }
 
-  callsFor({ candidates = 1 }: GenerateRequest, model: string): number {
-    if (candidates === 1) return 1;
-    return this.#quirks.includes('one_answer') || this.#protocol.givesOne?.(model) === true ? candidates : 1;
+  callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
+    // The prompts of an old completion can't be told apart in its body.
+    if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;
+    return this.#quirks.includes('one_answer') || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
   }
 
   embed(call: DirectCall<EmbedRequest>): Promise<Embedded> {
-    const { embeddings } = this.#protocol;
-    if (embeddings === undefined) throw new Error(`${this.#reading.provider} speaks no protocol with embeddings`);
+    const { protocol, reading } = this.#own;
+    const { embeddings } = protocol;
+    if (embeddings === undefined) throw new Error(`${reading.provider} speaks no protocol with embeddings`);
     return embedOverHttp({ ...this.#direct, protocol: embeddings }, call);
   }
 
   rerank(call: DirectCall<RerankRequest>): Promise<Reranked> {
-    const { rerankPath } = this.#protocol;
-    if (rerankPath === undefined) throw new Error(`${this.#reading.provider} speaks no protocol with rerank`);
+    const { protocol, reading } = this.#own;
+    const { rerankPath } = protocol;
+    if (rerankPath === undefined) throw new Error(`${reading.provider} speaks no protocol with rerank`);
     return rerankOverHttp(this.#direct, call, rerankPath);
   }
 
@@ -112,7 +128,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
 
   /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
   listModels(signal: AbortSignal): Promise<string[]> {
-    return listOwnModels(this.#target, this.#protocol, signal);
+    return listOwnModels(this.#target, this.#own.protocol, signal);
   }
 
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
@@ -127,7 +143,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   /** `asker`: what it has learnt of the keys holds for all that it sends. */
   #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
     const { request, model, whole, watch } = call;
-    const { codec } = this.#reading;
+    const lane = this.#laneFor(request);
+    const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
     let outgoing: OutgoingRequest;
     let restorers: EventRestorer[];
@@ -136,65 +153,76 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
       const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
       const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
-      const names = isOwn ? undefined : new ToolNames(portable.request, this.#protocol.toolName);
-      const encoded = this.#encode(call, names?.request ?? portable.request);
+      const names = isOwn ? undefined : new ToolNames(portable.request, lane.protocol.toolName);
+      const encoded = this.#encode(lane, call, names?.request ?? portable.request);
       const dropped = joined(portable.dropped, encoded.dropped, withheld);
       refuseLoss(request, dropped);
-      restorers = this.#restorers(portable, names, dropped);
-      const plan = this.#plan(model, whole);
-      const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
+      restorers = this.#restorers(lane.protocol, portable, names, dropped);
+      const plan = this.#plan(lane, model, whole);
+      const headers = own === noHeaders ? plan.headers : this.#headers(lane.protocol, whole, own);
       const body = outgoingJson(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
-    const reader = new AnswerReader(this.#reading, request.candidates ?? 1, restorers);
+    const reader = new AnswerReader(lane.reading, request.candidates ?? 1, restorers);
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
+  /** Returns what a request is said in. */
+  #laneFor({ endpoint }: GenerateRequest): Lane {
+    return endpoint === Endpoint.COMPLETIONS ? (this.#completions ?? this.#own) : this.#own;
+  }
+
   #encode(
+    { reading: { codec, provider } }: Lane,
     { model, maxOutputTokens, modelOutputTokens, whole, accountId }: SentCall,
     request: GenerateRequest,
   ): EncodedRequest {
-    const { codec } = this.#reading;
     const encoded = codec.encodeRequest({
       request: this.#passthrough === 'known' ? withoutExtras(request) : request,
       model,
       maxOutputTokens,
       modelOutputTokens,
       stream: !whole,
-      provider: this.#reading.provider,
+      provider,
       quirks: this.#quirks,
     });
     return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId });
   }
 
-  #plan(model: string, whole: boolean): ModelPlan {
-    const plans = whole ? this.#plans.whole : this.#plans.streamed;
+  #plan({ protocol, plans: { whole: wholePlans, streamed } }: Lane, model: string, whole: boolean): ModelPlan {
+    const plans = whole ? wholePlans : streamed;
     let plan = plans.get(model);
     if (plan === undefined) {
-      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, noHeaders) };
+      plan = {
+        path: this.#target.path(protocol.path(model, whole)),
+        headers: this.#headers(protocol, whole, noHeaders),
+      };
       plans.set(model, plan);
     }
     return plan;
   }
 
   /** `own`: the headers of the protocol that the client sent. */
-  #headers(whole: boolean, own: Readonly<Record<string, string>>): string[][] {
+  #headers(
+    { headers, joinedHeader }: UpstreamProtocol,
+    whole: boolean,
+    own: Readonly<Record<string, string>>,
+  ): string[][] {
     const accept = whole ? 'application/json' : 'text/event-stream, application/json';
-    const { headers, joinedHeader } = this.#protocol;
     const defaults = { accept, 'user-agent': 'tollgate', ...headers, ...own };
     return this.#target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
   }
 
   /** Returns what undoes the words in which the codec said a request that the protocol has no words for, and tells what was dropped. */
   #restorers(
+    { lacksCustomTools, answerTool }: UpstreamProtocol,
     { request, calls }: PortableRequest,
     names: ToolNames | undefined,
     dropped: readonly string[],
   ): EventRestorer[] {
-    const { lacksCustomTools, answerTool } = this.#protocol;
     const restorers: EventRestorer[] = [];
     if (names !== undefined && names.request !== request) restorers.push(names);
     if (lacksCustomTools === true && request.tools.some(({ tool }) => tool.case === 'custom')) {
@@ -205,6 +233,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     }
     if (this.#quirks.includes('running_timings') && !asksForTimings(request)) restorers.push(new RunningTimings());
     if (calls !== undefined) restorers.push(calls);
+    if (request.echo === true) restorers.push(new EchoMarker(request));
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
@@ -224,6 +253,7 @@ const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
   [Protocol.RESPONSES]: 'responses',
   [Protocol.MESSAGES]: 'messages',
   [Protocol.GEMINI]: 'gemini',
+  [Protocol.COMPLETIONS]: 'completions',
 };
 
 /** Whether the client itself wants llama.cpp's timings with every chunk. */

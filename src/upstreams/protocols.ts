@@ -1,5 +1,6 @@
 import { chatCodec } from '../codecs/chat/index.ts';
 import type { UpstreamCodec } from '../codecs/codec.ts';
+import { completionsCodec } from '../codecs/completions/index.ts';
 import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
 import { responsesCodec } from '../codecs/responses/index.ts';
@@ -32,7 +33,18 @@ export interface UpstreamProtocol {
   readonly embeddings?: EmbeddingProtocol;
   /** What follows the base URL to rerank; absent: it can't. */
   readonly rerankPath?: string;
+  /** How old completions are asked for; absent: not at all. */
+  readonly completions?: UpstreamProtocol;
 }
+
+/** Completions, as they came before Chat, of the same providers. */
+const completionsProtocol: UpstreamProtocol = {
+  codec: completionsCodec,
+  toolName: /^$/,
+  authentication: 'bearer',
+  path: () => '/completions',
+  listPath: '/models',
+};
 
 /** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
 export const chatProtocol: UpstreamProtocol = {
@@ -43,6 +55,7 @@ export const chatProtocol: UpstreamProtocol = {
   listPath: '/models',
   embeddings: openaiEmbeddings,
   rerankPath: '/rerank',
+  completions: completionsProtocol,
 };
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */

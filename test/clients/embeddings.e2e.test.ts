@@ -2,6 +2,7 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { OpenAIEmbeddings } from '@langchain/openai';
 import { embed, embedMany } from 'ai';
+import { OpenAIEmbedding } from '@llamaindex/openai';
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -60,6 +61,13 @@ describe.each([
       status: 422,
       param: 'input[1]',
     });
+  });
+
+  test('LlamaIndex (openai 5): a batch of texts and one', async () => {
+    const embedding = new OpenAIEmbedding({ model, apiKey: gateway.apiKey, baseURL, maxRetries: 0 });
+    const vectors = await expected(gateway, model);
+    expect(await embedding.getTextEmbeddings(texts)).toEqual(vectors);
+    expect(await embedding.getTextEmbedding(texts[0] ?? '')).toEqual(vectors[0]);
   });
 
   test('AI SDK: embed and embedMany', async () => {

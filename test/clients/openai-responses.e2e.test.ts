@@ -449,7 +449,7 @@ describe('ends', () => {
     [{ top_logprobs: 21 }, { status: 422, param: 'top_logprobs' }],
     [{ input: [{ role: 'nobody', content: 'x' }] }, { status: 400, param: expect.any(String) }],
     [{ input: [] }, { status: 422, param: 'input' }],
-    [{ conversation: 'conv_1' }, { status: 400, code: 'unsupported_parameter', param: 'conversation' }],
+    [{ conversation: 'conv_1' }, { status: 404, code: 'not_found', param: 'conversation' }],
     [{ prompt: { id: 'p' } }, { status: 400, code: 'unsupported_parameter', param: 'prompt' }],
     [
       { model: 'sim/no-tools', tools: [weather] },

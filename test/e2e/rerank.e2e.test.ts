@@ -2,9 +2,11 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Code, createClient } from '@connectrpc/connect';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+import { RerankService } from '../../src/gen/tollgate/v1/rerank_pb.ts';
+import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway, openTransport } from '../gateway.ts';
 
 /** What the scripted provider got, and what it answers next. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
@@ -131,6 +133,18 @@ describe('the built-in model', () => {
     expect(second.body).toEqual(first.body);
     expect(second.headers.get('idempotent-replayed')).toBe('true');
     expect(before - (await balanceOf(inner))).toBe(2_000_000n);
+  });
+
+  test('over RPC, as internal callers ask', async () => {
+    const client = createClient(RerankService, openTransport(inner.rpcUrl, inner.apiKey));
+    const answer = await client.rerank({ model: 'sim/rerank', query, documents, topN: 1, returnDocuments: true });
+    expect(answer.results).toHaveLength(1);
+    expect(answer.results[0]?.document).toBe(documents[answer.results[0]?.index ?? -1]);
+    expect([answer.searchUnits, answer.costNanoUsd]).toEqual([1, 2_000_000n]);
+    const refused = await client
+      .rerank({ model: 'sim/rerank', query, documents: [''] })
+      .catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: Code.InvalidArgument });
   });
 
   test('the steering line of the query fails it on command, free', async () => {

@@ -85,8 +85,13 @@ async function endedMessageBatch(): Promise<string> {
   return id;
 }
 
-/** Makes a thing of its own for each parameter of a path, by the path up to it. */
-const things: Readonly<Record<string, (path: string) => Promise<string>>> = {
+/** Makes a thing of its own for each parameter of a path, by the path up to it; `below`: that path as it is asked, without the parameter. */
+const things: Readonly<Record<string, (below: string) => Promise<string>>> = {
+  '/v1/conversations/{id}': () => made('/v1/conversations', apiKey, {}, 'id'),
+  '/v1/conversations/{id}/items/{itemId}': async below => {
+    const { json } = await send('POST', below, apiKey, { items: [{ role: 'user', content: 'One.' }] });
+    return String(json['last_id']);
+  },
   '/v1/account/keys/{key_id}': () => made('/v1/account/keys', managementKey, {}, 'api_key_id'),
   '/v1/account/limits/{limit_id}': () =>
     made(
@@ -111,8 +116,7 @@ const things: Readonly<Record<string, (path: string) => Promise<string>>> = {
       { url: 'https://example.com/hook', events: ['key.created'] },
       'webhook_id',
     ),
-  '/v1/account/webhooks/{webhook_id}/events/{event_id}': async path => {
-    const events = path.slice(0, path.lastIndexOf('/{event_id}'));
+  '/v1/account/webhooks/{webhook_id}/events/{event_id}': async events => {
     await made('/v1/account/keys', managementKey, {}, 'api_key_id');
     for (;;) {
       const { json } = await send('GET', events, managementKey);
@@ -153,7 +157,8 @@ async function filled(path: string): Promise<string> {
   for (const { 0: parameter, index } of path.matchAll(/\{\w+\}/g)) {
     const make = things[path.slice(0, index + parameter.length)];
     if (make === undefined) throw new Error(`say in \`things\` how to make ${parameter} of ${path}`);
-    real = real.replace(parameter, encodeURIComponent(await make(real)));
+    const below = real.slice(0, real.indexOf(`/${parameter}`));
+    real = real.replace(parameter, encodeURIComponent(await make(below)));
   }
   return real;
 }
@@ -198,6 +203,7 @@ describe.each(operations)('$method $path', operation => {
           name: 7,
           max: 'x',
           overlap_seconds: -1,
+          metadata: 7,
         }),
       );
     if (path.includes('{'))

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
+import { StoredConversations } from '../../src/core/conversations/stored-conversations.ts';
 import { Generations } from '../../src/core/generation/generations.ts';
 import { UnseenOutput } from '../../src/core/generation/unseen-output.ts';
 import { Replays } from '../../src/core/idempotency/replays.ts';
@@ -220,7 +221,8 @@ export async function openResponses() {
     sessionMemory: () => ({ bytesMax: 256 << 20, ownerBytesMax: 64 << 20 }),
     lifetimeMs: 3_600_000,
   };
-  const responses = new Responses(tools);
+  const kept = new StoredConversations({ ...tools, clock: runtime });
+  const responses = new Responses({ ...tools, kept });
   const transport = new InProcessTransport().service(ResponseService, responses.service);
   const headers = (more: Record<string, string> = {}) => new Headers({ authorization: `Bearer ${key}`, ...more });
   return {

@@ -146,8 +146,9 @@ describe('values that the gateway does not know', () => {
   });
 });
 
-test('a conversation or a template of the provider’s own service is 400', () => {
-  expect(refusal({ conversation: { id: 'conv_1' } })).toMatch(/^unsupported_parameter conversation:/);
+test('a template of the provider’s own service is 400, a conversation is the gateway’s', () => {
+  expect(refusal({ conversation: { id: 'conv_1' } })).toBe('none');
+  expect(refusal({ conversation: 7 })).toMatch(/^validation_error conversation:/);
   expect(refusal({ prompt: { id: 'p' } })).toMatch(/^unsupported_parameter prompt:/);
   expect(refusal({ conversation: null, prompt: null })).toBe('none');
 });
@@ -317,6 +318,7 @@ describe('what was asked is in the resource', () => {
       model: 'acme/large',
       output: [],
       previous_response_id: null,
+      conversation: null,
       instructions: null,
       tools: [],
       tool_choice: 'auto',

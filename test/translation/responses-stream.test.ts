@@ -118,6 +118,7 @@ describe('Chat and Messages to Responses', () => {
       incomplete_details: null,
       model: expect.any(String),
       previous_response_id: null,
+      conversation: null,
       instructions: null,
       output: [expect.objectContaining({ type: 'message' })],
       error: null,

@@ -7,9 +7,10 @@ import * as make from '../content.ts';
 import { extend } from '../extras.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 import { parseTokens } from '../logprobs.ts';
+import type { ChoiceContext, ChoiceReader } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
 import { parseAnnotation } from './annotation.ts';
-import { reported } from './error.ts';
+import { reported } from '../openai-error.ts';
 import { extras } from './extras.ts';
 import { parseFinishReason } from './finish-reason.ts';
 import { extraOfDetail, opaqueOfDetail, type ReasoningDetail } from './reasoning-details.ts';
@@ -57,18 +58,11 @@ interface OpenItem {
   partKind: PartKind | undefined;
 }
 
-/** What a choice needs of its answer. */
-export interface ChoiceContext {
-  readonly index: number;
-  readonly provider: string;
-  readonly answerId: () => string;
-}
-
 /**
  * One choice of an upstream's answer. Chat has no items: thoughts, text and calls are told apart by where they stand, and one ends when another
  * begins. What follows a finish goes on with the answer, and the last finish holds (decisions §4, 2026-11-22). Source: wire.md B1; cases RE-02, RE-08, RE-25, TS-11, FI-03.
  */
-export class ChoiceParser {
+export class ChoiceParser implements ChoiceReader {
   readonly #index: number;
   readonly #provider: string;
   readonly #calls: ToolCallsParser;

@@ -2,8 +2,8 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { ClientCodec, UpstreamCodec } from '../codec.ts';
 import { decodeRequest } from './decode-request.ts';
 import { encodeRequest } from './encode-request.ts';
-import { parseError } from './error.ts';
-import { ChatStreamParser, parseWhole } from './parse-events.ts';
+import { parseError } from '../openai-error.ts';
+import { openStream, parseWhole } from './parse-events.ts';
 import { ChatStreamRenderer } from './render-events.ts';
 import { renderWhole } from './render-whole.ts';
 
@@ -14,7 +14,7 @@ export const chatCodec: ClientCodec & UpstreamCodec = {
   renderStream: decoded => new ChatStreamRenderer(decoded),
   renderWhole,
   encodeRequest,
-  parseStream: provider => new ChatStreamParser(provider),
+  parseStream: openStream,
   parseWhole,
   parseError,
 };

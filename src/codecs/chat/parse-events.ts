@@ -1,151 +1,27 @@
-import { ExtensionScope, type GenerationEvent, type Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { started, usageReported } from '../../generation/events.ts';
-import { UpstreamFailure } from '../../generation/upstream.ts';
-import type { SseMessage } from '../../lib/sse.ts';
-import type { Stepper } from '../../lib/stepper.ts';
-import type { Json, JsonObject } from '../codec.ts';
-import { completedWith } from '../completed-with.ts';
-import { extend } from '../extras.ts';
-import { countIn, listIn, objectIn, frameJson, textIn } from '../json.ts';
-import { parseServiceTier } from '../service-tier.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Json } from '../codec.ts';
+import { listIn, objectIn } from '../json.ts';
+import { type ChunkDialect, ChunkParser, parseWholeAnswer } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
 import { ChoiceParser, isPlainChoice } from './choice-parser.ts';
-import { reported } from './error.ts';
 import { extras } from './extras.ts';
-import { parseTimings, parseUsage } from './usage.ts';
+import { usage } from './usage.ts';
 
-/** `obfuscation` is padding for one connection; it means nothing on the next. */
-const known = new Set([
-  'id',
-  'object',
-  'created',
-  'model',
-  'choices',
-  'usage',
-  'service_tier',
-  'system_fingerprint',
-  'obfuscation',
-  'error',
-]);
+const dialect: ChunkDialect = { extras, usage, isPlainChoice, openChoice: context => new ChoiceParser(context) };
 
-/**
- * Chunks of an upstream to events, whatever compatible servers make of the protocol. Throws `UpstreamFailure`: `reported` where the stream says that it
- * failed, `malformed` where it is not the protocol, `truncated` where a choice never finished (a missing `[DONE]` is no loss).
- * Source: wire.md B1; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
- */
-export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
-  readonly #provider: string;
-  readonly #choices = new Map<number, ChoiceParser>();
-  #answerId = '';
-  #usage: Usage | undefined;
-  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
-  #state: 'new' | 'started' | 'completed' = 'new';
-
-  constructor(provider: string) {
-    this.#provider = provider;
-  }
-
-  push({ event, data }: SseMessage): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
-    const text = data.trim();
-    if (text === '[DONE]') return this.end();
-    const isNamed = event !== '' && event !== 'message';
-    const chunk = frameJson(text, isPlain);
-    if (event === 'error') throw reported(chunk ?? text);
-    const body = objectIn(chunk);
-    if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
-      // Servers send events of their own between the chunks.
-      if (isNamed || text === '') return [];
-      throw malformed('the data of an event is no JSON object');
-    }
-    return this.chunk(body);
-  }
-
-  end(): GenerationEvent[] {
-    if (this.#state === 'completed') return [];
-    const choices = [...this.#choices.values()];
-    if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
-    const events: GenerationEvent[] = [];
-    for (const choice of choices) choice.end(events);
-    this.#state = 'completed';
-    events.push(completedWith(this.#usage, this.#tier));
-    return events;
-  }
-
-  /** One chunk; a whole answer is a chunk whose choices have a `message`. */
-  chunk(body: JsonObject): GenerationEvent[] {
-    if (body['error'] != null) throw reported(body);
-    if (body['object'] === 'error') throw reported(body);
-    const events: GenerationEvent[] = [];
-    this.#begin(body, events);
-    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(body, known));
-    // llama.cpp tells the stop sequence beside the choices, some versions in a member of its own.
-    const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
-    for (const [position, value] of listIn(body['choices']).entries()) {
-      const said = objectIn(value);
-      if (said === undefined) continue;
-      const choice = word === '' ? said : { stop_reason: word, ...said };
-      this.#choice(countIn(choice['index']) ?? position).push(choice, events);
-      this.#report(choice['usage'], events);
-    }
-    const tier = parseServiceTier(body['service_tier']);
-    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
-    const usage = body['usage'] ?? objectIn(body['x_groq'])?.['usage'];
-    if (usage == null) this.#reportTimings(body['timings'], events);
-    else this.#report(usage, events);
-    return events;
-  }
-
-  #begin(body: JsonObject, events: GenerationEvent[]): void {
-    if (this.#state !== 'new') return;
-    this.#state = 'started';
-    this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
-    events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
-  }
-
-  #choice(index: number): ChoiceParser {
-    let choice = this.#choices.get(index);
-    if (choice === undefined) {
-      choice = new ChoiceParser({ index, provider: this.#provider, answerId: () => this.#answerId });
-      this.#choices.set(index, choice);
-    }
-    return choice;
-  }
-
-  /** A running count, which the usage at the end replaces. */
-  #reportTimings(value: Json | undefined, events: GenerationEvent[]): void {
-    const usage = value == null ? undefined : parseTimings(value);
-    if (usage !== undefined) events.push(usageReported(usage));
-  }
-
-  /** Counts are cumulative, wherever they stand: the last ones hold. */
-  #report(value: Json | undefined, events: GenerationEvent[]): void {
-    if (value == null) return;
-    const usage = parseUsage(value);
-    if (usage === undefined) return;
-    this.#usage = usage;
-    events.push(usageReported(usage));
-  }
-}
-
-/** Whether everything of a chunk is known but calls, whose members are their own. */
-function isPlain(chunk: JsonObject): boolean {
-  for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
-  return chunk['usage'] == null && listIn(chunk['choices']).every(choice => isPlainChoice(objectIn(choice) ?? {}));
+/** Returns the parser of a stream. */
+export function openStream(provider: string): ChunkParser {
+  return new ChunkParser(dialect, provider);
 }
 
 /** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const answer = objectIn(body);
   if (answer === undefined) throw malformed('the answer is no JSON object');
-  const parser = new ChatStreamParser(provider);
-  const events = parser.chunk({ ...answer, choices: listIn(answer['choices']).map(withNumberedCalls) });
-  try {
-    return [...events, ...parser.end()];
-  } catch (cause) {
-    throw new UpstreamFailure('malformed', { cause });
-  }
+  return parseWholeAnswer(openStream(provider), {
+    ...answer,
+    choices: listIn(answer['choices']).map(withNumberedCalls),
+  });
 }
 
 /** In a whole answer the place of a call is its number, whatever else it says. */

@@ -13,11 +13,11 @@ import { sseComment, sseData } from '../../lib/sse.ts';
 import type { DecodedRequest, StreamRenderer } from '../codec.ts';
 import { ChoiceRenderer } from './choice-renderer.ts';
 import { ChunkFrame } from './chunk-frame.ts';
+import { errorFrame } from '../openai-error.ts';
 import { extras } from './extras.ts';
-import { errorFrame } from './error.ts';
 import { identityOf } from './identity.ts';
 import { renderServiceTier } from '../service-tier.ts';
-import { renderUsage } from './usage.ts';
+import { usage } from './usage.ts';
 
 /**
  * Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream
@@ -97,7 +97,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   #complete(completed: Completed): void {
     const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
     for (const choice of this.#choices) choice?.finish(tier);
-    if (this.#includeUsage) this.#frame.writeUsage(exactText(renderUsage(completed)), tier);
+    if (this.#includeUsage) this.#frame.writeUsage(exactText(usage.render(completed)), tier);
     this.#state = 'completed';
   }
 }

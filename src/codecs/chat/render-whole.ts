@@ -11,7 +11,7 @@ import { detailsOfItem, thoughtOf, type ThoughtPlace } from './reasoning-details
 import { extras } from './extras.ts';
 import { callMembers } from './tool-call.ts';
 import { renderServiceTier } from '../service-tier.ts';
-import { renderUsage } from './usage.ts';
+import { usage } from './usage.ts';
 
 /** The whole answer: what the chunks of the same events add up to. Source: service.md (Chat completion resource), wire.md B1. */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {
@@ -29,7 +29,7 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
     created,
     model,
     choices: choices.map((choice, index) => renderChoice(choice, index, legacy)),
-    usage: renderUsage(completed),
+    usage: usage.render(completed),
     service_tier: renderServiceTier(completed.serviceTier),
     system_fingerprint: fingerprint,
   };

@@ -33,12 +33,12 @@ const knownOfMessage = members(...shared, 'role', 'content');
 const knownOfThought = members('type', 'text');
 const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
 
-/** Items in the order of the input; a text is what the user says. Throws `validation_error`. */
-export function decodeInput(input: string | readonly ResponsesItem[], unknown: UnknownMembers): Item[] {
+/** Items in the order of the input; a text is what the user says. `path`: the member that they stand in. Throws `validation_error`. */
+export function decodeInput(input: string | readonly ResponsesItem[], unknown: UnknownMembers, path = 'input'): Item[] {
   if (typeof input === 'string')
     return [make.itemOf(make.messageContent(Role.USER, [make.partOf(make.textContent(input))]), 0)];
   const decoder = new ItemDecoder(unknown);
-  return renumberTurns(input.map((item, index) => decoder.item(item, `input.${index}`)));
+  return renumberTurns(input.map((item, index) => decoder.item(item, `${path}.${index}`)));
 }
 
 const roles = { system: Role.SYSTEM, developer: Role.DEVELOPER, user: Role.USER, assistant: Role.ASSISTANT } as const;

@@ -36,13 +36,15 @@ import {
 export interface ResponsesRequest extends DecodedRequest {
   /** The response that it goes on from. */
   readonly previousResponseId: string | undefined;
+  /** The conversation that it is made in. */
+  readonly conversationId: string | undefined;
   /** Keep the response, so that it can be gone on from. */
   readonly store: boolean;
   /** Answer at once, generate on. */
   readonly background: boolean;
 }
 
-const known = new Set([...Object.keys(responsesRequestSchema.shape), 'conversation', 'prompt']);
+const known = new Set([...Object.keys(responsesRequestSchema.shape), 'prompt']);
 const knownOfFunction = members('type', 'name', 'description', 'parameters', 'strict', 'defer_loading');
 const knownOfCustom = members('type', 'name', 'description', 'format', 'defer_loading');
 const knownOfNamespace = members('type', 'name', 'description', 'tools');
@@ -61,17 +63,16 @@ export function decodeRequest(received: ReceivedRequest): ResponsesRequest {
 /** A request whose input is to be counted or compacted: it may lie in the response that is continued alone. Throws as `decodeRequest`. */
 export function decodeContinuingRequest(received: ReceivedRequest): ResponsesRequest {
   const body = parseBody(continuingRequestSchema, received.body);
-  if (body.input == null && body.previous_response_id == null) {
-    throw invalidField('input', 'is required unless `previous_response_id` is given', 'invalid_type');
+  if (body.input == null && body.previous_response_id == null && body.conversation == null) {
+    throw invalidField('input', 'is required unless `previous_response_id` or `conversation` is given', 'invalid_type');
   }
   return requestFrom(body, received);
 }
 
 function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesRequest {
-  for (const param of ['conversation', 'prompt']) {
-    if (body[param] == null) continue;
-    throw new GatewayError('unsupported_parameter', `\`${param}\` is not offered here: send the input itself.`, {
-      param,
+  if (body['prompt'] != null) {
+    throw new GatewayError('unsupported_parameter', '`prompt` is not offered here: send the input itself.', {
+      param: 'prompt',
     });
   }
   const unknown = new UnknownMembers(Protocol.RESPONSES);
@@ -111,9 +112,14 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     stream: body.stream === true,
     includeUsage: true,
     previousResponseId: body.previous_response_id ?? undefined,
+    conversationId: readConversation(body.conversation),
     store: body.store !== false,
     background: body.background === true,
   };
+}
+
+function readConversation(conversation: ResponsesBody['conversation']): string | undefined {
+  return typeof conversation === 'object' ? conversation?.id : conversation;
 }
 
 function decodeTruncation(truncation: 'auto' | 'disabled' | undefined): Truncation {

@@ -8,6 +8,13 @@ import { ResponsesStreamRenderer } from './render-events.ts';
 import { renderWhole } from './render-whole.ts';
 
 export { decodeContinuingRequest, decodeRequest, type ResponsesRequest } from './decode-request.ts';
+export {
+  decodeLabels,
+  decodeNewConversation,
+  decodeNewItems,
+  renderConversation,
+  renderItemPage,
+} from './conversation.ts';
 export { keepAlive } from './render-events.ts';
 export { renderItem } from './render-item.ts';
 export { renderResource, type ResponseFacts } from './resource.ts';

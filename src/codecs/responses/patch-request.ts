@@ -34,7 +34,7 @@ const turnType = 'response.create';
 const turnMembers = ['type', 'generate'];
 
 /** Members that ask for state, which is the gateway's own: its upstreams keep nothing. */
-const stateful = ['previous_response_id', 'background', 'stream', 'model'];
+const stateful = ['previous_response_id', 'conversation', 'background', 'stream', 'model'];
 
 /**
  * A Responses client's own JSON for an upstream of the protocol: state is the gateway's, the model, the limit and the tier are the route's, all else arrives as it

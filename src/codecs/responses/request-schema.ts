@@ -109,6 +109,9 @@ const shape = {
   model: someText,
   instructions: text.nullish(),
   previous_response_id: text.nullish(),
+  conversation: z
+    .union([someText, object({ id: someText })], 'must be the id of a conversation, or an object with it')
+    .nullish(),
   include: z
     .array(oneOf(['reasoning.encrypted_content', 'message.output_text.logprobs']), 'must be an array of strings')
     .nullish(),

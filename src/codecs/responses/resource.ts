@@ -33,6 +33,8 @@ export interface ResponseFacts {
   /** As it was asked; only the settings are read, never the items. */
   readonly request: GenerateRequest;
   readonly previousResponseId: string | undefined;
+  /** The conversation that it is part of; absent: none. */
+  readonly conversationId?: string | undefined;
   readonly store: boolean;
   readonly background: boolean;
 }
@@ -71,10 +73,12 @@ function secondsOf(ms: number): number {
 }
 
 /** The members of a resource that say how it was asked. */
-export function renderSettings({ request, previousResponseId, store, background }: ResponseFacts): JsonObject {
+export function renderSettings(facts: ResponseFacts): JsonObject {
+  const { request, previousResponseId, conversationId, store, background } = facts;
   const { sampling } = request;
   return {
     previous_response_id: previousResponseId ?? null,
+    conversation: conversationId === undefined ? null : { id: conversationId },
     instructions: request.instructions?.toWellFormed() ?? null,
     tools: renderTools(request.tools),
     tool_choice: renderToolChoice(request),

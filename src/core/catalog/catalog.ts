@@ -189,7 +189,9 @@ function checkEndpoint(model: Model, endpoint: Endpoint): void {
   if (usable) return;
   const where = endpoint === Endpoint.UNSPECIFIED ? 'for text' : `on ${pathOf(endpoint)}`;
   const paths = model.endpoints.map(pathOf).join(', ');
-  throw new GatewayError('model_not_supported', `${model.id} can't be used ${where}.`, {
+  const isChat = endpoint === Endpoint.COMPLETIONS && model.endpoints.includes(Endpoint.CHAT_COMPLETIONS);
+  const instead = isChat ? `; use ${pathOf(Endpoint.CHAT_COMPLETIONS)}` : '';
+  throw new GatewayError('model_not_supported', `${model.id} can't be used ${where}${instead}.`, {
     param: 'model',
     tip: paths === '' ? 'Use another model.' : `Use it on ${paths}, or another model here.`,
   });

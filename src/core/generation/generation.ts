@@ -1,6 +1,6 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
-import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
 import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
@@ -226,7 +226,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#kept = new EventLog();
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
-    this.#guard = new Guard(this.#asked.request, limits);
+    this.#guard = new Guard(guarded(this.#asked.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.#candidates));
   }
 
@@ -514,6 +514,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       attempts: this.#attempts,
     });
   }
+}
+
+/** Returns a request with what is enforced of it: where a prompt is repeated, a stop sequence may stand in it, and providers judge themselves. */
+function guarded(request: GenerateRequest, isRemote: boolean): GenerateRequest {
+  return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
 }
 
 function checkSettled({ kind }: Settled, id: number): void {

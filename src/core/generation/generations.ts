@@ -150,7 +150,7 @@ export class Generations {
     const tier = batch?.tier ?? checked.tier;
     const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
     if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
-    if (isNearLimit(model, bounds)) await checkCountedLength(request, model);
+    if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);

@@ -1,7 +1,7 @@
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_pb.ts';
-import { tooLong } from '../../generation/check/check-length.ts';
+import { inputMost, tooLong } from '../../generation/check/check-length.ts';
 import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
@@ -34,15 +34,18 @@ async function truncatedTo(request: GenerateRequest, contextLength: number): Pro
 }
 
 /** Whether an input may be longer than the model's context, by the highest estimate. */
-export function isNearLimit({ contextLength }: Model, { high }: InputBounds): boolean {
-  return contextLength !== undefined && high > contextLength;
+export function isNearLimit(request: GenerateRequest, model: Model, { high }: InputBounds): boolean {
+  const most = inputMost(request, model);
+  return most !== undefined && high > most;
 }
 
 /**
  * Refuses an input that is longer than the model's context by the tokenizer at hand: an upstream that takes it all the same cuts it in silence, or is asked in
  * vain. Throws `context_length_exceeded`. Source: decisions §4, "truncation".
  */
-export async function checkCountedLength(request: GenerateRequest, { id, contextLength }: Model): Promise<void> {
+export async function checkCountedLength(request: GenerateRequest, model: Model): Promise<void> {
+  const { id } = model;
+  const contextLength = inputMost(request, model);
   if (contextLength === undefined) return;
   const tokens = await countInputInPieces(request, await loadTokenizer());
   if (tokens > contextLength) throw tooLong(request, { id, contextLength }, tokens);

@@ -12,7 +12,9 @@ import { responseIdOf } from '../../generation/response-ids.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Generation } from '../generation/generation.ts';
+import type { ConversationLock } from '../conversations/stored-conversations.ts';
 import type { Conversation } from './conversations.ts';
+import { withDistinctIds } from './distinct-ids.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName } from './sessions.ts';
 import { toSettings, withIds } from './stored-response.ts';
@@ -31,6 +33,8 @@ export interface AskedResponse {
   readonly store: boolean;
   readonly background: boolean;
   readonly session: SessionName | undefined;
+  /** The stored conversation that it is made in; undefined: none. */
+  readonly lock: ConversationLock | undefined;
   readonly story: RequestStory | undefined;
   /** The batch whose item it is; absent: it is none. */
   readonly batchId?: string;
@@ -38,11 +42,11 @@ export interface AskedResponse {
 
 /** What a call asks for; of a create, a count or a compaction. */
 export type Ask = Partial<
-  Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'store' | 'background' | 'session'>
+  Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'conversationId' | 'store' | 'background' | 'session'>
 >;
 
 /** Returns what a call asks for, without the conversation. Throws if the fields do not go together. */
-export function readAsk({ request, store = true, background = false }: Ask): {
+export function readAsk({ request, previousResponseId, conversationId, store = true, background = false }: Ask): {
   readonly request: GenerateRequest;
   readonly store: boolean;
   readonly background: boolean;
@@ -52,6 +56,12 @@ export function readAsk({ request, store = true, background = false }: Ask): {
     throw new GatewayError('unsupported_parameter', 'background: a response in the background must be stored.', {
       param: 'background',
       tip: 'Leave `store` out, or do not run the response in the background.',
+    });
+  }
+  if (conversationId !== undefined && previousResponseId !== undefined) {
+    throw new GatewayError('invalid_request', 'conversation: can’t be sent together with previous_response_id.', {
+      param: 'conversation',
+      tip: 'Go on from a response or from a conversation, not from both.',
     });
   }
   return { request, store, background };
@@ -68,7 +78,7 @@ export function responseHead(
   asked: AskedResponse,
   { model, createdAtMs }: Pick<Generation, 'model' | 'createdAtMs'>,
 ): ResponseHead {
-  const { previousResponseId, store, background } = asked;
+  const { previousResponseId, lock, store, background } = asked;
   return {
     $typeName: 'tollgate.v1.ResponseHead',
     id: responseIdOf(asked.requestId),
@@ -78,7 +88,21 @@ export function responseHead(
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
     store,
     background,
+    ...(lock === undefined ? {} : { conversationId: lock.name.id }),
   };
+}
+
+/** Adds what a response has read and said to the conversation that it is made in, if any. `requestId` undefined: it costs nothing. */
+export async function addToConversation(
+  asked: AskedResponse,
+  output: readonly Item[],
+  requestId: string | undefined,
+): Promise<void> {
+  const { lock, conversation } = asked;
+  if (lock === undefined) return;
+  const { id, input } = ownInput(asked);
+  const taken = new Set(conversation.before.map(item => item.id));
+  await lock.add([...withDistinctIds(id, input, { taken, from: 0 }), ...output], requestId);
 }
 
 /** One step of a response; what is absent is not said. */

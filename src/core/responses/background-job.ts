@@ -9,7 +9,14 @@ import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
-import { type AskedResponse, createMessage, ownInput, responseHead, withCallerPaths } from './asked.ts';
+import {
+  addToConversation,
+  type AskedResponse,
+  createMessage,
+  ownInput,
+  responseHead,
+  withCallerPaths,
+} from './asked.ts';
 import { CallSignatures } from './call-signatures.ts';
 import { storeResponse, type WriterTools } from './response-writer.ts';
 import {
@@ -43,6 +50,7 @@ export class BackgroundJob implements GenerationSink {
   readonly #tools: BackgroundTools;
   readonly #generation: Generation;
   readonly #facts: BodyFacts;
+  readonly #asked: AskedResponse;
   /** What is stored. */
   readonly #log = new EventLog();
   readonly #signatures = new CallSignatures();
@@ -61,10 +69,11 @@ export class BackgroundJob implements GenerationSink {
   #isCancelled = false;
 
   /** `generation`: admitted, to be started with this job. */
-  constructor(tools: BackgroundTools, generation: Generation, facts: BodyFacts) {
+  constructor(tools: BackgroundTools, generation: Generation, asked: AskedResponse, facts: BodyFacts) {
     this.#tools = tools;
     this.#generation = generation;
     this.#facts = facts;
+    this.#asked = asked;
   }
 
   /** Queued until the model begins, then in progress. */
@@ -108,6 +117,8 @@ export class BackgroundJob implements GenerationSink {
     const rest = this.#signatures.push(last);
     const shown = rest.filter(({ event }) => event.case !== 'completed');
     const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: chunkOf(shown) }];
+    const { output } = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
+    await addToConversation(this.#asked, output, this.#asked.requestId);
     await this.#update({ ...this.#ending({ state: 'ended' }, rest), chunks });
     this.#isStored = true;
   }
@@ -115,6 +126,7 @@ export class BackgroundJob implements GenerationSink {
   end(error?: Error): void {
     void this.#storeEnd(error).finally(() => {
       this.#tools.jobs.delete(this.#facts.head.id);
+      this.#asked.lock?.release();
       this.#ended.resolve();
       this.#tellWatchers();
     });
@@ -207,7 +219,7 @@ export async function beginInBackground(
   try {
     const inherited = await storeResponse(tools, asked, head, { state: 'running' });
     await keeper?.keep(requestId, [first], 'kept');
-    const job = new BackgroundJob(tools, generation, { head, input, inherited });
+    const job = new BackgroundJob(tools, generation, asked, { head, input, inherited });
     jobs.set(id, job);
     generation.start(job);
     return first;

@@ -1,11 +1,12 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import type { StoredTurn } from '../../gen/tollgate/v1/response_pb.ts';
-import { inputItemId, placeOfItem } from '../../generation/response-ids.ts';
+import { placeOfItem } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Documents, StoredDocument } from '../../store/documents.ts';
 import { withCallSignatures } from './call-signatures.ts';
+import { withDistinctIds } from './distinct-ids.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
@@ -60,6 +61,12 @@ export class Conversations {
     if (found === undefined) throw notFound(previous);
     const { items, bodyBytes } = found;
     return { before: items, bodyBytes, input: await this.#resolve(asked, items), parentId: previous };
+  }
+
+  /** The conversation that goes on from items that are kept apart from responses. Throws `unsupported_parameter` for references that name nothing. */
+  async goOn(before: readonly Item[], asked: Omit<Continuation, 'previousResponseId'>): Promise<Conversation> {
+    const input = await this.#resolve({ ...asked, previousResponseId: undefined }, before);
+    return { before, bodyBytes: 0, input };
   }
 
   /** A turn was stored: the next one is likely to go on from it. */
@@ -144,22 +151,6 @@ export interface StoredItems {
   readonly output: readonly Item[];
   /** Of its body. */
   readonly bodyBytes: number;
-}
-
-/**
- * Items of one response, those with an id that another item has already under the id of their place, which counts `from` there: a client may send or refer to an item
- * twice, and who reads page by page asks for what comes after an id.
- */
-function withDistinctIds(
-  responseId: string,
-  items: readonly Item[],
-  { taken, from }: { taken: Set<string>; from: number },
-): Item[] {
-  return items.map((item, index) => {
-    const id = taken.has(item.id) ? inputItemId(responseId, item, from + index) : item.id;
-    taken.add(id);
-    return id === item.id ? item : { ...item, id };
-  });
 }
 
 /**

@@ -24,7 +24,7 @@ export async function prepareResponse(
   const createdAtMs = tools.runtime.now();
   try {
     const { model, tier } = tools.generations.resolve(request, credential);
-    const sink = new ResponseSink(tools, asked, { model: model.id, createdAtMs, limits: [] }, caller);
+    const sink = new ResponseSink(tools, asked, { model: model.id, createdAtMs, limits: [], isFree: true }, caller);
     const last = [
       finished(0, FinishReason.STOP),
       completed({

@@ -6,7 +6,7 @@ import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
 import type { StartingCall } from '../starting-call.ts';
 import type { Keeper } from '../idempotency/replays.ts';
-import { type AskedResponse, createMessage, responseHead } from './asked.ts';
+import { addToConversation, type AskedResponse, createMessage, responseHead } from './asked.ts';
 import { CallSignatures } from './call-signatures.ts';
 import { storeResponse, type WriterTools } from './response-writer.ts';
 import type { SealStep } from './sealing.ts';
@@ -30,7 +30,10 @@ export interface ResponseCaller {
 }
 
 /** What a response says of the generation that answers it. */
-export type AnsweringGeneration = Pick<Generation, 'model' | 'createdAtMs' | 'limits'>;
+export interface AnsweringGeneration extends Pick<Generation, 'model' | 'createdAtMs' | 'limits'> {
+  /** Nothing was generated: there is no charge, and no record. Absent: there is. */
+  readonly isFree?: true;
+}
 
 /** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
@@ -39,9 +42,10 @@ export class ResponseSink implements GenerationSink {
   readonly #caller: ResponseCaller;
   readonly #head: ResponseHead;
   readonly #limits: LimitState[];
+  readonly #isFree: boolean;
   readonly #signatures = new CallSignatures();
   readonly #sealing: SealStep;
-  /** Kept only if the response is stored or belongs to a session. */
+  /** Kept only if the response is stored, or belongs to a session or a conversation. */
   readonly #log = new EventLog();
   /** Something of it has left: its id is known. */
   #isShown = false;
@@ -53,13 +57,15 @@ export class ResponseSink implements GenerationSink {
     this.#caller = caller;
     this.#head = responseHead(asked, generation);
     this.#limits = generation.limits;
+    this.#isFree = generation.isFree === true;
     this.#sealing = asked.sealing.step(asked.request.include);
   }
 
   events(batch: GenerationEvent[]): void {
     const events = this.#signatures.push(batch);
-    const { store, session } = this.#asked;
-    if (store ? !this.#isStored : session !== undefined) for (const event of events) this.#log.add(event);
+    const { store, session, lock } = this.#asked;
+    if (store || lock !== undefined ? !this.#isStored : session !== undefined)
+      for (const event of events) this.#log.add(event);
     const first = this.#isShown ? {} : { head: this.#head, limits: this.#limits };
     this.#isShown = true;
     this.#caller.sink.message(createMessage(this.#sealing.push(events), first));
@@ -68,7 +74,7 @@ export class ResponseSink implements GenerationSink {
   async beforeSettle(last: readonly GenerationEvent[]): Promise<void> {
     const { keeper } = this.#caller;
     const rest = this.#signatures.push(last);
-    if (this.#asked.store) await this.#storeWhole(rest);
+    if (this.#asked.store || this.#asked.lock !== undefined) await this.#storeWhole(rest);
     const first = this.#isShown ? {} : { head: this.#head };
     await keeper?.keep(this.#asked.requestId, [createMessage(this.#sealing.push(rest), first)]);
   }
@@ -78,8 +84,9 @@ export class ResponseSink implements GenerationSink {
   }
 
   end(error?: Error): void {
-    const { store, session, previousResponseId } = this.#asked;
+    const { store, session, previousResponseId, lock } = this.#asked;
     const { call, sink } = this.#caller;
+    lock?.release();
     this.#tools.settling.end(this.#head.id);
     if (error !== undefined) this.#tools.sessions.evict(session, previousResponseId);
     // A session whose client has left has ended.
@@ -98,8 +105,12 @@ export class ResponseSink implements GenerationSink {
 
   async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {
     const answer = toAnswer(this.#head.id, [...this.#log.read(), ...rest]);
-    this.#tools.settling.begin(this.#head.id);
-    await storeResponse(this.#tools, this.#asked, this.#head, { state: 'ended', answer });
+    const { store, requestId } = this.#asked;
+    if (store) {
+      this.#tools.settling.begin(this.#head.id);
+      await storeResponse(this.#tools, this.#asked, this.#head, { state: 'ended', answer });
+    }
+    await addToConversation(this.#asked, answer.output, this.#isFree ? undefined : requestId);
     this.#isStored = true;
   }
 

@@ -15,6 +15,7 @@ import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
+import type { StoredConversations } from '../conversations/stored-conversations.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
 import type { Generation } from '../generation/generation.ts';
@@ -42,6 +43,8 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
+  /** Conversations that responses are made in. */
+  readonly kept: StoredConversations;
   /** What responses that live as long as their session may take. */
   readonly sessionMemory: () => BudgetLimits;
 }
@@ -116,11 +119,13 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
-      const asked = await this.#ask(request, context, credential);
-      if (request.generate === false) return prepareResponse(this.#tools, asked, each);
-      const generation = await this.#begin(asked);
-      each.call.attach(generation);
-      generation.start(new ResponseSink(this.#tools, asked, generation, each));
+      const asked = await this.#askLocked(request, context, credential);
+      await releasedOnFailure(asked, async () => {
+        if (request.generate === false) return prepareResponse(this.#tools, asked, each);
+        const generation = await this.#begin(asked);
+        each.call.attach(generation);
+        generation.start(new ResponseSink(this.#tools, asked, generation, each));
+      });
     };
     if (key === undefined) return answer(caller);
     const run: KeyedCreate['run'] = (keeper, sink) => startCall(sink, call => answer({ call, sink, keeper }));
@@ -131,10 +136,12 @@ export class Responses {
   /** Answers an item of a batch, which its caller keeps before it is charged. Rejects with what it is refused with. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
-    const asked = await this.#ask(request, { requestHeader: call }, credential);
-    const generation = await this.#begin({ ...asked, batchId });
-    caller.call.attach(generation);
-    generation.start(new ResponseSink(this.#tools, asked, generation, caller));
+    const asked = await this.#askLocked(request, { requestHeader: call }, credential);
+    await releasedOnFailure(asked, async () => {
+      const generation = await this.#begin({ ...asked, batchId });
+      caller.call.attach(generation);
+      generation.start(new ResponseSink(this.#tools, asked, generation, caller));
+    });
   }
 
   /** The message that says how a response has begun, now or before it was repeated; then the rest for a caller that takes it as it comes. */
@@ -145,8 +152,10 @@ export class Responses {
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const run = async (keeper?: Keeper<CreateResponseResponse>): Promise<CreateResponseResponse> =>
-      beginInBackground(this.#tools, await this.#ask(request, context, credential), keeper);
+    const run = async (keeper?: Keeper<CreateResponseResponse>): Promise<CreateResponseResponse> => {
+      const asked = await this.#askLocked(request, context, credential);
+      return releasedOnFailure(asked, () => beginInBackground(this.#tools, asked, keeper));
+    };
     const keyed = this.#keyed(request, context, credential);
     const first = key === undefined ? await run() : await this.#tools.replays.answerOne({ ...keyed, key, run });
     yield first;
@@ -213,23 +222,56 @@ export class Responses {
     });
   }
 
+  /** Reads what is asked for; the conversation that it names is locked from now on. */
+  async #askLocked(
+    ask: Ask,
+    context: Pick<CallContext, 'requestHeader'>,
+    credential: Credential,
+  ): Promise<AskedResponse> {
+    const { conversationId } = ask;
+    if (conversationId === undefined) return this.#ask(ask, context, credential);
+    readAsk(ask);
+    const { accountId } = credential;
+    const lock = await this.#tools.kept.lock({ id: conversationId, accountId });
+    try {
+      return { ...(await this.#ask(ask, context, credential)), lock };
+    } catch (thrown) {
+      lock.release();
+      throw thrown;
+    }
+  }
+
   async #ask(ask: Ask, context: Pick<CallContext, 'requestHeader'>, credential: Credential): Promise<AskedResponse> {
     const { requestHeader } = context;
     const { accountId } = credential;
-    const { previousResponseId } = ask;
+    const { previousResponseId, conversationId } = ask;
     const session = ask.session === undefined ? undefined : { accountId, session: ask.session };
     try {
       const { request, store, background } = readAsk(ask);
       const sealing = new Sealing(this.#tools.box, accountId);
       const found = { accountId, previousResponseId, session, items: request.items };
-      const conversation = await this.#tools.conversations.find(found);
+      const conversation =
+        conversationId === undefined
+          ? await this.#tools.conversations.find(found)
+          : await this.#tools.conversations.goOn(await this.#tools.kept.read({ id: conversationId, accountId }), found);
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
-      return { ...asked, previousResponseId, store, background, session, story: findStory(context) };
+      const rest = { previousResponseId, store, background, session, story: findStory(context), lock: undefined };
+      return { ...asked, ...rest };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
     }
+  }
+}
+
+/** Does what begins a response. Where it fails, the conversation that the response was to be made in is unlocked. */
+async function releasedOnFailure<T>({ lock }: AskedResponse, begin: () => Promise<T>): Promise<T> {
+  try {
+    return await begin();
+  } catch (thrown) {
+    lock?.release();
+    throw thrown;
   }
 }

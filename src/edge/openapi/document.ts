@@ -7,6 +7,8 @@ import type { Access, Answer, Body, ErrorShape, Operation, Parameter } from './o
 import { accountOperations } from './operations/account.ts';
 import { batchOperations } from './operations/batches.ts';
 import { catalogOperations } from './operations/catalog.ts';
+import { completionOperations } from './operations/completions.ts';
+import { conversationOperations } from './operations/conversations.ts';
 import { generationOperations } from './operations/generation.ts';
 import { historyOperations } from './operations/history.ts';
 import { mediaOperations } from './operations/media.ts';
@@ -17,6 +19,8 @@ import { errors } from './shapes/errors.ts';
 /** All public operations. A new path is a line here, or in one of these lists. */
 export const operations: readonly Operation[] = [
   ...generationOperations,
+  ...completionOperations,
+  ...conversationOperations,
   ...mediaOperations,
   ...catalogOperations,
   ...accountOperations,
@@ -28,6 +32,8 @@ const tags: Readonly<Record<string, string>> = {
   Chat: 'OpenAI’s Chat Completions.',
   Messages: 'Anthropic’s Messages.',
   Responses: 'OpenAI’s Responses.',
+  Completions: 'OpenAI’s interface before Chat Completions.',
+  Conversations: 'Conversations that are kept for responses.',
   Images: 'Images that are drawn and changed.',
   Embeddings: 'Vectors of texts.',
   Rerank: 'Orders of documents.',

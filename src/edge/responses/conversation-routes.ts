@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { decodeContinuingRequest, renderItem, renderUsage } from '../../codecs/responses/index.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
 import { dollarsText } from '../../lib/dollars.ts';
@@ -44,7 +45,12 @@ async function answerCompact(exchange: Exchange): Promise<void> {
   const { edge, request, reply } = exchange;
   try {
     const body = await readBody(edge, request, reply);
-    const { request: asked, previousResponseId } = decode(edge, request, body);
+    const { request: asked, previousResponseId, conversationId } = decode(edge, request, body);
+    if (conversationId !== undefined) {
+      throw new GatewayError('unsupported_parameter', 'A stored conversation can’t be compacted: send its items.', {
+        param: 'conversation',
+      });
+    }
     request.call.nameRepeat(request, body.raw);
     const compacted = await edge.responses.compactConversation(
       { request: asked, ...(previousResponseId === undefined ? {} : { previousResponseId }) },

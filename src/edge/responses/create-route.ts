@@ -64,7 +64,7 @@ export function createCall(
   decoded: ResponsesRequest,
   settings: CreateSettings,
 ): CreateResponseRequest & { readonly request: GenerateRequest } {
-  const { request, previousResponseId, store, background } = decoded;
+  const { request, previousResponseId, conversationId, store, background } = decoded;
   const { delivery, strict, session, generate } = settings;
   request.endpoint = Endpoint.RESPONSES;
   request.delivery = delivery;
@@ -75,6 +75,7 @@ export function createCall(
     store,
     background,
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
+    ...(conversationId === undefined ? {} : { conversationId }),
     ...(session === undefined ? {} : { session }),
     ...(generate === undefined ? {} : { generate }),
   };

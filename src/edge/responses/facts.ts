@@ -28,9 +28,10 @@ const statuses: Readonly<Record<Status, ResponseStatus>> = {
 
 /** What a response says beside its outcome. Throws where the core sent no settings. */
 export function factsOf(head: ResponseHead): ResponseFacts {
-  const { id, model, createdAtMs, settings, previousResponseId, store, background } = head;
+  const { id, model, createdAtMs, settings, previousResponseId, conversationId, store, background } = head;
   if (settings === undefined) throw new Error('a response without settings');
-  return { id, model, createdAtMs: Number(createdAtMs), request: settings, previousResponseId, store, background };
+  const state = { previousResponseId, conversationId, store, background };
+  return { id, model, createdAtMs: Number(createdAtMs), request: settings, ...state };
 }
 
 /** What became of a response that was asked about. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
-import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { measureInput } from '../tokens.ts';
 import { fieldName } from './field-names.ts';
 
@@ -9,8 +9,18 @@ import { fieldName } from './field-names.ts';
  * balance would help. What is only near the limit is counted afterwards.
  */
 export function checkLength(request: GenerateRequest, model: Model, { low } = measureInput(request)): void {
-  const { contextLength } = model;
+  const contextLength = inputMost(request, model);
   if (contextLength !== undefined && low > contextLength) throw tooLong(request, { id: model.id, contextLength }, low);
+}
+
+/** Returns the most input tokens of a request; undefined if the model's context is not known. The prompts of an old completion are read each by itself. */
+export function inputMost(
+  { endpoint, items }: Pick<GenerateRequest, 'endpoint' | 'items'>,
+  { contextLength }: Pick<Model, 'contextLength'>,
+): number | undefined {
+  return contextLength === undefined || endpoint !== Endpoint.COMPLETIONS
+    ? contextLength
+    : contextLength * items.length;
 }
 
 /** The error of an input that has so many tokens or more, and more than the model's context. */

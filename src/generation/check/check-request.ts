@@ -41,7 +41,12 @@ function checkNumbers(request: GenerateRequest): void {
   check('frequency_penalty', sampling?.frequencyPenalty, -2, 2);
   check('presence_penalty', sampling?.presencePenalty, -2, 2);
   check('top_logprobs', sampling?.topLogprobs, 0, 20);
-  check(fieldName(request.endpoint, 'max_output_tokens'), request.maxOutputTokens, 1, 2 ** 32);
+  check(
+    fieldName(request.endpoint, 'max_output_tokens'),
+    request.maxOutputTokens,
+    request.echo === true ? 0 : 1,
+    2 ** 32,
+  );
   check(fieldName(request.endpoint, 'candidates'), request.candidates, 1, 128);
   check('max_tool_calls', request.maxToolCalls, 1, 2 ** 32);
 }

@@ -33,6 +33,7 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
     output_format: 'response_format',
     candidates: 'n',
   },
+  [Endpoint.COMPLETIONS]: { ...canonical, items: 'prompt', max_output_tokens: 'max_tokens', candidates: 'n' },
   [Endpoint.RESPONSES]: { ...canonical, items: 'input', reasoning: 'reasoning.effort', output_format: 'text.format' },
   [Endpoint.MESSAGES]: {
     ...canonical,

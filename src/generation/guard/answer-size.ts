@@ -1,5 +1,5 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 
 /** The most bytes that an answer may come to in memory. */
 export interface AnswerBounds {
@@ -44,7 +44,9 @@ export class AnswerSize {
       let text = 0;
       let bytes = eventBytes;
       if (event.case === 'delta') {
-        text = event.value.text.length;
+        const { length } = event.value.text;
+        if (event.value.kind === DeltaKind.ECHO) bytes += length;
+        else text = length;
         for (const { top } of event.value.logprobs) bytes += logprobBytes * (1 + top.length);
       } else if (event.case === 'itemOpened') {
         text = openedLength(event.value.content?.content);

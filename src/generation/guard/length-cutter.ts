@@ -1,5 +1,5 @@
 import { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
-import { type Delta, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type Delta, DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { delta } from '../events.ts';
 import { ChoiceEnd } from './choice-end.ts';
 import { PerChoice } from './per-choice.ts';
@@ -54,7 +54,7 @@ export class LengthCutter implements EventStep {
 function textBytes(events: readonly GenerationEvent[]): number {
   let bytes = 0;
   for (const { event } of events) {
-    if (event.case === 'delta') bytes += Buffer.byteLength(event.value.text);
+    if (event.case === 'delta') bytes += event.value.kind === DeltaKind.ECHO ? 0 : Buffer.byteLength(event.value.text);
     else if (event.case === 'itemClosed') bytes += 2;
   }
   return bytes;
@@ -73,7 +73,7 @@ class LengthChoice {
 
   push(event: GenerationEvent, limit: number): void {
     if (this.end.isCut) return;
-    if (event.event.case === 'delta') {
+    if (event.event.case === 'delta' && event.event.value.kind !== DeltaKind.ECHO) {
       this.#delta(event, event.event.value, limit);
     } else {
       this.end.follow(event);

@@ -254,6 +254,8 @@ export class Tally {
   }
 
   #delta({ kind, text }: Delta): void {
+    // The prompt again is no output.
+    if (kind === DeltaKind.ECHO) return;
     const high = this.#text(text);
     if (kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY) this.#reasoningHigh += high;
     else this.#hasAnswer = true;

@@ -68,6 +68,7 @@ const partOfDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' |
   [DeltaKind.ARGUMENTS]: 'item',
   [DeltaKind.REASONING]: 'reasoningText',
   [DeltaKind.SUMMARY]: 'summaryText',
+  [DeltaKind.ECHO]: 'text',
 };
 
 /** Whether an item may have such a part. Calls, results of the upstream's tools and compactions have none. */

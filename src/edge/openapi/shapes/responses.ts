@@ -62,6 +62,7 @@ const response = named(
     model: z.string().describe('The listed id of the model.'),
     output: z.array(item).describe('What the model answered.'),
     previous_response_id: z.string().nullable(),
+    conversation: z.looseObject({ id: z.string() }).nullable().describe('The conversation that it is part of.'),
     instructions: z.string().nullable(),
     tools: z.array(anyObject),
     tool_choice: z.union([z.string(), anyObject]),
@@ -85,6 +86,9 @@ const response = named(
     usage: usage.nullable().describe('What it used; null while it runs, and if it failed before anything was used.'),
   }),
 );
+
+/** An item by itself. */
+export const storedItem = named('Item', item);
 
 /** Answers of the Responses interface. */
 export const responses = {

@@ -14,7 +14,7 @@ import type { Message as Message$1, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/content.proto.
  */
 export const file_tollgate_v1_content: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIm0KB1Vua25vd24SJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgRwYXRoGAIgASgJEgwKBGpzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIMCgRoaW50GAUgASgIIvEDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJwoHdW5rbm93bhgMIAEoCzIULnRvbGxnYXRlLnYxLlVua25vd25IABImCgVleHRyYRgLIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAGIAQFCCQoHY29udGVudEIICgZfZXh0cmEifQoHTWVzc2FnZRIfCgRyb2xlGAEgASgOMhEudG9sbGdhdGUudjEuUm9sZRIMCgRuYW1lGAIgASgJEiAKBXBhcnRzGAMgAygLMhEudG9sbGdhdGUudjEuUGFydBIhCgVwaGFzZRgEIAEoDjISLnRvbGxnYXRlLnYxLlBoYXNlIvgBCghUb29sQ2FsbBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEhEKCWFyZ3VtZW50cxgEIAEoCRIrCglzaWduYXR1cmUYBSABKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWVIAIgBARIqCgVjYWNoZRgGIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEhYKCW5hbWVzcGFjZRgHIAEoCUgCiAEBQgwKCl9zaWduYXR1cmVCCAoGX2NhY2hlQgwKCl9uYW1lc3BhY2Ui7wEKClRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIgCgVwYXJ0cxgEIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSDQoFcGxhaW4YBSABKAgSEAoIaXNfZXJyb3IYBiABKAgSKgoFY2FjaGUYByABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAIgBARIWCgluYW1lc3BhY2UYCCABKAlIAYgBAUIICgZfY2FjaGVCDAoKX25hbWVzcGFjZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJIrUFCgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEicKB3Vua25vd24YDSABKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duSAASOAoOdG9vbF9yZWZlcmVuY2UYDiABKAsyHi50b2xsZ2F0ZS52MS5Ub29sUmVmZXJlbmNlUGFydEgAEioKBWNhY2hlGAogASgLMhYudG9sbGdhdGUudjEuQ2FjaGVIaW50SAGIAQESKwoJc2lnbmF0dXJlGAsgASgLMhMudG9sbGdhdGUudjEuT3BhcXVlSAKIAQESJgoFZXh0cmEYDCABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgDiAEBQgkKB2NvbnRlbnRCCAoGX2NhY2hlQgwKCl9zaWduYXR1cmVCCAoGX2V4dHJhInMKCFRleHRQYXJ0EgwKBHRleHQYASABKAkSLAoLYW5ub3RhdGlvbnMYAiADKAsyFy50b2xsZ2F0ZS52MS5Bbm5vdGF0aW9uEisKCGxvZ3Byb2JzGAMgAygLMhkudG9sbGdhdGUudjEuVG9rZW5Mb2dwcm9iIhsKC1JlZnVzYWxQYXJ0EgwKBHRleHQYASABKAkiIQoRUmVhc29uaW5nVGV4dFBhcnQSDAoEdGV4dBgBIAEoCSIfCg9TdW1tYXJ5VGV4dFBhcnQSDAoEdGV4dBgBIAEoCSJvCgtNZWRpYVNvdXJjZRIQCgZiYXNlNjQYASABKAlIABINCgN1cmwYAiABKAlIABIRCgdmaWxlX2lkGAMgASgJSAASDgoEdGV4dBgEIAEoCUgAEhIKCm1lZGlhX3R5cGUYBSABKAlCCAoGc291cmNlIkUKCUltYWdlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIOCgZkZXRhaWwYAiABKAkijAEKCEZpbGVQYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEhAKCGZpbGVuYW1lGAIgASgJEg0KBXRpdGxlGAMgASgJEg8KB2NvbnRleHQYBCABKAkSFgoJY2l0YXRpb25zGAUgASgISACIAQFCDAoKX2NpdGF0aW9ucyJFCglBdWRpb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZm9ybWF0GAIgASgJIjUKCVZpZGVvUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZSIgChBTZWFyY2hSZXN1bHRQYXJ0EgwKBGpzb24YASABKAkiIQoRVG9vbFJlZmVyZW5jZVBhcnQSDAoEbmFtZRgBIAEoCSJxCgpBbm5vdGF0aW9uEjAKDHVybF9jaXRhdGlvbhgBIAEoCzIYLnRvbGxnYXRlLnYxLlVybENpdGF0aW9uSAASIwoFb3RoZXIYAiABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgAQgwKCmFubm90YXRpb24igwEKC1VybENpdGF0aW9uEgsKA3VybBgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtzdGFydF9pbmRleBgDIAEoDRIRCgllbmRfaW5kZXgYBCABKA0SJgoFZXh0cmEYBSABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgAiAEBQggKBl9leHRyYSJiCgxUb2tlbkxvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMEiQKA3RvcBgEIAMoCzIXLnRvbGxnYXRlLnYxLlRvcExvZ3Byb2IiOgoKVG9wTG9ncHJvYhINCgV0b2tlbhgBIAEoCRIPCgdsb2dwcm9iGAIgASgBEgwKBHV0ZjgYAyABKAwqkAEKCFByb3RvY29sEhgKFFBST1RPQ09MX1VOU1BFQ0lGSUVEEAASEQoNUFJPVE9DT0xfQ0hBVBABEhYKElBST1RPQ09MX1JFU1BPTlNFUxACEhUKEVBST1RPQ09MX01FU1NBR0VTEAMSEwoPUFJPVE9DT0xfR0VNSU5JEAQSEwoPUFJPVE9DT0xfSU1BR0VTEAUqZAoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9TWVNURU0QARISCg5ST0xFX0RFVkVMT1BFUhACEg0KCVJPTEVfVVNFUhADEhIKDlJPTEVfQVNTSVNUQU5UEAQqfQoKSXRlbVN0YXR1cxIbChdJVEVNX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0lURU1fU1RBVFVTX0lOX1BST0dSRVNTEAESGQoVSVRFTV9TVEFUVVNfQ09NUExFVEVEEAISGgoWSVRFTV9TVEFUVVNfSU5DT01QTEVURRADKkwKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASFAoQUEhBU0VfQ09NTUVOVEFSWRABEhYKElBIQVNFX0ZJTkFMX0FOU1dFUhACKlMKCFRvb2xLaW5kEhkKFVRPT0xfS0lORF9VTlNQRUNJRklFRBAAEhYKElRPT0xfS0lORF9GVU5DVElPThABEhQKEFRPT0xfS0lORF9DVVNUT00QAipdCg1DYWNoZUxpZmV0aW1lEh4KGkNBQ0hFX0xJRkVUSU1FX1VOU1BFQ0lGSUVEEAASFQoRQ0FDSEVfTElGRVRJTUVfNU0QARIVChFDQUNIRV9MSUZFVElNRV8xSBACYgZwcm90bzM");
+  fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIm0KB1Vua25vd24SJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgRwYXRoGAIgASgJEgwKBGpzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIMCgRoaW50GAUgASgIIvEDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJwoHdW5rbm93bhgMIAEoCzIULnRvbGxnYXRlLnYxLlVua25vd25IABImCgVleHRyYRgLIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAGIAQFCCQoHY29udGVudEIICgZfZXh0cmEifQoHTWVzc2FnZRIfCgRyb2xlGAEgASgOMhEudG9sbGdhdGUudjEuUm9sZRIMCgRuYW1lGAIgASgJEiAKBXBhcnRzGAMgAygLMhEudG9sbGdhdGUudjEuUGFydBIhCgVwaGFzZRgEIAEoDjISLnRvbGxnYXRlLnYxLlBoYXNlIvgBCghUb29sQ2FsbBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEhEKCWFyZ3VtZW50cxgEIAEoCRIrCglzaWduYXR1cmUYBSABKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWVIAIgBARIqCgVjYWNoZRgGIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEhYKCW5hbWVzcGFjZRgHIAEoCUgCiAEBQgwKCl9zaWduYXR1cmVCCAoGX2NhY2hlQgwKCl9uYW1lc3BhY2Ui7wEKClRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIgCgVwYXJ0cxgEIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSDQoFcGxhaW4YBSABKAgSEAoIaXNfZXJyb3IYBiABKAgSKgoFY2FjaGUYByABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAIgBARIWCgluYW1lc3BhY2UYCCABKAlIAYgBAUIICgZfY2FjaGVCDAoKX25hbWVzcGFjZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJIuAFCgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEicKB3Vua25vd24YDSABKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duSAASOAoOdG9vbF9yZWZlcmVuY2UYDiABKAsyHi50b2xsZ2F0ZS52MS5Ub29sUmVmZXJlbmNlUGFydEgAEikKBnRva2VucxgPIAEoCzIXLnRvbGxnYXRlLnYxLlRva2Vuc1BhcnRIABIqCgVjYWNoZRgKIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEisKCXNpZ25hdHVyZRgLIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZUgCiAEBEiYKBWV4dHJhGAwgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIA4gBAUIJCgdjb250ZW50QggKBl9jYWNoZUIMCgpfc2lnbmF0dXJlQggKBl9leHRyYSIZCgpUb2tlbnNQYXJ0EgsKA2lkcxgBIAMoDSJzCghUZXh0UGFydBIMCgR0ZXh0GAEgASgJEiwKC2Fubm90YXRpb25zGAIgAygLMhcudG9sbGdhdGUudjEuQW5ub3RhdGlvbhIrCghsb2dwcm9icxgDIAMoCzIZLnRvbGxnYXRlLnYxLlRva2VuTG9ncHJvYiIbCgtSZWZ1c2FsUGFydBIMCgR0ZXh0GAEgASgJIiEKEVJlYXNvbmluZ1RleHRQYXJ0EgwKBHRleHQYASABKAkiHwoPU3VtbWFyeVRleHRQYXJ0EgwKBHRleHQYASABKAkibwoLTWVkaWFTb3VyY2USEAoGYmFzZTY0GAEgASgJSAASDQoDdXJsGAIgASgJSAASEQoHZmlsZV9pZBgDIAEoCUgAEg4KBHRleHQYBCABKAlIABISCgptZWRpYV90eXBlGAUgASgJQggKBnNvdXJjZSJFCglJbWFnZVBhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZGV0YWlsGAIgASgJIowBCghGaWxlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIQCghmaWxlbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdjb250ZXh0GAQgASgJEhYKCWNpdGF0aW9ucxgFIAEoCEgAiAEBQgwKCl9jaXRhdGlvbnMiRQoJQXVkaW9QYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEg4KBmZvcm1hdBgCIAEoCSI1CglWaWRlb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2UiIAoQU2VhcmNoUmVzdWx0UGFydBIMCgRqc29uGAEgASgJIiEKEVRvb2xSZWZlcmVuY2VQYXJ0EgwKBG5hbWUYASABKAkicQoKQW5ub3RhdGlvbhIwCgx1cmxfY2l0YXRpb24YASABKAsyGC50b2xsZ2F0ZS52MS5VcmxDaXRhdGlvbkgAEiMKBW90aGVyGAIgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAEIMCgphbm5vdGF0aW9uIoMBCgtVcmxDaXRhdGlvbhILCgN1cmwYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLc3RhcnRfaW5kZXgYAyABKA0SEQoJZW5kX2luZGV4GAQgASgNEiYKBWV4dHJhGAUgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAIgBAUIICgZfZXh0cmEiYgoMVG9rZW5Mb2dwcm9iEg0KBXRva2VuGAEgASgJEg8KB2xvZ3Byb2IYAiABKAESDAoEdXRmOBgDIAEoDBIkCgN0b3AYBCADKAsyFy50b2xsZ2F0ZS52MS5Ub3BMb2dwcm9iIjoKClRvcExvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMKqoBCghQcm90b2NvbBIYChRQUk9UT0NPTF9VTlNQRUNJRklFRBAAEhEKDVBST1RPQ09MX0NIQVQQARIWChJQUk9UT0NPTF9SRVNQT05TRVMQAhIVChFQUk9UT0NPTF9NRVNTQUdFUxADEhMKD1BST1RPQ09MX0dFTUlOSRAEEhMKD1BST1RPQ09MX0lNQUdFUxAFEhgKFFBST1RPQ09MX0NPTVBMRVRJT05TEAYqZAoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9TWVNURU0QARISCg5ST0xFX0RFVkVMT1BFUhACEg0KCVJPTEVfVVNFUhADEhIKDlJPTEVfQVNTSVNUQU5UEAQqfQoKSXRlbVN0YXR1cxIbChdJVEVNX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0lURU1fU1RBVFVTX0lOX1BST0dSRVNTEAESGQoVSVRFTV9TVEFUVVNfQ09NUExFVEVEEAISGgoWSVRFTV9TVEFUVVNfSU5DT01QTEVURRADKkwKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASFAoQUEhBU0VfQ09NTUVOVEFSWRABEhYKElBIQVNFX0ZJTkFMX0FOU1dFUhACKlMKCFRvb2xLaW5kEhkKFVRPT0xfS0lORF9VTlNQRUNJRklFRBAAEhYKElRPT0xfS0lORF9GVU5DVElPThABEhQKEFRPT0xfS0lORF9DVVNUT00QAipdCg1DYWNoZUxpZmV0aW1lEh4KGkNBQ0hFX0xJRkVUSU1FX1VOU1BFQ0lGSUVEEAASFQoRQ0FDSEVfTElGRVRJTUVfNU0QARIVChFDQUNIRV9MSUZFVElNRV8xSBACYgZwcm90bzM");
 
 /**
  * A blob that only its maker can read, with its provenance: it is replayed only where it came from.
@@ -612,6 +612,12 @@ export type Part = Message$1<"tollgate.v1.Part"> & {
      */
     value: ToolReferencePart;
     case: "toolReference";
+  } | {
+    /**
+     * @generated from field: tollgate.v1.TokensPart tokens = 15;
+     */
+    value: TokensPart;
+    case: "tokens";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -642,6 +648,27 @@ export type Part = Message$1<"tollgate.v1.Part"> & {
  */
 export const PartSchema: GenMessage<Part> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 12);
+
+/**
+ * Text as ids of the model's vocabulary (a prompt of an old completion).
+ *
+ * @generated from message tollgate.v1.TokensPart
+ */
+export type TokensPart = Message$1<"tollgate.v1.TokensPart"> & {
+  /**
+   * The ids.
+   *
+   * @generated from field: repeated uint32 ids = 1;
+   */
+  ids: number[];
+};
+
+/**
+ * Describes the message tollgate.v1.TokensPart.
+ * Use `create(TokensPartSchema)` to create a new message.
+ */
+export const TokensPartSchema: GenMessage<TokensPart> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_content, 13);
 
 /**
  * Visible text.
@@ -676,7 +703,7 @@ export type TextPart = Message$1<"tollgate.v1.TextPart"> & {
  * Use `create(TextPartSchema)` to create a new message.
  */
 export const TextPartSchema: GenMessage<TextPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 13);
+  messageDesc(file_tollgate_v1_content, 14);
 
 /**
  * The model's words of refusal.
@@ -697,7 +724,7 @@ export type RefusalPart = Message$1<"tollgate.v1.RefusalPart"> & {
  * Use `create(RefusalPartSchema)` to create a new message.
  */
 export const RefusalPartSchema: GenMessage<RefusalPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 14);
+  messageDesc(file_tollgate_v1_content, 15);
 
 /**
  * Raw thoughts.
@@ -718,7 +745,7 @@ export type ReasoningTextPart = Message$1<"tollgate.v1.ReasoningTextPart"> & {
  * Use `create(ReasoningTextPartSchema)` to create a new message.
  */
 export const ReasoningTextPartSchema: GenMessage<ReasoningTextPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 15);
+  messageDesc(file_tollgate_v1_content, 16);
 
 /**
  * A summary of thoughts.
@@ -739,7 +766,7 @@ export type SummaryTextPart = Message$1<"tollgate.v1.SummaryTextPart"> & {
  * Use `create(SummaryTextPartSchema)` to create a new message.
  */
 export const SummaryTextPartSchema: GenMessage<SummaryTextPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 16);
+  messageDesc(file_tollgate_v1_content, 17);
 
 /**
  * Where the bytes of an image, file, audio or video are.
@@ -799,7 +826,7 @@ export type MediaSource = Message$1<"tollgate.v1.MediaSource"> & {
  * Use `create(MediaSourceSchema)` to create a new message.
  */
 export const MediaSourceSchema: GenMessage<MediaSource> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 17);
+  messageDesc(file_tollgate_v1_content, 18);
 
 /**
  * A picture.
@@ -827,7 +854,7 @@ export type ImagePart = Message$1<"tollgate.v1.ImagePart"> & {
  * Use `create(ImagePartSchema)` to create a new message.
  */
 export const ImagePartSchema: GenMessage<ImagePart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 18);
+  messageDesc(file_tollgate_v1_content, 19);
 
 /**
  * A document.
@@ -876,7 +903,7 @@ export type FilePart = Message$1<"tollgate.v1.FilePart"> & {
  * Use `create(FilePartSchema)` to create a new message.
  */
 export const FilePartSchema: GenMessage<FilePart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 19);
+  messageDesc(file_tollgate_v1_content, 20);
 
 /**
  * Sound.
@@ -904,7 +931,7 @@ export type AudioPart = Message$1<"tollgate.v1.AudioPart"> & {
  * Use `create(AudioPartSchema)` to create a new message.
  */
 export const AudioPartSchema: GenMessage<AudioPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 20);
+  messageDesc(file_tollgate_v1_content, 21);
 
 /**
  * Moving pictures.
@@ -925,7 +952,7 @@ export type VideoPart = Message$1<"tollgate.v1.VideoPart"> & {
  * Use `create(VideoPartSchema)` to create a new message.
  */
 export const VideoPartSchema: GenMessage<VideoPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 21);
+  messageDesc(file_tollgate_v1_content, 22);
 
 /**
  * A search result that the client offers as a source (Messages).
@@ -946,7 +973,7 @@ export type SearchResultPart = Message$1<"tollgate.v1.SearchResultPart"> & {
  * Use `create(SearchResultPartSchema)` to create a new message.
  */
 export const SearchResultPartSchema: GenMessage<SearchResultPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 22);
+  messageDesc(file_tollgate_v1_content, 23);
 
 /**
  * A tool that was found: from here on the model may call it, where its definition was deferred.
@@ -967,7 +994,7 @@ export type ToolReferencePart = Message$1<"tollgate.v1.ToolReferencePart"> & {
  * Use `create(ToolReferencePartSchema)` to create a new message.
  */
 export const ToolReferencePartSchema: GenMessage<ToolReferencePart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 23);
+  messageDesc(file_tollgate_v1_content, 24);
 
 /**
  * A citation in a text.
@@ -1002,7 +1029,7 @@ export type Annotation = Message$1<"tollgate.v1.Annotation"> & {
  * Use `create(AnnotationSchema)` to create a new message.
  */
 export const AnnotationSchema: GenMessage<Annotation> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 24);
+  messageDesc(file_tollgate_v1_content, 25);
 
 /**
  * A citation of a web page.
@@ -1051,7 +1078,7 @@ export type UrlCitation = Message$1<"tollgate.v1.UrlCitation"> & {
  * Use `create(UrlCitationSchema)` to create a new message.
  */
 export const UrlCitationSchema: GenMessage<UrlCitation> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 25);
+  messageDesc(file_tollgate_v1_content, 26);
 
 /**
  * One output token and how likely it was.
@@ -1093,7 +1120,7 @@ export type TokenLogprob = Message$1<"tollgate.v1.TokenLogprob"> & {
  * Use `create(TokenLogprobSchema)` to create a new message.
  */
 export const TokenLogprobSchema: GenMessage<TokenLogprob> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 26);
+  messageDesc(file_tollgate_v1_content, 27);
 
 /**
  * One alternative token.
@@ -1128,7 +1155,7 @@ export type TopLogprob = Message$1<"tollgate.v1.TopLogprob"> & {
  * Use `create(TopLogprobSchema)` to create a new message.
  */
 export const TopLogprobSchema: GenMessage<TopLogprob> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 27);
+  messageDesc(file_tollgate_v1_content, 28);
 
 /**
  * A wire protocol that clients or upstreams speak.
@@ -1177,6 +1204,13 @@ export const Protocol = {
    * @generated from enum value: PROTOCOL_IMAGES = 5;
    */
   IMAGES: 5,
+
+  /**
+   * OpenAI's old Completions.
+   *
+   * @generated from enum value: PROTOCOL_COMPLETIONS = 6;
+   */
+  COMPLETIONS: 6,
 } as const;
 
 /**

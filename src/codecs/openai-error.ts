@@ -1,12 +1,12 @@
-import { errorType } from '../../errors/error-type.ts';
-import type { GatewayError } from '../../errors/gateway-error.ts';
-import type { UpstreamFailure } from '../../generation/upstream.ts';
-import { sseData } from '../../lib/sse.ts';
-import type { Json } from '../codec.ts';
-import { objectIn } from '../json.ts';
-import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from '../upstream-error.ts';
+import { errorType } from '../errors/error-type.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { UpstreamFailure } from '../generation/upstream.ts';
+import { sseData } from '../lib/sse.ts';
+import type { Json } from './codec.ts';
+import { objectIn } from './json.ts';
+import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from './upstream-error.ts';
 
-/** Errors of Chat Completions: the frame that clients get, and what upstreams say. Source: decisions §3, wire.md B5. */
+/** Errors of Chat Completions and of the older Completions: the frame that clients get, and what upstreams say. Source: decisions §3. */
 
 /** The frame that ends a stream which failed: no finish and no `[DONE]` follow, so that no client takes it for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {

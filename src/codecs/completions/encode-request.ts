@@ -1,0 +1,35 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { EncodedRequest, EncodeInput, JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+import { sentBody } from '../sent-body.ts';
+import { patchServiceTier } from '../service-tier.ts';
+
+/** What a Completions upstream is sent: the client's own JSON, in which the route sets the model, the limit, the tier and the form of the answer. Throws `unsupported_feature` for a request of another protocol. */
+export function encodeRequest(input: EncodeInput): EncodedRequest {
+  const { request, model, maxOutputTokens, stream, quirks = [] } = input;
+  const { source } = request;
+  if (source?.protocol !== Protocol.COMPLETIONS) {
+    throw new GatewayError(
+      'unsupported_feature',
+      'Only a request of the interface itself can be sent to /completions.',
+    );
+  }
+  const sent = sentBody(source);
+  const { body } = sent;
+  body['model'] = model;
+  if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
+  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
+  if (stream) patchStream(body, quirks.includes('no_stream_options'));
+  else {
+    delete body['stream'];
+    delete body['stream_options'];
+  }
+  return { ...sent, body, dropped: [] };
+}
+
+function patchStream(body: JsonObject, lacksOptions: boolean): void {
+  body['stream'] = true;
+  if (lacksOptions) delete body['stream_options'];
+  else body['stream_options'] = { ...objectIn(body['stream_options']), include_usage: true };
+}

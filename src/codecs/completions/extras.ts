@@ -1,0 +1,9 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { ProtocolExtras } from '../extras.ts';
+import { OpenAiUsage } from '../openai-usage.ts';
+
+/** What Completions alone knows. */
+export const extras = new ProtocolExtras(Protocol.COMPLETIONS);
+
+/** Usage in the words of Completions. */
+export const usage = new OpenAiUsage(extras);

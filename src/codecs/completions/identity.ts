@@ -1,0 +1,30 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Finished, FinishReason, type Started } from '../../gen/tollgate/v1/event_pb.ts';
+import type { JsonObject } from '../codec.ts';
+
+/** Returns what every chunk of an answer, and the whole answer, say alike. */
+export function renderIdentity(started: Started): JsonObject {
+  return {
+    id: `cmpl-${started.requestId.replace(/^req_/, '')}`,
+    object: 'text_completion',
+    created: Math.floor(Number(started.createdAtMs) / 1000),
+    model: started.model,
+    ...(started.systemFingerprint === '' ? {} : { system_fingerprint: started.systemFingerprint }),
+  };
+}
+
+/** Returns why a choice ended; a word of the interface's own that is not known is told as it came. */
+export function renderFinishReason({ reason, native, protocol }: Finished): string {
+  switch (reason) {
+    case FinishReason.LENGTH:
+    case FinishReason.CONTEXT_WINDOW:
+      return 'length';
+    case FinishReason.CONTENT_FILTER:
+    case FinishReason.REFUSAL:
+      return 'content_filter';
+    case FinishReason.OTHER:
+      return protocol === Protocol.COMPLETIONS && native !== '' ? native : 'stop';
+    default:
+      return 'stop';
+  }
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import {
+  type Completed,
+  type Extension,
+  ExtensionScope,
+  type GenerationEvent,
+} from '../../gen/tollgate/v1/event_pb.ts';
+import { sseComment, sseData } from '../../lib/sse.ts';
+import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
+import { errorFrame } from '../openai-error.ts';
+import { extras, usage } from './extras.ts';
+import { renderFinishReason, renderIdentity } from './identity.ts';
+
+/** Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger. */
+export class CompletionsStreamRenderer implements StreamRenderer {
+  readonly keepAlive: string = sseComment('keepalive');
+  readonly #includeUsage: boolean;
+  /** Members of choices that stand in their next chunk. */
+  readonly #waiting = new Map<number, JsonObject>();
+  readonly #reasons = new Map<number, string>();
+  /** Members of the answer that stand in its next chunk. */
+  #members: JsonObject = {};
+  #identity: JsonObject | undefined;
+  #isCompleted = false;
+
+  constructor(decoded: DecodedRequest) {
+    this.#includeUsage = decoded.includeUsage;
+  }
+
+  push({ choice, event }: GenerationEvent): string {
+    switch (event.case) {
+      case 'started':
+        this.#identity = renderIdentity(event.value);
+        return '';
+      case 'delta':
+        return event.value.text === '' ? '' : this.#chunk(choice, event.value.text.toWellFormed(), null);
+      case 'extension':
+        return this.#extend(choice, event.value);
+      case 'finished':
+        this.#reasons.set(choice, renderFinishReason(event.value));
+        return '';
+      case 'completed':
+        return this.#complete(event.value);
+      default:
+        return '';
+    }
+  }
+
+  end(): string {
+    assert(this.#isCompleted, 'the generation ended without completed');
+    return sseData('[DONE]');
+  }
+
+  fail(error: GatewayError, requestId: string): string {
+    return errorFrame(error, requestId);
+  }
+
+  /** A chunk with members for a text that did not come goes first: its place is taken. */
+  #extend(choice: number, { scope, extra }: Extension): string {
+    if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
+    if (scope !== ExtensionScope.CHOICE) return '';
+    const frame = this.#waiting.has(choice) ? this.#chunk(choice, '', null) : '';
+    this.#waiting.set(choice, extras.members(extra));
+    return frame;
+  }
+
+  #chunk(index: number, text: string, finishReason: string | null): string {
+    const choice = { text, index, logprobs: null, finish_reason: finishReason, ...this.#waiting.get(index) };
+    this.#waiting.delete(index);
+    return this.#frame({ choices: [choice], ...(this.#includeUsage ? { usage: null } : {}) });
+  }
+
+  #frame(members: JsonObject): string {
+    assert(this.#identity !== undefined && !this.#isCompleted, 'an event outside started and completed');
+    const frame = sseData(JSON.stringify({ ...this.#members, ...this.#identity, ...members }));
+    this.#members = {};
+    return frame;
+  }
+
+  #complete(completed: Completed): string {
+    let frames = '';
+    for (const [index, reason] of this.#reasons) frames += this.#chunk(index, '', reason);
+    if (this.#includeUsage) frames += this.#frame({ choices: [], usage: usage.render(completed) });
+    this.#isCompleted = true;
+    return frames;
+  }
+}

@@ -1,0 +1,172 @@
+import { ExtensionScope, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { started, usageReported } from '../generation/events.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import type { SseMessage } from '../lib/sse.ts';
+import type { Stepper } from '../lib/stepper.ts';
+import type { Json, JsonObject } from './codec.ts';
+import { completedWith } from './completed-with.ts';
+import { extend, type ProtocolExtras } from './extras.ts';
+import { countIn, listIn, objectIn, frameJson, textIn } from './json.ts';
+import { parseServiceTier } from './service-tier.ts';
+import { malformed } from './upstream-error.ts';
+import { reported } from './openai-error.ts';
+import { type OpenAiUsage, parseTimings } from './openai-usage.ts';
+
+/** `obfuscation` is padding for one connection; it means nothing on the next. */
+const known = new Set([
+  'id',
+  'object',
+  'created',
+  'model',
+  'choices',
+  'usage',
+  'service_tier',
+  'system_fingerprint',
+  'obfuscation',
+  'error',
+]);
+
+/** One choice of an answer that comes in chunks. */
+export interface ChoiceReader {
+  /** It has said why it ended. */
+  readonly isFinished: boolean;
+  /** Reads what a chunk says of it. */
+  push(choice: JsonObject, events: GenerationEvent[]): void;
+  /** The answer has ended. Throws `UpstreamFailure` `malformed` if it can't end so. */
+  end(events: GenerationEvent[]): void;
+}
+
+/** What differs between the protocols whose answers come in such chunks. */
+export interface ChunkDialect {
+  readonly extras: ProtocolExtras;
+  readonly usage: OpenAiUsage;
+  /** Whether everything that a choice says is known, and is text or nothing. */
+  isPlainChoice(choice: JsonObject): boolean;
+  openChoice(context: ChoiceContext): ChoiceReader;
+}
+
+/** What a choice needs of its answer. */
+export interface ChoiceContext {
+  readonly index: number;
+  readonly provider: string;
+  readonly answerId: () => string;
+}
+
+/**
+ * Chunks of an upstream to events, whatever compatible servers make of the protocol. Throws `UpstreamFailure`: `reported` where the stream says that it
+ * failed, `malformed` where it is not the protocol, `truncated` where a choice never finished (a missing `[DONE]` is no loss).
+ * Source: wire.md B1; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
+ */
+export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
+  readonly #dialect: ChunkDialect;
+  readonly #provider: string;
+  readonly #choices = new Map<number, ChoiceReader>();
+  /** Whether everything of a chunk is known but calls, whose members are their own. */
+  readonly #isPlain = (chunk: JsonObject): boolean => {
+    for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
+    if (chunk['usage'] != null) return false;
+    return listIn(chunk['choices']).every(choice => this.#dialect.isPlainChoice(objectIn(choice) ?? {}));
+  };
+  #answerId = '';
+  #usage: Usage | undefined;
+  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #state: 'new' | 'started' | 'completed' = 'new';
+
+  constructor(dialect: ChunkDialect, provider: string) {
+    this.#dialect = dialect;
+    this.#provider = provider;
+  }
+
+  push({ event, data }: SseMessage): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    const text = data.trim();
+    if (text === '[DONE]') return this.end();
+    const isNamed = event !== '' && event !== 'message';
+    const chunk = frameJson(text, this.#isPlain);
+    if (event === 'error') throw reported(chunk ?? text);
+    const body = objectIn(chunk);
+    if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
+      // Servers send events of their own between the chunks.
+      if (isNamed || text === '') return [];
+      throw malformed('the data of an event is no JSON object');
+    }
+    return this.chunk(body);
+  }
+
+  end(): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    const choices = [...this.#choices.values()];
+    if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
+    const events: GenerationEvent[] = [];
+    for (const choice of choices) choice.end(events);
+    this.#state = 'completed';
+    events.push(completedWith(this.#usage, this.#tier));
+    return events;
+  }
+
+  /** One chunk; a whole answer is a chunk whose choices have a `message`. */
+  chunk(body: JsonObject): GenerationEvent[] {
+    if (body['error'] != null) throw reported(body);
+    if (body['object'] === 'error') throw reported(body);
+    const events: GenerationEvent[] = [];
+    this.#begin(body, events);
+    extend(events, 0, ExtensionScope.RESPONSE, this.#dialect.extras.unknown(body, known));
+    // llama.cpp tells the stop sequence beside the choices, some versions in a member of its own.
+    const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
+    for (const [position, value] of listIn(body['choices']).entries()) {
+      const said = objectIn(value);
+      if (said === undefined) continue;
+      const choice = word === '' ? said : { stop_reason: word, ...said };
+      this.#choice(countIn(choice['index']) ?? position).push(choice, events);
+      this.#report(choice['usage'], events);
+    }
+    const tier = parseServiceTier(body['service_tier']);
+    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+    const usage = body['usage'] ?? objectIn(body['x_groq'])?.['usage'];
+    if (usage == null) this.#reportTimings(body['timings'], events);
+    else this.#report(usage, events);
+    return events;
+  }
+
+  #begin(body: JsonObject, events: GenerationEvent[]): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'started';
+    this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
+    events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
+  }
+
+  #choice(index: number): ChoiceReader {
+    let choice = this.#choices.get(index);
+    if (choice === undefined) {
+      choice = this.#dialect.openChoice({ index, provider: this.#provider, answerId: () => this.#answerId });
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+
+  /** A running count, which the usage at the end replaces. */
+  #reportTimings(value: Json | undefined, events: GenerationEvent[]): void {
+    const usage = value == null ? undefined : parseTimings(value);
+    if (usage !== undefined) events.push(usageReported(usage));
+  }
+
+  /** Counts are cumulative, wherever they stand: the last ones hold. */
+  #report(value: Json | undefined, events: GenerationEvent[]): void {
+    if (value == null) return;
+    const usage = this.#dialect.usage.parse(value);
+    if (usage === undefined) return;
+    this.#usage = usage;
+    events.push(usageReported(usage));
+  }
+}
+
+/** Parses a whole answer into the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+export function parseWholeAnswer(parser: ChunkParser, answer: JsonObject): GenerationEvent[] {
+  const events = parser.chunk(answer);
+  try {
+    return [...events, ...parser.end()];
+  } catch (cause) {
+    throw new UpstreamFailure('malformed', { cause });
+  }
+}

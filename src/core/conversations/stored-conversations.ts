@@ -1,0 +1,194 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
+import type {
+  AddConversationItemsRequest,
+  ConversationService,
+  ListConversationItemsRequest,
+} from '../../gen/tollgate/v1/conversation_pb.ts';
+import { inputItemId, responseIdOf } from '../../generation/response-ids.ts';
+import { publicRequestId } from '../../lib/ids.ts';
+import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
+import type { SealedBox } from '../../lib/sealed-box.ts';
+import type { Credential, Ledger } from '../../ledger/ledger.ts';
+import { authenticate } from '../credential.ts';
+import { withDistinctIds } from '../responses/distinct-ids.ts';
+import { Sealing } from '../responses/sealing.ts';
+import { ConversationLog, type ConversationLogTools, type ConversationName } from './conversation-log.ts';
+
+/** What stored conversations work with. */
+export interface StoredConversationTools extends ConversationLogTools {
+  readonly ledger: Ledger;
+  readonly box: SealedBox;
+}
+
+const itemsMax = 20;
+const pageDefault = 20;
+const pageMax = 100;
+const labelsMax = { count: 16, name: 64, value: 512 };
+
+/** A conversation in which a response is made: nobody else changes it until it is released. */
+export class ConversationLock {
+  readonly name: ConversationName;
+  readonly #log: ConversationLog;
+  readonly #locked: Set<string>;
+
+  constructor(name: ConversationName, log: ConversationLog, locked: Set<string>) {
+    this.name = name;
+    this.#log = log;
+    this.#locked = locked;
+    locked.add(name.id);
+  }
+
+  /** Adds what a response has read and said, which is there once the request is charged; `requestId` undefined: at once, because it costs nothing. */
+  async add(items: readonly Item[], requestId: string | undefined): Promise<void> {
+    await this.#log.add(this.name, items, requestId);
+  }
+
+  /** May be called more than once. */
+  release(): void {
+    this.#locked.delete(this.name.id);
+  }
+}
+
+/** The conversations that are kept, and the responses that are made in them now. Locks end with the process. */
+export class StoredConversations {
+  readonly #tools: StoredConversationTools;
+  readonly #log: ConversationLog;
+  readonly #locked = new Set<string>();
+
+  constructor(tools: StoredConversationTools) {
+    this.#tools = tools;
+    this.#log = new ConversationLog(tools);
+  }
+
+  /** ConversationService on them. */
+  get service(): PushedService<typeof ConversationService> {
+    return {
+      createConversation: async ({ items, metadata }, context) => {
+        const credential = await this.#authenticate(context);
+        checkLabels(metadata);
+        checkCount(items, 0);
+        return { conversation: await this.#log.begin(credential, metadata, this.#named(items, [])) };
+      },
+      getConversation: async ({ id }, context) => ({
+        conversation: await this.#log.find(await this.#name(id, context)),
+      }),
+      updateConversation: async ({ id, metadata }, context) => {
+        checkLabels(metadata);
+        return { conversation: await this.#log.label(await this.#unlocked(id, context), metadata) };
+      },
+      deleteConversation: async ({ id }, context) => {
+        await this.#log.delete(await this.#unlocked(id, context));
+        return {};
+      },
+      addConversationItems: (request, context) => this.#add(request, context),
+      listConversationItems: (request, context) => this.#list(request, context),
+      getConversationItem: async ({ id, itemId, include }, context) => {
+        const name = await this.#name(id, context);
+        const item = findItem(await this.#log.read(name), itemId, name);
+        return { item: this.#sealed([item], include, name)[0] ?? item };
+      },
+      deleteConversationItem: async ({ id, itemId }, context) => {
+        const name = await this.#unlocked(id, context);
+        findItem(await this.#log.read(name), itemId, name);
+        await this.#log.remove(name, [itemId]);
+        return { conversation: await this.#log.find(name) };
+      },
+    };
+  }
+
+  /** Keeps everybody else from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
+  async lock(name: ConversationName): Promise<ConversationLock> {
+    await this.#log.find(name);
+    this.#checkUnlocked(name.id);
+    return new ConversationLock(name, this.#log, this.#locked);
+  }
+
+  /** Returns all items of a conversation, oldest first. Throws `not_found`. */
+  async read(name: ConversationName): Promise<Item[]> {
+    return this.#log.read(name);
+  }
+
+  async #add({ id, items, include }: AddConversationItemsRequest, context: CallContext) {
+    const name = await this.#unlocked(id, context);
+    checkCount(items, 1);
+    const added = this.#named(items, await this.#log.read(name));
+    this.#checkUnlocked(id);
+    await this.#log.add(name, added);
+    return { items: this.#sealed(added, include, name) };
+  }
+
+  async #list(request: ListConversationItemsRequest, context: CallContext) {
+    const { limit, after, ascending, include } = request;
+    const name = await this.#name(request.id, context);
+    if (limit > pageMax)
+      throw new GatewayError('invalid_request', `limit must be from 1 to ${pageMax}.`, { param: 'limit' });
+    const items = await this.#log.read(name);
+    if (!ascending) items.reverse();
+    const start = after === '' ? 0 : items.indexOf(findItem(items, after, name, 'after')) + 1;
+    const end = start + (limit === 0 ? pageDefault : limit);
+    return { items: this.#sealed(items.slice(start, end), include, name), hasMore: end < items.length };
+  }
+
+  /** Returns new items, each with an id that no other item of the conversation has. */
+  #named(items: readonly Item[], before: readonly Item[]): Item[] {
+    const place = responseIdOf(publicRequestId(this.#tools.ids.next()));
+    const named = items.map((item, at) => (item.id === '' ? { ...item, id: inputItemId(place, item, at) } : item));
+    return withDistinctIds(place, named, { taken: new Set(before.map(({ id }) => id)), from: 0 });
+  }
+
+  #sealed(items: readonly Item[], include: readonly string[], { accountId }: ConversationName): Item[] {
+    const sealing = new Sealing(this.#tools.box, accountId);
+    return items.map(item => sealing.sealItem(item, include));
+  }
+
+  #authenticate(context: CallContext): Credential | Promise<Credential> {
+    return authenticate(context, this.#tools.ledger, 'api_key');
+  }
+
+  async #name(id: string, context: CallContext): Promise<ConversationName> {
+    const { accountId } = await this.#authenticate(context);
+    return { id, accountId };
+  }
+
+  /** The same of a conversation that is about to be changed. */
+  async #unlocked(id: string, context: CallContext): Promise<ConversationName> {
+    const name = await this.#name(id, context);
+    await this.#log.find(name);
+    this.#checkUnlocked(id);
+    return name;
+  }
+
+  #checkUnlocked(id: string): void {
+    if (!this.#locked.has(id)) return;
+    throw new GatewayError('conversation_locked', `A response is made in the conversation ${id} right now.`, {
+      param: 'conversation',
+    });
+  }
+}
+
+function findItem(items: readonly Item[], itemId: string, { id }: ConversationName, param = 'item_id'): Item {
+  const item = items.find(each => each.id === itemId);
+  if (item !== undefined) return item;
+  throw new GatewayError('not_found', `The conversation ${id} has no item ${itemId}.`, { param });
+}
+
+function checkCount(items: readonly Item[], least: number): void {
+  if (items.length >= least && items.length <= itemsMax) return;
+  throw invalid('items', `must have ${least} to ${itemsMax} entries`);
+}
+
+function checkLabels(metadata: Readonly<Record<string, string>>): void {
+  const { count, name, value } = labelsMax;
+  const labels = Object.entries(metadata);
+  if (labels.length > count || labels.some(([key, text]) => key.length > name || text.length > value)) {
+    throw invalid('metadata', `must have at most ${count} entries, names of ${name} and values of ${value} characters`);
+  }
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('validation_error', `\`${param}\` ${message}.`, {
+    param,
+    violations: [{ path: [param], message, type: 'invalid_value' }],
+  });
+}

@@ -1,0 +1,107 @@
+/** Money over all endpoints, in any order and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
+import fc from 'fast-check';
+import { afterAll, expect, test } from 'vitest';
+import { balanceOf, endGateway, heldBy, startGateway } from '../gateway.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '9' });
+afterAll(() => endGateway(gateway));
+
+interface Asked {
+  readonly path: string;
+  readonly body: object;
+}
+
+interface Receipt {
+  readonly cost: number;
+  readonly written_off: number;
+  readonly state: string;
+  readonly buckets: { kind: string; tokens: number; price: number; multiplier: number; cost: number }[];
+}
+
+const word = fc.constantFrom('gate', 'toll', 'Straße', '橋', 'a much longer piece of text than the others');
+const text = fc.array(word, { minLength: 1, maxLength: 30 }).map(words => words.join(' '));
+const order = fc.constantFrom(
+  '',
+  '\n!sim tokens=7',
+  '\n!sim say=done',
+  '\n!sim status=500',
+  '\n!sim tokens=3 usage=none',
+);
+const prompt = fc.tuple(text, order).map(([said, line]) => said + line);
+const message = (content: string): object[] => [{ role: 'user', content }];
+
+/** Any request that is answered at once, on any path that is paid. */
+const asked: fc.Arbitrary<Asked> = fc.oneof(
+  prompt.map(said => ({
+    path: '/v1/chat/completions',
+    body: { model: 'sim/large:flex', messages: message(said), max_tokens: 40 },
+  })),
+  prompt.map(input => ({ path: '/v1/responses', body: { model: 'sim/large', input, max_output_tokens: 40 } })),
+  prompt.map(said => ({ path: '/v1/messages', body: { model: 'sim/small', messages: message(said), max_tokens: 40 } })),
+  fc
+    .tuple(fc.array(prompt, { minLength: 1, maxLength: 3 }), fc.integer({ min: 1, max: 3 }), fc.boolean())
+    .map(([prompts, n, echo]) => ({
+      path: '/v1/completions',
+      body: { model: 'sim/small', prompt: prompts, n, echo, max_tokens: 40 },
+    })),
+  fc
+    .array(prompt, { minLength: 1, maxLength: 5 })
+    .map(input => ({ path: '/v1/embeddings', body: { model: 'sim/embed', input } })),
+  fc.tuple(prompt, fc.integer({ min: 1, max: 250 })).map(([query, count]) => ({
+    path: '/v1/rerank',
+    body: { model: 'sim/rerank', query, documents: Array.from({ length: count }, (_, at) => `document ${at}`) },
+  })),
+  fc.tuple(text, fc.integer({ min: 1, max: 2 })).map(([said, n]) => ({
+    path: '/v1/images/generations',
+    body: { model: 'sim/image', prompt: said, size: '64x64', n },
+  })),
+);
+
+const toNano = (dollars: number): bigint => BigInt(Math.round(dollars * 1e9));
+
+async function ask({ path, body }: Asked): Promise<{ response: Response; answer: { usage?: { cost?: number } } }> {
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return { response, answer: (await response.json()) as { usage?: { cost?: number } } };
+}
+
+async function receiptOf(response: Response): Promise<Receipt> {
+  const id = response.headers.get('x-request-id') ?? response.headers.get('request-id');
+  const read = await fetch(`${gateway.url}/v1/account/activity/${id}`, {
+    headers: { authorization: `Bearer ${gateway.managementKey}` },
+  });
+  return (await read.json()) as Receipt;
+}
+
+test('usage, header, record, receipt and balance agree on every path', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 6 }), async requests => {
+      for (const each of requests) {
+        const before = await balanceOf(gateway);
+        const { response, answer } = await ask(each);
+        const debited = before - (await balanceOf(gateway));
+        const receipt = await receiptOf(response);
+        expect(toNano(receipt.cost)).toBe(debited);
+        if (response.status === 200) {
+          expect(toNano(Number(response.headers.get('x-tollgate-cost')))).toBe(debited);
+          if (answer.usage?.cost !== undefined) expect(toNano(answer.usage.cost)).toBe(debited);
+          expect(debited > 0n).toBe(true);
+        } else {
+          expect([response.status, debited, receipt.state]).toEqual([502, 0n, 'upstream_failed']);
+        }
+        // What each bucket says of itself, and all of them together.
+        for (const { kind, tokens, price, multiplier, cost } of receipt.buckets) {
+          const isPiece = kind === 'image' || kind === 'search';
+          expect(cost).toBeCloseTo((tokens * price * multiplier) / (isPiece ? 1 : 1e6), 12);
+        }
+        const sum = receipt.buckets.reduce((all, { cost }) => all + cost, 0);
+        expect(sum).toBeCloseTo(receipt.cost + receipt.written_off, 8);
+        expect(await heldBy(gateway)).toBe(0n);
+      }
+    }),
+    { numRuns: 12 },
+  );
+}, 60_000);
