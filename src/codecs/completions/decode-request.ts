@@ -19,7 +19,7 @@ import {
   text,
   UnknownMembers,
 } from '../schema.ts';
-import { documented } from '../schema-notes.ts';
+import { documented } from '../../lib/schema-notes.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 
 /** Completions requests, the interface before Chat. Null in an optional field means that it was not sent. Source: OpenAI API reference, "Create completion". */
