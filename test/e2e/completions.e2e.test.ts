@@ -94,7 +94,11 @@ async function stream(gateway: Gateway, body: object): Promise<{ chunks: Answer[
 }
 
 const said = (chunks: readonly Answer[], index = 0): string =>
-  chunks.flatMap(({ choices, error }) => (error === undefined ? choices : []).filter(choice => choice.index === index).map(({ text }) => text)).join('');
+  chunks
+    .flatMap(({ choices, error }) =>
+      (error === undefined ? choices : []).filter(choice => choice.index === index).map(({ text }) => text),
+    )
+    .join('');
 
 describe.each([
   { name: 'the built-in model', gateway: inner, model: 'sim/small' },

@@ -1,4 +1,5 @@
 /** Stored conversations: their items, responses that are made in them, and what others may do meanwhile. */
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -257,13 +258,13 @@ describe('a response in a conversation', () => {
     const turn = (body: object): Promise<Record<string, unknown>> =>
       new Promise((resolve, reject) => {
         socket.on('error', reject);
-        socket.on('message', data => {
-          const event = JSON.parse(String(data)) as Record<string, unknown>;
+        socket.on('message', (data: Buffer) => {
+          const event = JSON.parse(data.toString('utf8')) as Record<string, unknown>;
           if (['response.completed', 'response.failed', 'error'].includes(String(event['type']))) resolve(event);
         });
         socket.send(JSON.stringify({ type: 'response.create', model, conversation: id, ...body }));
       });
-    await new Promise(resolve => socket.once('open', resolve));
+    await once(socket, 'open');
     expect(await turn({ input: '!sim say=spoken' })).toMatchObject({ response: { conversation: { id } } });
     expect(textsOf((await list(id)).data)).toEqual(['!sim say=spoken', 'spoken']);
     socket.removeAllListeners('message');

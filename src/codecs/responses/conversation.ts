@@ -1,4 +1,4 @@
-import * as z from 'zod';
+import type * as z from 'zod';
 import { type Item, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Conversation } from '../../gen/tollgate/v1/conversation_pb.ts';
 import type { JsonObject } from '../codec.ts';
