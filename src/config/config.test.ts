@@ -109,6 +109,8 @@ test('an empty file and no file give the decided defaults', () => {
     dailyLimitUnit: 'dollars',
     timeouts: { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 },
     retries: 2,
+    retention: { activityMs: 400 * 86_400_000, auditMs: 7 * 365 * 86_400_000 },
+    webhooks: { allowPrivate: false },
     limits: {
       bodyBytes: 67_108_864,
       otherBodyBytes: 1_048_576,
