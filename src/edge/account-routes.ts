@@ -161,8 +161,8 @@ function offerGroups(offer: Offer): void {
 }
 
 function offerMoney(offer: Offer): void {
-  offer('GET', '', 'account:read', async ({ accounts, as }) => accountAnswer(await accounts.getOwnAccount({}, as)));
-  offer('PATCH', '', 'webhooks:write', async ({ accounts, as, readBody }) =>
+  offer('GET', '/settings', 'account:read', async ({ accounts, as }) => accountAnswer(await accounts.getOwnAccount({}, as)));
+  offer('PATCH', '/settings', 'webhooks:write', async ({ accounts, as, readBody }) =>
     accountAnswer(await accounts.updateOwnAccount(readAccountChange(await readBody()), as)),
   );
   offer('GET', '/balance', 'account:balance', async ({ accounts, as }) => {

@@ -85,7 +85,6 @@ test('a response that was charged has added its items, and no other has', async 
   expect([...told].filter(id => !added.has(`req_${id.split('_')[1] ?? ''}`))).toEqual([]);
   expect(told.size).toBeGreaterThan(rounds * 10);
   await endGateway(gateway);
-  expectVerified(home);
 }, 60_000);
 
 /** `pass` lets a part of the lifetime pass. */

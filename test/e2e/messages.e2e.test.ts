@@ -225,7 +225,7 @@ describe('the envelope of the Anthropic interface', () => {
       key: 'no',
       expected: [401, 'authentication_error', 'invalid_api_key'],
     },
-    { name: 'an unknown path below it', path: '/batches', sent: body, expected: [404, 'not_found_error', 'not_found'] },
+    { name: 'an unknown path below it', path: '/nothing', sent: body, expected: [404, 'not_found_error', 'not_found'] },
     {
       name: 'a wrong count',
       path: '/count_tokens?beta=true',

@@ -133,7 +133,7 @@ test('a balance that falls below what its owner named is told, and again when it
   expect(key).toMatchObject({ low_balance: 0.5 });
   const set = (balance: number) => call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { balance } });
   for (const balance of [0.6, 0.4, 0.3, 2, 0.1]) await set(balance);
-  expect((await call(gateway, 'PATCH', '', { body: { low_balance: 9 } })).body).toMatchObject({
+  expect((await call(gateway, 'PATCH', '/settings', { body: { low_balance: 9 } })).body).toMatchObject({
     data: { low_balance: 9 },
   });
   await newKey(gateway, { balance: 2 });
@@ -147,7 +147,7 @@ test('a balance that falls below what its owner named is told, and again when it
     [{ type: 'key', id: key.api_key_id }, 0.1, 0.5],
     [{ type: 'account', id: 1 }, expect.any(Number), 9],
   ]);
-  await call(gateway, 'PATCH', '', { body: { low_balance: null } });
+  await call(gateway, 'PATCH', '/settings', { body: { low_balance: null } });
 });
 
 test('a key that expires soon is told of once', async () => {

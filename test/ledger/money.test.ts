@@ -110,6 +110,7 @@ test('a new key gets no more than the account has; what is refused makes no key'
     usageToday: 0n,
     usageMinute: 0,
     lastUsedAtMs: undefined,
+    lowBalance: null,
     useSubsFirst: true,
     fallbackToPayg: true,
     disabled: false,

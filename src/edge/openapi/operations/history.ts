@@ -22,7 +22,7 @@ const span: readonly Parameter[] = [
 export const historyOperations: readonly Operation[] = [
   {
     method: 'get',
-    path: '/v1/account',
+    path: '/v1/account/settings',
     id: 'getAccount',
     tag: 'Usage',
     summary: 'Read the account',
@@ -32,7 +32,7 @@ export const historyOperations: readonly Operation[] = [
   },
   {
     method: 'patch',
-    path: '/v1/account',
+    path: '/v1/account/settings',
     id: 'updateAccount',
     tag: 'Webhooks',
     summary: 'Say when the balance is low',
