@@ -161,7 +161,9 @@ function offerGroups(offer: Offer): void {
 }
 
 function offerMoney(offer: Offer): void {
-  offer('GET', '/settings', 'account:read', async ({ accounts, as }) => accountAnswer(await accounts.getOwnAccount({}, as)));
+  offer('GET', '/settings', 'account:read', async ({ accounts, as }) =>
+    accountAnswer(await accounts.getOwnAccount({}, as)),
+  );
   offer('PATCH', '/settings', 'webhooks:write', async ({ accounts, as, readBody }) =>
     accountAnswer(await accounts.updateOwnAccount(readAccountChange(await readBody()), as)),
   );

@@ -1,4 +1,4 @@
-/** Backups beside a gateway that works: each is the data directory at one moment, or refused. `BACKUP_ROUNDS` makes more than 5. */
+/** Backups beside a gateway that works: each is the data directory at one moment, or refused. `BACKUP_ROUNDS` makes more than 12. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { ask, complete, stream } from './chat-client.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const funds = 1_000_000_000_000n;
-const rounds = Number(process.env['BACKUP_ROUNDS'] ?? 5);
+const rounds = Number(process.env['BACKUP_ROUNDS'] ?? 12);
 
 let gateway: Gateway;
 let folder = '';

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { canMoveClock, FakeClock } from '../fake-clock.ts';
-import { endGateway, expectVerified, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const rounds = 4;
