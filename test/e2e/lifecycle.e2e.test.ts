@@ -77,7 +77,7 @@ describe('a newcomer', () => {
     const key = readFileSync(join(home.folder, 'key'), 'utf8');
     for (const name of readdirSync(home.dataDir, { recursive: true, encoding: 'utf8' })) {
       if (statSync(join(home.dataDir, name)).isDirectory()) continue;
-      expect(readFileSync(join(home.dataDir, `${name}`)).includes(key), name).toBe(false);
+      expect(readFileSync(join(home.dataDir, name)).includes(key), `${name}`).toBe(false);
     }
   });
 
