@@ -39,6 +39,8 @@ export class Deliveries {
   readonly #options: DeliveryOptions;
   /** Webhook and scope of what runs: the next of it waits. */
   readonly #running = new Map<string, AbortController>();
+  /** What ended while the outbox was read: the list that comes still has it. */
+  readonly #ended = new Set<string>();
   #timer: ReturnType<Runtime['after']> | undefined;
   #isStopped = false;
   #isLooking = false;
@@ -85,11 +87,12 @@ export class Deliveries {
         this.#remindedMs = runtime.monotonicMs();
         await outbox.remindOfExpiry();
       }
+      this.#ended.clear();
       const due = await outbox.listDueDeliveries(runningMax * 2);
       for (const delivery of due) {
         if (this.#isStopped || this.#running.size >= runningMax) break;
         const name = `${delivery.webhookId} ${delivery.eventId}`;
-        if (!this.#running.has(name)) void this.#deliver(delivery, name);
+        if (!this.#running.has(name) && !this.#ended.has(name)) void this.#deliver(delivery, name);
       }
     } catch (error) {
       failed(error);
@@ -113,6 +116,7 @@ export class Deliveries {
       failed(error);
     } finally {
       this.#running.delete(name);
+      this.#ended.add(name);
       if (!this.#isStopped) void this.#look();
     }
   }
