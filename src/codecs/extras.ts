@@ -5,7 +5,7 @@ import { extension } from '../generation/events.ts';
 import type { JsonObject } from './codec.ts';
 import { exactText, parseExact } from '../lib/exact-json.ts';
 import { unknownMembers } from './json.ts';
-import { residueOf, type Shape } from './residue.ts';
+import { findResidue, type Shape } from './residue.ts';
 
 /** JSON that belongs to one protocol. */
 interface ProtocolJson {
@@ -47,7 +47,7 @@ export class ProtocolExtras {
 
   /** Returns what of a frame its shape does not know, with the frame's type; undefined if there is nothing. */
   residue(type: string, frame: JsonObject, shape: Shape): Extra | undefined {
-    const rest = residueOf(frame, shape);
+    const rest = findResidue(frame, shape);
     return rest === undefined ? undefined : this.of({ ...rest, type });
   }
 

@@ -7,7 +7,7 @@ export interface Shape {
 }
 
 /** Returns a shape of members that are known whole, with `inner` shapes beside them. */
-export function shapeOf(members: string, inner: Readonly<Record<string, Shape>> = {}): Shape {
+export function makeShape(members: string, inner: Readonly<Record<string, Shape>> = {}): Shape {
   // Without a prototype, so that no inherited name is known.
   const shape = Object.create(null) as Record<string, true | Shape>;
   for (const name of members.split(' ')) shape[name] = true;
@@ -15,7 +15,7 @@ export function shapeOf(members: string, inner: Readonly<Record<string, Shape>> 
 }
 
 /** Returns what of an object its shape does not know, at its places; undefined if there is nothing. A null says nothing. */
-export function residueOf(value: JsonObject, shape: Shape): JsonObject | undefined {
+export function findResidue(value: JsonObject, shape: Shape): JsonObject | undefined {
   let rest: JsonObject | undefined;
   for (const name in value) {
     const known = shape[name];
@@ -31,7 +31,7 @@ export function residueOf(value: JsonObject, shape: Shape): JsonObject | undefin
 
 function residueIn(member: Json, shape: Shape): JsonObject | undefined {
   const inner = objectIn(member);
-  return inner === undefined ? undefined : residueOf(inner, shape);
+  return inner === undefined ? undefined : findResidue(inner, shape);
 }
 
 /** Returns `value` with what of `residue` it does not say itself, at the same places. */

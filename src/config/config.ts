@@ -283,12 +283,12 @@ function modelOf(model: ParsedModel): ModelSettings {
     ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
     routes: routes.map(({ tiers, cost, ...route }) => ({
       ...route,
-      ...defined({ tiers, cost: cost && routeCostOf(cost) }),
+      ...defined({ tiers, cost: cost && toRouteCost(cost) }),
     })),
   };
 }
 
-function routeCostOf(cost: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+function toRouteCost(cost: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
   const { input, output, image, search } = cost;
   return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image, searchNanoUsd: search });
 }

@@ -2,10 +2,10 @@ import type { Annotation } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { urlAnnotation } from '../content.ts';
 import { countIn, objectIn, textIn } from '../json.ts';
-import { graft, residueOf, shapeOf } from '../residue.ts';
+import { graft, findResidue, makeShape } from '../residue.ts';
 import { extras } from './extras.ts';
 
-const shape = shapeOf('type', { url_citation: shapeOf('url title start_index end_index') });
+const shape = makeShape('type', { url_citation: makeShape('url title start_index end_index') });
 
 /** Citations in Chat's form and back: addresses for every protocol, others only for Chat's own clients. Source: wire.md C3. */
 
@@ -24,7 +24,7 @@ export function parseAnnotation(value: JsonObject): Annotation {
   const { url, title, start_index: start, end_index: end } = objectIn(value['url_citation']) ?? {};
   if (value['type'] !== 'url_citation' || typeof url !== 'string') return extras.annotation(value);
   const place = { startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 };
-  const rest = residueOf(value, shape);
+  const rest = findResidue(value, shape);
   return urlAnnotation({
     url,
     title: textIn(title),

@@ -6,7 +6,7 @@ import { exactText } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { itemOf, opaqueOf, toolCallContent } from '../content.ts';
 import { countIn, isWholeJson, objectIn, textIn } from '../json.ts';
-import { residueOf, shapeOf } from '../residue.ts';
+import { findResidue, makeShape } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 
@@ -35,9 +35,9 @@ export interface CallContext {
   readonly openItem: (events: GenerationEvent[]) => number;
 }
 
-const called = { function: shapeOf('name arguments'), custom: shapeOf('name input') };
-const known = shapeOf('id type index', called);
-const knownWithSignature = shapeOf('id type index extra_content', called);
+const called = { function: makeShape('name arguments'), custom: makeShape('name input') };
+const known = makeShape('id type index', called);
+const knownWithSignature = makeShape('id type index extra_content', called);
 
 /**
  * The tool calls of a choice, however an upstream tells them apart: by index, by id, by their place in the list, by a name that comes anew. Calls may
@@ -137,7 +137,7 @@ export class ToolCallsParser {
 
   /** Unknown members of an entry after the first ones, which name the call. */
   #extend(item: number, entry: JsonObject, events: GenerationEvent[]): void {
-    const rest = residueOf(entry, known);
+    const rest = findResidue(entry, known);
     if (rest === undefined) return;
     const added = extension(this.#context.choice, ExtensionScope.DELTA, extras.of(rest));
     if (added.event.case === 'extension') added.event.value.item = item;
@@ -149,7 +149,7 @@ export class ToolCallsParser {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
     if (signature !== '') call.signature = opaqueOf('gemini.thought_signature', signature, this.#context.provider);
-    const rest = residueOf(entry, signature === '' ? known : knownWithSignature);
+    const rest = findResidue(entry, signature === '' ? known : knownWithSignature);
     if (rest !== undefined) call.extra ??= extras.of(rest);
   }
 

@@ -6,7 +6,7 @@ import * as make from '../content.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import { extendFrame } from '../extras.ts';
 import { exactJson, isWholeJson, listIn, objectIn, textIn } from '../json.ts';
-import { residueOf, type Shape, shapeOf } from '../residue.ts';
+import { findResidue, type Shape, makeShape } from '../residue.ts';
 import { addressOf } from './citation.ts';
 import { extras } from './extras.ts';
 import { blobsOf, redactedKind } from './thought-blobs.ts';
@@ -26,16 +26,16 @@ const deltaFrames: Readonly<Record<string, Shape>> = {
   citations_delta: deltaFrame('citation'),
   input_json_delta: deltaFrame('partial_json'),
 };
-const unknownDelta = shapeOf('type index');
+const unknownDelta = makeShape('type index');
 
 function deltaFrame(member: string): Shape {
-  return shapeOf('type index', { delta: shapeOf(`type ${member}`) });
+  return makeShape('type index', { delta: makeShape(`type ${member}`) });
 }
 
 /** Whether a frame is a delta of which everything is known. */
 export function isPlainDelta(frame: JsonObject): boolean {
   const shape = deltaFrames[textIn(objectIn(frame['delta'])?.['type'])];
-  return shape !== undefined && residueOf(frame, shape) === undefined;
+  return shape !== undefined && findResidue(frame, shape) === undefined;
 }
 
 /** A block of the upstream's answer that has not ended yet. */

@@ -11,7 +11,7 @@ import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, listIn, objectIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
-import { residueOf, type Shape, shapeOf } from '../residue.ts';
+import { findResidue, type Shape, makeShape } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
 import { BlockParser, isPlainDelta } from './block-parser.ts';
 import { extras } from './extras.ts';
@@ -20,15 +20,15 @@ import { parseStopReason } from './stop-reason.ts';
 import { parseUsage } from './usage.ts';
 
 /** What a message says of itself that the model has fields for, or that only the connection needs. */
-const messageShape = shapeOf('id type role model content stop_reason stop_sequence stop_details usage');
-const startShape = shapeOf('type', { message: messageShape });
-const blockFrame = shapeOf('type index content_block');
+const messageShape = makeShape('id type role model content stop_reason stop_sequence stop_details usage');
+const startShape = makeShape('type', { message: messageShape });
+const blockFrame = makeShape('type index content_block');
 /** What the frames of a stream are made of. Blocks, and the last delta of a message, are read apart. */
 const frameShapes: Readonly<Record<string, Shape>> = {
   content_block_start: blockFrame,
   content_block_stop: blockFrame,
-  message_delta: shapeOf('type delta usage'),
-  message_stop: shapeOf('type'),
+  message_delta: makeShape('type delta usage'),
+  message_stop: makeShape('type'),
 };
 const knownOfDelta = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
 
@@ -123,7 +123,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
-    const rest = residueOf(frame, startShape);
+    const rest = findResidue(frame, startShape);
     const extra = rest === undefined ? undefined : extras.of(rest);
     return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }

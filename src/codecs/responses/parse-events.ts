@@ -9,7 +9,7 @@ import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, objectIn, objectsIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
-import { residueOf, type Shape, shapeOf } from '../residue.ts';
+import { findResidue, type Shape, makeShape } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 import { ItemParser } from './item-parser.ts';
@@ -25,9 +25,9 @@ const asked =
   'previous_response_id instructions tools tool_choice parallel_tool_calls max_tool_calls max_output_tokens truncation text reasoning ' +
   'temperature top_p presence_penalty frequency_penalty top_logprobs store background metadata safety_identifier prompt_cache_key user ' +
   'prompt prompt_cache_retention output_text';
-const resource = shapeOf(`${own} ${asked}`);
-const lifecycleFrame = shapeOf('type sequence_number response');
-const beginning = shapeOf('type sequence_number', { response: resource });
+const resource = makeShape(`${own} ${asked}`);
+const lifecycleFrame = makeShape('type sequence_number response');
+const beginning = makeShape('type sequence_number', { response: resource });
 
 /**
  * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
@@ -73,7 +73,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
-      this.#start(events, objectIn(body['response'])?.['model'], residueOf(body, beginning));
+      this.#start(events, objectIn(body['response'])?.['model'], findResidue(body, beginning));
       return;
     }
     if (lifecycle !== undefined) {
@@ -121,7 +121,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#reasonOf(status, native);
     this.#items.end(status === 'incomplete', events);
-    const rest = residueOf(response, resource);
+    const rest = findResidue(response, resource);
     if (rest !== undefined) extend(events, 0, ExtensionScope.RESPONSE, extras.of(rest));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
@@ -155,30 +155,30 @@ const repeated = new Set([
 const place = 'type sequence_number item_id output_index';
 /** What the frames of items are made of; items and parts are read apart. */
 const itemFrames: Readonly<Record<string, Shape>> = {
-  'response.output_item.added': shapeOf(`${place} item`),
-  'response.output_item.done': shapeOf(`${place} item`),
-  'response.content_part.added': shapeOf(`${place} content_index part`),
-  'response.content_part.done': shapeOf(`${place} content_index part`),
-  'response.reasoning_summary_part.added': shapeOf(`${place} summary_index part`),
-  'response.reasoning_summary_part.done': shapeOf(`${place} summary_index part`),
-  'response.output_text.annotation.added': shapeOf(`${place} content_index annotation_index annotation`),
-  'response.output_text.delta': shapeOf(`${place} content_index delta logprobs obfuscation`),
-  'response.output_text.done': shapeOf(`${place} content_index text logprobs`),
-  'response.refusal.delta': shapeOf(`${place} content_index delta obfuscation`),
-  'response.refusal.done': shapeOf(`${place} content_index refusal`),
-  'response.reasoning_summary_text.delta': shapeOf(`${place} summary_index delta obfuscation`),
-  'response.reasoning_summary_text.done': shapeOf(`${place} summary_index text`),
-  'response.function_call_arguments.delta': shapeOf(`${place} delta obfuscation`),
-  'response.function_call_arguments.done': shapeOf(`${place} name arguments`),
-  'response.custom_tool_call_input.delta': shapeOf(`${place} delta obfuscation`),
-  'response.custom_tool_call_input.done': shapeOf(`${place} input`),
+  'response.output_item.added': makeShape(`${place} item`),
+  'response.output_item.done': makeShape(`${place} item`),
+  'response.content_part.added': makeShape(`${place} content_index part`),
+  'response.content_part.done': makeShape(`${place} content_index part`),
+  'response.reasoning_summary_part.added': makeShape(`${place} summary_index part`),
+  'response.reasoning_summary_part.done': makeShape(`${place} summary_index part`),
+  'response.output_text.annotation.added': makeShape(`${place} content_index annotation_index annotation`),
+  'response.output_text.delta': makeShape(`${place} content_index delta logprobs obfuscation`),
+  'response.output_text.done': makeShape(`${place} content_index text logprobs`),
+  'response.refusal.delta': makeShape(`${place} content_index delta obfuscation`),
+  'response.refusal.done': makeShape(`${place} content_index refusal`),
+  'response.reasoning_summary_text.delta': makeShape(`${place} summary_index delta obfuscation`),
+  'response.reasoning_summary_text.done': makeShape(`${place} summary_index text`),
+  'response.function_call_arguments.delta': makeShape(`${place} delta obfuscation`),
+  'response.function_call_arguments.done': makeShape(`${place} name arguments`),
+  'response.custom_tool_call_input.delta': makeShape(`${place} delta obfuscation`),
+  'response.custom_tool_call_input.done': makeShape(`${place} input`),
 };
 
 /** Whether a frame is a delta of which everything is known. */
 function isPlain(frame: JsonObject): boolean {
   const type = textIn(frame['type']);
   const shape = type.endsWith('.delta') ? itemFrames[type] : undefined;
-  return shape !== undefined && residueOf(frame, shape) === undefined;
+  return shape !== undefined && findResidue(frame, shape) === undefined;
 }
 
 /** One event of an item. */
