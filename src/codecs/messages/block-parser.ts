@@ -51,6 +51,14 @@ interface OpenBlock {
   readonly held: GenerationEvent[];
 }
 
+/** The frame of a delta. */
+interface DeltaFrame {
+  readonly index: number;
+  readonly frame: JsonObject;
+  /** It is known that nothing of it is unknown. */
+  readonly isPlain: boolean;
+}
+
 /** Content blocks to items: one each, whatever their indices are; deltas find their block by its index (cases TS-14, TS-19). */
 export class BlockParser {
   hasCalls = false;
@@ -112,12 +120,12 @@ export class BlockParser {
   }
 
   /** More of a block; of one that never began nothing is known. */
-  delta(index: number, frame: JsonObject, events: GenerationEvent[]): void {
+  delta({ index, frame, isPlain }: DeltaFrame, events: GenerationEvent[]): void {
     const open = this.#open.get(index);
     if (open === undefined) return;
     const delta = objectIn(frame['delta']) ?? {};
     const type = textIn(delta['type']);
-    const rest = extras.residue('content_block_delta', frame, deltaFrames[type] ?? unknownDelta);
+    const rest = isPlain ? undefined : extras.residue('content_block_delta', frame, deltaFrames[type] ?? unknownDelta);
     if (rest !== undefined) extendFrame(open.kind === 'server' ? open.held : events, open.item, rest);
     switch (type) {
       case 'text_delta':

@@ -44,13 +44,17 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   /** Of the last finish so far, which holds (decisions §4, 2026-11-22). */
   #reason: FinishReason = FinishReason.UNSPECIFIED;
 
+  /** Everything of the frame that is read is known: asked once for each. */
+  #isPlain = false;
+  readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlainDelta(frame));
+
   constructor(provider: string) {
     this.#blocks = new BlockParser(provider);
   }
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(frameJson(data, isPlainDelta));
+    const body = objectIn(frameJson(data, this.#judge));
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
@@ -102,7 +106,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
       extendFrame(events, item, extras.residue(type, body, shape));
     }
     if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
-    else if (type === 'content_block_delta') this.#blocks.delta(index, body, events);
+    else if (type === 'content_block_delta') this.#blocks.delta({ index, frame: body, isPlain: this.#isPlain }, events);
     else if (type === 'content_block_stop') this.#blocks.stop(index, events);
     else if (type === 'message_delta') this.#finish(objectIn(body['delta']) ?? {}, body['usage'], events);
     else this.#complete(events);

@@ -37,13 +37,17 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   readonly #items: ItemParser;
   #state: 'new' | 'started' | 'completed' = 'new';
 
+  /** Everything of the frame that is read is known: asked once for each. */
+  #isPlain = false;
+  readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlain(frame));
+
   constructor(provider: string) {
     this.#items = new ItemParser(provider);
   }
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(frameJson(data, isPlain));
+    const body = objectIn(frameJson(data, this.#judge));
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
@@ -85,7 +89,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     }
     const at = { index: countIn(body['output_index']), id: textIn(body['item_id']) };
     const shape = itemFrames[type];
-    if (this.#state !== 'new' && shape !== undefined) {
+    if (!this.#isPlain && this.#state !== 'new' && shape !== undefined) {
       extendFrame(events, this.#items.numberAt(at, body), extras.residue(type, body, shape));
     }
     const act = acts[type];
