@@ -1,9 +1,12 @@
-import { availableParallelism } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { cleanEnvironment } from './scripts/clean-environment.ts';
 
 // Here and not in scripts/test.ts, so that `npx vitest` is as safe; the workers inherit what is left.
 cleanEnvironment(process.env);
+// Stripped and compiled modules are kept between the workers, and between runs; the directory is the one that Node.js uses by default.
+process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');
 
 export default defineConfig({
   test: {
@@ -15,7 +18,16 @@ export default defineConfig({
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', 'test/long/**', 'test/browser/**'],
+          exclude: ['**/node_modules/**', 'test/long/**', 'test/browser/**', 'test/postgres/**'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'postgres',
+          include: ['test/postgres/**/*.test.ts'],
+          exclude: ['**/node_modules/**'],
+          globalSetup: ['test/postgres/prepare.ts'],
         },
       },
       {
@@ -28,6 +40,8 @@ export default defineConfig({
         },
       },
     ],
+    // Node.js strips the types itself, as it does for the gateway; Vite's own runner takes twice the processor time.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     pool: 'forks',
     // Tests start gateways and wait for them: more than there are cores.
     maxWorkers: availableParallelism() + 2,

@@ -9,7 +9,7 @@ const proxyScaleUs = 59;
 /** Threads that take less of an answer, in µs, are not printed. */
 const threadUsMin = 1;
 
-/** What is sent to each target. */
+/** The requests that are sent to each target. */
 export interface Comparison {
   readonly model: BenchModel;
   readonly connections: number;
@@ -53,7 +53,7 @@ function summarize(runs: readonly Run[]): Run {
   };
 }
 
-/** Asks for whole answers until V8 has settled, and for a tenth as many streams; for two minutes at most. */
+/** Sends non-streamed requests until V8 has settled, and a tenth as many streams; for two minutes at most. */
 export async function warmUp(target: Target, { warmUpAnswers }: Settings): Promise<void> {
   await closedLoop(target.aim('short'), { connections: 128, seconds: 90, answers: warmUpAnswers });
   await closedLoop(target.aim('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });

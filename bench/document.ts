@@ -12,7 +12,10 @@ function describeRun(): string {
   return `Commit ${commit}, ${machine}, Node.js ${process.versions.node}, ${new Date().toISOString().slice(0, 10)}, \`${['npm run bench --', ...process.argv.slice(2)].join(' ')}\`.`;
 }
 
-/** Replaces the section of docs/benchmarks.md that stands between the marks `<!-- NAME -->` and `<!-- /NAME -->`. Throws if it has none. */
+/**
+ * Replaces the section of docs/benchmarks.md between the marks `<!-- NAME -->` and `<!-- /NAME -->`. Throws if it has
+ * none.
+ */
 export function writeResults(name: string, results: string): void {
   const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
   const text = readFileSync(path, 'utf8');

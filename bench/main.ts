@@ -10,12 +10,14 @@ import { type LoadedRow, type Row, type Settings, table } from './row.ts';
 import { accounts } from './rows/accounts.ts';
 import { chain } from './rows/chain.ts';
 import { cost } from './rows/cost.ts';
+import { growth } from './rows/growth.ts';
 import { latency } from './rows/latency.ts';
 import { memory } from './rows/memory.ts';
 import { money } from './rows/money.ts';
 import { peers } from './rows/peers.ts';
 import { profile } from './rows/profile.ts';
 import { start } from './rows/start.ts';
+import { telemetry } from './rows/telemetry.ts';
 import { throughput } from './rows/throughput.ts';
 
 const ledger = ({ seconds }: Settings): Row[] => benchLedger(seconds);
@@ -29,11 +31,13 @@ const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]> | 
   start,
   ledger,
   accounts,
+  growth,
+  telemetry,
   profile,
   peers,
 };
-/** Benches that run only if they are asked for. */
-const byHand = ['accounts', 'peers'];
+/** Benches that run only on request. */
+const byHand = ['accounts', 'growth', 'peers', 'telemetry'];
 
 const { values } = parseArgs({
   options: {

@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
-/** Where a process runs: 0 is the core of what is measured, 1 that of load and upstream. Ignored if there is only one or no `taskset`. */
+/**
+ * The core of a process: 0 is for what is measured, 1 for load and upstream. Ignored if there is only one or no
+ * `taskset`.
+ */
 export type Core = 0 | 1;
 
 const canPin = availableParallelism() > 1 && spawnSync('taskset', ['--version']).status === 0;

@@ -1,9 +1,9 @@
 /** A line of the table. */
 export interface Row {
   readonly what: string;
-  /** What was measured, with units. */
+  /** The measured value, with units. */
   readonly found: string;
-  /** What is to be reached; absent: for information. */
+  /** The target; absent: for information. */
   readonly target?: string;
   /** Whether it was reached; absent: for information. */
   readonly reached?: boolean;

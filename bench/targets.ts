@@ -13,12 +13,12 @@ import { Started } from './process.ts';
 export interface Target {
   readonly name: string;
   readonly process: Started;
-  /** Where to send requests for a model of the bench's upstream. */
+  /** The target of requests for a model of the bench's upstream. */
   aim(model: BenchModel): Aim;
   stop(): Promise<void>;
 }
 
-/** What the bench's upstream answers (`servers/upstream.ts`). */
+/** The answers of the bench's upstream (`servers/upstream.ts`). */
 export type BenchModel = keyof typeof isStreamed;
 
 const isStreamed = {
@@ -79,6 +79,11 @@ export function startUpstream(): Promise<Target> {
   return server('direct', ['upstream.ts'], 1);
 }
 
+/** A collector of traces. */
+export function startCollector(): Promise<Target> {
+  return server('collector', ['collector.ts'], 1);
+}
+
 /** The bare proxy. */
 export function startProxy(upstream: Target): Promise<Target> {
   return server('proxy', ['proxy.ts', readOrigin(upstream)], 0);
@@ -103,7 +108,7 @@ ${models.join('\n')}
 `;
 }
 
-/** A running gateway and what a bench asks of it beside answers. */
+/** A running gateway, and what a bench needs of it besides answers. */
 export interface GatewayTarget extends Target {
   /** Origin of the public listener. */
   readonly url: string;

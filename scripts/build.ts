@@ -19,6 +19,6 @@ if (error !== undefined || status !== 0) {
   console.error(error ?? 'The build failed.');
   process.exit(1);
 }
-// What is no module, but is read beside one.
+// Files next to modules that are not modules themselves.
 for (const file of globSync('**/*.sql', { cwd: join(root, 'src') })) cpSync(join(root, 'src', file), join(dist, file));
 await buildDashboard();

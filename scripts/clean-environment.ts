@@ -1,6 +1,7 @@
 /** Names of one developer's providers, gateway and tracing, which would change what a test sees or send its requests away. */
 const foreign = [
-  /^TOLLGATE_/,
+  // Those of tests say what they are to run with.
+  /^TOLLGATE_(?!TEST_)/,
   /_API_KEYS?$/,
   /^(OPENAI|ANTHROPIC|GEMINI|GOOGLE_GENAI|AZURE_OPENAI|OPENROUTER|OLLAMA|VLLM|LLAMA_CPP|LM_STUDIO|LANGCHAIN|LANGSMITH|LANGGRAPH|OTEL)_/,
 ];

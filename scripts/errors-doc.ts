@@ -6,28 +6,54 @@ import { resolve } from 'node:path';
 import { type ErrorFacets, errorTable } from '../src/errors/error-table.ts';
 import { errorType } from '../src/errors/error-type.ts';
 
-/** Where the page stands. */
+/** The path of the page. */
 export const errorsDocPath = resolve(import.meta.dirname, '../docs/errors.md');
 
 const introduction = `# Errors
 
 <!-- Written by scripts/errors-doc.ts from src/errors/error-table.ts: change the table, then run \`node scripts/errors-doc.ts\`. -->
 
-Every refusal is \`{"error": {message, type, param, code, status_code, id, tip, docs, support, community}}\`; all ten members are always
-there, null where there is nothing to say. Decide by \`code\`. \`param\` names the field ("messages.0.content"), \`id\` is the request's id, which is also the
-\`x-request-id\` header of every answer: quote it to the operator. Operators replace tips and links under \`texts\` in the
-configuration.
+## The envelope
 
-The paths of an account (\`/v1/account/*\`, \`/v1/key/*\`) answer fields that are wrong, of a body (422) or of a query (400), with
-\`{"detail": [{loc, msg, type, input, ctx}]}\` instead, an entry for each of them; every other error there is the envelope above. On \`/v1/messages\`
-the envelope also has \`"type": "error"\` and \`request_id\`, as Anthropic's clients expect.
+Every error is \`{"error": {message, type, param, code, status_code, id, tip, docs, support, community}}\`. All ten members are always present; those without a
+value are null.
 
-In a stream that has begun, the failure is the interface's own error event, with the same \`message\`, \`type\`, \`param\`, \`code\` and \`id\`.
+- \`code\`: what happened, for programs: handle errors by it, never by the message
+- \`message\`: what happened, for people
+- \`param\`: the field that is wrong, such as \`messages.0.content\`
+- \`type\`: the kind of error that the official clients expect for the status
+- \`status_code\`: the HTTP status
+- \`id\`: the id of the request, also in the header \`x-request-id\`; quote it when you contact the operator
+- \`tip\`, \`docs\`, \`support\`, \`community\`: what to do next, and where to get help; operators can replace them under \`texts\` in the configuration
 
-RPC callers get the gRPC status and a \`tollgate.v1.ErrorDetail\` that carries the rest.
+By interface:
 
-"Retry" is what the official clients are told (\`x-should-retry\`): *no* stops their own retries, *theirs* leaves it to them (they
-repeat 408, 409, 429 and 5xx). A full minute window says *yes*, with \`retry-after\`.
+- \`/v1/messages\`: also \`"type": "error"\` and \`request_id\`, and Anthropic's values in \`type\`.
+- \`/v1/account\`, \`/v1/key\`: wrong fields of a body (422) or of a query (400) give \`{"detail": [{loc, msg, type, input, ctx}]}\`, one entry for each field.
+- A refused admission also has \`error.limit\`: [Limits](accounting.md#limits).
+- A stream that has already started ends with the interface's own error event, with the same \`message\`, \`type\`, \`param\`, \`code\` and \`id\`.
+- RPC callers get the gRPC status and a \`tollgate.v1.ErrorDetail\` with the rest.
+
+## Rate limit headers
+
+If a limit of requests applies to a key, its responses, errors included, have \`x-ratelimit-limit-requests\`, \`x-ratelimit-remaining-requests\` and
+\`x-ratelimit-reset-requests\`, for the limit of requests with the least remaining. For limits of tokens, the same headers end with \`-tokens\`. The reset has
+OpenAI's format: \`12s\`, \`1m30s\`.
+
+\`retry-after\` is in seconds, and present if waiting helps: 1 to 61 for a minute limit, 1 for \`concurrent\`, otherwise until the window ends.
+\`x-should-retry: false\` stops the retries of the official clients; it is on every 400, 401, 403, 404, 413 and 422, and on every 429 except those of minute
+limits and \`concurrent\`.
+
+## Errors of providers
+
+A provider's error is mapped to a code once, when its answer is parsed. Its message may reach the client; its credentials, address, headers and bills never do.
+If the provider refused the content of the request, the code is 400 \`upstream_rejected\`, or \`context_length_exceeded\` if the provider reports that. Every
+other error is 502, after other keys and routes were tried: [Routing](architecture.md#routing).
+
+## Codes
+
+"Retry" is the header \`x-should-retry\`, which the official clients follow: *no* stops their retries, *theirs* leaves the decision to them (they retry 408,
+409, 429 and 5xx). If a minute limit is reached, it is *yes*, with \`retry-after\`.
 `;
 
 function retryText(retry: boolean | undefined): string {

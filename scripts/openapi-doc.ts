@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { openApiDocument } from '../src/edge/openapi/document.ts';
 
-/** Where the document stands. */
+/** The path of the document. */
 export const openApiDocPath = resolve(import.meta.dirname, '../docs/openapi.json');
 
 /** The document as text. */

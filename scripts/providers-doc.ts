@@ -10,7 +10,7 @@ import type { UpstreamQuirk } from '../src/config/settings.ts';
 import { authentications } from '../src/upstreams/authentication.ts';
 import { protocols } from '../src/upstreams/protocols.ts';
 
-/** Where the page stands. */
+/** The path of the page. */
 export const providersDocPath = resolve(import.meta.dirname, '../docs/providers.md');
 
 const code = (text: string): string => `\`${text}\``;
@@ -21,19 +21,19 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 /** The variables that switch it on, and those that only add something. */
-function switchOf({ addressVariable, keyVariables = [] }: Preset): string {
+function switchText({ addressVariable, keyVariables = [] }: Preset): string {
   const keys = keyVariables.map(code).join(' or ');
   if (addressVariable === undefined) return keys;
   return keys === '' ? code(addressVariable) : `${code(addressVariable)} (key: ${keys})`;
 }
 
-function addressOf({ baseUrl, addressVariable = '', addressPath = '' }: Preset): string {
+function addressText({ baseUrl, addressVariable = '', addressPath = '' }: Preset): string {
   return baseUrl === undefined
     ? `${code(addressVariable)}, without a path ${code(addressPath)} below it`
     : code(baseUrl);
 }
 
-function authenticationOf({ protocol, keyHeader, keyVariables }: Preset): string {
+function authenticationText({ protocol, keyHeader, keyVariables }: Preset): string {
   if (keyVariables === undefined) return 'none';
   const authentication = protocols[protocol]?.authentication;
   if (authentication === undefined) throw new Error(`nothing speaks ${protocol}`);
@@ -41,9 +41,9 @@ function authenticationOf({ protocol, keyHeader, keyVariables }: Preset): string
   return keyHeader === undefined ? code(`${header}: ${value}`) : code(`${keyHeader}: KEY`);
 }
 
-function modelsOf({ name, asked }: Preset): string {
-  if (asked === 'free') return 'asked, price 0';
-  if (asked === 'priced') return 'asked, with its prices';
+function modelsText({ name, discovery }: Preset): string {
+  if (discovery === 'free') return 'discovered, price 0';
+  if (discovery === 'priced') return 'discovered, with its prices';
   const models = presetModels[name];
   return models === undefined ? 'the file only' : `catalogue: ${models.length}`;
 }
@@ -51,9 +51,10 @@ function modelsOf({ name, asked }: Preset): string {
 const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {
   max_tokens: 'the output limit is called `max_tokens` only',
   no_stream_options: '`stream_options` is not sent: usage comes without it',
-  one_answer: '`n` is asked for by as many calls',
-  running_timings: 'a stream is asked to count its tokens as it runs (`timings_per_token`)',
-  running_usage: 'a stream is asked to count its tokens as it runs (`stream_options.continuous_usage_stats`)',
+  one_answer: '`n` choices are `n` calls',
+  running_timings: 'streams report their tokens as they run (`timings_per_token`)',
+  running_usage: 'streams report their tokens as they run (`stream_options.continuous_usage_stats`)',
+  template_count: 'counts of input are asked of it (`/apply-template`, `/tokenize`)',
 };
 
 const sections: Readonly<Record<string, () => string>> = {
@@ -63,13 +64,13 @@ const sections: Readonly<Record<string, () => string>> = {
       presets.map(preset => [
         preset.title,
         code(preset.name),
-        switchOf(preset),
+        switchText(preset),
         code(preset.protocol),
-        authenticationOf(preset),
-        modelsOf(preset),
+        authenticationText(preset),
+        modelsText(preset),
       ]),
     ),
-  addresses: () => presets.map(preset => `- ${preset.title}: ${addressOf(preset)}`).join('\n'),
+  addresses: () => presets.map(preset => `- ${preset.title}: ${addressText(preset)}`).join('\n'),
   quirks: () =>
     presets
       .filter(({ quirks = [] }) => quirks.length > 0)

@@ -1,7 +1,7 @@
 /**
  * `npm test`: the checks, the packages that the client and browser tests need, then every test; ends with the line `N passed, N failed` whatever
  * happened. With arguments (`npm test -- src/lib`) vitest alone, on the files they name. `--long` runs test/long instead,
- * `--attack` the attacks of test/attacks in their full size.
+ * `--attack` the attacks of test/attacks in their full size, `--postgres` the tests of the ledger on PostgreSQL.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -24,7 +24,7 @@ type Report = {
 
 const root = resolve(import.meta.dirname, '..');
 /** Packages of their own that tests need. */
-const testPackages = ['test/clients', 'test/browser'];
+const testPackages = ['test/clients', 'test/browser', 'test/postgres'];
 
 /** Changes whenever what `npm ci` would install in that folder does. */
 function installFingerprint(folder: string): string {
@@ -56,8 +56,8 @@ function installPackage(folder: string): Count {
   return { passed: 0, failed: 1 };
 }
 
-/** What a report says; a file that failed without a failed test (it did not load, a hook threw) is one failure. */
-function countOf(path: string): Count {
+/** Reads a report; a file that failed without a failed test (it did not load, a hook threw) counts as one failure. */
+function countTests(path: string): Count {
   if (!existsSync(path)) return { passed: 0, failed: 1 };
   const report = JSON.parse(readFileSync(path, 'utf8')) as Report;
   const broken = report.testResults.filter(
@@ -82,7 +82,7 @@ function runVitest(options: readonly string[]): Count {
       ],
       { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
     );
-    const count = countOf(report);
+    const count = countTests(report);
     // An error outside every test fails the run, not a test.
     return status !== 0 && count.failed === 0 ? { ...count, failed: 1 } : count;
   } finally {
@@ -90,7 +90,14 @@ function runVitest(options: readonly string[]): Count {
   }
 }
 
-function vitestOptions({ long, attack }: { long: boolean; attack: boolean }, options: readonly string[]): string[] {
+interface Chosen {
+  readonly long: boolean;
+  readonly attack: boolean;
+  readonly postgres: boolean;
+}
+
+function vitestOptions({ long, attack, postgres }: Chosen, options: readonly string[]): string[] {
+  if (postgres) return ['--config', 'vitest.postgres.config.ts', ...options];
   if (long) return ['--config', 'vitest.long.config.ts', ...options];
   // One after the other, because they measure.
   return attack ? ['--no-file-parallelism', 'test/attacks', ...options] : [...options];
@@ -100,14 +107,15 @@ function main(): void {
   const given = process.argv.slice(2);
   const long = given.includes('--long');
   const attack = given.includes('--attack');
-  const options = given.filter(option => option !== '--long' && option !== '--attack');
-  const whole = !long && !attack && options.length === 0;
+  const postgres = given.includes('--postgres');
+  const options = given.filter(option => !['--long', '--attack', '--postgres'].includes(option));
+  const whole = !long && !attack && !postgres && options.length === 0;
   // test/attacks/scale.ts reads it.
   if (attack) process.env['ATTACK_SIZE'] = 'full';
   // Before the checks, which judge the client tests with the clients' types.
   const counts: Count[] = testPackages.map(folder => installPackage(folder));
   if (whole) counts.push(runChecks());
-  counts.push(runVitest(vitestOptions({ long, attack }, options)));
+  counts.push(runVitest(vitestOptions({ long, attack, postgres }, options)));
 
   const passed = counts.reduce((sum, count) => sum + count.passed, 0);
   const failed = counts.reduce((sum, count) => sum + count.failed, 0);

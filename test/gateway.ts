@@ -1,6 +1,7 @@
 /**
- * A gateway as its operator starts it: a process of its own on a data directory of its own, spoken to over its two listeners and its command line. Nothing
- * here imports the gateway's code but the generated clients of its contract and the check of what a ledger must be.
+ * A gateway as its operator starts it: a process with its own data directory, used over its two listeners and its
+ * command line. Nothing here imports the gateway's code except the generated clients of its contract and the check of
+ * the ledger's invariants.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -69,14 +70,14 @@ export interface Gateway {
   readonly home: Home;
   /** From the start of the process to its first ready answer. */
   readonly readyMs: number;
-  /** What it has printed so far, errors included. */
+  /** Its output so far, errors included. */
   printed(): string;
   /** The internal services, with the management key and with the operator's token. */
   readonly account: Client<typeof AccountService>;
   readonly admin: Client<typeof AdminService>;
   /** Runs `tollgate ARGS` against it. */
   cli(args: readonly string[]): Promise<CommandEnd>;
-  /** Asks it to stop and waits for its end. */
+  /** Sends it the stop signal and waits for its end. */
   stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<Ended>;
   /** Kills it (SIGKILL) and waits for its end. */
   kill(): Promise<Ended>;
@@ -84,6 +85,7 @@ export interface Gateway {
   readonly pid: number;
 }
 
+const workers = process.env['TOLLGATE_TEST_WORKERS'];
 const children = new Set<ChildProcess>();
 // A worker that ends early (a test run cut short) leaves no gateway behind.
 process.on('exit', () => {
@@ -98,13 +100,15 @@ afterAll(() => {
 });
 
 /** The environment of a program that sees nothing of the developer's. */
-export function environmentOf(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
+export function gatewayEnvironment(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   return {
     PATH: process.env['PATH'] ?? '',
     HOME: home.folder,
     TOLLGATE_DATA_DIR: home.dataDir,
     TOLLGATE_PORT: '0',
     TOLLGATE_RPC_PORT: '0',
+    // Runs the whole suite over workers: `TOLLGATE_TEST_WORKERS=2 npm test -- test/e2e`.
+    ...(workers === undefined ? {} : { TOLLGATE_WORKERS: workers }),
     ...more,
   };
 }
@@ -151,7 +155,7 @@ export async function runCommand(
 ): Promise<CommandEnd> {
   const { ended } = run([process.execPath, main, ...args], {
     cwd: home.folder,
-    env: environmentOf(home, environment),
+    env: gatewayEnvironment(home, environment),
   });
   const end = await ended;
   return { ...end, json: parsed(end.stdout) };
@@ -165,11 +169,11 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Waits for the two addresses, then for readiness; throws with all that was printed when the process ends or 30 s pass first. */
+/** Waits for the two addresses, then for readiness; throws with all that was printed when the process ends or three minutes pass first (a busy machine). */
 async function waitUntilReady({ output, ended }: ReturnType<typeof run>): Promise<{ url: string; rpcUrl: string }> {
   let end: Ended | undefined;
   void ended.then(each => (end = each));
-  for (const deadline = performance.now() + 30_000; performance.now() < deadline; await sleep(10)) {
+  for (const deadline = performance.now() + 180_000; performance.now() < deadline; await sleep(10)) {
     if (end !== undefined) break;
     const url = /^\s*public\s+(http:\S+)/m.exec(output.stdout)?.[1];
     const rpcUrl = /^\s*internal\s+(http:\S+)/m.exec(output.stdout)?.[1];
@@ -197,12 +201,30 @@ export function openTransport(rpcUrl: string, credential: string): ReturnType<ty
   });
 }
 
+/** The databases of gateways by their folders, while the suite runs on PostgreSQL. */
+const databases = new Map<string, string>();
+
+/** Returns the database of a gateway as a variable; none if the suite runs on SQLite. */
+async function chooseDatabase({ folder }: Home): Promise<Record<string, string>> {
+  if (process.env['TOLLGATE_TEST_ENGINE'] !== 'postgres') return {};
+  // Vitest's own, which programs that are run by hand don't have.
+  const { createLedgerDatabase } = await import('./postgres/ledger-database.ts');
+  const url = databases.get(folder) ?? (await createLedgerDatabase());
+  databases.set(folder, url);
+  return { TOLLGATE_DATABASE_URL: url };
+}
+
+function databaseOf({ TOLLGATE_DATABASE_URL: url }: Readonly<Record<string, string>>): Record<string, string> {
+  return url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
+}
+
 /** Starts a gateway and waits until it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const home = options.home ?? makeHome();
   const config = join(home.folder, 'gateway.yaml');
   if (options.config !== undefined) writeFileSync(config, options.config);
-  const env = environmentOf(home, {
+  const env = gatewayEnvironment(home, {
+    ...(await chooseDatabase(home)),
     TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey,
     TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: home.managementKey,
     TOLLGATE_BOOTSTRAP_BALANCE: options.balance ?? '10',
@@ -213,7 +235,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
-  unverified.add(home.dataDir);
+  // Of a ledger in a database, the file that has it looks.
+  if (env['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;
   void ended.then(({ code, stderr }) => {
@@ -236,7 +259,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     printed: () => output.stdout + output.stderr,
     account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
     admin: createClient(AdminService, openTransport(rpcUrl, token)),
-    cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port }),
+    cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port, ...databaseOf(env) }),
     stop: (signal = 'SIGTERM') => end(signal),
     kill: () => end('SIGKILL'),
     ended,
@@ -244,19 +267,19 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-/** What all accounts' running requests hold, in nano-dollars. */
+/** The sum of all running requests' holds, in nano-dollars. */
 export async function heldBy({ admin }: Gateway): Promise<bigint> {
   const { accounts } = await admin.listAccounts({});
   return accounts.reduce((sum, account) => sum + account.heldNanoUsd, 0n);
 }
 
 /** Account 1's balance in nano-dollars. */
-export async function balanceOf({ account }: Gateway): Promise<bigint> {
+export async function readBalance({ account }: Gateway): Promise<bigint> {
   return (await account.getBalance({})).balanceNanoUsd;
 }
 
 /** A settled request with its arithmetic, waited for up to 5 s: a client that goes away does not see its request end. */
-export async function recordOf({ account }: Gateway, requestId: string): Promise<ActivityRecord> {
+export async function readRecord({ account }: Gateway, requestId: string): Promise<ActivityRecord> {
   for (const deadline = performance.now() + 5_000; ; await sleep(20)) {
     const found = await account.getActivity({ requestId }).catch((error: unknown) => {
       if (performance.now() > deadline) throw error;
@@ -285,12 +308,25 @@ export async function createAccount({ cli }: Gateway, balance: string): Promise<
 }
 
 /** Every invariant of the ledger holds, whether a gateway runs or has ended. */
-export function expectVerified({ dataDir }: Home): void {
+export function expectVerified({ dataDir, folder }: Home): void {
+  // `endGateway` looks through a database.
+  if (databases.has(folder)) return;
   expect(verifyLedgerFile(dataDir)).toEqual([]);
   unverified.delete(dataDir);
 }
 
-/** What must hold after every test file: nothing is held, the gateway stops by itself with 0, the ledger's invariants hold. */
+/** As `expectVerified`, wherever the ledger is. */
+async function expectVerifiedStore(home: Home): Promise<void> {
+  const url = databases.get(home.folder);
+  if (url === undefined) return expectVerified(home);
+  const { verifyDatabase } = await import('../src/ledger/postgres/verify.ts');
+  expect(await verifyDatabase(url)).toEqual([]);
+}
+
+/**
+ * What must hold after every test file: nothing is held, the gateway stops by itself with 0, the ledger's invariants
+ * hold.
+ */
 export async function endGateway(gateway: Gateway): Promise<void> {
   try {
     let held = await heldBy(gateway);
@@ -301,7 +337,7 @@ export async function endGateway(gateway: Gateway): Promise<void> {
     expect(held, 'held').toBe(0n);
     const { code, stderr } = await gateway.stop();
     expect(code, `${stderr}`).toBe(0);
-    expectVerified(gateway.home);
+    await expectVerifiedStore(gateway.home);
   } finally {
     await gateway.kill();
     rmSync(gateway.home.folder, { recursive: true, force: true });

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { providersDocPath, withFacts } from '../scripts/providers-doc.ts';
 import { cleanEnvironment } from '../scripts/clean-environment.ts';
-import { configOf } from '../src/config/config.ts';
+import { parseConfig } from '../src/config/config.ts';
 import { withPresetModels } from '../src/config/preset-catalogue.ts';
 import { presets } from '../src/config/presets.ts';
 
@@ -32,10 +32,11 @@ test('it says of every preset what was tried, in the order of the presets, and n
   expect(named.filter(path => !existsSync(resolve(root, path)))).toEqual([]);
 });
 
-test('it and the README count the presets', () => {
+test('it, the README and docs/configuration.md count the presets', () => {
   expect(presets).toHaveLength(16);
   expect(page).toContain('Sixteen presets');
   expect(read('README.md')).toContain('`OLLAMA_HOST` and twelve more');
+  expect(read('docs/configuration.md')).toContain('`OLLAMA_HOST` and twelve more');
 });
 
 test('it names the pinned version of the price package', () => {
@@ -47,7 +48,7 @@ test('its examples are read as they stand, beside every preset', async () => {
   const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = '']) => text);
   expect(examples).toHaveLength(4);
   for (const text of examples) {
-    const config = configOf('', text, { variables: { ...variables, OPENAI_API_KEY_2: 'other' }, builtInIds: [] });
+    const config = parseConfig('', text, { variables: { ...variables, OPENAI_API_KEY_2: 'other' }, builtInIds: [] });
     const { models } = await withPresetModels(config);
     const ids = models.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);

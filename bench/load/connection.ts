@@ -33,7 +33,7 @@ export class Connection {
     socket.on('close', () => this.#onBroken(new Error('the connection was closed')));
   }
 
-  /** Opens one. `onBroken` is told when it breaks, save by `close`. */
+  /** Opens one. `onBroken` is called when it breaks, except by `close`. */
   static open(port: number, onBroken: (reason: Error) => void): Promise<Connection> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true });
@@ -45,7 +45,7 @@ export class Connection {
     });
   }
 
-  /** Sends a request; `onEnd` is told its end. */
+  /** Sends a request; `onEnd` is called with its end. */
   send(request: Buffer, onEnd: (arrival: Arrival) => void): void {
     this.#onEnd = onEnd;
     this.#missing = undefined;

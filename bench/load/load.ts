@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from './connection.ts';
 
-/** Where a load goes: a port, and the requests that are sent to it in turn (one for each key). */
+/** The target of a load: a port, and the requests that are sent to it in turn (one for each key). */
 export interface Aim {
   readonly port: number;
   readonly requests: readonly Buffer[];
 }
 
-/** What a load found. Times in ms. */
+/** The result of a load. Times in ms. */
 export interface LoadResult {
   /** Answers with status 200. */
   readonly answers: number;
@@ -47,8 +47,9 @@ function requestFor({ requests }: Aim, number: number): Buffer {
 }
 
 /**
- * Every connection sends its next request as soon as its last was answered, until `seconds` have passed or `answers` have been asked for. Requests
- * under way at the end are waited for and counted like all others, so that CPU time read afterwards belongs to the answers of the result.
+ * Every connection sends its next request as soon as its last was answered, until `seconds` have passed or `answers`
+ * have been requested. Requests under way at the end are waited for and counted like all others, so that CPU time
+ * read afterwards belongs to the answers of the result.
  */
 export async function closedLoop(
   aim: Aim,
@@ -147,7 +148,7 @@ export async function openLoop(
   return { answers, failures, seconds: elapsed, firstMs: ascending(firstMs), endMs: ascending(endMs) };
 }
 
-/** Opens many connections, some at a time. `onBroken` is told which one broke. */
+/** Opens many connections, some at a time. `onBroken` is called with the one that broke. */
 export async function openAll(
   aim: Aim,
   count: number,

@@ -6,7 +6,7 @@ import { type Aim, closedLoop } from './load.ts';
 
 const preload = resolve(import.meta.dirname, '../servers/meter.ts');
 
-/** What `servers/meter.ts` has counted. */
+/** The counts of `servers/meter.ts`. */
 interface Count {
   readonly promises: number;
   readonly bytes: number;

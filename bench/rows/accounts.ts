@@ -8,7 +8,7 @@ import { isoTime, systemClock } from '../../src/lib/clock.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import { plans } from '../../test/ledger/fixture.ts';
-import { fillAccounts, fillRecords, requestIdOf, rows } from '../ledger.ts';
+import { fillAccounts, fillRecords, makeRequestId, rows } from '../ledger.ts';
 import { Started } from '../process.ts';
 import { type Row, type Settings, shown } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
@@ -26,7 +26,7 @@ interface Call {
   readonly body?: object;
 }
 
-/** What is measured under one name. */
+/** The measurements under one name. */
 interface Measured {
   readonly what: string;
   readonly targetMs: number;
@@ -82,7 +82,7 @@ function measured(nowMs: number): Measured[] {
     },
     get('balance', '/balance'),
     ...activity(nowMs),
-    get('activity, one record with its arithmetic', `/activity/${requestIdOf(rows / 2)}`),
+    get('activity, one record with its arithmetic', `/activity/${makeRequestId(rows / 2)}`),
     get('analytics, 30 days', '/analytics', 50),
     get('analytics, 30 days by model', '/analytics?group_by=model', 50),
     get('analytics, 30 days by key', '/analytics?group_by=api_key', 50),
@@ -101,7 +101,7 @@ class Client {
     this.#key = key;
   }
 
-  /** How long the answer took, in ms. Throws where it is none. */
+  /** Returns how long the answer took, in ms. Throws if it failed. */
   call({ method, path, body }: Call): Promise<number> {
     const sent = body === undefined ? undefined : JSON.stringify(body);
     const began = performance.now();
@@ -166,7 +166,7 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
     for (let round = 0; round < rounds; round += 1) {
       for (const each of all) {
         const cpuBefore = gateway.cpu().totalMs;
-        each.runs.push(await timesOf(client, each));
+        each.runs.push(await measureTimes(client, each));
         each.cpuMs += (gateway.cpu().totalMs - cpuBefore) / (rounds * requestsEach);
       }
     }
@@ -174,14 +174,14 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
     await gateway.stop();
     const violations = verifyLedgerFile(dataDir);
     if (violations.length > 0) throw new Error(violations.join('\n'));
-    return all.map(rowOf);
+    return all.map(toRow);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
 /** How long the answers of a round took, in ms, shortest first. */
-async function timesOf(client: Client, { next }: Measured): Promise<number[]> {
+async function measureTimes(client: Client, { next }: Measured): Promise<number[]> {
   const took: number[] = [];
   for (let count = 0; count < requestsEach; count += 1) took.push(await client.call(next()));
   return took.sort((a, b) => a - b);
@@ -194,7 +194,7 @@ interface Runs extends Measured {
 }
 
 /** Medians of the rounds' percentiles, and the gateway's time on the processor for an answer, which other work on the machine changes little. */
-function rowOf({ what, targetMs, runs, cpuMs }: Runs): Row {
+function toRow({ what, targetMs, runs, cpuMs }: Runs): Row {
   const p50 = median(runs.map(took => percentile(took, 0.5)));
   const p99 = median(runs.map(took => percentile(took, 0.99)));
   return {

@@ -11,7 +11,9 @@ import { median, percentile } from '../statistics.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
 
 const rates = [100, 500, 1000];
-/** Streams a second whose first event is timed, and whole answers a second beside them if it is to be busy. */
+/**
+ * Streams per second whose first event is timed, and non-streamed answers per second in addition if it is to be busy.
+ */
 const firstEvents = { rate: 10, busyRate: 500 };
 
 /** Percentiles of several runs, in ms: the median of each run's. */
@@ -33,8 +35,8 @@ function summarize(runs: readonly LoadResult[], times: Times): Latency {
 }
 
 /**
- * Returns what a page synced by another thread costs here, asked `rate` times a second, in ms: the least that a durable answer can wait for a
- * ledger that does not block the thread which serves.
+ * Returns what a page synced by another thread costs here, `rate` times a second, in ms: the least that a durable
+ * answer can wait for a ledger that does not block the serving thread.
  */
 async function measureSync(rate: number): Promise<Latency> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
@@ -58,7 +60,7 @@ async function measureSync(rate: number): Promise<Latency> {
   return { p50: percentile(took, 0.5), p99: percentile(took, 0.99), failures: '' };
 }
 
-/** What is measured by turns. */
+/** The alternating measurements. */
 interface Targets {
   readonly direct: Target;
   /** Its threads on two cores. */

@@ -12,7 +12,7 @@ const budgetUsd = budgetAnswers * answerUsd;
 const requestsAtOnce = 200;
 const answersBeforeKill = 100;
 
-/** Sends all at once; the answers with status 200, and what the others said. */
+/** Sends all at once. Returns the answers with status 200, and the errors of the others. */
 async function sendAtOnce(aim: Aim): Promise<{ answers: number; refusals: string }> {
   const load = { connections: requestsAtOnce, seconds: 60, answers: requestsAtOnce };
   const { answers, failures } = await closedLoop(aim, load);
@@ -88,7 +88,7 @@ export async function money(): Promise<Row[]> {
 }
 
 /** The same two tests for a peer, as far as it keeps budgets. */
-export async function moneyOfPeer(peer: Peer, upstream: Target): Promise<Row[]> {
+export async function measurePeerMoney(peer: Peer, upstream: Target): Promise<Row[]> {
   if (!peer.hasBudget) return [{ what: `${peer.name}: the tests of money`, found: 'skipped: it keeps no budget' }];
   const send = async <T>(work: (aim: Aim) => Promise<T>): Promise<T> => {
     const target = await peer.start(upstream, { budgetUsd });

@@ -2,7 +2,7 @@ import { compare, type Run, shownRates, warmUp } from '../compare.ts';
 import { allPeers, type Peer } from '../peers.ts';
 import { type Row, type Settings, shown } from '../row.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
-import { moneyOfPeer } from './money.ts';
+import { measurePeerMoney } from './money.ts';
 
 /** How many answers a second of the peer each is to be reached; others are for information. */
 const targets: Readonly<Record<string, number>> = { Portkey: 5, Bifrost: 1.2 };
@@ -46,7 +46,7 @@ export async function peers(settings: Settings): Promise<Row[]> {
         } finally {
           await theirs.stop();
         }
-        rows.push(...(await moneyOfPeer(peer, upstream)));
+        rows.push(...(await measurePeerMoney(peer, upstream)));
       } catch (error) {
         rows.push({
           what: `against ${peer.name}`,

@@ -8,7 +8,7 @@ import { Meter } from '../load/meter.ts';
 import { type Row, type Settings, shown } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 
-/** What takes less of the time is not printed. */
+/** Anything that takes less of the time is not printed. */
 const shareMin = { own: 0.01, branch: 0.03 };
 
 /** Functions of the same owner that call each other, and what they call. */
@@ -80,7 +80,7 @@ function sumByPart(branch: Branch, sums = new Map<string, number>()): Map<string
   return sums;
 }
 
-/** Where the time of the main thread goes: by part, and from the top down. */
+/** How the main thread spends its time: by part, and from the top down. */
 function describe(root: Branch, answers: number): Row[] {
   const totalUs = sumUs(root);
   const found = (us: number): string => `${shown(us / answers)} µs (${shown((us / totalUs) * 100)} %)`;

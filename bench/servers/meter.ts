@@ -1,6 +1,7 @@
 /**
- * Preloaded into a gateway (`--import`), counts the promises that its main thread makes and the bytes that it allocates, and takes profiles. It listens
- * on the Unix socket named by `BENCH_METER`; `load/meter.ts` asks it. The runs that measure time or memory do without it.
+ * Preloaded into a gateway (`--import`), counts the promises that its main thread makes and the bytes that it
+ * allocates, and takes profiles. It listens on the Unix socket named by `BENCH_METER`, for `load/meter.ts`. The runs
+ * that measure time or memory do without it.
  */
 import { createServer } from 'node:net';
 import { getHeapStatistics, promiseHooks, startCpuProfile, type SyncCPUProfileHandle } from 'node:v8';

@@ -1,6 +1,7 @@
 /**
- * What the gateway is compared with, a process of its own: the least that a proxy of these packages can do. It checks nothing, counts nothing and
- * stores nothing. Whole answers pass as text, streams as bytes. Argument: the upstream's origin. Prints its port.
+ * The baseline of the comparison, a process of its own: the least that a proxy of these packages can do. It checks
+ * nothing, counts nothing and stores nothing. Non-streamed answers pass as text, streams as bytes. Argument: the
+ * upstream's origin. Prints its port.
  */
 import { pipeline } from 'node:stream/promises';
 import fastify from 'fastify';

@@ -12,7 +12,7 @@ const deltaMs = 5;
 const firstLeadMs = 20;
 /** Deltas of an answer that is sent at once. */
 const wordDeltas = 40;
-/** What a client that never reads is sent. */
+/** The answer to a client that never reads. */
 const floodBytes = 200_000_000;
 
 const head = { id: 'chatcmpl-bench', created: 1_760_000_000, model: 'bench', system_fingerprint: 'fp_bench' };

@@ -1,8 +1,9 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs';
 
 /**
- * What a service writes down of a piece of work, in this order: it begins; it is done and costs so much; it has ended (`unpaid`: too late to be
- * charged). */
+ * What a service records of a piece of work, in this order: it begins; it is done and costs so much; it has ended
+ * (`unpaid`: too late to be charged).
+ */
 export type Note =
   | { readonly id: string; readonly what: 'begun'; readonly target: string }
   | { readonly id: string; readonly what: 'done'; readonly costNanoUsd: string; readonly latencyMs: number }
@@ -11,9 +12,9 @@ export type Note =
 /** A piece of work that a crash, of this service or of the gateway, has left without its charge. */
 export interface Unfinished {
   readonly id: bigint;
-  /** Where its result goes. */
+  /** The path of its result. */
   readonly target: string;
-  /** What it cost, and how long it took; absent: it was not done. */
+  /** Its cost and duration; absent: it was not done. */
   readonly done?: { readonly costNanoUsd: bigint; readonly latencyMs: number };
 }
 
@@ -37,7 +38,7 @@ export class Journal {
     this.#file = openSync(path, 'a');
   }
 
-  /** What has no charge yet, oldest first. */
+  /** Work without a charge yet, oldest first. */
   unfinished(): Unfinished[] {
     return [...this.#unfinished.values()];
   }

@@ -11,7 +11,7 @@ import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { createGzip } from 'node:zlib';
 import { Journal } from './journal.ts';
-import { accountingOf, type Cover, detailOf, type Ended, Meter } from './meter.ts';
+import { createAccounting, type Cover, readDetail, type Ended, Meter } from './meter.ts';
 
 /** One cent a megabyte, held a megabyte at a time: how long the input is shows only at its end. */
 const nanoUsdPerByte = 10n;
@@ -29,9 +29,9 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 
-const partOf = (target: string): string => `${target}.part`;
+const partPath = (target: string): string => `${target}.part`;
 
-/** Compresses into a file that has not its name yet, and answers what that costs. */
+/** Compresses into a file that does not have its final name yet. Returns the cost. */
 async function compress(from: string, target: string, cover: Cover): Promise<bigint> {
   let costNanoUsd = 0n;
   async function* counted(input: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
@@ -42,13 +42,13 @@ async function compress(from: string, target: string, cover: Cover): Promise<big
     }
   }
   const input = from === '-' ? process.stdin : createReadStream(from);
-  await pipeline(input, counted, createGzip(), createWriteStream(partOf(target)));
+  await pipeline(input, counted, createGzip(), createWriteStream(partPath(target)));
   return costNanoUsd;
 }
 
 /** Only what is paid is delivered. */
 function deliver({ id, target, state, costNanoUsd, writtenOffNanoUsd }: Ended): void {
-  const part = partOf(target);
+  const part = partPath(target);
   if (state !== 'settled') rmSync(part, { force: true });
   else if (existsSync(part)) renameSync(part, target);
   const [cost, writtenOff] = [Number(costNanoUsd), Number(writtenOffNanoUsd)];
@@ -56,7 +56,7 @@ function deliver({ id, target, state, costNanoUsd, writtenOffNanoUsd }: Ended): 
 }
 
 const journal = new Journal(values.journal, BigInt(values.service) << 40n);
-const accounting = accountingOf(values.gateway, readFileSync(values['token-file'], 'utf8').trim());
+const accounting = createAccounting(values.gateway, readFileSync(values['token-file'], 'utf8').trim());
 const meter = new Meter({ accounting, journal, deliver });
 try {
   await meter.recover();
@@ -66,7 +66,7 @@ try {
     await meter.run(target, order, cover => compress(from, target, cover));
   }
 } catch (error) {
-  const { code, message, tip } = detailOf(error) ?? { code: 'failed', message: `${String(error)}`, tip: '' };
+  const { code, message, tip } = readDetail(error) ?? { code: 'failed', message: `${String(error)}`, tip: '' };
   console.error(JSON.stringify({ code, message, tip }));
   process.exitCode = 1;
 } finally {

@@ -9,7 +9,7 @@ import type { Journal, Unfinished } from './journal.ts';
 export type Accounting = Client<typeof AccountingService>;
 
 /** The accounting service of a gateway's internal listener ("http://127.0.0.1:9090"), with the operator token. */
-export function accountingOf(gateway: string, operatorToken: string): Accounting {
+export function createAccounting(gateway: string, operatorToken: string): Accounting {
   const withToken: Interceptor = next => request => {
     request.header.set('authorization', `Bearer ${operatorToken}`);
     return next(request);
@@ -23,7 +23,10 @@ export function accountingOf(gateway: string, operatorToken: string): Accounting
   return createClient(AccountingService, transport);
 }
 
-/** Makes sure that all that the work will have cost so far is held, in nano-dollars, before it goes on. Throws where the customer can't pay it. */
+/**
+ * Makes sure that the cost of the work so far is held, in nano-dollars, before it continues. Throws if the customer
+ * can't pay it.
+ */
 export type Cover = (costNanoUsd: bigint) => Promise<void>;
 
 /** How a piece of work ended. `unpaid`: its hold had expired before it could be charged. */
@@ -31,18 +34,18 @@ export interface Ended {
   readonly id: bigint;
   readonly target: string;
   readonly state: 'settled' | 'voided' | 'unpaid';
-  /** What the customer paid, and what was over the customer's funds or limits; 0 where nothing was charged. */
+  /** What the customer paid, and what exceeded the customer's funds or limits; 0 if nothing was charged. */
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
 }
 
-/** What the customer is asked for. */
+/** The requested work. */
 export interface Order {
   /** The customer's API key, by its id. */
   readonly apiKeyId: bigint;
-  /** What it is called in the customer's activity. */
+  /** Its name in the customer's activity. */
   readonly model: string;
-  /** What is held at first, and the least that is held further: work of less asks the gateway twice. */
+  /** The first hold, and the smallest further one: cheaper work calls the gateway twice. */
   readonly sliceNanoUsd: bigint;
 }
 
@@ -50,11 +53,11 @@ export interface Order {
 const expiresInMs = 900_000n;
 const triesMax = 4;
 
-/** What a meter works with. */
+/** What a meter needs. */
 export interface MeterOptions {
   readonly accounting: Accounting;
   readonly journal: Journal;
-  /** Hands over what is paid and throws away what is not; after a crash it may be told of the same work again. */
+  /** Delivers paid work and discards unpaid work; after a crash it may be called for the same work again. */
   readonly deliver: (ended: Ended) => void;
 }
 
@@ -67,8 +70,9 @@ export class Meter {
   }
 
   /**
-   * Does work that a customer pays. `work` calls `cover` ahead of each part, and answers what it cost. Where it throws, everything is given back and
-   * the error is thrown on. What can't be charged or given back now, because the gateway is away, `recover` does later.
+   * Does work that a customer pays. `work` calls `cover` ahead of each part, and returns its cost. If it throws,
+   * everything is released and the error is rethrown. What can't be charged or released now, because the gateway is
+   * down, `recover` does later.
    */
   async run(target: string, order: Order, work: (cover: Cover) => Promise<bigint>): Promise<void> {
     const { accounting, journal } = this.#options;
@@ -80,7 +84,7 @@ export class Meter {
       ({ heldNanoUsd }) => heldNanoUsd,
       (error: unknown) => {
         // Refused: nothing is held. In conflict, the id is that of other work, which must not be voided.
-        if (detailOf(error) !== undefined) this.#end({ id, target, state: 'voided', ...nothing });
+        if (readDetail(error) !== undefined) this.#end({ id, target, state: 'voided', ...nothing });
         throw error;
       },
     );
@@ -90,7 +94,7 @@ export class Meter {
       held = (await insist(() => accounting.extend({ id, amountNanoUsd, expiresInMs }))).heldNanoUsd;
     };
     const costNanoUsd = await work(cover).catch(async (error: unknown) => {
-      // What stopped the work is what its caller must learn, also where giving back fails too.
+      // The caller must get the error that stopped the work, even if releasing fails too.
       await this.#void({ id, target }).catch(() => undefined);
       throw error;
     });
@@ -115,7 +119,7 @@ export class Meter {
   }
 
   async #void({ id, target }: Unfinished): Promise<void> {
-    // Not found: it was never asked for, or has expired. Nothing is held, which is what is wanted.
+    // Not found: it was never requested, or has expired. Nothing is held, which is what is wanted.
     await unlessNotFound(insist(() => this.#options.accounting.void({ id })));
     this.#end({ id, target, state: 'voided', ...nothing });
   }
@@ -129,8 +133,11 @@ export class Meter {
 
 const nothing = { costNanoUsd: 0n, writtenOffNanoUsd: 0n };
 
-/** What the gateway said of an error; undefined: it said nothing, so that nobody knows whether the call was done. */
-export function detailOf(error: unknown): ErrorDetail | undefined {
+/**
+ * Returns the gateway's detail of an error; undefined: there is none, so that it is unknown whether the call was
+ * done.
+ */
+export function readDetail(error: unknown): ErrorDetail | undefined {
   return ConnectError.from(error).findDetails(ErrorDetailSchema)[0];
 }
 
@@ -140,7 +147,7 @@ async function insist<T>(call: () => Promise<T>): Promise<T> {
     try {
       return await call();
     } catch (error) {
-      const code = detailOf(error)?.code;
+      const code = readDetail(error)?.code;
       if (tries === triesMax || (code !== undefined && code !== 'overloaded')) throw error;
       await sleep(100 * 2 ** tries);
     }
@@ -151,7 +158,7 @@ async function unlessNotFound<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
   } catch (error) {
-    if (detailOf(error)?.code === 'not_found') return undefined;
+    if (readDetail(error)?.code === 'not_found') return undefined;
     throw error;
   }
 }

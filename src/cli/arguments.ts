@@ -1,17 +1,20 @@
 import { InvalidArgumentError } from 'commander';
-import { duration } from '../config/scalars.ts';
+import { readDuration } from '../config/durations.ts';
 import { systemClock } from '../lib/clock.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 
-/** Texts of the command line as values. Each throws `InvalidArgumentError`, which is wrong use (exit code 2), where the text is none. */
+/**
+ * Parses texts of the command line. Each throws `InvalidArgumentError`, which is wrong use (exit code 2), if the text
+ * is not valid.
+ */
 
 /** An id: an integer from 1. */
 export function idArgument(text: string): bigint {
   return BigInt(wholeNumber(text, 1));
 }
 
-/** A limit: an integer from 0, where 0 means none. */
+/** Parses a limit: an integer from 0, where 0 means none. */
 export function limitArgument(text: string): bigint {
   return BigInt(wholeNumber(text, 0));
 }
@@ -46,21 +49,23 @@ function wholeNumber(text: string, least: number): number {
 }
 
 /** From a second to ten years. */
-const span = duration(1000, 3650);
+const readSpan = (text: string): number | undefined => readDuration(text, 1000, 3650);
 
 /** A time span such as 90s, 30m, 2h or 7d, in milliseconds. */
 export function spanArgument(text: string): number {
-  const { success, data } = span.safeParse(text);
-  if (!success) throw new InvalidArgumentError('It must be a time span from 1s to 3650d, such as 90s, 30m, 2h, 7d.');
-  return data;
+  const ms = readSpan(text);
+  if (ms === undefined) {
+    throw new InvalidArgumentError('It must be a time span from 1s to 3650d, such as 90s, 30m, 2h, 7d.');
+  }
+  return ms;
 }
 
 /** A time as ISO 8601 writes it, or a time span from now on, in milliseconds since 1970 UTC. */
 export function expiryArgument(text: string): bigint {
   const time = parseIsoTime(text);
   if (time !== undefined) return BigInt(time.floorMs);
-  const { success, data } = span.safeParse(text);
-  if (success) return BigInt(systemClock.now() + data);
+  const ms = readSpan(text);
+  if (ms !== undefined) return BigInt(systemClock.now() + ms);
   throw new InvalidArgumentError('It must be a time such as 2026-12-31T23:59Z, or a time span such as 30m, 2h, 7d.');
 }
 

@@ -31,7 +31,7 @@ export function backupCommands(program: Command, ports: CommandLinePorts): void 
       });
   add(
     'backup',
-    'copy the data directory, beside a running gateway or without one',
+    'copy the data directory, with or without a running gateway',
     (folder, dataDir) => ports.makeBackup(dataDir, folder),
     folder => `backed up to ${folder}`,
   ).argument('<dir>', 'the folder that is made; it holds secrets, keep it as you keep the data directory');

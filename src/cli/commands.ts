@@ -21,6 +21,7 @@ import {
 import { CommandFailure } from './failure.ts';
 import { RepeatableFailure } from './gateway.ts';
 import { entryView, toPage, withPage } from './history-commands.ts';
+import { nextCommand } from './next-command.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -38,7 +39,7 @@ import {
 export function modelCommands(program: Command, ports: RemotePorts): void {
   const models = new ResourceCommands(program.command('models').description('the catalogue'), ports, modelView);
   models.list(
-    'list the models; prices in dollars per 1 million tokens, of a picture in dollars',
+    'list the models; prices in dollars per 1 million tokens, per image in dollars',
     async ({ catalog }) => (await catalog.listModels({})).models,
   );
 }
@@ -66,7 +67,7 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
   accounts
     .one(
       'update',
-      'change the name of an account, and the balance below which its webhooks are told',
+      'change the name of an account, and the balance below which its webhooks get an event',
       async ({ admin }, accountId: bigint, { name, lowBalance }: { name?: string; lowBalance?: LowBalance }) => {
         const low = {
           lowBalanceNanoUsd: lowBalance?.nanoUsd,
@@ -147,6 +148,8 @@ interface CreateKeyOptions {
   readonly metadata?: string;
   readonly subsFirst: boolean;
   readonly fallback: boolean;
+  readonly keepBodies?: string;
+  readonly paused?: boolean;
 }
 
 type IdOrNone = ReturnType<typeof idOrNone>;
@@ -162,7 +165,7 @@ type UpdateKeyOptions = Partial<
 
 /** What `keys update` changes: only what is named. */
 function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, group, ...given }: UpdateKeyOptions) {
-  const { expires, tags, metadata, subsFirst, fallback } = given;
+  const { expires, tags, metadata, subsFirst, fallback, keepBodies, paused } = given;
   const isAll = allowedModels?.includes('all') === true;
   return {
     label,
@@ -180,6 +183,8 @@ function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, 
     metadataJson: metadata,
     useSubsFirst: subsFirst,
     fallbackToPayg: fallback,
+    keepBodies: keepBodies === 'default' ? '' : keepBodies,
+    paused,
   };
 }
 
@@ -210,7 +215,10 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
     .option('--subs-first', 'the plan pays before money')
     .option('--no-subs-first', 'money pays before the plan')
     .option('--fallback', 'money pays when the plan is used up')
-    .option('--no-fallback', 'money does not pay when the plan is used up');
+    .option('--no-fallback', 'money does not pay when the plan is used up')
+    .option('--keep-bodies <off|errors|all|default>', 'of which requests bodies are kept')
+    .option('--paused', 'refuse its requests for now')
+    .option('--no-paused', 'take its requests again');
   keys
     .list(
       'find API keys of all accounts by a part of their label, or by the last characters of the key',
@@ -279,6 +287,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     .option('--no-subs-first', 'money pays before the plan')
     .option('--no-fallback', 'money does not pay when the plan is used up');
   changeKeyCommands(keys);
+  nextCommand(group, ports);
 }
 
 /** Adds the commands that show and change API keys that there are. */

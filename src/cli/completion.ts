@@ -1,7 +1,10 @@
 import { Argument, type Command } from 'commander';
 import type { CommandLinePorts } from './ports.ts';
 
-/** `completion`: scripts for shells, made from the commands themselves. They hold names of commands and options only, and ask nobody. */
+/**
+ * `completion`: scripts for shells, made from the commands themselves. They contain names of commands and options
+ * only, and call nothing.
+ */
 export function completionCommand(program: Command, ports: Pick<CommandLinePorts, 'streams'>): void {
   program
     .command('completion')

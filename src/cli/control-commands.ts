@@ -13,7 +13,7 @@ const windows = { minute: 'minute', hour: 'hour', day: 'day', week: 'week', mont
 const endUsers = { all: 'all', each: 'each' } as const;
 const actions = { refuse: 'refuse', alert: 'alert' } as const;
 
-/** A maximum as dollars, and, if it is whole, as a count: which of them holds is known where the limit is. */
+/** A maximum as dollars and, if it is whole, as a count: the limit's own unit decides which applies. */
 interface Max {
   readonly max?: bigint;
   readonly maxNanoUsd: bigint;

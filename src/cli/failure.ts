@@ -1,4 +1,4 @@
-/** A command that could not do what it was asked to. `exitCode` 1: it failed; 2: it was used wrongly. `lines` are for people. */
+/** A command that failed. `exitCode` 1: it failed; 2: it was used wrongly. `lines` are for people. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
   readonly exitCode: 1 | 2;

@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
-import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
-import { createConnectTransport } from '@connectrpc/connect-node';
+import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { type Environment, listenerUrl } from '../config/env.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
@@ -11,7 +10,7 @@ import { readSecretFile } from '../lib/secret-file.ts';
 import { fromConnectError } from '../rpc/errors.ts';
 import { CommandFailure } from './failure.ts';
 
-/** Where the running gateway is, as the command line names it; what is absent comes from the environment. */
+/** The command line's address of the running gateway; what is absent comes from the environment. */
 export interface GatewayOptions {
   readonly rpcHost?: string;
   readonly rpcPort?: number;
@@ -39,8 +38,8 @@ export class RepeatableFailure extends Error {
 const timeoutMs = 30_000;
 
 /**
- * Calls the running gateway. Throws `CommandFailure` where there is no operator token, nobody answers, or the gateway refuses; what the gateway calls a wrong
- * field is wrong use.
+ * Calls the running gateway. Throws `CommandFailure` if there is no operator token, nothing answers, or the gateway
+ * refuses; a wrong field is wrong use.
  */
 export async function askGateway<T>(
   options: GatewayOptions,
@@ -50,19 +49,15 @@ export async function askGateway<T>(
   const { rpcHost: host = environment.rpcHost, rpcPort: port = environment.rpcPort } = options;
   const socketPath = await findSocket(options, environment);
   const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
-  const token = readToken(tokenPath);
+  const tokens = readTokens(tokenPath);
+  const { createConnectTransport } = await import('@connectrpc/connect-node');
   // HTTP/1.1 needs no session to be closed.
   const transport = createConnectTransport({
     baseUrl: listenerUrl(host, port),
     httpVersion: '1.1',
     ...(socketPath === undefined ? {} : { nodeOptions: { socketPath } }),
     defaultTimeoutMs: timeoutMs,
-    interceptors: [
-      next => request => {
-        request.header.set('authorization', `Bearer ${token}`);
-        return next(request);
-      },
-    ],
+    interceptors: [withFirstKnown(tokens)],
   });
   try {
     return await ask({
@@ -75,7 +70,23 @@ export async function askGateway<T>(
   }
 }
 
-/** Returns the Unix socket of the running gateway; undefined: the command names its port, or there is no socket that answers. */
+/** Sends the first token; if the gateway does not know it yet, because it has not read the file again, the next one. */
+function withFirstKnown(tokens: readonly string[]): Interceptor {
+  let place = 0;
+  return next => async request => {
+    for (;;) {
+      request.header.set('authorization', `Bearer ${tokens[place] ?? ''}`);
+      try {
+        return await next(request);
+      } catch (error) {
+        if (ConnectError.from(error).code !== Code.Unauthenticated || place + 1 >= tokens.length) throw error;
+        place += 1;
+      }
+    }
+  };
+}
+
+/** Returns the Unix socket of the running gateway; undefined: the command names its port, or no socket answers. */
 async function findSocket(
   { rpcHost, rpcPort, dataDir }: GatewayOptions,
   { rpcSocket }: Environment,
@@ -94,21 +105,22 @@ async function findSocket(
   });
 }
 
-function readToken(path: string): string {
+/** Returns the lines of the operator's token: several while one token replaces another. */
+function readTokens(path: string): readonly string[] {
   const hint =
     'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; its first start makes the token.';
   const absent = (why: string, cause?: unknown): CommandFailure =>
     new CommandFailure(1, [`The operator token ${path} ${why}.`, hint], cause);
-  let token: string | undefined;
+  let text: string | undefined;
   try {
-    // While one token replaces another, the first line is the one to use.
-    token = readSecretFile(path)?.split(/\s+/, 1)[0];
+    text = readSecretFile(path);
   } catch (error) {
     throw absent(`can't be read: ${error instanceof Error ? error.message : String(error)}`, error);
   }
-  if (token === undefined) throw absent('does not exist');
-  if (!/^[\x21-\x7e]+$/.test(token)) throw absent('holds no token');
-  return token;
+  if (text === undefined) throw absent('does not exist');
+  const tokens = text.trim().split(/\s+/);
+  if (!tokens.every(token => /^[\x21-\x7e]+$/.test(token))) throw absent('holds no token');
+  return tokens;
 }
 
 function toFailure(thrown: unknown, where: { address: string; tokenPath: string }): CommandFailure {
@@ -124,7 +136,7 @@ function toFailure(thrown: unknown, where: { address: string; tokenPath: string 
       return failed(`What answers on ${where.address} is no Tollgate, or another version: ${error.rawMessage}`);
     return failed(
       `No gateway answers on ${where.address}.`,
-      'Start it with npm start, or name it with --rpc-host and --rpc-port (TOLLGATE_RPC_HOST, TOLLGATE_RPC_PORT).',
+      'Start it with tollgate serve (in a checkout: npm start), or name it with --rpc-host and --rpc-port (TOLLGATE_RPC_HOST, TOLLGATE_RPC_PORT).',
     );
   }
   const refusal = fromConnectError(error);

@@ -11,14 +11,14 @@ import { type Document, jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions } from './remote.ts';
 
-/** `status` and `doctor`: how a gateway is, and what is wrong with it. */
+/** `status`, `doctor` and `reload`: how a gateway is, what is wrong with it, and its configuration read again. */
 
 type Ports = Pick<CommandLinePorts, 'streams' | 'environment' | 'loadConfig' | 'verifyLedger'>;
 type Options = GatewayOptions & { readonly json?: true };
 
 /** How long a gateway may take to say whether it takes requests. */
 const readyTimeoutMs = 3000;
-/** With less the gateway takes no requests. */
+/** With less the gateway says that it is not ready. */
 const freeBytesMin = 16 * 1024 ** 2;
 /** With less the gateway warns, in percent. */
 const freePercentMin = 5;
@@ -28,6 +28,23 @@ export function statusCommand(program: Command, { streams, environment }: Ports)
   const command = program.command('status').description('show how the running gateway is');
   addGatewayOptions(command).action(async (options: Options) => {
     const document = await askGateway(options, environment(), readStatus);
+    streams.out(options.json === true ? jsonText(document) : resourceText(document));
+  });
+}
+
+/** `reload`: has the gateway read its configuration again. A bad file changes nothing. */
+export function reloadCommand(program: Command, { streams, environment }: Ports): void {
+  const command = program
+    .command('reload')
+    .description('have the running gateway read its configuration again, as SIGHUP does; a bad file changes nothing');
+  addGatewayOptions(command).action(async (options: Options) => {
+    const read = await askGateway(options, environment(), ({ admin }) => admin.reloadConfiguration({}));
+    const document = {
+      file: read.file === '' ? null : read.file,
+      providers: read.providers,
+      models: read.models,
+      needs_restart: read.needsRestart,
+    };
     streams.out(options.json === true ? jsonText(document) : resourceText(document));
   });
 }
@@ -62,7 +79,7 @@ async function ask(address: string): Promise<{ ok: boolean; body: Document } | u
     const answer = await fetch(address, { signal: AbortSignal.timeout(readyTimeoutMs) });
     return { ok: answer.ok, body: (await answer.json()) as Document };
   } catch {
-    // Nobody answers, or something else does: the caller says which address it was.
+    // Nothing answers, or something else does: the caller says at which address.
     return undefined;
   }
 }
@@ -158,7 +175,7 @@ function checkDisk(dataDir: string): Promise<Finding> {
     const { bavail, bsize, blocks } = await statfs(dataDir);
     const free = bavail * bsize;
     const detail = `${Math.floor(free / 1024 ** 2)} MiB free (${Math.floor((100 * bavail) / Math.max(1, blocks))} %)`;
-    if (free < freeBytesMin) return { outcome: 'failed', detail: `${detail}: the gateway takes no requests` };
+    if (free < freeBytesMin) return { outcome: 'failed', detail: `${detail}: the gateway says that it is not ready` };
     return 100 * bavail < freePercentMin * blocks ? { outcome: 'warning', detail } : good(detail);
   });
 }

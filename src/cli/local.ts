@@ -15,7 +15,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
       const config = await check(path, ports, json === true);
-      ports.streams.out(json === true ? jsonText(documentOf(config)) : summaryOf(config));
+      ports.streams.out(json === true ? jsonText(toDocument(config)) : summarize(config));
     });
   config
     .command('show')
@@ -23,8 +23,8 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     .argument('[file]', 'the file')
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
-      const document = shownOf(await check(path, ports, json === true));
-      // Loaded by who asks for it: every other command is faster without.
+      const document = toShown(await check(path, ports, json === true));
+      // Loaded on demand: every other command is faster without.
       const { stringify } = await import('yaml');
       ports.streams.out(json === true ? jsonText(document) : stringify(document));
     });
@@ -38,7 +38,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
 }
 
 /** A configuration as plain values. Amounts and times have their unit in their name; larger integers than JSON has are texts. */
-function shownOf(config: Config): Document {
+function toShown(config: Config): Document {
   const text = JSON.stringify(config, (_name, value: unknown) => {
     if (typeof value === 'bigint') return String(value);
     return value instanceof Map ? (Object.fromEntries(value) as unknown) : value;
@@ -57,12 +57,12 @@ async function check(path: string | undefined, ports: CommandLinePorts, json: bo
   }
 }
 
-function documentOf({ file, providers, models }: Config): Document {
+function toDocument({ file, providers, models }: Config): Document {
   return { valid: true, file: file ?? null, providers: providers.length, models: models.length, problems: [] };
 }
 
-function summaryOf({ file, providers, models }: Config): string {
-  const counts = `${providers.length} providers, ${models.length} models beside the built-in ones`;
+function summarize({ file, providers, models }: Config): string {
+  const counts = `${providers.length} providers, ${models.length} models besides the built-in ones`;
   return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is good: ${counts}\n`;
 }
 
@@ -71,7 +71,7 @@ export function ledgerCommands(program: Command, ports: CommandLinePorts): void 
   const ledger = program.command('ledger').description('the ledger');
   ledger
     .command('verify')
-    .description('check every invariant of the ledger, beside a running gateway or without one')
+    .description('check every invariant of the ledger, with or without a running gateway')
     .option('--json', 'print one JSON document')
     .option('--data-dir <dir>', 'where the ledger is (default: TOLLGATE_DATA_DIR, else ./data)')
     .action(async ({ json, dataDir }: { json?: true; dataDir?: string }) => {

@@ -1,6 +1,6 @@
 import { displayWidth } from '../lib/display-width.ts';
 
-/** Where a command's answer goes: tables for people, or one JSON document for programs. */
+/** The output of a command: tables for people, or one JSON document for programs. */
 
 /** A JSON document: an object of plain values. */
 export type Document = Readonly<Record<string, unknown>>;
@@ -16,7 +16,7 @@ export function jsonText(document: Document): string {
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-/** A resource as lines of `name  value`. */
+/** Formats a resource as lines of `name  value`. */
 export function resourceText(resource: Document): string {
   const width = Math.max(...Object.keys(resource).map(name => name.length));
   return Object.entries(resource)
@@ -24,7 +24,10 @@ export function resourceText(resource: Document): string {
     .join('');
 }
 
-/** Rows as a table with the named columns, numbers and money right-aligned, or a line that says that there are none. */
+/**
+ * Formats rows as a table with the named columns, numbers and money right-aligned, or a line that says that there are
+ * none.
+ */
 export function tableText(rows: readonly Document[], columns: readonly string[]): string {
   if (rows.length === 0) return 'none\n';
   const aligned = columns.map(name => {

@@ -12,23 +12,38 @@ export interface StoredBackup {
   readonly bytes: number;
 }
 
-/** What the command line can't do by itself: `main.ts` wires it. */
+/** What the command line needs from outside: `main.ts` wires it. */
 export interface CommandLinePorts {
   readonly streams: Streams;
   /** Reads the environment; throws `ConfigError`. Not called for help. */
   readonly environment: () => Environment;
-  /** Runs the gateway until it has stopped, and answers the exit code. `configPath` is `--config`. */
-  readonly serve: (options: { readonly configPath?: string }) => Promise<number>;
-  /** Reads and checks a configuration file, the one in use where none is named; throws `ConfigError`. */
-  readonly loadConfig: (path: string | undefined) => Config | Promise<Config>;
-  /** Runs a program until it ends, with that environment, and answers its exit code; throws `CommandFailure` if it can't be started. */
+  /**
+   * Runs the gateway until it has stopped, and returns the exit code. `configPath` is `--config`, `workers` is
+   * `--workers`. Throws `ConfigError`.
+   */
+  readonly serve: (options: { readonly configPath?: string; readonly workers?: string }) => Promise<number>;
+  /** Reads and checks a configuration file, by default the one in use; throws `ConfigError`. */
+  readonly loadConfig: (path: string | undefined) => Promise<Config>;
+  /**
+   * Runs a program with that environment until it ends, and returns its exit code; throws `CommandFailure` if it
+   * can't be started.
+   */
   readonly runProgram: (command: readonly string[], env: Readonly<Record<string, string>>) => Promise<number>;
-  /** Opens an address in the browser of whoever runs the command, where there is one. Returns at once, and never throws. */
+  /** Opens an address in the user's browser, if there is one. Returns at once, and never throws. */
   readonly openBrowser: (url: string) => void;
-  /** Violated invariants of a data directory's ledger in words; throws where there is no ledger. Works beside a running gateway. */
+  /**
+   * Returns violated invariants of a data directory's ledger in words; throws if there is no ledger. Works while a
+   * gateway runs.
+   */
   readonly verifyLedger: (dataDir: string) => readonly string[] | Promise<readonly string[]>;
-  /** Backs a data directory up to a new folder; throws with the reason in words. Works beside a running gateway. */
+  /** Backs a data directory up to a new folder; throws with the reason in words. Works while a gateway runs. */
   readonly makeBackup: (dataDir: string, target: string) => Promise<StoredBackup>;
+  /** Moves the data directory of a stopped gateway to a PostgreSQL database, and tells of each table; throws with the reason in words. `already`: an earlier run had moved all of it. */
+  readonly migrateStore: (
+    dataDir: string,
+    url: string,
+    progress: (table: string, rows: number) => void,
+  ) => Promise<{ readonly already: boolean; readonly rows: number }>;
   /** Puts a backup into an empty data directory; throws with the reason in words. */
   readonly restoreBackup: (source: string, dataDir: string) => Promise<StoredBackup>;
 }

@@ -15,10 +15,12 @@ import {
 import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
 import { completionCommand } from './completion.ts';
-import { doctorCommand, statusCommand } from './health.ts';
+import { doctorCommand, reloadCommand, statusCommand } from './health.ts';
 import { configCommands, ledgerCommands } from './local.ts';
+import { migrateStoreCommand } from './migrate-store.ts';
 import { historyCommands } from './history-commands.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { defined } from '../lib/defined.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
 import { dashboardCommands } from './dashboard-commands.ts';
@@ -27,8 +29,8 @@ import { webhookCommands } from './webhook-commands.ts';
 import { providerCommands } from './provider-commands.ts';
 
 /**
- * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the
- * program itself are thrown. Source: decisions §1.
+ * Runs a command and returns the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without
+ * the program's name. Errors in the program itself are thrown. Source: docs/operations.md "The command line".
  */
 export async function runCommandLine(args: readonly string[], ports: CommandLinePorts): Promise<number> {
   let exitCode = 0;
@@ -46,7 +48,7 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
   }
 }
 
-/** All commands; `exitWith` is told the exit code of `serve`. */
+/** Builds all commands; `exitWith` is called with the exit code of `serve`. */
 function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
   const program = new Command('tollgate')
     .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')
@@ -58,12 +60,14 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     .command('serve')
     .description('run the gateway')
     .option('--config <file>', 'configuration file (default: TOLLGATE_CONFIG, else ./tollgate.yaml if it exists)')
-    .action(async ({ config }: { config?: string }) => {
-      exitWith(await ports.serve(config === undefined ? {} : { configPath: config }));
+    .option('--workers <count>', 'threads that serve HTTP (default: TOLLGATE_WORKERS, else 1)')
+    .action(async ({ config, workers }: { config?: string; workers?: string }) => {
+      exitWith(await ports.serve(defined({ configPath: config, workers })));
     });
   configCommands(program, ports);
   ledgerCommands(program, ports);
   backupCommands(program, ports);
+  migrateStoreCommand(program, ports);
   modelCommands(program, ports);
   providerCommands(program, ports);
   accountCommands(program, ports);
@@ -82,6 +86,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   holdCommands(program, ports);
   statusCommand(program, ports);
   doctorCommand(program, ports);
+  reloadCommand(program, ports);
   completionCommand(program, ports);
   runCommand(program, ports, exitWith);
   connectCommand(program, ports);

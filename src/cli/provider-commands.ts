@@ -105,7 +105,7 @@ function routeDocument(route: RouteStatus) {
   };
 }
 
-/** What a test of a provider has found. */
+/** The result of a provider's test. */
 const testView: ResourceView<TestProviderResponse> = {
   document: test => ({
     name: test.name,

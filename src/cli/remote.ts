@@ -5,13 +5,13 @@ import { jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
 import type { ResourceView } from './resources.ts';
 
-/** What commands that ask the running gateway need. */
+/** What commands that call the running gateway need. */
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
-/** Asks the gateway for something; `given` are the command's arguments, then its options. */
+/** Calls the gateway; `given` are the command's arguments, then its options. */
 type Ask<Given extends readonly unknown[], Answer> = (clients: GatewayClients, ...given: Given) => Promise<Answer>;
 
-/** Adds what every command has that asks the running gateway. */
+/** Adds the options of every command that calls the running gateway. */
 export function addGatewayOptions(command: Command): Command {
   return command
     .option('--json', 'print one JSON document')
@@ -32,7 +32,7 @@ export class ResourceCommands<T> {
     this.#view = view;
   }
 
-  /** Adds a command that asks for one resource and prints it. Its own arguments and options are the caller's to add. */
+  /** Adds a command that reads one resource and prints it. The caller adds its own arguments and options. */
   one<Given extends readonly unknown[]>(name: string, description: string, ask: Ask<Given, T | undefined>): Command {
     return this.#add<Given, T | undefined>(name, description, {
       ask,
@@ -54,7 +54,7 @@ export class ResourceCommands<T> {
     });
   }
 
-  /** Adds a command that answers no resource; prints `{message}` or the message. */
+  /** Adds a command without a resource as its result; prints `{message}` or the message. */
   done<Given extends readonly unknown[]>(name: string, description: string, ask: Ask<Given, string>): Command {
     return this.#add<Given, string>(name, description, {
       ask,
@@ -68,7 +68,7 @@ export class ResourceCommands<T> {
     { ask, print }: { ask: Ask<Given, Answer>; print: (answer: Answer, asJson: boolean) => string },
   ): Command {
     const { streams, environment } = this.#ports;
-    // What stands alone is its list: `tollgate accounts`.
+    // A bare resource name lists: `tollgate accounts`.
     const command = this.#group.command(name, { isDefault: name === 'list' }).description(description);
     return addGatewayOptions(command).action(async (...given: unknown[]) => {
       // The library passes the arguments, the options and the command.

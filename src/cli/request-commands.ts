@@ -2,11 +2,15 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import type { Command } from 'commander';
 import type { ActivityRecord } from '../gen/tollgate/v1/account_pb.ts';
 import type { VoidedHold } from '../gen/tollgate/v1/admin_pb.ts';
+import type { RequestBodies } from '../gen/tollgate/v1/bodies_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { arithmeticJson, recordJson } from '../rpc/account-json.ts';
+import { bodiesJson } from '../rpc/bodies-json.ts';
 import { countArgument, idArgument, timeArgument } from './arguments.ts';
+import { CommandFailure } from './failure.ts';
 import type { GatewayClients } from './gateway.ts';
+import type { Document } from './output.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
@@ -22,13 +26,25 @@ const recordColumns = [
 ];
 
 const recordView: ResourceView<ActivityRecord> = {
-  document: record => ({ ...recordJson(record) }),
+  document: record => ({ ...recordJson(record), ...toCharge(record) }),
   columns: recordColumns,
 };
 const arithmeticView: ResourceView<ActivityRecord> = {
-  document: record => ({ ...arithmeticJson(record) }),
+  document: record => ({ ...arithmeticJson(record), ...toCharge(record) }),
   columns: recordColumns,
 };
+
+const bodiesView: ResourceView<RequestBodies> = {
+  document: bodies => ({ ...bodiesJson(bodies) }),
+  columns: ['request_id', 'model', 'failed', 'kept_at', 'ends_at'],
+};
+
+/** Returns what the provider charged and what is left of the price; null if it is not known. */
+function toCharge({ costNanoUsd, providerCostNanoUsd: charged }: ActivityRecord): Document {
+  const [provider_cost, margin] =
+    charged === undefined ? [null, null] : [charged, costNanoUsd - charged].map(jsonDollars);
+  return { provider_cost, margin };
+}
 
 const holdView: ResourceView<VoidedHold> = {
   document: hold => ({
@@ -80,6 +96,15 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
     )
     .argument('<request_id>', 'the request: the x-request-id of its answer')
     .option('--account <account_id>', 'its account (default: all are looked through)', idArgument);
+  new ResourceCommands(group, ports, bodiesView)
+    .one(
+      'bodies',
+      'show what was said in a request, if it was kept',
+      async ({ admin }, requestId: string, { account: accountId }: { account: bigint }) =>
+        keptBodies((await admin.getAccountRequestBodies({ accountId, requestId })).bodies, requestId),
+    )
+    .argument('<request_id>', 'the request: the x-request-id of its answer')
+    .requiredOption('--account <account_id>', 'its account', idArgument);
 }
 
 /** Returns the record of a request of an account, or of whichever account has it. Throws what the gateway refuses the last one with. */
@@ -106,4 +131,10 @@ export function holdCommands(program: Command, ports: RemotePorts): void {
       async ({ admin }, { limit }: { limit?: number }) => (await admin.listVoidedHolds({ limit: limit ?? 0 })).holds,
     )
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument);
+}
+
+/** Throws if nothing was kept. */
+function keptBodies(bodies: RequestBodies | undefined, requestId: string): RequestBodies {
+  if (bodies === undefined) throw new CommandFailure(1, [`No bodies of request ${requestId} are kept.`]);
+  return bodies;
 }

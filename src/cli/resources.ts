@@ -16,7 +16,7 @@ import type { Document } from './output.ts';
 
 /** How the command line shows a kind of resource. */
 export interface ResourceView<T> {
-  /** All of it, for programs and for the lines of one resource. */
+  /** All fields, for programs and for the lines of one resource. */
   readonly document: (resource: T) => Document;
   /** The columns of a table, members of `row`. */
   readonly columns: readonly string[];
@@ -29,7 +29,7 @@ const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
   [AccountSuspension.WRITE_OFFS]: 'write_offs',
 };
 
-/** An account; `suspended` (why it takes no requests), `low_balance` and `closed_at` only where they are set. */
+/** An account; `suspended` (why it takes no requests), `low_balance` and `closed_at` only if they are set. */
 export const accountView: ResourceView<Account> = {
   document: account => ({
     account_id: Number(account.accountId),
@@ -146,7 +146,7 @@ function findName(names: Readonly<Record<string, number>>, value: number): strin
   return Object.keys(names).find(name => names[name] === value) ?? null;
 }
 
-/** A model of the catalogue; `GET /v1/models` tells more. */
+/** A model of the catalogue; `GET /v1/models` returns more. */
 export const modelView = {
   document: modelDocument,
   row: (model: Model) => {

@@ -1,25 +1,34 @@
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { AnalyticsGranularity, AnalyticsGroup, type AnalyticsPeriod } from '../gen/tollgate/v1/account_pb.ts';
 import type { Account } from '../gen/tollgate/v1/admin_pb.ts';
 import { isoTime, systemClock } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
-import { idArgument, nameArgument, timeArgument } from './arguments.ts';
+import { idArgument, timeArgument } from './arguments.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.ts';
 import { csvText, type Document, jsonText, tableText } from './output.ts';
 import { addGatewayOptions, type RemotePorts } from './remote.ts';
 
-/** What usage is divided by: the group that is asked for, and the columns that name a row. */
+/** What usage is grouped by: the requested group, and the columns that name a row. */
 const divisions = {
   account: { groupBy: AnalyticsGroup.UNSPECIFIED, names: ['account_id', 'account'] },
   key: { groupBy: AnalyticsGroup.API_KEY, names: ['account_id', 'account', 'api_key_id'] },
   model: { groupBy: AnalyticsGroup.MODEL, names: ['model'] },
+  group: { groupBy: AnalyticsGroup.GROUP, names: ['account_id', 'account', 'group_id', 'group'] },
+  tag: { groupBy: AnalyticsGroup.TAG, names: ['value'] },
+  provider: { groupBy: AnalyticsGroup.PROVIDER, names: ['provider'] },
+  endpoint: { groupBy: AnalyticsGroup.ENDPOINT, names: ['endpoint'] },
+  end_user: { groupBy: AnalyticsGroup.END_USER, names: ['end_user'] },
   day: { groupBy: AnalyticsGroup.UNSPECIFIED, names: ['day'] },
 } as const;
 
-type Division = keyof typeof divisions;
+/** `tag`: the name of the tag, '' of every other division. */
+interface Division {
+  readonly by: keyof typeof divisions;
+  readonly tag: string;
+}
 
 interface UsageOptions extends GatewayOptions {
-  readonly by: Division;
+  readonly by?: Division;
   readonly account?: bigint;
   readonly start?: bigint;
   readonly end?: bigint;
@@ -31,6 +40,8 @@ const sumNames = [
   'requests',
   'failed_requests',
   'cost',
+  'provider_cost',
+  'margin',
   'input_tokens',
   'output_tokens',
   'cache_creation_input_tokens',
@@ -49,12 +60,7 @@ export function usageCommand(program: Command, { streams, environment }: RemoteP
   const command = program
     .command('usage')
     .description('what settled requests have used and cost, of this UTC month where no time is named')
-    .option(
-      '--by <what>',
-      'account, key, model or day',
-      nameArgument({ account: 'account', key: 'key', model: 'model', day: 'day' }),
-      'account',
-    )
+    .option('--by <what>', `${divisionNames} (default: account)`, divisionArgument)
     .option('--account <account_id>', 'of this account alone', idArgument)
     .option('--start <time>', 'from this day or time on (2026-11-01, 2026-11-01T12:00:00Z)', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
@@ -62,24 +68,55 @@ export function usageCommand(program: Command, { streams, environment }: RemoteP
   addGatewayOptions(command).action(async (options: UsageOptions) => {
     const rows = await askGateway(options, environment(), clients => readUsage(clients, options));
     const documents = rows.map(toDocument);
-    const columns = [...divisions[options.by].names, ...sumNames];
+    const columns = [...divisions[(options.by ?? byAccount).by].names, ...sumNames];
     if (options.json === true) streams.out(jsonText({ data: documents }));
     else streams.out((options.csv === true ? csvText : tableText)(documents, columns));
   });
 }
 
+const byAccount: Division = { by: 'account', tag: '' };
+const divisionNames = 'account, key, model, group, tag:NAME, provider, endpoint, end_user or day';
+
+function divisionArgument(text: string): Division {
+  const [name = '', ...rest] = text.split(':');
+  const tag = rest.join(':');
+  if (Object.hasOwn(divisions, name) && (name === 'tag') === (tag !== '')) {
+    return { by: name as keyof typeof divisions, tag };
+  }
+  throw new InvalidArgumentError(`It must be ${divisionNames}.`);
+}
+
 async function readUsage({ admin }: GatewayClients, options: UsageOptions): Promise<UsageRow[]> {
-  const { by, account: accountId, end: endMs, start: startMs = beginningOfMonth() } = options;
+  const { account: accountId, end: endMs, start: startMs = beginningOfMonth() } = options;
+  const { by, tag } = options.by ?? byAccount;
   const accounts = accountId === undefined ? (await admin.listAccounts({})).accounts : [await one(admin, accountId)];
   const rows = new Map<string, UsageRow>();
-  for (const account of accounts) {
-    const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: divisions[by].groupBy };
-    const { analytics } = await admin.getAccountAnalytics({ accountId: account.accountId, query });
-    for (const period of analytics?.series ?? []) add(rows, namesOf(by, account, period), period);
+  const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: divisions[by].groupBy, tag };
+  for (let first = 0; first < accounts.length; first += atOnce) {
+    const answers = accounts.slice(first, first + atOnce).map(async account => {
+      const { accountId: id } = account;
+      const [{ analytics }, names] = await Promise.all([
+        admin.getAccountAnalytics({ accountId: id, query }),
+        by === 'group' ? readGroupNames(admin, id) : noNames,
+      ]);
+      return { account, names, series: analytics?.series ?? [] };
+    });
+    for (const { account, names, series } of await Promise.all(answers)) {
+      for (const period of series) add(rows, nameColumns(by, account, names, period), period);
+    }
   }
   return by === 'day'
     ? [...rows.values()].sort((a, b) => (String(a.names['day']) < String(b.names['day']) ? -1 : 1))
     : [...rows.values()];
+}
+
+/** Accounts that are asked for at once. */
+const atOnce = 16;
+const noNames: ReadonlyMap<bigint, string> = new Map();
+
+async function readGroupNames(admin: GatewayClients['admin'], accountId: bigint): Promise<ReadonlyMap<bigint, string>> {
+  const { groups } = await admin.listAccountGroups({ accountId });
+  return new Map(groups.map(({ groupId, name }) => [groupId, name]));
 }
 
 async function one(admin: GatewayClients['admin'], accountId: bigint): Promise<Account> {
@@ -94,11 +131,23 @@ function beginningOfMonth(): bigint {
   return BigInt(Date.UTC(Number(year), Number(month) - 1));
 }
 
-function namesOf(by: Division, { accountId, name }: Account, { timestampMs, group }: AnalyticsPeriod): Document {
+/** Returns the columns that name a row; what was divided by is null for requests without it. */
+function nameColumns(
+  by: Division['by'],
+  { accountId, name }: Account,
+  groupNames: ReadonlyMap<bigint, string>,
+  { timestampMs, group }: AnalyticsPeriod,
+): Document {
   if (by === 'day') return { day: isoTime(timestampMs).slice(0, 10) };
-  if (by === 'model') return { model: group.value ?? '' };
   const account = { account_id: Number(accountId), account: name };
-  return by === 'account' ? account : { ...account, api_key_id: Number(group.value ?? 0) };
+  if (by === 'account') return account;
+  const divided = typeof group.value === 'bigint' ? Number(group.value) : (group.value ?? null);
+  if (by === 'key') return { ...account, api_key_id: divided };
+  if (by === 'group') {
+    const groupName = typeof group.value === 'bigint' ? groupNames.get(group.value) : undefined;
+    return { ...account, group_id: divided, group: groupName ?? null };
+  }
+  return { [divisions[by].names[0]]: divided };
 }
 
 function add(rows: Map<string, UsageRow>, names: Document, { sums }: AnalyticsPeriod): void {
@@ -108,6 +157,8 @@ function add(rows: Map<string, UsageRow>, names: Document, { sums }: AnalyticsPe
   row.sums.requests += sums?.requests ?? 0n;
   row.sums.failed_requests += sums?.failedRequests ?? 0n;
   row.sums.cost += sums?.costNanoUsd ?? 0n;
+  row.sums.provider_cost += sums?.providerCostNanoUsd ?? 0n;
+  row.sums.margin += sums?.marginNanoUsd ?? 0n;
   row.sums.input_tokens += sums?.inputTokens ?? 0n;
   row.sums.output_tokens += sums?.outputTokens ?? 0n;
   row.sums.cache_creation_input_tokens += sums?.cacheWriteTokens ?? 0n;
@@ -118,9 +169,10 @@ function zeroes(): Record<SumName, bigint> {
   return Object.fromEntries(sumNames.map(name => [name, 0n])) as Record<SumName, bigint>;
 }
 
-function toDocument({ names, sums: { cost, ...counts } }: UsageRow): Document {
+function toDocument({ names, sums: { cost, provider_cost, margin, ...counts } }: UsageRow): Document {
   const { requests, failed_requests, ...tokens } = Object.fromEntries(
     Object.entries(counts).map(([name, count]) => [name, Number(count)]),
   );
-  return { ...names, requests, failed_requests, cost: jsonDollars(cost), ...tokens };
+  const money = { cost: jsonDollars(cost), provider_cost: jsonDollars(provider_cost), margin: jsonDollars(margin) };
+  return { ...names, requests, failed_requests, ...money, ...tokens };
 }

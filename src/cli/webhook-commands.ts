@@ -5,7 +5,7 @@ import { countArgument, idArgument, nameArgument, wordsArgument } from './argume
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
-/** The commands of webhooks. */
+/** The commands for webhooks. */
 
 const webhookView: ResourceView<Webhook> = {
   document: webhook => {
@@ -44,25 +44,29 @@ interface EventsOptions {
 export function webhookCommands(program: Command, ports: RemotePorts): void {
   const group = program
     .command('webhooks')
-    .description('addresses that are told of events; without --account the operator’s');
+    .description('addresses that receive events; without --account, those of the operator');
   const webhooks = new ResourceCommands(group, ports, webhookView);
   const events = new ResourceCommands(group, ports, eventView);
   webhooks
     .one(
       'create',
-      'make a webhook; the secret that signs its events is shown this once',
+      'create a webhook; the secret that signs its events is shown only once',
       async ({ admin }, { account: accountId = 0n, ...given }: SettingsOptions & { account?: bigint }) =>
         (await admin.createAccountWebhook({ accountId, settings: toSettings(given) })).webhook,
     )
     .requiredOption('--url <address>', 'where events are posted')
-    .option('--account <account_id>', 'whose events; without it the operator’s and those of all accounts', idArgument)
-    .option('--events <types>', 'which, with commas between them (default: all)', wordsArgument);
+    .option(
+      '--account <account_id>',
+      'the account whose events are sent; without it, events of the operator and of all accounts',
+      idArgument,
+    )
+    .option('--events <types>', 'event types, separated by commas (default: all)', wordsArgument);
   webhooks
     .list('list webhooks', async ({ admin }, { account: accountId = 0n }: { account?: bigint }) => {
       const answer = await admin.listAccountWebhooks({ accountId });
       return answer.webhooks;
     })
-    .option('--account <account_id>', 'those of this account', idArgument);
+    .option('--account <account_id>', 'list the webhooks of this account', idArgument);
   webhooks
     .one('update', 'change a webhook', async ({ admin }, webhookId: bigint, given: SettingsOptions) => {
       const { webhook } = await admin.updateAccountWebhook({ webhookId, settings: toSettings(given) });
@@ -70,9 +74,9 @@ export function webhookCommands(program: Command, ports: RemotePorts): void {
     })
     .argument('<webhook_id>', 'the webhook', idArgument)
     .option('--url <address>', 'where events are posted')
-    .option('--events <types>', 'which, with commas between them', wordsArgument)
-    .option('--disable', 'tell it nothing')
-    .option('--enable', 'tell it again');
+    .option('--events <types>', 'event types, separated by commas', wordsArgument)
+    .option('--disable', 'stop sending events to it')
+    .option('--enable', 'send events to it again');
   webhooks
     .done('delete', 'remove a webhook', async ({ admin }, webhookId: bigint) => {
       await admin.deleteAccountWebhook({ webhookId });
@@ -81,15 +85,15 @@ export function webhookCommands(program: Command, ports: RemotePorts): void {
     .argument('<webhook_id>', 'the webhook', idArgument);
   events
     .list(
-      'list what a webhook was or is to be told, newest first',
+      'list the events of a webhook, sent and waiting, newest first',
       async ({ admin }, webhookId: bigint, { state = '', limit = 0, offset = 0 }: EventsOptions) =>
         (await admin.listAccountWebhookEvents({ query: { webhookId, state, limit, offset } })).events,
       'events',
     )
     .argument('<webhook_id>', 'the webhook', idArgument)
-    .option('--state <pending|delivered|failed>', 'only those', nameArgument(states))
-    .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)
-    .option('--offset <number>', 'how many of the newest are left out', countArgument);
+    .option('--state <pending|delivered|failed>', 'list only events in this state', nameArgument(states))
+    .option('--limit <number>', 'how many events to list, at most 1000 (default: 100)', countArgument)
+    .option('--offset <number>', 'how many of the newest events to skip', countArgument);
   events
     .one('replay', 'send an event again', async ({ admin }, webhookId: bigint, eventId: string) => {
       const { event } = await admin.replayAccountWebhookEvent({ webhookId, eventId });

@@ -23,7 +23,7 @@ interface CacheControl {
 }
 
 /** Returns the same for a checked `cache_control` at `path`, whose unknown words are noted. */
-export function cacheOf(
+export function decodeCache(
   control: CacheControl | null | undefined,
   path: string,
   unknown: UnknownMembers,

@@ -58,10 +58,10 @@ export interface ClientCodec {
   renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject;
 }
 
-/** What is sent to an upstream of the protocol. */
+/** The request for an upstream of the protocol. */
 export interface EncodedRequest {
   readonly body: JsonObject;
-  /** What was dropped because the protocol can't say it, by the client's field name ("top_k"). */
+  /** What was dropped because the protocol can't express it, by the client's field name ("top_k"). */
   readonly dropped: readonly string[];
   /** Puts what the body has marked into its written text. Absent: nothing is marked. */
   readonly restore?: (json: string) => string;
@@ -69,9 +69,16 @@ export interface EncodedRequest {
 
 /**
  * What a server does otherwise than its protocol says: `max_tokens` is its only name of the output limit, it refuses `stream_options`, it gives one answer to
- * a request; asked for it, it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM).
+ * a request; asked for it, it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM); it counts what a
+ * conversation comes to at `/apply-template` and `/tokenize`.
  */
-export type UpstreamQuirk = 'max_tokens' | 'no_stream_options' | 'one_answer' | 'running_timings' | 'running_usage';
+export type UpstreamQuirk =
+  | 'max_tokens'
+  | 'no_stream_options'
+  | 'one_answer'
+  | 'running_timings'
+  | 'running_usage'
+  | 'template_count';
 
 /** The request and what the route changes in it. */
 export interface EncodeInput {
@@ -81,11 +88,11 @@ export interface EncodeInput {
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
   readonly modelOutputTokens?: number | undefined;
-  /** Whether to ask for a stream. */
+  /** Whether to request a stream. */
   readonly stream: boolean;
-  /** What the upstream does otherwise than the protocol says; absent: nothing. */
+  /** How the upstream deviates from the protocol; absent: not at all. */
   readonly quirks?: readonly UpstreamQuirk[];
-  /** The provider's name in the configuration: blobs of its own go back to it. Absent: it is not known whose blobs it can read. */
+  /** The provider's name in the configuration: its own blobs go back to it. Absent: unknown which blobs it can read. */
   readonly provider?: string;
 }
 
@@ -94,10 +101,10 @@ export interface UpstreamCodec {
   readonly protocol: Protocol;
   /** Same input, same bytes. Same protocol: the client's JSON, patched. Throws `GatewayError` `unsupported_parameter`. */
   encodeRequest(input: EncodeInput): EncodedRequest;
-  /** Parses the data of SSE events. `end()` throws `UpstreamFailure` `truncated` where the end never came. */
+  /** Parses the data of SSE events. `end()` throws `UpstreamFailure` `truncated` if the end never came. */
   parseStream(provider: string): Stepper<SseMessage, GenerationEvent>;
   /** Parses a whole answer into the same events. Throws `UpstreamFailure` `malformed`. */
   parseWhole(body: Json, provider: string): GenerationEvent[];
-  /** What an error body says; `status` and `retryAfterMs` where they say more than the head of the answer. Never throws. */
+  /** Parses an error body; `status` and `retryAfterMs` if it is more specific than the response head. Never throws. */
   parseError(status: number, body: string): ErrorFacts;
 }

@@ -33,8 +33,8 @@ import {
 
 type Fields<T> = Partial<Omit<T, '$typeName'>>;
 
-/** An item of a turn (0: a turn of its own). */
-export function itemOf(content: Item['content'], turn: number, extra?: Extra): Item {
+/** Makes an item of a turn (0: a turn of its own). */
+export function makeItem(content: Item['content'], turn: number, extra?: Extra): Item {
   const item: Item = { $typeName: 'tollgate.v1.Item', id: '', status: ItemStatus.UNSPECIFIED, turn, content };
   if (extra !== undefined) item.extra = extra;
   return item;
@@ -65,7 +65,7 @@ export function reasoningContent(fields: Fields<Reasoning>): Item['content'] {
 }
 
 /** A part with the given content. */
-export function partOf(content: Part['content'], extra?: Extra): Part {
+export function makePart(content: Part['content'], extra?: Extra): Part {
   const part: Part = { $typeName: 'tollgate.v1.Part', content };
   if (extra !== undefined) part.extra = extra;
   return part;
@@ -81,12 +81,12 @@ export function refusalContent(text: string): Part['content'] {
   return { case: 'refusal', value: { $typeName: 'tollgate.v1.RefusalPart', text } };
 }
 
-/** The content of a raw thought. */
+/** The content of raw reasoning. */
 export function reasoningTextContent(text: string): Part['content'] {
   return { case: 'reasoningText', value: { $typeName: 'tollgate.v1.ReasoningTextPart', text } };
 }
 
-/** The content of a summary of thoughts. */
+/** The content of a reasoning summary. */
 export function summaryTextContent(text: string): Part['content'] {
   return { case: 'summaryText', value: { $typeName: 'tollgate.v1.SummaryTextPart', text } };
 }
@@ -96,23 +96,23 @@ export function toolReferenceContent(name: string): Part['content'] {
   return { case: 'toolReference', value: { $typeName: 'tollgate.v1.ToolReferencePart', name } };
 }
 
-/** The content of a picture; `detail` '' means not said. */
+/** The content of an image; `detail` '' means not given. */
 export function imageContent(source: MediaSource, detail: ImagePart['detail'] = ''): Part['content'] {
   return { case: 'image', value: { $typeName: 'tollgate.v1.ImagePart', source, detail } };
 }
 
-/** Where bytes are; `mediaType` '' means unknown. */
+/** The place of bytes; `mediaType` '' means unknown. */
 export function mediaSource(source: MediaSource['source'], mediaType = ''): MediaSource {
   return { $typeName: 'tollgate.v1.MediaSource', source, mediaType };
 }
 
-/** A blob of a provider; '' where it is not known who made it. */
-export function opaqueOf(kind: string, data: string, provider = '', model = ''): Opaque {
+/** A provider's blob; '' if its maker is unknown. */
+export function makeOpaque(kind: string, data: string, provider = '', model = ''): Opaque {
   return { $typeName: 'tollgate.v1.Opaque', provider, model, kind, data };
 }
 
 /** Members of one protocol that the model has no field for: `json` is one JSON object. */
-export function extraOf(protocol: Protocol, json: string): Extra {
+export function toExtra(protocol: Protocol, json: string): Extra {
   return { $typeName: 'tollgate.v1.Extra', protocol, json };
 }
 
@@ -128,7 +128,7 @@ export function urlAnnotation(fields: Fields<UrlCitation>): Annotation {
 }
 
 /** A request with the given fields; the others empty. */
-export function requestOf(fields: Fields<GenerateRequest>): GenerateRequest {
+export function makeRequest(fields: Fields<GenerateRequest>): GenerateRequest {
   return {
     $typeName: 'tollgate.v1.GenerateRequest',
     model: '',
@@ -146,14 +146,14 @@ export function requestOf(fields: Fields<GenerateRequest>): GenerateRequest {
   };
 }
 
-/** Sampling with the given fields; the others not said. */
-export function samplingOf(fields: Fields<Sampling>): Sampling {
+/** Sampling with the given fields; the others unset. */
+export function makeSampling(fields: Fields<Sampling>): Sampling {
   return { $typeName: 'tollgate.v1.Sampling', logitBias: {}, ...fields };
 }
 
 const mediaTypePattern = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^,]*)?;base64,/i;
 
-/** The parts of a base64 data URL, media type in lower case; undefined where it is none. */
+/** Parses a base64 data URL, media type in lower case; undefined if it is not one. */
 export function parseDataUrl(url: string): { mediaType: string; base64: string } | undefined {
   const head = mediaTypePattern.exec(url.slice(0, 256));
   if (head?.[1] === undefined) return undefined;
@@ -162,7 +162,7 @@ export function parseDataUrl(url: string): { mediaType: string; base64: string }
 
 const base64Pattern = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** Whether a text is base64 of the standard alphabet that can be decoded (padding may be missing). */
+/** Returns whether a text is decodable base64 of the standard alphabet (padding may be missing). */
 export function isBase64(text: string): boolean {
   const digits = text.endsWith('==') ? text.length - 2 : text.endsWith('=') ? text.length - 1 : text.length;
   return base64Pattern.test(text) && digits % 4 !== 1 && (digits === text.length || text.length % 4 === 0);

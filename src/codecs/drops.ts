@@ -5,7 +5,10 @@ import { fieldName } from '../generation/check/field-names.ts';
 import { unknownContent } from '../generation/portable/portable-request.ts';
 import { unknownFields } from '../generation/portable/unknown-fields.ts';
 
-/** What an encoder can't say: dropped and listed where only quality may suffer, refused where the client would get something else. Source: wire.md C4. */
+/**
+ * Handles what an encoder can't express: dropped and listed if only quality may suffer, refused if the client would
+ * get something else. Source: docs/interfaces/README.md "Refused, listed or dropped".
+ */
 export class Drops {
   readonly #names = new Set<string>();
 
@@ -41,7 +44,7 @@ export function unsupportedContent(request: GenerateRequest, what: string): Gate
   return unsupported(fieldName(request.endpoint, 'items'), what);
 }
 
-/** Returns the error for a part that a protocol can't say. `where`: in which kind of message, if others can say it. */
+/** Returns the error for a part that a protocol can't express. `where`: the kind of message, if others can. */
 export function unsupportedPart({ content }: Part, request: GenerateRequest, where = ''): GatewayError {
   if (content.case === 'unknown') return unknownContent(content.value);
   return unsupportedContent(request, `parts of type ${content.case ?? 'none'}${where}`);
@@ -60,12 +63,15 @@ export function unsupportedItem({ content }: Item, request: GenerateRequest): Ga
   return unsupportedContent(request, isNamed ? what[name] : 'an item without a type');
 }
 
-/** What a request of another protocol says beyond the contract: most of it is dropped and listed. Throws `unsupported_parameter`. */
+/**
+ * Handles what a request of another protocol contains beyond the contract: most of it is dropped and listed. Throws
+ * `unsupported_parameter`.
+ */
 export function dropUnknown(source: SourceRequest | undefined, drops: Drops): void {
   for (const field of unknownFields(source)) drops.add(field);
 }
 
-/** Whether the conversation ends in the assistant's own words, which the model is to go on with. */
+/** Returns whether the conversation ends with an assistant message that the model is to continue. */
 export function isPrefill(items: readonly Item[]): boolean {
   const last = items.at(-1)?.content;
   return last?.case === 'message' && last.value.role === Role.ASSISTANT;

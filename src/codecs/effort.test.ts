@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ReasoningEffort } from '../gen/tollgate/v1/request_pb.ts';
-import { effortOfBudget } from './effort.ts';
+import { toEffort } from './effort.ts';
 
 test.each([
   [1_024, ReasoningEffort.LOW],
@@ -12,5 +12,5 @@ test.each([
   [24_577, ReasoningEffort.XHIGH],
   [1_000_000, ReasoningEffort.XHIGH],
 ])('a budget of %s is nearest to the effort %s; of two as near, the lower (EF-05)', (tokens, effort) => {
-  expect(effortOfBudget(tokens)).toBe(effort);
+  expect(toEffort(tokens)).toBe(effort);
 });

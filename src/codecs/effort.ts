@@ -1,6 +1,6 @@
 import { ReasoningEffort } from '../gen/tollgate/v1/request_pb.ts';
 
-/** Effort and thinking budget across protocols. Source: decisions §4. */
+/** Effort and thinking budget across protocols. Source: docs/interfaces/README.md "Effort and thinking budgets". */
 
 const named = {
   none: ReasoningEffort.NONE,
@@ -17,12 +17,12 @@ export type EffortName = keyof typeof named;
 
 const names = new Map<ReasoningEffort, string>(Object.entries(named).map(([name, effort]) => [effort, name]));
 
-/** Returns the effort of a name; UNSPECIFIED if there is none. */
+/** Returns the effort with a name; UNSPECIFIED if there is none. */
 export function decodeEffort(name: EffortName | null | undefined): ReasoningEffort {
   return name == null ? ReasoningEffort.UNSPECIFIED : named[name];
 }
 
-/** Returns the name of an effort; undefined if none is said. */
+/** Returns the name of an effort; undefined if unspecified. */
 export function effortName(effort: ReasoningEffort): string | undefined {
   return names.get(effort);
 }
@@ -34,7 +34,7 @@ const budgets: readonly (readonly [effort: ReasoningEffort, tokens: number])[] =
 ];
 
 /** The effort nearest to a budget; of two as near, the lower. */
-export function effortOfBudget(tokens: number): ReasoningEffort {
+export function toEffort(tokens: number): ReasoningEffort {
   let nearest: ReasoningEffort = ReasoningEffort.LOW;
   let distance = Infinity;
   for (const [effort, budget] of budgets) {
@@ -45,8 +45,8 @@ export function effortOfBudget(tokens: number): ReasoningEffort {
   return nearest;
 }
 
-/** The thinking budget of an effort, before any limit; 0 for none, and where none is said. */
-export function budgetOfEffort(effort: ReasoningEffort): number {
+/** Returns the thinking budget of an effort, before any limit; 0 for none or unspecified. */
+export function toBudget(effort: ReasoningEffort): number {
   if (effort === ReasoningEffort.MINIMAL) return 1_024;
   if (effort === ReasoningEffort.MAX) return 32_768;
   return budgets.find(([each]) => each === effort)?.[1] ?? 0;

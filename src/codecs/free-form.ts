@@ -6,7 +6,7 @@ import { objectIn, exactJson } from './json.ts';
 
 /** Calls and free-form tools for protocols whose calls have an object. */
 
-/** The input of a free-form tool, as a function's. Source: decisions §4. */
+/** The input of a free-form tool, as a function's. Source: docs/interfaces/README.md "Tool calls". */
 export const freeText: JsonObject = {
   type: 'object',
   properties: { input: { type: 'string' } },
@@ -23,7 +23,10 @@ export function clientToolName({ tool }: Tool): string {
   return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
 }
 
-/** Returns the arguments of a call as an object; text that is none is carried in a member of its own, and listed (case TR-17). */
+/**
+ * Returns the arguments of a call as an object; other text is carried in a member of its own, and listed (case
+ * TR-17).
+ */
 export function encodeArguments({ kind, arguments: text }: ToolCall, drops: Drops): JsonObject {
   if (kind === ToolKind.CUSTOM) return { input: text };
   if (text.trim() === '') return {};

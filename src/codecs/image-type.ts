@@ -6,7 +6,10 @@ const starts: readonly (readonly [start: RegExp, mediaType: string])[] = [
   [/^UklGR.{6}XRUJ/, 'image/webp'],
 ];
 
-/** Returns the type of a picture by its first base64 digits, because what is declared may be wrong (case ME-01); undefined if they don't say it. */
+/**
+ * Returns the type of an image by its first base64 digits, because the declared one may be wrong (case ME-01);
+ * undefined if unknown.
+ */
 export function imageTypeIn(base64: string): string | undefined {
   return starts.find(([start]) => start.test(base64))?.[1];
 }

@@ -8,19 +8,19 @@ export function objectIn(value: Json | undefined): JsonObject | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
 }
 
-/** A list; empty where it is none. */
+/** Returns a list; empty if the value is not one. */
 export function listIn(value: Json | undefined): readonly Json[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The objects of a list, in order; what is none is left out. */
+/** Returns the objects of a list, in order; other entries are left out. */
 export function objectsIn(value: Json | undefined): JsonObject[] {
   return listIn(value)
     .map(objectIn)
     .filter(each => each !== undefined);
 }
 
-/** A text; '' where it is none. */
+/** Returns a string; '' if the value is not one. */
 export function textIn(value: Json | undefined): string {
   return typeof value === 'string' ? value : '';
 }
@@ -30,7 +30,7 @@ export function countIn(value: Json | undefined): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 32 ? value : undefined;
 }
 
-/** What a text says, with what values lose marked (`parseExact`); undefined where it is not one whole JSON value. */
+/** Parses a text, marking values that lose precision (`parseExact`); undefined if it is not one whole JSON value. */
 export function exactJson(text: string): Json | undefined {
   try {
     return parseExact(text).value as Json;
@@ -39,14 +39,17 @@ export function exactJson(text: string): Json | undefined {
   }
 }
 
-/** What a frame says, with what values lose marked. `isPlain`: whether all members of an object are known, so that nothing of it is lost; reading it twice costs less than looking at the text of every frame. */
+/**
+ * Parses a frame, marking values that lose precision. `isPlain`: whether all members of an object are known, so that
+ * nothing is lost; parsing such frames twice costs less than checking the text of every frame.
+ */
 export function frameJson(text: string, isPlain: (frame: JsonObject) => boolean): Json | undefined {
   const value = parsedJson(text);
   const frame = objectIn(value);
   return frame === undefined || isPlain(frame) ? value : exactJson(text);
 }
 
-/** What a text says; undefined where it is not one whole JSON value. */
+/** Parses a text; undefined if it is not one whole JSON value. */
 export function parsedJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -60,12 +63,12 @@ export function fieldJson(json: string): JsonObject | undefined {
   return json === '' ? undefined : (JSON.parse(json) as JsonObject);
 }
 
-/** Whether a text is one whole JSON value. */
+/** Returns whether a text is one whole JSON value. */
 export function isWholeJson(text: string): boolean {
   return parsedJson(text) !== undefined;
 }
 
-/** The members of an object that are not `known` and not null; undefined where there are none. */
+/** Returns the members of an object that are neither `known` nor null; undefined if there are none. */
 export function unknownMembers(value: object, known: ReadonlySet<string>): Record<string, unknown> | undefined {
   let unknown: Record<string, unknown> | undefined;
   for (const name in value) {

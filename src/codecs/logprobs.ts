@@ -7,28 +7,28 @@ import { objectsIn } from './json.ts';
 
 type Token = Omit<TopLogprob, '$typeName'>;
 
-function parseToken({ token, logprob: said, bytes }: JsonObject): Token | undefined {
-  const logprob = numberIn(said);
+function parseToken({ token, logprob: rawLogprob, bytes }: JsonObject): Token | undefined {
+  const logprob = numberIn(rawLogprob);
   if (typeof token !== 'string' || logprob === undefined) return undefined;
   const isBytes = Array.isArray(bytes) && bytes.every(byte => typeof byte === 'number');
   return { token, logprob, utf8: isBytes ? Uint8Array.from(bytes) : new Uint8Array() };
 }
 
-/** Returns the tokens of a list; anything else in it is left out. */
+/** Returns the valid tokens of a list and skips everything else. */
 export function parseTokens(list: Json | undefined): TokenLogprob[] {
   return toTokens(objectsIn(list), parseToken, value => objectsIn(value['top_logprobs']));
 }
 
-/** Returns the tokens that `parse` reads, each with the others that might have stood in its place. */
+/** Returns the tokens that `parse` accepts, each with its `alternatives`. */
 export function toTokens(
   values: readonly JsonObject[],
   parse: (value: JsonObject) => Token | undefined,
-  others: (value: JsonObject, place: number) => readonly JsonObject[],
+  alternatives: (value: JsonObject, index: number) => readonly JsonObject[],
 ): TokenLogprob[] {
-  return values.flatMap((value, place) => {
+  return values.flatMap((value, index) => {
     const token = parse(value);
     if (token === undefined) return [];
-    const top = others(value, place)
+    const top = alternatives(value, index)
       .map(parse)
       .filter(each => each !== undefined)
       .map((each): TopLogprob => ({ $typeName: 'tollgate.v1.TopLogprob', ...each }));
@@ -36,7 +36,7 @@ export function toTokens(
   });
 }
 
-/** Returns the tokens as a protocol lists them: `render` gives the members of one. */
+/** Renders tokens and their alternatives as JSON; `render` returns the members of one token. */
 export function renderTokens(logprobs: readonly TokenLogprob[], render: (token: Token) => JsonObject): JsonObject[] {
   return logprobs.map(each => ({ ...render(each), top_logprobs: each.top.map(render) }));
 }

@@ -6,7 +6,7 @@ import type { Json } from './codec.ts';
 import { objectIn } from './json.ts';
 import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from './upstream-error.ts';
 
-/** Errors of Chat Completions and of the older Completions: the frame that clients get, and what upstreams say. Source: decisions §3. */
+/** Errors of Chat Completions and of the older Completions: the frame that clients get, and what upstreams say. Source: docs/errors.md "The envelope". */
 
 /** The frame that ends a stream which failed: no finish and no `[DONE]` follow, so that no client takes it for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {
@@ -30,7 +30,7 @@ const tooLong: TooLong = {
     /context[ _-]?(length|window|size)|maximum (context|prompt|input)|max_model_len|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
 };
 
-/** What the body of an error says; a web page or an empty body says nothing. Never throws. */
+/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, value => errorFacts(value, tooLong));
 }

@@ -29,7 +29,7 @@ const known = new Set([
 
 /** One choice of an answer that comes in chunks. */
 export interface ChoiceReader {
-  /** It has said why it ended. */
+  /** It has given its finish reason. */
   readonly isFinished: boolean;
   /** Reads what a chunk says of it. */
   push(choice: JsonObject, events: GenerationEvent[]): void;
@@ -41,12 +41,12 @@ export interface ChoiceReader {
 export interface ChunkDialect {
   readonly extras: ProtocolExtras;
   readonly usage: OpenAiUsage;
-  /** Whether everything that a choice says is known, and is text or nothing. */
+  /** Returns whether everything in a choice is known, and is text or nothing. */
   isPlainChoice(choice: JsonObject): boolean;
   openChoice(context: ChoiceContext): ChoiceReader;
 }
 
-/** What a choice needs of its answer. */
+/** What a choice needs from its answer. */
 export interface ChoiceContext {
   readonly index: number;
   readonly provider: string;
@@ -54,15 +54,16 @@ export interface ChoiceContext {
 }
 
 /**
- * Chunks of an upstream to events, whatever compatible servers make of the protocol. Throws `UpstreamFailure`: `reported` where the stream says that it
- * failed, `malformed` where it is not the protocol, `truncated` where a choice never finished (a missing `[DONE]` is no loss).
- * Source: wire.md B1; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
+ * Converts an upstream's chunks to events, tolerating how compatible servers deviate. Throws `UpstreamFailure`:
+ * `reported` if the stream says that it failed, `malformed` if it is not the protocol, `truncated` if a choice never
+ * finished (a missing `[DONE]` is no loss).
+ * Source: docs/interfaces/chat-completions.md "Stream"; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
  */
 export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #dialect: ChunkDialect;
   readonly #provider: string;
   readonly #choices = new Map<number, ChoiceReader>();
-  /** Whether everything of a chunk is known but calls, whose members are their own. */
+  /** Returns whether everything in a chunk is known except calls, which have members of their own. */
   readonly #isPlain = (chunk: JsonObject): boolean => {
     for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
     if (chunk['usage'] != null) return false;
@@ -112,7 +113,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
     extend(events, 0, ExtensionScope.RESPONSE, this.#dialect.extras.unknown(body, known));
-    // llama.cpp tells the stop sequence beside the choices, some versions in a member of its own.
+    // llama.cpp reports the stop sequence next to the choices, some versions in a member of its own.
     const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
     for (const [position, value] of listIn(body['choices']).entries()) {
       const said = objectIn(value);

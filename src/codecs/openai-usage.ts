@@ -6,7 +6,7 @@ import { parseUsageAs, renderUsageAs, type UsageNames } from './usage-details.ts
 
 const names: UsageNames = { input: 'prompt_tokens', output: 'completion_tokens' };
 
-/** Usage as Chat Completions and the older Completions say it. */
+/** Usage in the format of Chat Completions and of the older Completions. */
 export class OpenAiUsage {
   readonly #extras: ProtocolExtras;
 
@@ -14,14 +14,14 @@ export class OpenAiUsage {
     this.#extras = extras;
   }
 
-  /** Returns what `completed` says, with the cost in dollars. */
+  /** Renders the usage of `completed`, with the cost in dollars. */
   render(completed: Completed): JsonObject {
     return renderUsageAs(names, this.#extras, completed);
   }
 
-  /** Returns the usage that an upstream reports; undefined if it says nothing that can be true. */
+  /** Returns the usage that an upstream reports; undefined if it has no valid count. */
   parse(value: Json | undefined): Usage | undefined {
-    // DeepSeek and Moonshot have their own names for what was read from the cache.
+    // DeepSeek and Moonshot name the cached tokens differently.
     return parseUsageAs(names, this.#extras, value, (details, usage) =>
       [details['cached_tokens'], usage['prompt_cache_hit_tokens'], usage['cached_tokens']]
         .map(countIn)
@@ -30,12 +30,12 @@ export class OpenAiUsage {
   }
 }
 
-/** Returns what `timings` of llama.cpp count so far; undefined if they don't. */
+/** Returns the usage so far from llama.cpp's `timings`; undefined if they have no count of output tokens. */
 export function parseTimings(value: Json | undefined): Usage | undefined {
   const timings = objectIn(value);
-  const [read, cached, written] = ['prompt_n', 'cache_n', 'predicted_n'].map(name => countIn(timings?.[name]));
-  if (written === undefined) return undefined;
-  // What it had in its cache is not in `prompt_n`: without that count the input is not known.
+  const [read, cached, output] = ['prompt_n', 'cache_n', 'predicted_n'].map(name => countIn(timings?.[name]));
+  if (output === undefined) return undefined;
+  // `prompt_n` excludes cached tokens, so without `cache_n` the input is unknown.
   const input = read === undefined || cached === undefined ? {} : { inputTokens: read, cacheReadTokens: cached };
-  return { $typeName: 'tollgate.v1.Usage', ...input, outputTokens: written };
+  return { $typeName: 'tollgate.v1.Usage', ...input, outputTokens: output };
 }

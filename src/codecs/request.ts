@@ -13,7 +13,7 @@ import {
   type ToolName,
 } from '../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject, ReceivedRequest } from './codec.ts';
-import { samplingOf } from './content.ts';
+import { makeSampling } from './content.ts';
 import { decodeEffort, type EffortName } from './effort.ts';
 import { defined } from './json.ts';
 import type { UnknownMembers } from './schema.ts';
@@ -75,7 +75,7 @@ interface SamplingMembers {
   readonly top_logprobs?: Sent<number>;
 }
 
-/** Returns the sampling as the field of a request; no field if nothing is said of it. */
+/** Returns the sampling as the field of a request; no field if nothing is set. */
 export function sampling(body: SamplingMembers): { sampling?: Sampling } {
   const { seed } = body;
   const fields = defined({
@@ -90,7 +90,7 @@ export function sampling(body: SamplingMembers): { sampling?: Sampling } {
     logprobs: body.logprobs ?? undefined,
     topLogprobs: body.top_logprobs ?? undefined,
   });
-  return Object.keys(fields).length === 0 ? {} : { sampling: samplingOf(fields) };
+  return Object.keys(fields).length === 0 ? {} : { sampling: makeSampling(fields) };
 }
 
 /** Returns how hard to think. */
@@ -106,7 +106,7 @@ export function toolWith(tool: Tool['tool'], hints: Pick<Tool, 'cache' | 'extra'
   return { $typeName: 'tollgate.v1.Tool', tool, ...defined(hints) };
 }
 
-/** What interfaces say of a tool that the client runs. */
+/** The members of a tool that the client runs. */
 interface ToolMembers {
   readonly name: string;
   readonly description?: Sent<string>;

@@ -6,7 +6,7 @@ export interface Shape {
   readonly [member: string]: true | Shape;
 }
 
-/** Returns a shape of members that are known whole, with `inner` shapes beside them. */
+/** Returns a shape of members that are known whole, plus `inner` shapes. */
 export function makeShape(members: string, inner: Readonly<Record<string, Shape>> = {}): Shape {
   // Without a prototype, so that no inherited name is known.
   const shape = Object.create(null) as Record<string, true | Shape>;

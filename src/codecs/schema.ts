@@ -2,13 +2,13 @@ import * as z from 'zod';
 import { GatewayError, type Violation } from '../errors/gateway-error.ts';
 import { type Extra, Protocol, type Unknown } from '../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from './codec.ts';
-import { extraOf } from './content.ts';
+import { toExtra } from './content.ts';
 import { unknownMembers } from './json.ts';
 import { documented } from '../lib/schema-notes.ts';
 
 /**
- * What the schemas of all interfaces share: fields whose message says what is allowed, the way from a schema's issues to the gateway's error, and the
- * members that a schema does not know.
+ * What the schemas of all interfaces share: fields whose message says what is allowed, the conversion of a schema's
+ * issues to the gateway's error, and unknown members.
  */
 
 type Path = readonly PropertyKey[];
@@ -29,13 +29,13 @@ export function integerIn(min: number, max?: number): z.ZodNumber {
 
 /**
  * A value in place of one that an interface knows: another word of an enumeration, another type of object. Clients are newer than a gateway, so that it is
- * carried instead of refused. Source: decisions §4, "Unknown is not invalid".
+ * carried instead of refused. Source: docs/interfaces/README.md "Unknown fields and values".
  */
 export class UnknownValue {
   readonly value: unknown;
   /** The member that says what the value is; undefined if it is a word itself. */
   readonly key: string | undefined;
-  /** What that member, or the word, may be as far as the gateway knows. */
+  /** The allowed values of that member, or word, as far as the gateway knows. */
   readonly known: readonly string[];
 
   constructor(value: unknown, known: readonly string[], key?: string) {
@@ -114,7 +114,10 @@ export const metadata = z
 
 type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
 
-/** One of several objects that their member `key` tells apart, or an object that names itself in another way. `told`: the names that an error lists. */
+/**
+ * Accepts one of several objects that the member `key` tells apart, or an object identified in another way. `told`:
+ * the names that an error lists.
+ */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
   key: Key,
   variants: T,
@@ -127,13 +130,13 @@ export function oneBy<const Key extends string, const T extends readonly [Varian
   const words = new Set<string>(names);
   const unknown = unknownBy(key, told ?? names);
   const choose = (value: unknown): z.ZodType<z.output<T[number]> | UnknownValue> => {
-    const name = memberOf(value, key);
+    const name = readMember(value, key);
     return typeof name === 'string' && !words.has(name) ? unknown : known;
   };
   return chosen(choose, [...variants, unknown]);
 }
 
-/** An object whose member `key` says that it is none of `known`. */
+/** Accepts an object whose member `key` is none of `known`. */
 export function unknownBy(key: string, known: readonly string[]): z.ZodType<UnknownValue> {
   const json = {
     type: 'object',
@@ -147,7 +150,7 @@ export function unknownBy(key: string, known: readonly string[]): z.ZodType<Unkn
   );
 }
 
-/** Returns the members that each of several objects has in its schema, by what tells them apart. */
+/** Returns the schema members of each of several objects, by what tells them apart. */
 export function membersBy<const Key extends string, V extends Variant<Key>>(
   key: Key,
   variants: readonly V[],
@@ -156,7 +159,7 @@ export function membersBy<const Key extends string, V extends Variant<Key>>(
   return Object.fromEntries(entries) as Record<V['shape'][Key]['value'], ReadonlySet<string>>;
 }
 
-/** A schema that is chosen, of those in `among`, by what the value says it is, so that its faults are told in the words of that one. */
+/** Chooses a schema among `among` by the value itself, so that its faults are reported in the words of that schema. */
 export function chosen<T>(choose: (value: unknown) => z.ZodType<T>, among: readonly z.ZodType[]): z.ZodType<T> {
   const schema = z.unknown().transform((value, context): T => {
     const result = choose(value).safeParse(value);
@@ -168,11 +171,11 @@ export function chosen<T>(choose: (value: unknown) => z.ZodType<T>, among: reado
 }
 
 /** Returns what a value says it is: its member `type`. */
-export function typeOf(value: unknown): unknown {
-  return memberOf(value, 'type');
+export function readType(value: unknown): unknown {
+  return readMember(value, 'type');
 }
 
-function memberOf(value: unknown, key: string): unknown {
+function readMember(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined;
 }
 
@@ -180,7 +183,7 @@ function memberOf(value: unknown, key: string): unknown {
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
-  throw invalidBody(violationsOf(result.error.issues, [], body));
+  throw invalidBody(toViolations(result.error.issues, [], body));
 }
 
 /** `validation_error` for one field, for rules that no schema says. */
@@ -195,11 +198,11 @@ function invalidBody(violations: readonly Violation[]): GatewayError {
   return new GatewayError('validation_error', message, { ...(param === '' ? {} : { param }), violations });
 }
 
-function violationsOf(issues: readonly z.core.$ZodIssue[], base: Path, body: unknown): Violation[] {
+function toViolations(issues: readonly z.core.$ZodIssue[], base: Path, body: unknown): Violation[] {
   return issues.flatMap(issue => {
     const path = [...base, ...issue.path];
     const inner = issue.code === 'invalid_union' ? closest(issue.errors) : undefined;
-    if (inner !== undefined) return violationsOf(inner, path, body);
+    if (inner !== undefined) return toViolations(inner, path, body);
     const value = valueAt(body, path);
     const message = value === undefined && path.length > 0 ? `is required and ${issue.message}` : issue.message;
     const violation: Violation = { path: path.map(String), message, type: issue.code };
@@ -210,7 +213,10 @@ function violationsOf(issues: readonly z.core.$ZodIssue[], base: Path, body: unk
   });
 }
 
-/** The alternative of a union that the value was meant to be: one whose faults lie inside it. Undefined where it is none of them. */
+/**
+ * Returns the alternative of a union that the value was meant to be: one whose faults lie inside it. Undefined if
+ * there is none.
+ */
 function closest(alternatives: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
   return alternatives.find(issues => issues.length > 0 && issues.every(issue => issue.path.length > 0));
 }
@@ -230,8 +236,8 @@ export function members(...names: string[]): ReadonlySet<string> {
 }
 
 /**
- * Collects what an interface does not know: the paths of members, and their JSON where an item, part or tool carries it on; settings with unknown values; and
- * unknown content.
+ * Collects what an interface does not know: the paths of members, and their JSON if an item, part or tool carries it
+ * on; settings with unknown values; and unknown content.
  */
 export class UnknownMembers {
   readonly paths: string[] = [];
@@ -248,7 +254,7 @@ export class UnknownMembers {
     const unknown = unknownMembers(value ?? {}, known);
     if (unknown === undefined) return undefined;
     for (const name in unknown) this.paths.push(path === '' ? name : `${path}.${name}`);
-    return extraOf(this.#protocol, JSON.stringify(unknown));
+    return toExtra(this.#protocol, JSON.stringify(unknown));
   }
 
   /** Returns a setting if its value is known; else notes that other protocols go without it, with a warning. */
@@ -295,12 +301,12 @@ function messagesWords({ value, key, known }: UnknownValue, path: string): strin
   if (key === undefined) return `${path}: Input should be ${quotedList(known, ' or ')}`;
   if (key !== 'type') return `${path}.${key}: Input should be ${quotedList(known, ' or ')}`;
   const tags = quotedList(known, ', ');
-  return `${path}: Input tag '${String(typeOf(value))}' found using 'type' does not match any of the expected tags: ${tags}`;
+  return `${path}: Input tag '${String(readType(value))}' found using 'type' does not match any of the expected tags: ${tags}`;
 }
 
 /** How OpenAI's service refuses a value. */
 function openaiWords({ value, key, known }: UnknownValue): string {
-  const said = key === undefined ? value : memberOf(value, key);
+  const said = key === undefined ? value : readMember(value, key);
   const words = typeof said === 'string' ? `'${said}'` : 'this form';
   return `Invalid value: ${words}. Supported values are: ${quotedList(known, known.length > 2 ? ', and ' : ' and ')}.`;
 }

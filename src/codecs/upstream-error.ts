@@ -2,7 +2,7 @@ import { UpstreamFailure, type UpstreamFailureFacts } from '../generation/upstre
 import type { Json, JsonObject } from './codec.ts';
 import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } from './json.ts';
 
-/** What upstreams say of a failure, as far as the protocols agree. Source: wire.md B5. */
+/** Upstream errors, as far as the protocols agree. Source: docs/errors.md "Errors of providers". */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
   | 'message'
@@ -20,13 +20,14 @@ export type ErrorFacts = Pick<
 export interface TooLong {
   /** The codes or types of such an error; undefined if there are none. */
   readonly code?: RegExp;
-  /** The words for it, where there is no code. */
+  /** Its wording, if there is no code. */
   readonly message: RegExp;
 }
 
 /**
- * How servers say that they can't take what a request contains, also with a status that means a failure of their own. llama.cpp answers 500 for images
- * that its model can't see, chat templates that refuse the messages, and schemas that it can't compile; Ollama likewise.
+ * How servers say that they can't handle the content of a request, even with the status of a server failure.
+ * llama.cpp answers 500 for images that its model can't see, chat templates that refuse the messages, and schemas
+ * that it can't compile; Ollama likewise.
  */
 const contentWords = new RegExp(
   [
@@ -80,7 +81,7 @@ export function errorIn(value: Json | undefined): JsonObject | undefined {
 export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   const error = typeof value === 'string' ? { message: value } : errorIn(value);
   if (error === undefined) return {};
-  const message = messageOf(error);
+  const message = readMessage(error);
   const code = textIn(error['code']) || textIn(error['type']);
   const isBilling =
     [error['code'], error['type']].some(each => billingCode.test(textIn(each))) || billingMessage.test(message);
@@ -95,7 +96,7 @@ export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
 }
 
 /** The message of an error object; `detail` is how servers that are built on FastAPI put it: a text, or one entry for each wrong field. */
-function messageOf({ message, msg, detail }: JsonObject): string {
+function readMessage({ message, msg, detail }: JsonObject): string {
   const entries = objectsIn(detail).map(each => textIn(each['msg']));
   return textIn(message) || textIn(msg) || textIn(detail) || entries.filter(text => text !== '').join('; ');
 }

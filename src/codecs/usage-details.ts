@@ -1,21 +1,26 @@
 import type { Completed, Usage } from '../gen/tollgate/v1/event_pb.ts';
 import type { Json, JsonObject } from './codec.ts';
-import { dollarsOf } from './dollars.ts';
+import { toDollars } from './dollars.ts';
 import type { ProtocolExtras } from './extras.ts';
 import { countIn, defined, objectIn, unknownMembers } from './json.ts';
 
 /**
- * Usage as Chat Completions and Responses break it down: what is cached and written stands inside the input, where the model has buckets that do not overlap.
- * Source: wire.md B1, B2, C3; decisions §6; cases US-02 to US-18.
+ * Usage as Chat Completions and Responses break it down: cached and written tokens are part of the input, while the
+ * model has buckets that do not overlap.
+ * Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/responses.md "Stream";
+ * docs/interfaces/README.md "Translation"; docs/accounting.md "Usage"; cases US-02 to US-18.
  */
 
-/** What a protocol calls its counts: the members with the details are named after them. */
+/** A protocol's names of its counts: the members with the details are named after them. */
 export interface UsageNames {
   readonly input: 'prompt_tokens' | 'input_tokens';
   readonly output: 'completion_tokens' | 'output_tokens';
 }
 
-/** Returns what `completed` says, with the cost in dollars. Counts that nobody gave are shown as 0, as the official interfaces do. */
+/**
+ * Renders the usage of `completed`, with the cost in dollars. Missing counts are shown as 0, as the official
+ * interfaces do.
+ */
 export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, completed: Completed): JsonObject {
   const { usage } = completed;
   const write1h = usage?.cacheWrite1hTokens ?? 0;
@@ -37,7 +42,7 @@ export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, complet
       ...(write1h === 0 ? {} : { cache_write_1h_tokens: write1h }),
     },
     [outputDetails]: { ...objectIn(rest[outputDetails]), reasoning_tokens: usage?.reasoningTokens ?? 0 },
-    cost: dollarsOf(completed.costNanoUsd),
+    cost: toDollars(completed.costNanoUsd),
   };
 }
 
@@ -76,11 +81,14 @@ export function parseUsageAs(
     $typeName: 'tollgate.v1.Usage',
     ...inputBuckets(input, cachedIn(details, usage), details),
     ...outputBuckets(output, usage, names),
-    ...defined({ extra: extraOfUsage(names, extras, usage) }),
+    ...defined({ extra: readUsageExtra(names, extras, usage) }),
   };
 }
 
-/** The input in buckets. `cached`: read from a cache, absent if nothing says so; `details`: what was written. Parts that come to more than the whole are left out. */
+/**
+ * Returns the input in buckets. `cached`: read from a cache, absent if not reported; `details`: what was written.
+ * Parts that exceed the whole are left out.
+ */
 function inputBuckets(whole: number | undefined, cached: number | undefined, details: JsonObject): Partial<Usage> {
   if (whole === undefined) return {};
   const written = countIn(details['cache_write_tokens']);
@@ -95,7 +103,10 @@ function inputBuckets(whole: number | undefined, cached: number | undefined, det
   });
 }
 
-/** Reasoning is part of the output (case US-18), but for Chat upstreams whose total says that it stands beside it. */
+/**
+ * Reasoning is part of the output (case US-18), except for Chat upstreams whose total shows that it is counted
+ * separately.
+ */
 function outputBuckets(output: number | undefined, usage: JsonObject, names: UsageNames): Partial<Usage> {
   if (output === undefined) return {};
   const reasoning = countIn(objectIn(usage[`${names.output}_details`])?.['reasoning_tokens']);
@@ -108,7 +119,7 @@ function outputBuckets(output: number | undefined, usage: JsonObject, names: Usa
 }
 
 /** Members of a usage that the model does not know. */
-function extraOfUsage(names: UsageNames, extras: ProtocolExtras, usage: JsonObject): Usage['extra'] {
+function readUsageExtra(names: UsageNames, extras: ProtocolExtras, usage: JsonObject): Usage['extra'] {
   const rest: Record<string, unknown> = unknownMembers(usage, known[names.input]) ?? {};
   for (const side of ['input', 'output'] as const) {
     const name = `${names[side]}_details`;

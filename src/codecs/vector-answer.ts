@@ -1,5 +1,5 @@
 import type { Vector } from '../gen/tollgate/v1/embedding_pb.ts';
-import { vectorOfNumbers } from '../generation/embeddings/vectors.ts';
+import { toVector } from '../generation/embeddings/vectors.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Json } from './codec.ts';
 
@@ -12,12 +12,12 @@ export function parseAnswerJson(text: string): Json {
   }
 }
 
-/** Returns the vector that a list of numbers is. Throws `UpstreamFailure` `malformed` where it is none. */
+/** Returns the vector in a list of numbers. Throws `UpstreamFailure` `malformed` if it is not one. */
 export function parseNumbers(value: Json | undefined): Vector {
   if (!Array.isArray(value) || !value.every(each => typeof each === 'number')) {
     throw malformedAnswer('a vector that is no list of numbers');
   }
-  return vectorOfNumbers(value);
+  return toVector(value);
 }
 
 /** Returns a failure that says what is wrong with an answer. */

@@ -1,24 +1,24 @@
 /** One thing that is wrong with the environment or the configuration file. */
 export interface Problem {
-  /** The file as it was named; absent where the environment is wrong. */
+  /** The file as it was named; absent if the environment is wrong. */
   readonly file?: string;
-  /** From 1; absent where the problem is the file as a whole. */
+  /** From 1; absent if the problem is the file as a whole. */
   readonly line?: number;
-  /** Where in the file ("models[0].pricing.input"), or the variable's name; '' for the whole file. */
+  /** Its place in the file ("models[0].pricing.input"), or the variable's name; '' for the whole file. */
   readonly path: string;
   /** What is wrong and what is allowed; never the value of a secret. */
   readonly message: string;
 }
 
-/** A problem on one line: `tollgate.yaml:12: models[0].pricing.input: must be …`. */
+/** Formats a problem on one line: `tollgate.yaml:12: models[0].pricing.input: must be …`. */
 export function problemLine({ file, line, path, message }: Problem): string {
   const place = file === undefined ? [] : [line === undefined ? file : `${file}:${line}`];
   return [...place, ...(path === '' ? [] : [path]), message].join(': ');
 }
 
 /**
- * The gateway can't start with what the operator wrote, or `config check` was asked whether it could. Holds every problem that was
- * found, in the order of the file; the program prints `lines` and exits 2.
+ * The configuration is invalid, at the start or in `config check`. Contains every problem that was found, in the
+ * order of the file; the program prints `lines` and exits 2.
  */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';

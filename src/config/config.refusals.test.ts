@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from './config-error.ts';
-import { configOf } from './config.ts';
+import { parseConfig } from './config.ts';
 import type { Variables } from './env.ts';
 
-/** What is refused, line by line. */
-function linesOf(text: string, variables: Variables = {}): readonly string[] {
+/** Returns the refusals, line by line. */
+function listProblems(text: string, variables: Variables = {}): readonly string[] {
   try {
-    configOf('t.yaml', text, { variables, builtInIds: ['sim/text', 'sim/text:free'] });
+    parseConfig('t.yaml', text, { variables, builtInIds: ['sim/text', 'sim/text:free'] });
   } catch (error) {
     if (error instanceof ConfigError) return error.lines;
     throw error;
@@ -45,6 +45,16 @@ describe('a bad file names file, line, path and what is allowed', () => {
       'origin',
       'cors_origins: [https://a.example/x]',
       '1: cors_origins[0]: is "https://a.example/x", must be an origin',
+    ],
+    [
+      'cost of a route in another form than the price',
+      model('id: m', priced, 'routes: [{ provider: p, model: m, cost: { input: 1 } }]'),
+      '7: models[0].routes[0].cost.output: is missing; cost has the same prices as pricing, or is left out',
+    ],
+    [
+      'cost of a route that its kind does not have',
+      model('id: m', priced, 'routes: [{ provider: p, model: m, cost: { input: 1, output: 1, image: 1 } }]'),
+      '7: models[0].routes[0].cost.image: is not charged for on text models; input and output is',
     ],
     ['mapping', 'providers:\n  p: 5', '2: providers.p: is "5", must be a mapping'],
     ['not a mapping at all', '- a', '1: must be a mapping'],
@@ -232,12 +242,12 @@ describe('a bad file names file, line, path and what is allowed', () => {
       '7: models[0].routes[0].weight: is "-1"',
     ],
   ])('%s', (_name, text, line) => {
-    const lines = linesOf(text);
+    const lines = listProblems(text);
     expect(lines.map(each => each.slice(0, `t.yaml:${line}`.length))).toEqual([`t.yaml:${line}`]);
   });
 
   test('several at once, in the order of the file', () => {
-    expect(linesOf('retries: x\nstrict: 1\nmetrics: 2\nzzz: 1').map(line => line.split(': ')[0])).toEqual([
+    expect(listProblems('retries: x\nstrict: 1\nmetrics: 2\nzzz: 1').map(line => line.split(': ')[0])).toEqual([
       't.yaml:1',
       't.yaml:2',
       't.yaml:3',
@@ -254,23 +264,23 @@ describe('a bad file names file, line, path and what is allowed', () => {
     'x/v1?key=canary',
   ])('an address that may have a secret in it is not repeated: %s', address => {
     for (const text of [`providers: { p: { protocol: chat, base_url: "${address}" } }`, `public_url: "${address}"`]) {
-      expect(() => configOf('a.yaml', text, { variables: {}, builtInIds: [] })).toThrow(/^(?![^]*canary)/);
+      expect(() => parseConfig('a.yaml', text, { variables: {}, builtInIds: [] })).toThrow(/^(?![^]*canary)/);
     }
   });
 
   test('a secret is never repeated', () => {
     const text =
       'providers:\n  p:\n    protocol: ${P}\n    base_url: http://x\n    api_key: " canary"\n    headers: { a: "ca\\nnary" }';
-    const lines = linesOf(text, { P: 'canary' });
+    const lines = listProblems(text, { P: 'canary' });
     expect(lines).toHaveLength(3);
     expect(lines.join('\n')).not.toMatch(/ca\s*nary/);
   });
 
   test('an alias that contains itself ends', () => {
-    expect(linesOf('models: &a [*a]')[0]).toContain('is too deep or too large');
+    expect(listProblems('models: &a [*a]')[0]).toContain('is too deep or too large');
   });
 
   test('without the simulator its models are no models', () => {
-    expect(linesOf('simulator: { enabled: false }\naliases: { x: sim/text }')[0]).toContain('names no model');
+    expect(listProblems('simulator: { enabled: false }\naliases: { x: sim/text }')[0]).toContain('names no model');
   });
 });

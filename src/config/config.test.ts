@@ -3,14 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ConfigError } from './config-error.ts';
-import { configOf, loadConfig } from './config.ts';
+import { parseConfig, loadConfig } from './config.ts';
 import type { Variables } from './env.ts';
 import type { Config } from './settings.ts';
 
 const builtInIds = ['sim/text', 'sim/text:free'];
-const read = (text: string, variables: Variables = {}): Config => configOf('t.yaml', text, { variables, builtInIds });
+const read = (text: string, variables: Variables = {}): Config =>
+  parseConfig('t.yaml', text, { variables, builtInIds });
 
-function linesOf(text: string, variables: Variables = {}): readonly string[] {
+function listProblems(text: string, variables: Variables = {}): readonly string[] {
   try {
     read(text, variables);
   } catch (error) {
@@ -20,7 +21,7 @@ function linesOf(text: string, variables: Variables = {}): readonly string[] {
   return [];
 }
 
-/** The example of decisions §1. */
+/** The example of docs/configuration.md "The file". */
 const decided = `
 public_url: https://gateway.example          # default: http://HOST:PORT of the public listener
 shutdown_grace: 30s
@@ -48,7 +49,7 @@ plans:
   core: { biweekly: { price: 6.99, tokens: 15000000 }, monthly: { price: 15.99, tokens: 35000000 }, free_daily_requests: 50, discount: 0, models: all }
 `;
 
-test('the example of the decisions is read to the digit', () => {
+test('the example of the configuration page is read to the digit', () => {
   const config = read(decided, { LOCAL_KEY: 'canary' });
   expect(config.models).toEqual([
     {
@@ -99,7 +100,14 @@ test('an empty file and no file give the decided defaults', () => {
     shutdownGraceMs: 30_000,
     ledger: { settleTimeoutMs: 10_000, writeOffMaxNanoUsd: 10_000_000_000n },
     batches: { concurrency: 8, fileBytes: 200_000_000, diskBytes: 20 * 1024 ** 3 },
-    content: { bytesMax: 10 * 1024 ** 3, replayBytesMax: 2 * 1024 ** 3, responseLifetimeMs: 30 * 24 * 3_600_000 },
+    content: {
+      bytesMax: 10 * 1024 ** 3,
+      replayBytesMax: 2 * 1024 ** 3,
+      responseLifetimeMs: 30 * 24 * 3_600_000,
+      bodies: 'off',
+      bodyBytesMax: 256 * 1024,
+      bodyLifetimeMs: 7 * 24 * 3_600_000,
+    },
     keepAliveMs: 15_000,
     corsOrigins: [],
     metrics: 'internal',
@@ -218,7 +226,9 @@ describe('the environment', () => {
   test('a plain scalar becomes what its text would have been, a quoted one stays a text', () => {
     expect(read('retries: ${N}', { N: '5' }).retries).toBe(5);
     expect(read('strict: ${S}', { S: 'true' }).strict).toBe(true);
-    expect(linesOf('retries: "${N}"', { N: '5' })).toEqual(['t.yaml:1: retries: must be a whole number from 0 to 100']);
+    expect(listProblems('retries: "${N}"', { N: '5' })).toEqual([
+      't.yaml:1: retries: must be a whole number from 0 to 100',
+    ]);
   });
 
   test('a variable can stand inside a text and be escaped', () => {
@@ -230,23 +240,25 @@ describe('the environment', () => {
   });
 
   test('what a variable holds can be no YAML of its own', () => {
-    const lines = linesOf('strict: ${S}', { S: 'true\nretries: 7' });
+    const lines = listProblems('strict: ${S}', { S: 'true\nretries: 7' });
     expect(lines).toEqual(['t.yaml:1: strict: must be true or false']);
   });
 
   test('an unset variable is named with its place, once', () => {
-    expect(linesOf('providers:\n  p:\n    protocol: chat\n    base_url: ${WHERE}\n    api_key: "${KEY}"\n')).toEqual([
+    expect(
+      listProblems('providers:\n  p:\n    protocol: chat\n    base_url: ${WHERE}\n    api_key: "${KEY}"\n'),
+    ).toEqual([
       't.yaml:4: providers.p.base_url: reads the environment variable WHERE, which is not set',
       't.yaml:5: providers.p.api_key: reads the environment variable KEY, which is not set',
     ]);
   });
 
   test('names of Object.prototype are not set', () => {
-    expect(linesOf('public_url: "${constructor}"')[0]).toContain('constructor, which is not set');
+    expect(listProblems('public_url: "${constructor}"')[0]).toContain('constructor, which is not set');
   });
 
   test.each(['"${"', '"${A B}"', '"${}"', '"${1}"'])('%s names no variable', text => {
-    expect(linesOf(`public_url: ${text}`)[0]).toContain('must have the name of an environment variable');
+    expect(listProblems(`public_url: ${text}`)[0]).toContain('must have the name of an environment variable');
   });
 });
 
@@ -336,7 +348,7 @@ describe('which file is read', () => {
 
   test('without a name and without ./tollgate.yaml there are the defaults', () => {
     // Tests run in the checkout, which has no tollgate.yaml.
-    expect(load(undefined)).toEqual({ ...configOf('', '', { variables: {}, builtInIds }) });
+    expect(load(undefined)).toEqual({ ...parseConfig('', '', { variables: {}, builtInIds }) });
     expect(load(undefined).file).toBeUndefined();
   });
 

@@ -3,11 +3,11 @@ import { defined } from '../lib/defined.ts';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
-import { kindOfModel, rulesOfKind } from './model-kind.ts';
+import { findModelKind, kindRules } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { readKeyFiles } from './key-files.ts';
-import { presetKeyVariables, presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { presetKeyVariables, presetModelIds, presetProviders, listQuirks } from './presets.ts';
 import { identityProviderSettings } from './identity-provider.ts';
 import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
@@ -26,7 +26,6 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
-  RouteCostSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -40,7 +39,10 @@ export const defaultConfigPath = './tollgate.yaml';
 
 /** What to read. */
 export interface LoadOptions {
-  /** The file that the command line names; absent: `TOLLGATE_CONFIG`, else `./tollgate.yaml` if it exists, else the defaults. */
+  /**
+   * The file that the command line names; absent: `TOLLGATE_CONFIG`, else `./tollgate.yaml` if it exists, else the
+   * defaults.
+   */
   readonly path?: string;
   readonly environment: Pick<Environment, 'configPath' | 'variables'>;
   /** The ids of the built-in models, which aliases and plans may name. */
@@ -56,15 +58,15 @@ export function loadConfig({ path, environment, builtInIds }: LoadOptions): Conf
     text = readFileSync(file, 'utf8');
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    if (missing && named === undefined) return configOf('', '', { variables: environment.variables, builtInIds });
+    if (missing && named === undefined) return parseConfig('', '', { variables: environment.variables, builtInIds });
     const reason = missing ? 'does not exist' : error instanceof Error ? error.message : String(error);
     throw new ConfigError([{ file, path: '', message: `can't be read: ${reason}` }]);
   }
-  return configOf(file, text, { variables: environment.variables, builtInIds });
+  return parseConfig(file, text, { variables: environment.variables, builtInIds });
 }
 
-/** The configuration that a text describes; `file` names it in errors, '' where there is no file. Throws `ConfigError`. */
-export function configOf(
+/** Parses a configuration; `file` names it in errors, '' if there is no file. Throws `ConfigError`. */
+export function parseConfig(
   file: string,
   text: string,
   { variables: set, builtInIds }: { readonly variables: Variables; readonly builtInIds: readonly string[] },
@@ -73,10 +75,10 @@ export function configOf(
   const source = readYaml(file, text, variables);
   const problems: Problem[] = [...source.problems];
   const report = (path: YamlPath, message: string): void => {
-    // What `${NAME}` could not be read for is already reported, and its text breaks the schema too.
+    // A `${NAME}` that can't be read is already reported, and its text breaks the schema too.
     const place = pathText(path);
-    if (problems.some(problem => problem.path === place && problem.line === source.lineOf(path))) return;
-    problems.push({ file, line: source.lineOf(path), path: place, message: withShown(source, path, message) });
+    if (problems.some(problem => problem.path === place && problem.line === source.findLine(path))) return;
+    problems.push({ file, line: source.findLine(path), path: place, message: withShown(source, path, message) });
   };
   const own = fileSchema.safeParse(source.value);
   const parsed = own.success ? { ...own, data: withPresets(own.data, variables) } : own;
@@ -88,7 +90,7 @@ export function configOf(
   if (problems.length > 0 || keyed === undefined) {
     throw new ConfigError(problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0)));
   }
-  const settings = settingsOf(keyed.file, named);
+  const settings = toSettings(keyed.file, named);
   const secretSources = [...sources, ...keyed.sources];
   return deepFreeze({
     ...settings,
@@ -97,13 +99,13 @@ export function configOf(
   });
 }
 
-/** An address that may have a password or a key in it; where an address stands, without its scheme too. */
+/** An address that may contain a password or a key, with or without a scheme. */
 const credentialed = /\/\/.*[@?#]/;
 const credentialedAddress = /[@?#]/;
 
-/** Puts the present value before what is allowed, where it is short and no secret. */
+/** Puts the current value before what is allowed, if it is short and not secret. */
 function withShown(source: YamlSource, path: YamlPath, message: string): string {
-  const shown = source.shownOf(path);
+  const shown = source.findShown(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
   const hidden = isAddress ? credentialedAddress : credentialed;
   const secret =
@@ -142,8 +144,8 @@ function presetIds({ providers }: ParsedFile, named: readonly string[]): string[
 }
 
 /** `named`: the providers that the file itself has. */
-function settingsOf(file: ParsedFile, named: readonly string[]): Config {
-  const timeouts = timeoutsOf(file.timeouts, standardTimeouts);
+function toSettings(file: ParsedFile, named: readonly string[]): Config {
+  const timeouts = toTimeouts(file.timeouts, standardTimeouts);
   const { docs, support, community, ...texts } = file.texts;
   const { enabled, tokens_per_second: tokensPerSecond, steering } = file.simulator;
   return {
@@ -192,28 +194,24 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
     ...toHistorySettings(file),
     batches: toBatchSettings(file),
-    content: {
-      bytesMax: file.content.max_bytes,
-      replayBytesMax: file.content.replay_bytes,
-      responseLifetimeMs: file.content.response_lifetime,
-    },
+    content: toContentSettings(file),
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },
     providers: Object.entries(file.providers).map(([name, provider]) => ({
-      ...providerOf(name, provider, timeouts),
+      ...toProvider(name, provider, timeouts),
       ...(named.includes(name) ? {} : { preset: name }),
     })),
-    models: file.models.map(modelOf),
+    models: file.models.map(toModel),
     discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
-      core: planOf(file.plans?.core, standardPlans.core),
-      core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
+      core: toPlan(file.plans?.core, standardPlans.core),
+      core_pro: toPlan(file.plans?.core_pro, standardPlans.core_pro),
     },
   };
 }
 
-/** How long the past is kept, and who is told of the present. */
+/** How long history is stored, and the operator's webhooks. */
 function toHistorySettings({ retention, webhooks }: ParsedFile): Pick<Config, 'retention' | 'webhooks'> {
   return {
     retention: { activityMs: retention.activity, auditMs: retention.audit },
@@ -221,11 +219,22 @@ function toHistorySettings({ retention, webhooks }: ParsedFile): Pick<Config, 'r
   };
 }
 
+function toContentSettings({ content }: ParsedFile): Config['content'] {
+  return {
+    bytesMax: content.max_bytes,
+    replayBytesMax: content.replay_bytes,
+    responseLifetimeMs: content.response_lifetime,
+    bodies: content.bodies,
+    bodyBytesMax: content.body_bytes,
+    bodyLifetimeMs: content.body_lifetime,
+  };
+}
+
 function toBatchSettings({ batches }: ParsedFile): Config['batches'] {
   return { concurrency: batches.concurrency, fileBytes: batches.file_bytes, diskBytes: batches.disk_bytes };
 }
 
-function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
+function toTimeouts(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
   return {
     connectMs: parsed?.connect ?? standard.connectMs,
     firstEventMs: parsed?.first_event ?? standard.firstEventMs,
@@ -234,8 +243,8 @@ function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Tim
   };
 }
 
-function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts): ProviderSettings {
-  const quirks = quirksOf(name, provider.base_url);
+function toProvider(name: string, provider: ParsedProvider, timeouts: Timeouts): ProviderSettings {
+  const quirks = listQuirks(name, provider.base_url);
   return {
     name,
     ...(quirks.length === 0 ? {} : { quirks }),
@@ -245,7 +254,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
     headers: Object.fromEntries(
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
-    timeouts: timeoutsOf(provider.timeouts, timeouts),
+    timeouts: toTimeouts(provider.timeouts, timeouts),
     passthrough: provider.passthrough,
     ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
@@ -260,7 +269,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
   };
 }
 
-function modelOf(model: ParsedModel): ModelSettings {
+function toModel(model: ParsedModel): ModelSettings {
   const { id, capabilities, routes } = model;
   const slash = id.indexOf('/');
   return {
@@ -278,24 +287,19 @@ function modelOf(model: ParsedModel): ModelSettings {
     ...defined({ tokenizer: model.tokenizer }),
     serviceTiers: capabilities.service_tiers,
     available: model.available,
-    pricing: pricingOf(model),
+    pricing: readPricing(model),
     maxSize: model.max_size,
     ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
     routes: routes.map(({ tiers, cost, ...route }) => ({
       ...route,
-      ...defined({ tiers, cost: cost && toRouteCost(cost) }),
+      ...defined({ tiers, cost: cost && toPricing(cost) }),
     })),
   };
 }
 
-function toRouteCost(cost: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
-  const { input, output, image, search } = cost;
-  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image, searchNanoUsd: search });
-}
-
-function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
-  // A free model costs 0 on what it does, said or not.
-  const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed[0].map(name => [name, 0n]));
+function readPricing({ id, endpoints, pricing }: ParsedModel): PricingSettings {
+  // A free model costs 0 for what it does, configured or not.
+  const free = Object.fromEntries(kindRules[findModelKind(endpoints)].needed[0].map(name => [name, 0n]));
   const none = { images: [], above: [] };
   return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
 }
@@ -308,27 +312,29 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       imageNanoUsd: prices.image,
       searchNanoUsd: prices.search,
       batchPermille: prices.batch,
+      toolNanoUsd: prices.tools && defined(prices.tools),
+      toolCalls: prices.tool_calls,
     }),
-    ...cachingOf(prices.caching),
-    ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),
+    ...toCaching(prices.caching),
+    ...(prices.images.length === 0 ? {} : { images: prices.images.map(toImagePrice) }),
     above: prices.above.map(step => ({
       inputTokens: step.input_tokens,
       inputPicoUsd: step.input,
       outputPicoUsd: step.output,
-      ...cachingOf(step.caching),
+      ...toCaching(step.caching),
     })),
   };
 }
 
-function imagePriceOf({ image, ...asked }: ParsedPricing['images'][number]): ImagePriceSettings {
-  return { ...defined(asked), imageNanoUsd: image };
+function toImagePrice({ image, ...dimensions }: ParsedPricing['images'][number]): ImagePriceSettings {
+  return { ...defined(dimensions), imageNanoUsd: image };
 }
 
-function cachingOf(caching: ParsedCaching | undefined): ReturnType<typeof cachingMember> {
+function toCaching(caching: ParsedCaching | undefined): ReturnType<typeof cachingMember> {
   return cachingMember(caching?.read, caching?.write_5m, caching?.write_1h);
 }
 
-/** The plans as `service.md` sells them; free requests and discount as decisions §6. */
+/** The plans as docs/accounting.md "Subscriptions" sells them; free requests and discount as docs/accounting.md "Subscriptions". */
 const standardPlans: Config['plans'] = {
   core: {
     biweekly: { priceNanoUsd: 6_990_000_000n, tokens: 15_000_000 },
@@ -346,7 +352,7 @@ const standardPlans: Config['plans'] = {
   },
 };
 
-function planOf(plan: ParsedPlan | undefined, standard: PlanSettings): PlanSettings {
+function toPlan(plan: ParsedPlan | undefined, standard: PlanSettings): PlanSettings {
   const period = (own: ParsedPlan['monthly'], usual: PlanSettings['monthly']): PlanSettings['monthly'] =>
     own === undefined ? usual : { priceNanoUsd: own.price, tokens: own.tokens };
   return {
@@ -358,7 +364,7 @@ function planOf(plan: ParsedPlan | undefined, standard: PlanSettings): PlanSetti
   };
 }
 
-/** Freezes plain values all the way down. */
+/** Freezes plain values recursively. */
 function deepFreeze<Value>(value: Value): Value {
   if (typeof value !== 'object' || value === null || value instanceof Secret || Object.isFrozen(value)) return value;
   for (const member of value instanceof Map ? value.values() : Object.values(value)) deepFreeze(member);

@@ -1,6 +1,6 @@
 import { closest } from '../lib/closest.ts';
 import { checkIdentityProvider } from './identity-provider.ts';
-import { kindOfModel, listKinds, listProtocols, type ModelKind, rulesOfKind } from './model-kind.ts';
+import { findModelKind, listKinds, listProtocols, type ModelKind, kindRules } from './model-kind.ts';
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
@@ -11,16 +11,16 @@ type Report = (path: YamlPath, message: string) => void;
 export interface GivenIds {
   /** No model of the file may have them. */
   readonly builtIn: readonly string[];
-  /** Of the presets that are on: a model of the file takes their place. */
+  /** Ids of the presets that are on: a model of the file replaces them. */
   readonly preset: readonly string[];
 }
 
 const tierSuffix = /:(?:flex|priority)$/;
 
-const drawsImages = (model: ParsedModel): boolean => kindOfModel(model.endpoints) === 'image';
+const drawsImages = (model: ParsedModel): boolean => findModelKind(model.endpoints) === 'image';
 const mixesKinds = (model: ParsedModel): boolean => listKinds(model.endpoints).length > 1;
 
-/** `; did you mean X?` where something known is near, else what is known where that is a short list. */
+/** Returns `; did you mean X?` if a known name is similar, else the known names if they are few. */
 function suggestion(name: string, known: readonly string[]): string {
   const near = closest(name, known);
   if (near !== undefined) return `; did you mean ${near}?`;
@@ -28,9 +28,7 @@ function suggestion(name: string, known: readonly string[]): string {
   return known.length <= 12 ? `; there are: ${known.join(', ')}` : '';
 }
 
-/**
- * What only shows between the parts of a file that has the right shape. Source: decisions §1, §4 (ids, aliases, tiers), §6 (prices).
- */
+/** Checks what depends on several parts of a file that has the right shape. Source: docs/configuration.md "Options". */
 export function checkConsistency(file: ParsedFile, given: GivenIds, report: Report): void {
   const builtIn = file.simulator.enabled ? given.builtIn : [];
   const listed = [...file.models.map(({ id }) => id), ...builtIn];
@@ -67,7 +65,7 @@ function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
     report([...path, 'id'], 'ends in :flex or :priority, which callers add to choose a tier; must not');
   }
   if (mixesKinds(model)) {
-    const names = listKinds(endpoints).map(kind => rulesOfKind[kind].name);
+    const names = listKinds(endpoints).map(kind => kindRules[kind].name);
     report(
       [...path, 'endpoints'],
       `mixes ${names.sort().join(' and ')} paths; make ${names.length === 2 ? 'two' : 'several'} models of it`,
@@ -76,7 +74,7 @@ function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
   if (context !== undefined && output !== undefined && output > context) {
     report([...path, 'max_output_tokens'], `must be at most context_length (${context})`);
   }
-  const embeds = kindOfModel(endpoints) === 'embedding';
+  const embeds = findModelKind(endpoints) === 'embedding';
   if (model.capabilities.dimensions && !embeds) {
     report([...path, 'capabilities', 'dimensions'], 'is for models that list /v1/embeddings');
   }
@@ -108,11 +106,11 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     report(path, 'is missing; every model needs a price (0 for one that costs nothing), or an id that ends in :free');
     return;
   }
-  checkPrices(pricing, kindOfModel(model.endpoints), path, report);
+  checkPrices(pricing, findModelKind(model.endpoints), path, report);
 }
 
 function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, report: Report): void {
-  const { needed, foreign, name: kindName } = rulesOfKind[kind];
+  const { needed, foreign, name: kindName } = kindRules[kind];
   const [first] = needed;
   const chosen = needed.find(names => names.some(name => pricing[name] !== undefined)) ?? first;
   for (const name of chosen) {
@@ -135,6 +133,7 @@ function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, re
     threshold = step.input_tokens;
   }
   if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
+  if (kind !== 'text' && pricing.tools !== undefined) report([...path, 'tools'], 'is for text models');
   if (kind !== 'text' && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
@@ -154,7 +153,7 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   const seen = new Set<string>();
   for (const [index, { provider, model: name, tiers, cost }] of model.routes.entries()) {
     const at = [...path, 'routes', index];
-    if (model.strategy === 'cheapest') checkCost(model, cost, [...at, 'cost'], report);
+    checkCost(model, cost, [...at, 'cost'], report);
     const key = JSON.stringify([provider, name]);
     if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
     seen.add(key);
@@ -176,14 +175,23 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   }
 }
 
-/** Routes whose cost is not said can't be compared. */
+/** Refuses a cost that is not in the form of the model's price, and for the strategy `cheapest` one that is missing: it can't be compared. */
 function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
-  const { needed } = rulesOfKind[kindOfModel(model.endpoints)];
+  const { needed } = kindRules[findModelKind(model.endpoints)];
   const priced = needed.find(names => names.every(name => model.pricing?.[name] !== undefined)) ?? needed[0];
+  const isCompared = model.strategy === 'cheapest';
+  if (cost === undefined && !isCompared) return;
   for (const name of priced) {
-    if (cost?.[name] === undefined) {
-      report([...path, name], 'is missing; strategy: cheapest compares what the provider of each route charges');
-    }
+    if (cost?.[name] !== undefined) continue;
+    report(
+      [...path, name],
+      isCompared
+        ? 'is missing; strategy: cheapest compares what the provider of each route charges'
+        : 'is missing; cost has the same prices as pricing, or is left out',
+    );
+  }
+  if (cost !== undefined && priced.every(name => cost[name] !== undefined)) {
+    checkPrices(cost, findModelKind(model.endpoints), path, report);
   }
 }
 
@@ -199,7 +207,7 @@ function checkProviders(file: ParsedFile, report: Report): void {
 interface AliasIds {
   /** An alias would hide them. */
   readonly listed: readonly string[];
-  /** What an alias may name. */
+  /** What an alias may refer to. */
   readonly known: readonly string[];
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ConfigError } from './config-error.ts';
 import { listenerUrl, readEnvironment, type Variables } from './env.ts';
 
-function linesOf(variables: Variables): readonly string[] {
+function listProblems(variables: Variables): readonly string[] {
   try {
     readEnvironment(variables);
   } catch (error) {
@@ -21,9 +21,11 @@ test('an empty environment gives the decided defaults', () => {
     rpcPort: 9090,
     rpcSocket: { path: resolve('data/operator.sock'), isNamed: false },
     dataDir: './data',
+    workers: 1,
     bootstrap: { balanceNanoUsd: 10_000_000_000n },
     proxy: {},
     variables: {},
+    telemetry: {},
   });
 });
 
@@ -83,15 +85,17 @@ describe('what is refused, and why', () => {
     ],
     ['TOLLGATE_BOOTSTRAP_BALANCE', '-1', 'is "-1", must be dollars from 0 to 1000000000, such as 12.50'],
   ])('%s=%s', (name, value, message) => {
-    expect(linesOf({ [name]: value })).toEqual([`${name}: ${message}`]);
+    expect(listProblems({ [name]: value })).toEqual([`${name}: ${message}`]);
   });
 
   test('all at once', () => {
-    expect(linesOf({ TOLLGATE_PORT: 'x', TOLLGATE_RPC_PORT: 'y', TOLLGATE_BOOTSTRAP_BALANCE: 'z' })).toHaveLength(3);
+    expect(listProblems({ TOLLGATE_PORT: 'x', TOLLGATE_RPC_PORT: 'y', TOLLGATE_BOOTSTRAP_BALANCE: 'z' })).toHaveLength(
+      3,
+    );
   });
 
   test('a key is never repeated', () => {
-    expect(linesOf({ TOLLGATE_BOOTSTRAP_API_KEY: 'canary-key' }).join()).not.toContain('canary');
+    expect(listProblems({ TOLLGATE_BOOTSTRAP_API_KEY: 'canary-key' }).join()).not.toContain('canary');
   });
 });
 
@@ -119,7 +123,7 @@ describe('proxies', () => {
   test.each(['socks5://proxy.example:1080', 'http://', 'http://user:canary@[x', 'http://a b'])(
     'what is none is refused by its name, not shown: %s',
     value => {
-      const [line, ...others] = linesOf({ HTTPS_PROXY: value });
+      const [line, ...others] = listProblems({ HTTPS_PROXY: value });
       expect(line).toBe('HTTPS_PROXY: must be the address of an HTTP proxy, such as http://proxy.example:3128');
       expect(others).toEqual([]);
     },
@@ -127,10 +131,10 @@ describe('proxies', () => {
 });
 
 test('the socket for commands can be named or switched off; a path that no system takes is refused', () => {
-  const socketOf = (value: string) => readEnvironment({ TOLLGATE_RPC_SOCKET: value }).rpcSocket;
-  expect(socketOf('/run/tollgate.sock')).toEqual({ path: '/run/tollgate.sock', isNamed: true });
-  expect(socketOf('off')).toBeUndefined();
+  const readSocket = (value: string) => readEnvironment({ TOLLGATE_RPC_SOCKET: value }).rpcSocket;
+  expect(readSocket('/run/tollgate.sock')).toEqual({ path: '/run/tollgate.sock', isNamed: true });
+  expect(readSocket('off')).toBeUndefined();
   const long = `/${'x'.repeat(110)}`;
   expect(readEnvironment({ TOLLGATE_DATA_DIR: long }).rpcSocket).toBeUndefined();
-  expect(() => socketOf(long)).toThrow('TOLLGATE_RPC_SOCKET: must be a path of at most 103 bytes, or off');
+  expect(() => readSocket(long)).toThrow('TOLLGATE_RPC_SOCKET: must be a path of at most 103 bytes, or off');
 });

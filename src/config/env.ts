@@ -8,13 +8,13 @@ import { Secret } from './secrets.ts';
 /** Variables by name, as `process.env` has them. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** What the first start makes instead of what it would make up. */
+/** Values for the first start, instead of generated ones. */
 export interface BootstrapEnvironment {
   /** Absent: a random key. */
   readonly apiKey?: Secret;
   /** Absent: a random key. */
   readonly managementKey?: Secret;
-  /** Where the keys that were made up are written, mode 0600; absent: they are printed. */
+  /** The file for generated keys, mode 0600; absent: they are printed. */
   readonly file?: string;
   /** The balance of account 1 in nano-dollars. */
   readonly balanceNanoUsd: bigint;
@@ -30,7 +30,7 @@ export interface ProxyEnvironment {
   readonly noProxy?: string;
 }
 
-/** Where the gateway runs, and its first secrets. */
+/** The gateway's addresses and folders, and its first secrets. */
 export interface Environment {
   /** Public listener. Port 0: the system picks one. */
   readonly host: string;
@@ -42,12 +42,18 @@ export interface Environment {
   readonly rpcSocket?: { readonly path: string; readonly isNamed: boolean };
   /** As written; relative to the working directory. */
   readonly dataDir: string;
+  /** The PostgreSQL database of the ledger, which several gateways share; absent: a SQLite file in the data directory. */
+  readonly databaseUrl?: string;
   /** The configuration file that `TOLLGATE_CONFIG` names; absent: `./tollgate.yaml` if it exists. */
   readonly configPath?: string;
+  /** Threads that serve the public listener; 1: the main thread serves it. */
+  readonly workers: number;
   readonly bootstrap: BootstrapEnvironment;
   readonly proxy: ProxyEnvironment;
   /** All variables as they are set, for `${NAME}` in the configuration file. */
   readonly variables: Variables;
+  /** Those of OpenTelemetry, with what `NAME_FILE` names. */
+  readonly telemetry: Variables;
 }
 
 const keyLengthMin = 24;
@@ -57,10 +63,14 @@ const secretVariables = [
   'TOLLGATE_BOOTSTRAP_API_KEY',
   'TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY',
   'TOLLGATE_BOOTSTRAP_BALANCE',
+  'TOLLGATE_DATABASE_URL',
   'http_proxy',
   'HTTP_PROXY',
   'https_proxy',
   'HTTPS_PROXY',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
+  'OTEL_EXPORTER_OTLP_METRICS_HEADERS',
 ];
 
 /** Reads one variable after the other and gathers what is wrong, so that one start shows all of it. */
@@ -68,12 +78,17 @@ class EnvironmentReader {
   readonly problems: Problem[] = [];
   readonly #variables: Variables;
 
+  /** The variables that begin so, with the secrets that were read from files. */
+  list(prefix: string): Variables {
+    return Object.fromEntries(Object.entries(this.#variables).filter(([name]) => name.startsWith(prefix)));
+  }
+
   /** Secrets are read from the files that their twins name. */
   constructor(variables: Variables) {
     this.#variables = readVariableFiles(variables, secretVariables).variables;
   }
 
-  /** An empty variable is as good as none: compose files and CI systems pass unset ones on that way. */
+  /** An empty variable counts as unset: compose files and CI systems pass unset ones that way. */
   text(name: string): string | undefined {
     const value = this.#variables[name];
     return value === '' ? undefined : value;
@@ -91,6 +106,15 @@ class EnvironmentReader {
     if (/^\d{1,5}$/.test(value) && Number(value) <= 65_535) return Number(value);
     this.#refuse(name, `is "${value}", must be a port from 0 (the system picks one) to 65535`);
     return standard;
+  }
+
+  /** How many threads serve HTTP. */
+  workers(name: string): number {
+    const value = this.text(name);
+    if (value === undefined) return 1;
+    if (/^\d{1,2}$/.test(value) && Number(value) >= 1 && Number(value) <= workersMax) return Number(value);
+    this.#refuse(name, `is "${value}", must be a number from 1 to ${workersMax}`);
+    return 1;
   }
 
   key(name: string, prefix: string): Secret | undefined {
@@ -135,6 +159,17 @@ class EnvironmentReader {
     return undefined;
   }
 
+  /** The address of a database. Never shown: it may have a password. Several gateways share it, instead of several threads of one. */
+  database(name: string, workers: string): string | undefined {
+    const value = this.text(name);
+    if (value === undefined) return undefined;
+    if (!/^postgres(?:ql)?:\/\/./.test(value))
+      this.#refuse(name, 'must be the address of a PostgreSQL database, such as postgres://user@host/name');
+    if ((this.text(workers) ?? '1') !== '1')
+      this.#refuse(workers, `must be 1 with ${name}: start more gateways instead`);
+    return value;
+  }
+
   /** A Unix socket; `off`: none. Without a name it lies in the data directory, if its path is not too long for the system. */
   socket(name: string, standard: string): Environment['rpcSocket'] {
     const value = this.text(name);
@@ -151,14 +186,17 @@ class EnvironmentReader {
   }
 }
 
-/** What every system takes for the path of a socket. */
+/** More than a machine has use for; each has a number in the ids of requests, and edges in other processes have the numbers below. */
+export const workersMax = 32;
+
+/** The longest socket path that every system accepts. */
 const socketPathMax = 103;
 
-/** A billion dollars: far from where 64 bits of nano-dollars end. */
+/** A billion dollars: far below the limit of 64 bits of nano-dollars. */
 const balanceNanoUsdMax = 10n ** 18n;
 
 /**
- * Reads and checks the environment, the only place that does. Throws `ConfigError` with every problem. Source: decisions §1.
+ * Reads and checks the environment, the only place that does. Throws `ConfigError` with every problem. Source: docs/configuration.md "Environment variables".
  */
 export function readEnvironment(variables: Variables = process.env): Environment {
   const reader = new EnvironmentReader(variables);
@@ -175,6 +213,8 @@ export function readEnvironment(variables: Variables = process.env): Environment
     rpcHost: reader.host('TOLLGATE_RPC_HOST'),
     rpcPort: reader.port('TOLLGATE_RPC_PORT', 9090),
     dataDir,
+    workers: reader.workers('TOLLGATE_WORKERS'),
+    ...defined({ databaseUrl: reader.database('TOLLGATE_DATABASE_URL', 'TOLLGATE_WORKERS') }),
     ...defined({ rpcSocket, configPath: reader.text('TOLLGATE_CONFIG') }),
     bootstrap: Object.freeze({
       ...defined({ apiKey, managementKey, file: reader.text('TOLLGATE_BOOTSTRAP_FILE') }),
@@ -182,6 +222,7 @@ export function readEnvironment(variables: Variables = process.env): Environment
     }),
     proxy: Object.freeze(defined({ httpProxy, httpsProxy, noProxy })),
     variables,
+    telemetry: reader.list('OTEL_'),
   };
   if (reader.problems.length > 0) throw new ConfigError(reader.problems);
   return Object.freeze(environment);

@@ -8,20 +8,23 @@ import type { YamlPath } from './yaml-source.ts';
 /** Called with each problem. */
 type Report = (path: YamlPath, message: string) => void;
 
-/** A file with the keys that its `api_key_file`s name in place, and where they came from. */
+/** A file with the keys of its `api_key_file`s filled in, and where they came from. */
 export interface WithKeys {
   readonly file: ParsedFile;
   readonly sources: readonly SecretSource[];
 }
 
-/** Reads each provider's `api_key_file`: a key a line, used in rotation. `path`: of the configuration, which relative ones are relative to. */
+/**
+ * Reads each provider's `api_key_file`: a key per line, used in rotation. `path`: the configuration's, which relative
+ * ones are relative to.
+ */
 export function readKeyFiles(path: string, file: ParsedFile, report: Report): WithKeys {
   const sources: SecretSource[] = [];
   const providers = Object.entries(file.providers).map(([name, provider]): [string, typeof provider] => {
     const { api_key_file: named } = provider;
     if (named === undefined) return [name, provider];
     const place = ['providers', name, 'api_key_file'];
-    if (provider.api_key !== undefined) report(place, 'stands beside api_key; leave one of them');
+    if (provider.api_key !== undefined) report(place, 'is set together with api_key; keep one of them');
     try {
       const { text, source } = readSecretSource(resolve(dirname(path), named));
       sources.push(source);

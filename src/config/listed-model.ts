@@ -2,7 +2,7 @@ import { defined } from '../lib/defined.ts';
 import type { Preset } from './presets.ts';
 import type { CachePricingSettings, ModelSettings } from './settings.ts';
 
-/** What is known of a preset's text model beside its name with the provider. */
+/** The facts of a preset's text model besides its name with the provider. */
 export type ListedModel = Pick<
   ModelSettings,
   'name' | 'vision' | 'functionCall' | 'reasoning' | 'serviceTiers' | 'pricing'

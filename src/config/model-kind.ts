@@ -1,6 +1,6 @@
 import type { EndpointPath } from './settings.ts';
 
-/** What a model answers with: a model is of one kind, because neither prices nor routes can be right for two. */
+/** What a model produces: each model is of one kind, because neither prices nor routes can be right for two. */
 export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
 
 /** Members of a model's prices in the file. */
@@ -8,9 +8,9 @@ type PriceName = RequiredPrice | 'caching';
 /** Those that a model may have to have. */
 type RequiredPrice = 'input' | 'output' | 'image' | 'search';
 
-/** What the file may say of the models of a kind. */
+/** The settings that models of a kind may have. */
 interface KindRules {
-  /** As people are told. */
+  /** Its name for people. */
   readonly name: string;
   /** Prices that it must have; the first alternative is that of a free model. */
   readonly needed: readonly [readonly RequiredPrice[], ...(readonly RequiredPrice[])[]];
@@ -32,7 +32,7 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
 };
 
 /** By the kind. */
-export const rulesOfKind: Readonly<Record<ModelKind, KindRules>> = {
+export const kindRules: Readonly<Record<ModelKind, KindRules>> = {
   text: {
     name: 'text',
     needed: [['input', 'output']],
@@ -59,9 +59,9 @@ export const rulesOfKind: Readonly<Record<ModelKind, KindRules>> = {
   },
 };
 
-/** Returns the protocols that the providers of a model may speak: /v1/completions is passed on as it came. */
+/** Returns the protocols that a model's providers may use: /v1/completions is passed on unchanged. */
 export function listProtocols(paths: readonly EndpointPath[]): readonly string[] {
-  return paths.includes('/v1/completions') ? ['chat'] : rulesOfKind[kindOfModel(paths)].protocols;
+  return paths.includes('/v1/completions') ? ['chat'] : kindRules[findModelKind(paths)].protocols;
 }
 
 /** Returns all kinds of the paths that a model lists. */
@@ -70,6 +70,6 @@ export function listKinds(paths: readonly EndpointPath[]): ModelKind[] {
 }
 
 /** Returns the kind of a model by the paths that it lists; of one without paths: text. */
-export function kindOfModel(paths: readonly EndpointPath[]): ModelKind {
+export function findModelKind(paths: readonly EndpointPath[]): ModelKind {
   return listKinds(paths)[0] ?? 'text';
 }

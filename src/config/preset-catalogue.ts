@@ -6,8 +6,9 @@ import { type Preset, presets } from './presets.ts';
 import type { Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
- * The configuration with the current models of the presets that are on: those of our table that the price package has a price for. Names that the file has
- * taken, for models or as aliases, stay the file's. The package is loaded only where a preset is on, and never asks the network.
+ * Adds the current models of the presets that are on: those of our table that the price package has a price for.
+ * Names that the file uses, for models or as aliases, stay the file's. The package is loaded only if a preset is on,
+ * and never accesses the network.
  */
 export async function withPresetModels(config: Config): Promise<Config> {
   const on = presets.filter(({ name }) => presetModels[name] !== undefined && isOn(config, name));
@@ -16,7 +17,7 @@ export async function withPresetModels(config: Config): Promise<Config> {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
   const models = on.flatMap(preset => {
     const provider = findProvider({ providerId: preset.name });
-    return provider === undefined ? [] : modelsOf(preset, provider).filter(({ id }) => !taken.has(id));
+    return provider === undefined ? [] : toModels(preset, provider).filter(({ id }) => !taken.has(id));
   });
   return Object.freeze({ ...config, models: Object.freeze([...config.models, ...models]) });
 }
@@ -25,10 +26,10 @@ function isOn({ providers }: Config, name: string): boolean {
   return providers.some(provider => provider.preset === name);
 }
 
-function modelsOf(preset: Preset, provider: Provider): ModelSettings[] {
+function toModels(preset: Preset, provider: Provider): ModelSettings[] {
   return (presetModels[preset.name] ?? []).flatMap(({ model, embeds, dimensions, ...facts }) => {
     const found = provider.models.find(({ id }) => id === model);
-    const price = embeds ? inputPricingOf : pricingOf;
+    const price = embeds ? toInputPricing : toPricing;
     const pricing = found === undefined ? undefined : price(found.prices);
     if (found === undefined || pricing === undefined) return [];
     const contextLength = facts.contextLength ?? found.context_window;
@@ -39,38 +40,41 @@ function modelsOf(preset: Preset, provider: Provider): ModelSettings[] {
   });
 }
 
-/** The prices of a model; undefined where input or output has none. */
-export function pricingOf(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
-  const present = Array.isArray(prices) ? presentOf(prices) : prices;
+/** Returns the prices of a model; undefined if input or output has none. */
+export function toPricing(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
+  const present = Array.isArray(prices) ? findCurrentPrice(prices) : prices;
   const input = present?.['input_mtok'];
   const output = present?.['output_mtok'];
-  const inputPicoUsd = picoOf(input, 0);
-  const outputPicoUsd = picoOf(output, 0);
+  const inputPicoUsd = toPico(input, 0);
+  const outputPicoUsd = toPico(output, 0);
   if (present === undefined || inputPicoUsd === undefined || outputPicoUsd === undefined) return undefined;
-  const thresholds = new Set(Object.values(present).flatMap(stepsOf));
+  const thresholds = new Set(Object.values(present).flatMap(listSteps));
   const above = [...thresholds]
     .toSorted((one, other) => one - other)
     .map(inputTokens => ({
       inputTokens,
-      inputPicoUsd: picoOf(input, inputTokens) ?? inputPicoUsd,
-      outputPicoUsd: picoOf(output, inputTokens) ?? outputPicoUsd,
-      ...cachingOf(present, inputTokens),
+      inputPicoUsd: toPico(input, inputTokens) ?? inputPicoUsd,
+      outputPicoUsd: toPico(output, inputTokens) ?? outputPicoUsd,
+      ...toCaching(present, inputTokens),
     }));
-  return { inputPicoUsd, outputPicoUsd, ...cachingOf(present, 0), above };
+  return { inputPicoUsd, outputPicoUsd, ...toCaching(present, 0), above };
 }
 
-/** The price of a model that is paid by its input alone; undefined where it has none. */
-function inputPricingOf(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
-  const present = Array.isArray(prices) ? presentOf(prices) : prices;
-  const inputPicoUsd = picoOf(present?.['input_mtok'], 0);
+/** Returns the price of a model that is paid by its input alone; undefined if it has none. */
+function toInputPricing(prices: ConditionalPrice[] | ModelPrice): PricingSettings | undefined {
+  const present = Array.isArray(prices) ? findCurrentPrice(prices) : prices;
+  const inputPicoUsd = toPico(present?.['input_mtok'], 0);
   return inputPicoUsd === undefined ? undefined : { inputPicoUsd, above: [] };
 }
 
-/** Of several prices those that hold from the latest day on that has come; where the hour decides, the dearest, so that none is sold below cost. */
-function presentOf(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
+/**
+ * Returns, of several prices, those that apply since the latest day that has come; if they depend on the hour, the
+ * dearest, so that none is sold below cost.
+ */
+function findCurrentPrice(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
   const isHourly = prices.some(({ constraint }) => constraint?.type === 'time_of_date');
-  const outputOf = ({ prices: each }: ConditionalPrice): bigint => picoOf(each['output_mtok'], 0) ?? 0n;
-  if (isHourly) return prices.toSorted((one, other) => Number(outputOf(other) - outputOf(one)))[0]?.prices;
+  const outputPrice = ({ prices: each }: ConditionalPrice): bigint => toPico(each['output_mtok'], 0) ?? 0n;
+  if (isHourly) return prices.toSorted((one, other) => Number(outputPrice(other) - outputPrice(one)))[0]?.prices;
   const dated = prices.filter(
     ({ constraint }) => constraint?.type !== 'start_date' || constraint.start_date <= knownOn,
   );
@@ -80,18 +84,21 @@ function presentOf(prices: readonly ConditionalPrice[]): ModelPrice | undefined 
 /** The day of the price package that is pinned: what it says of later days is not in force yet, whatever the clock says. */
 const knownOn = '2026-11-21';
 
-function cachingOf(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {
+function toCaching(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {
   const [read, write5m, write1h] = ['cache_read_mtok', 'cache_write_mtok', 'cache_write_1h_mtok'] as const;
-  const price = (name: keyof ModelPrice): bigint | undefined => picoOf(prices[name], inputTokens);
+  const price = (name: keyof ModelPrice): bigint | undefined => toPico(prices[name], inputTokens);
   return cachingMember(price(read), price(write5m), price(write1h));
 }
 
-function stepsOf(price: number | TieredPrices | undefined): number[] {
+function listSteps(price: number | TieredPrices | undefined): number[] {
   return typeof price === 'object' ? price.tiers.map(({ start }) => start) : [];
 }
 
-/** A price per million tokens as pico-dollars a token, of requests with more than `inputTokens`; undefined where there is none that is exact. */
-function picoOf(price: number | TieredPrices | undefined, inputTokens: number): bigint | undefined {
+/**
+ * Converts a price per million tokens to pico-dollars per token, for requests with more than `inputTokens`; undefined
+ * if there is no exact one.
+ */
+function toPico(price: number | TieredPrices | undefined, inputTokens: number): bigint | undefined {
   if (price === undefined) return undefined;
   const reached =
     typeof price === 'object' ? price.tiers.filter(({ start }) => start <= inputTokens).at(-1) : undefined;

@@ -1,24 +1,30 @@
-/** What the price package does not know of current models: which they are, what they can, how much they may say. Prices and most context lengths come from it. */
+/**
+ * What the price package does not know of current models: their ids, abilities and output limits. Prices and most
+ * context lengths come from it.
+ */
 
 /** A model of a provider. */
 export interface PresetModel {
   /** The provider's own name of the model. */
   readonly model: string;
-  /** Makes vectors; else it answers with text. */
+  /** Makes vectors; else it generates text. */
   readonly embeds: boolean;
-  /** Makes vectors of an asked length. */
+  /** Makes vectors of a requested length. */
   readonly dimensions: boolean;
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
   readonly serviceTiers: readonly ('flex' | 'priority')[];
-  /** Undefined: not said. */
+  /** Undefined: unknown. */
   readonly maxOutputTokens: number | undefined;
   /** Undefined: the price package's, if it has one. */
   readonly contextLength: number | undefined;
 }
 
-/** The words of a row: v sees pictures, t calls tools, r reasons, f and p have the flex and the priority tier; e makes vectors, d of an asked length. */
+/**
+ * The letters of a row: v reads images, t calls tools, r reasons, f and p have the flex and the priority tier; e
+ * makes vectors, d of a requested length.
+ */
 type Row = readonly [model: string, can: string, maxOutputTokens?: number | undefined, contextLength?: number];
 
 function rows(...list: readonly Row[]): readonly PresetModel[] {

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import { askedModels } from './asked-models.ts';
+import { toDiscoveredModels } from './discovered-models.ts';
 import { ConfigError } from './config-error.ts';
-import { configOf } from './config.ts';
+import { parseConfig } from './config.ts';
 import type { Variables } from './env.ts';
-import { pricingOf, withPresetModels } from './preset-catalogue.ts';
+import { toPricing, withPresetModels } from './preset-catalogue.ts';
 import { presetModels } from './preset-models.ts';
-import { type Preset, presets, quirksOf } from './presets.ts';
+import { type Preset, presets, listQuirks } from './presets.ts';
 
-const load = (variables: Variables, text = '') => configOf('', text, { variables, builtInIds: [] });
-const providersOf = (variables: Variables, text = ''): unknown =>
+const load = (variables: Variables, text = '') => parseConfig('', text, { variables, builtInIds: [] });
+const loadProviders = (variables: Variables, text = ''): unknown =>
   load(variables, text).providers.map(({ name, protocol, baseUrl, preset }) => [name, protocol, baseUrl, preset]);
 
 describe('providers', () => {
   test('without keys there are none', () => {
-    expect(providersOf({ OPENAI_API_KEY: '' })).toEqual([]);
+    expect(loadProviders({ OPENAI_API_KEY: '' })).toEqual([]);
   });
 
   test('a key switches its provider on, whose name, protocol and address the preset has', () => {
@@ -23,7 +23,7 @@ describe('providers', () => {
       GOOGLE_API_KEY: 'sk-3',
       XAI_API_KEY: 'sk-4',
     };
-    expect(providersOf(variables)).toEqual([
+    expect(loadProviders(variables)).toEqual([
       ['openai', 'chat', 'https://api.openai.com/v1', 'openai'],
       ['anthropic', 'messages', 'https://api.anthropic.com', 'anthropic'],
       ['google', 'gemini', 'https://generativelanguage.googleapis.com', 'google'],
@@ -58,7 +58,7 @@ describe('providers', () => {
     ['http://models.lan:8080', 'http://models.lan:8080/v1'],
     ['https://models.example/ollama/v1/', 'https://models.example/ollama/v1'],
   ])('OLLAMA_HOST=%s is %s', (given, baseUrl) => {
-    expect(providersOf({ OLLAMA_HOST: given })).toEqual([['ollama', 'chat', baseUrl, 'ollama']]);
+    expect(loadProviders({ OLLAMA_HOST: given })).toEqual([['ollama', 'chat', baseUrl, 'ollama']]);
   });
 
   test('a variable without an address is refused by its name', () => {
@@ -85,16 +85,16 @@ describe('providers', () => {
 providers: { openai: { protocol: chat, base_url: "https://proxy.example/v1", api_key: own } }
 models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq, model: m }] }]
 `;
-    expect(providersOf({ OPENAI_API_KEY: 'sk-1', GROQ_API_KEY: 'g' }, text)).toEqual([
+    expect(loadProviders({ OPENAI_API_KEY: 'sk-1', GROQ_API_KEY: 'g' }, text)).toEqual([
       ['openai', 'chat', 'https://proxy.example/v1', undefined],
       ['groq', 'chat', 'https://api.groq.com/openai/v1', 'groq'],
     ]);
   });
 
   test('a provider of the file is known by its address', () => {
-    expect(quirksOf('mine', 'https://api.deepseek.com/v1')).toEqual(['max_tokens', 'one_answer']);
-    expect(quirksOf('mine', 'https://models.example/v1')).toEqual([]);
-    expect(quirksOf('ollama', 'http://127.0.0.1:11434/v1')).toEqual(['max_tokens', 'one_answer']);
+    expect(listQuirks('mine', 'https://api.deepseek.com/v1')).toEqual(['max_tokens', 'one_answer']);
+    expect(listQuirks('mine', 'https://models.example/v1')).toEqual([]);
+    expect(listQuirks('ollama', 'http://127.0.0.1:11434/v1')).toEqual(['max_tokens', 'one_answer']);
   });
 });
 
@@ -198,26 +198,26 @@ aliases: { openai/gpt-5: a/b }`;
     const prices = { input_mtok: 1, output_mtok: 2 };
     const dear = { input_mtok: 3, output_mtok: 4 };
     expect(
-      pricingOf([{ prices }, { constraint: { type: 'start_date', start_date: '2026-01-01' }, prices: dear }])
+      toPricing([{ prices }, { constraint: { type: 'start_date', start_date: '2026-01-01' }, prices: dear }])
         ?.inputPicoUsd,
     ).toBe(3_000_000n);
     expect(
-      pricingOf([{ prices }, { constraint: { type: 'start_date', start_date: '2099-01-01' }, prices: dear }])
+      toPricing([{ prices }, { constraint: { type: 'start_date', start_date: '2099-01-01' }, prices: dear }])
         ?.inputPicoUsd,
     ).toBe(1_000_000n);
     expect(
-      pricingOf([
+      toPricing([
         { constraint: { type: 'time_of_date', start_time: '00:00', end_time: '08:00' }, prices },
         { prices: dear },
       ])?.outputPicoUsd,
     ).toBe(4_000_000n);
-    expect(pricingOf({ input_mtok: 1 })).toBeUndefined();
+    expect(toPricing({ input_mtok: 1 })).toBeUndefined();
   });
 });
 
 describe('servers that are asked', () => {
   const told = (of: Preset, list: readonly Record<string, unknown>[]) =>
-    askedModels(
+    toDiscoveredModels(
       of,
       list.map(listed => ({ listed })),
       { prices: [], nowMs: 0 },

@@ -17,17 +17,17 @@ export interface Preset {
   readonly baseUrl?: string;
   /** The variable with the address; it wins over `baseUrl`. */
   readonly addressVariable?: string;
-  /** What follows an address that has no path. */
+  /** The path of an address without one. */
   readonly addressPath?: string;
   /** The variables with the key, the first that is set. Absent: it takes none. */
   readonly keyVariables?: readonly string[];
   /** The header that takes the key instead of the protocol's own. */
   readonly keyHeader?: string;
-  /** What stands before the price package's ids in its own names of models. */
+  /** The price package's prefix in its names of models. */
   readonly modelPrefix?: string;
-  /** Asked for its models, because nobody else knows them: `free` have no price, `priced` say theirs. */
-  readonly asked?: 'free' | 'priced';
-  /** Where a server that is asked says more of its models than their list does: `src/upstreams/asked-server.ts`. */
+  /** The server is queried for its models: `free` have no price, `priced` report theirs. */
+  readonly discovery?: 'free' | 'priced';
+  /** Where a queried server reports more of its models than in its list: `src/upstreams/server-models.ts`. */
   readonly details?: 'llama_cpp' | 'ollama' | 'lm_studio';
   readonly quirks?: readonly UpstreamQuirk[];
 }
@@ -37,7 +37,7 @@ function cloud(name: string, title: string, baseUrl: string, keyVariable: string
   return { name, title, protocol: 'chat', baseUrl, keyVariables: [keyVariable] };
 }
 
-const local = { protocol: 'chat', addressPath: '/v1', asked: 'free' } as const;
+const local = { protocol: 'chat', addressPath: '/v1', discovery: 'free' } as const;
 
 /** All of them. What was tried against what: `docs/providers.md`. */
 export const presets: readonly Preset[] = [
@@ -102,7 +102,7 @@ export const presets: readonly Preset[] = [
     addressVariable: 'LLAMA_CPP_BASE_URL',
     keyVariables: ['LLAMA_CPP_API_KEY'],
     details: 'llama_cpp',
-    quirks: ['max_tokens', 'one_answer', 'running_timings'],
+    quirks: ['max_tokens', 'one_answer', 'running_timings', 'template_count'],
   },
   {
     ...local,
@@ -120,16 +120,19 @@ export const presets: readonly Preset[] = [
     addressVariable: 'TOLLGATE_UPSTREAM_URL',
     addressPath: '/v1',
     keyVariables: ['TOLLGATE_UPSTREAM_API_KEY'],
-    asked: 'priced',
+    discovery: 'priced',
   },
 ];
 
-/** The presets that the environment switches on, as providers of a file; those that the file has itself (`named`) are not looked at. Throws `ConfigError` where a variable has no address. */
+/**
+ * Returns the presets that the environment switches on, as providers of a file, except those that the file itself has
+ * (`named`). Throws `ConfigError` if a variable has no address.
+ */
 export function presetProviders(variables: Variables, named: readonly string[]): Record<string, ParsedProvider> {
   const providers: Record<string, ParsedProvider> = {};
   for (const preset of presets) {
     if (named.includes(preset.name)) continue;
-    const provider = providerOf(preset, variables);
+    const provider = toProvider(preset, variables);
     if (provider !== undefined) providers[preset.name] = provider;
   }
   return providers;
@@ -145,13 +148,13 @@ export function switchedOnBy(name: string, variables: Variables): string | undef
   return names.flatMap(each => [each, `${each}_FILE`]).find(each => textIn(variables[each]) !== undefined);
 }
 
-function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {
+function toProvider(preset: Preset, variables: Variables): ParsedProvider | undefined {
   const { addressVariable, keyVariables = [], keyHeader, protocol } = preset;
   const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);
-  const key = keyOf(keyVariables, variables);
+  const key = findKey(keyVariables, variables);
   const isOn = addressVariable === undefined ? key !== undefined : given !== undefined;
   if (!isOn) return undefined;
-  const baseUrl = given === undefined ? preset.baseUrl : addressOf(given, preset);
+  const baseUrl = given === undefined ? preset.baseUrl : fillAddress(given, preset);
   if (baseUrl === undefined) return undefined;
   return {
     protocol,
@@ -164,8 +167,8 @@ function providerOf(preset: Preset, variables: Variables): ParsedProvider | unde
   };
 }
 
-/** The first key that is set. Throws `ConfigError` where it can't stand in a header. */
-function keyOf(names: readonly string[], variables: Variables): Secret | undefined {
+/** Returns the first key that is set. Throws `ConfigError` if it can't be a header value. */
+function findKey(names: readonly string[], variables: Variables): Secret | undefined {
   for (const name of names) {
     const text = textIn(variables[name]);
     if (text === undefined) continue;
@@ -182,8 +185,11 @@ function textIn(value: string | undefined): string | undefined {
   return value === undefined || value.trim() === '' ? undefined : value.trim();
 }
 
-/** An address as the servers' own tools take it: the scheme may be missing, the path too; 0.0.0.0 is what a server listens on, not what is asked. */
-function addressOf(given: string, { addressVariable = '', addressPath = '' }: Preset): string {
+/**
+ * Completes an address as the servers' own tools accept it: the scheme and the path may be missing; 0.0.0.0, which a
+ * server listens on, becomes the local host.
+ */
+function fillAddress(given: string, { addressVariable = '', addressPath = '' }: Preset): string {
   const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(given)
     ? given
     : `http://${given.startsWith(':') ? '127.0.0.1' : ''}${given}`;
@@ -208,10 +214,10 @@ export function presetModelIds(names: readonly string[]): string[] {
   return names.flatMap(name => (presetModels[name] ?? []).map(({ model }) => `${name}/${model}`));
 }
 
-/** What a server at an address is known to do otherwise than the protocol says; none of an unknown one. */
-export function quirksOf(name: string, baseUrl: string): readonly UpstreamQuirk[] {
+/** Returns how a server at an address is known to deviate from the protocol; none for an unknown one. */
+export function listQuirks(name: string, baseUrl: string): readonly UpstreamQuirk[] {
   const { host } = new URL(baseUrl);
   const own = presets.find(preset => preset.baseUrl !== undefined && new URL(preset.baseUrl).host === host);
-  const asked = presets.find(preset => preset.name === name && preset.baseUrl === undefined);
-  return (own ?? asked)?.quirks ?? [];
+  const discovery = presets.find(preset => preset.name === name && preset.baseUrl === undefined);
+  return (own ?? discovery)?.quirks ?? [];
 }

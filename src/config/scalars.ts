@@ -1,19 +1,24 @@
 import * as z from 'zod';
 import { documented } from '../lib/schema-notes.ts';
 import { scaledInteger } from './decimal.ts';
+import { readDuration } from './durations.ts';
 import { Secret } from './secrets.ts';
 import { NumberText } from './yaml-source.ts';
 
 /**
- * The schema's leaves and joints. Every message says what is allowed; `schema.ts` puts file, line, path and the present value before it.
+ * The building blocks of the schema. Every message says what is allowed; `schema.ts` puts file, line, path and the
+ * current value before it.
  */
 
 /** JSON types of a value that YAML writes as a text or a number. */
 const scalar = { type: ['string', 'number'] };
-/** What a secret or a setting is where it is not in the file: `${NAME}`. */
+/** The placeholder of a secret or a setting that is not in the file: `${NAME}`. */
 const variable = { type: 'string', pattern: String.raw`\$\{[A-Za-z_]` };
 
-/** A value of one kind; `allowed` completes "must be …", `read` answers undefined for anything else, `json` is its JSON Schema. */
+/**
+ * A value of one kind; `allowed` completes "must be …", `read` returns undefined for anything else, `json` is its
+ * JSON Schema.
+ */
 export function leaf<T>(
   allowed: string,
   read: (value: unknown) => T | undefined,
@@ -29,7 +34,7 @@ export function leaf<T>(
   return documented(schema, { json: { anyOf: [json, variable], description: allowed } });
 }
 
-/** Marks the message of an unknown key; what follows are the keys that are known. */
+/** Marks the message of an unknown key; the known keys follow. */
 export const unknownKeyMark = 'unknown key, known are: ';
 
 const isMapping = (value: unknown): boolean =>
@@ -65,25 +70,25 @@ export function oneOrMore<Schema extends z.ZodType>(schema: Schema) {
 }
 
 /** The text of a scalar: `name: 4` is as good as `name: "4"`. */
-function textOf(value: unknown): string | undefined {
+function toText(value: unknown): string | undefined {
   if (value instanceof NumberText) return value.text;
   return typeof value === 'string' ? value : undefined;
 }
 
 /** A text that is not empty. */
-export const text = leaf('a text that is not empty', value => textOf(value) || undefined);
+export const text = leaf('a text that is not empty', value => toText(value) || undefined);
 
 /** A text of that form. */
 export function matching(pattern: RegExp, allowed: string): z.ZodType<string> {
   return leaf(allowed, value => {
-    const candidate = textOf(value);
+    const candidate = toText(value);
     return candidate !== undefined && pattern.test(candidate) ? candidate : undefined;
   });
 }
 
 /** A text that is never shown, and that can stand in an HTTP header. */
 export const secret = leaf('a text that is not empty and has no line break or blank at its ends', value => {
-  const candidate = textOf(value);
+  const candidate = toText(value);
   return candidate !== undefined && /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(candidate)
     ? new Secret(candidate)
     : undefined;
@@ -121,7 +126,7 @@ export function numberBetween(min: number, max: number): z.ZodType<number> {
 function exact(what: string, digits: number, max: number): z.ZodType<bigint> {
   const limit = BigInt(max) * 10n ** BigInt(digits);
   return leaf(`${what} from 0 to ${max} with at most ${digits} decimals`, value => {
-    const candidate = textOf(value);
+    const candidate = toText(value);
     const scaled = candidate === undefined ? undefined : scaledInteger(candidate, digits);
     return scaled !== undefined && scaled <= limit ? scaled : undefined;
   });
@@ -136,17 +141,13 @@ export const dollars = exact('dollars', 9, 1_000_000);
 /** A fraction, in thousandths. */
 export const fraction: z.ZodType<number> = exact('a fraction', 3, 1).transform(Number);
 
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const dayMs = 86_400_000;
 
-/** A time span in milliseconds, at least `minMs`. A week at most where it is a timer: longer ones overflow those of Node.js. */
+/** A time span in milliseconds, at least `minMs`. At most a week for timers: longer ones overflow those of Node.js. */
 export function duration(minMs: number, maxDays = 7): z.ZodType<number> {
-  return leaf(`a duration from ${minMs}ms to ${maxDays}d, such as 500ms, 30s, 5m, 1h`, value => {
-    const [, amount, unit] = (typeof value === 'string' && /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value)) || [];
-    if (amount === undefined || unit === undefined) return undefined;
-    const ms = Math.round(Number(amount) * (unitMs[unit] ?? 0));
-    return ms >= minMs && ms <= maxDays * dayMs ? ms : undefined;
-  });
+  return leaf(`a duration from ${minMs}ms to ${maxDays}d, such as 500ms, 30s, 5m, 1h`, value =>
+    typeof value === 'string' ? readDuration(value, minMs, maxDays) : undefined,
+  );
 }
 
 /** How long something is kept, in milliseconds: whole days or years of 365 days, at least `minDays`. */
@@ -172,7 +173,7 @@ const unitBytes: Readonly<Record<string, number>> = {
 /** A size in bytes: a plain number, or one with a unit. */
 export function size(minBytes: number, maxBytes: number): z.ZodType<number> {
   return leaf(`a size from ${minBytes} to ${maxBytes} bytes, such as 65536, 500KB, 64MiB`, value => {
-    const [, amount, unit] = /^(\d+(?:\.\d+)?) ?((?:[KMG]i?)?B|)$/.exec(textOf(value) ?? '') ?? [];
+    const [, amount, unit] = /^(\d+(?:\.\d+)?) ?((?:[KMG]i?)?B|)$/.exec(toText(value) ?? '') ?? [];
     if (amount === undefined || unit === undefined) return undefined;
     const bytes = Math.round(Number(amount) * (unitBytes[unit] ?? Number.NaN));
     return bytes >= minBytes && bytes <= maxBytes ? bytes : undefined;

@@ -27,7 +27,7 @@ import {
 } from './scalars.ts';
 
 /**
- * The shape of the file, key by key, as decisions §1 names them. What only shows between parts (a route to a provider that is not
+ * The shape of the file, key by key, as docs/configuration.md "Options" names them. What only shows between parts (a route to a provider that is not
  * there, a model without a price) is in `consistency.ts`.
  */
 
@@ -75,6 +75,15 @@ const pricing = mapping({
   output: tokenPrice.optional(),
   image: dollars.optional(),
   search: dollars.optional(),
+  tools: mapping({
+    web_search: dollars.optional(),
+    file_search: dollars.optional(),
+    code_interpreter: dollars.optional(),
+    code_execution: dollars.optional(),
+    image_generation: dollars.optional(),
+    google_maps: dollars.optional(),
+  }).optional(),
+  tool_calls: whole(1, 1_000).optional(),
   images: listOf(
     mapping({
       size: matching(/^[1-9]\d{0,4}x[1-9]\d{0,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').optional(),
@@ -102,12 +111,7 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
-  cost: mapping({
-    input: tokenPrice.optional(),
-    output: tokenPrice.optional(),
-    image: dollars.optional(),
-    search: dollars.optional(),
-  }).optional(),
+  cost: pricing.optional(),
 });
 
 const model = mapping({
@@ -264,6 +268,9 @@ export const fileSchema = mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
     replay_bytes: size(1024 ** 2, 1024 ** 5).default(2 * 1024 ** 3),
     response_lifetime: duration(1000, 3650).default(30 * 24 * 3_600_000),
+    bodies: oneOf('off', 'errors', 'all').default('off'),
+    body_bytes: size(1024, 64 * 1024 ** 2).default(256 * 1024),
+    body_lifetime: duration(1000, 3650).default(7 * 24 * 3_600_000),
   }).prefault({}),
   texts: mapping({
     docs: link.optional(),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { configOf } from './config.ts';
+import { parseConfig } from './config.ts';
 import { ConfigError } from './config-error.ts';
 import { readEnvironment, type Variables } from './env.ts';
 import { sumSecret } from './secret-sources.ts';
@@ -19,7 +19,7 @@ function put(name: string, text: string): string {
 }
 
 const config = (text: string, variables: Variables = {}) =>
-  configOf(join(folder, 't.yaml'), text, { variables, builtInIds: [] });
+  parseConfig(join(folder, 't.yaml'), text, { variables, builtInIds: [] });
 const keysIn = (text: string, variables: Variables = {}) =>
   config(text, variables).providers.map(({ apiKeys }) => apiKeys.map(key => key.reveal()));
 
@@ -101,7 +101,7 @@ test('what is wrong with a secret’s file is said, without the secret', () => {
     ],
     [
       () => config(provider('api_key: a, api_key_file: one.key')),
-      `${folder}/t.yaml:2: providers.p.api_key_file: stands beside api_key; leave one of them`,
+      `${folder}/t.yaml:2: providers.p.api_key_file: is set together with api_key; keep one of them`,
     ],
     [
       () => readEnvironment({ TOLLGATE_BOOTSTRAP_API_KEY_FILE: path }),

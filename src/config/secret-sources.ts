@@ -15,7 +15,7 @@ export interface ReadVariables {
   readonly sources: readonly SecretSource[];
 }
 
-/** Reads the text of a secret without white space around it, and where it came from. Throws what the file system throws. */
+/** Reads the text of a secret without surrounding white space, and its origin. Throws what the file system throws. */
 export function readSecretSource(path: string): { readonly text: string; readonly source: SecretSource } {
   const bytes = readFileSync(path);
   return { text: bytes.toString('utf8').trim(), source: { path, sha256: sumSecret(bytes) } };
@@ -32,7 +32,10 @@ export function describeUnreadable(error: unknown): string {
   return code === 'ENOENT' || code === 'ENAMETOOLONG' ? 'does not exist' : `can't be read (${code})`;
 }
 
-/** Reads the named variables from their files where `NAME_FILE` is set. Throws `ConfigError` where both are set, or a file can't be read or is empty. */
+/**
+ * Reads the named variables from their files if `NAME_FILE` is set. Throws `ConfigError` if both are set, or a file
+ * can't be read or is empty.
+ */
 export function readVariableFiles(variables: Variables, names: Iterable<string>): ReadVariables {
   const read: Record<string, string> = {};
   const sources: SecretSource[] = [];

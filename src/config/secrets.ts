@@ -1,8 +1,7 @@
 import { inspect } from 'node:util';
 
 /**
- * A text that must not be shown: it prints as `***` in strings, JSON, logs and inspections, and gives itself away only to whoever
- * asks by name.
+ * A text that must not be shown: it prints as `***` in strings, JSON, logs and inspections; only `reveal` returns it.
  */
 export class Secret {
   readonly #text: string;

@@ -3,13 +3,13 @@ import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
 /**
- * What the configuration file says, checked and with every default filled in. Plain frozen values: `main.ts` hands them down.
- * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: decisions §1.
+ * The configuration, checked and with every default filled in. Plain frozen values: `main.ts` hands them down.
+ * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: docs/configuration.md "Options".
  */
 export interface Config {
   /** The files that secrets were read from; absent: none was. */
   readonly secretSources?: readonly SecretSource[];
-  /** The file it was read from, as it was named; absent where there is none. */
+  /** The file it was read from, as it was named; absent if there is none. */
   readonly file?: string;
   /** Without a slash at its end; absent: the address of the public listener. */
   readonly publicUrl?: string;
@@ -26,9 +26,9 @@ export interface Config {
   readonly exposeRoute: boolean;
   readonly dailyLimitUnit: 'dollars' | 'requests';
   readonly timeouts: Timeouts;
-  /** Further tries on a route before the next route. */
+  /** Further attempts at a route before the next route. */
   readonly retries: number;
-  /** Of the public listener; absent: cleartext. */
+  /** For the public listener; absent: cleartext. */
   readonly tls?: TlsSettings;
   readonly rpc: RpcSettings;
   /** Absent: people sign in with keys and links alone. */
@@ -44,7 +44,7 @@ export interface Config {
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
   readonly models: readonly ModelSettings[];
-  /** What models cost that local servers tell; the first that fits holds. */
+  /** Costs of models that local servers report; the first match applies. */
   readonly discovered: readonly DiscoveredPricing[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
@@ -85,7 +85,7 @@ export interface IdentityProviderSettings {
   /** Who may do what; the first that fits a person holds, and whom none fits can't sign in. */
   readonly people: readonly {
     readonly claim: string;
-    /** What the claim is, or has in it if it is a list; `*` stands for any text. */
+    /** The claim's value, or one of its values if it is a list; `*` matches any text. */
     readonly value: string;
     readonly role: 'operator' | 'owner' | 'member' | 'viewer';
     /** null: the operator's. */
@@ -97,7 +97,7 @@ export interface IdentityProviderSettings {
 export interface RpcSettings {
   /** Absent: cleartext. */
   readonly tls?: TlsSettings;
-  /** `socket`: AdminService answers on the Unix socket alone. */
+  /** `socket`: AdminService is only on the Unix socket. */
   readonly admin: 'everywhere' | 'socket';
   readonly tokens: readonly ServiceTokenSettings[];
   /** A message of a service that takes neither prompts nor images. */
@@ -113,7 +113,7 @@ export interface RpcSettings {
   };
 }
 
-/** The most of what a caller or an upstream may send. */
+/** The maximum sizes of what callers and upstreams send. */
 export interface Limits {
   /** The body of a request that generates, draws or counts tokens, and any RPC message. */
   readonly bodyBytes: number;
@@ -133,7 +133,7 @@ export interface Limits {
   readonly parseMemoryBytes: number;
   /** Time that parsing one large body may take. */
   readonly parseMs: number;
-  /** A connection that takes nothing of what waits for it for so long is cut. */
+  /** A connection that accepts no bytes for this long is cut. */
   readonly stallMs: number;
   /** Bytes that wait for clients to read them. */
   readonly unsentMemoryBytes: number;
@@ -147,9 +147,9 @@ export interface Limits {
   readonly answerBytes: number;
   /** An answer that is not streamed, all choices together, in memory. */
   readonly wholeAnswerBytes: number;
-  /** One event of an upstream's stream, or its whole answer where it does not stream. */
+  /** One event of an upstream's stream, or its whole answer if it does not stream. */
   readonly upstreamEventBytes: number;
-  /** Of all pictures that are kept for delivery by address. */
+  /** For all images that are stored for delivery by address. */
   readonly imageFileBytes: number;
   /** Image tasks that run at once. */
   readonly imageTasks: number;
@@ -169,7 +169,7 @@ export interface OverloadSettings {
   readonly queue: number;
 }
 
-/** How the ledger answers for storage and for money that nobody pays. */
+/** How the ledger handles failing storage and unpaid costs. */
 export interface LedgerSettings {
   /** How long a finished answer waits to be charged before it fails. */
   readonly settleTimeoutMs: number;
@@ -177,17 +177,25 @@ export interface LedgerSettings {
   readonly writeOffMaxNanoUsd: bigint;
 }
 
-/** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
+/** What is stored besides the ledger: stored responses, answers of idempotency keys, image tasks. */
 export interface ContentSettings {
-  /** Of responses and image tasks together; what is finished goes, the oldest of the account with the most first. */
+  /** For responses and image tasks together; finished ones are evicted, the oldest of the largest account first. */
   readonly bytesMax: number;
-  /** Of answers of idempotency keys, which never go before their time; a quarter of it for one account. */
+  /** For answers of idempotency keys, which are never evicted early; a quarter of it for one account. */
   readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
+  /** Whose bodies are stored, unless the key says it. */
+  readonly bodies: 'off' | 'errors' | 'all';
+  /** The most that is kept of each body. */
+  readonly bodyBytesMax: number;
+  readonly bodyLifetimeMs: number;
 }
 
-/** What errors say beside their message. Absent links are null in answers; `{code}` in a link stands for the error's code. */
+/**
+ * What errors contain besides their message. Absent links are null in answers; `{code}` in a link stands for the
+ * error's code.
+ */
 export interface Texts {
   readonly docs?: string;
   readonly support?: string;
@@ -203,7 +211,7 @@ export interface RetentionSettings {
   readonly auditMs: number;
 }
 
-/** Who is told of what happens. */
+/** The operator's webhooks. */
 export interface WebhookSettings {
   /** Addresses of one's own network, and plain http. */
   readonly allowPrivate: boolean;
@@ -221,7 +229,7 @@ export interface SimulatorSettings {
 /** A wire protocol of an upstream. */
 export type ProtocolName = 'chat' | 'responses' | 'messages' | 'gemini' | 'images';
 
-/** What a server does otherwise than its protocol says. */
+/** How a server deviates from its protocol. */
 export type UpstreamQuirk =
   /** Chat: the output limit is called `max_tokens` only. */
   | 'max_tokens'
@@ -229,10 +237,12 @@ export type UpstreamQuirk =
   | 'no_stream_options'
   /** One answer to a request. */
   | 'one_answer'
-  /** It counts tokens while it streams, where `timings_per_token` asks for it. */
+  /** It counts tokens while it streams if `timings_per_token` is set. */
   | 'running_timings'
-  /** It counts tokens while it streams, where `stream_options.continuous_usage_stats` asks for it. */
-  | 'running_usage';
+  /** It counts tokens while it streams if `stream_options.continuous_usage_stats` is set. */
+  | 'running_usage'
+  /** It counts a conversation at `/apply-template` and `/tokenize`. */
+  | 'template_count';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
@@ -248,13 +258,13 @@ export interface ProviderSettings {
   readonly apiKeys: readonly Secret[];
   /** Lower-case names; sent with every call. */
   readonly headers: Readonly<Record<string, Secret>>;
-  /** The general ones where the provider has none of its own. */
+  /** The general ones if the provider has none of its own. */
   readonly timeouts: Timeouts;
-  /** What of its clients' own words it gets; absent: `unpriced`. */
+  /** Which client fields it receives; absent: `unpriced`. */
   readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
-  /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
+  /** Embeddings may be requested by token ids; absent: as providers of its protocol. */
   readonly tokenIds?: boolean;
 }
 
@@ -284,30 +294,30 @@ export interface ModelSettings {
   /** May be empty. */
   readonly description: string;
   readonly ownedBy: string;
-  /** Seconds since 1970 UTC; 0: not said. */
+  /** Seconds since 1970 UTC; 0: unknown. */
   readonly createdAt: number;
-  /** Absent: not said. */
+  /** Absent: unknown. */
   readonly contextLength?: number;
-  /** Absent: not said. */
+  /** Absent: unknown. */
   readonly maxOutputTokens?: number;
   readonly endpoints: readonly EndpointPath[];
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
-  /** Makes vectors of an asked length. */
+  /** Makes vectors of a requested length. */
   readonly dimensions?: true;
-  /** The vocabulary of its token ids; absent: not said. */
+  /** The vocabulary of its token ids; absent: unknown. */
   readonly tokenizer?: string;
-  /** Beside the standard one. */
+  /** Besides the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False: listed, but never routed. */
   readonly available: boolean;
   readonly pricing: PricingSettings;
-  /** "2048x2048"; '' where not said. */
+  /** "2048x2048"; '' if unknown. */
   readonly maxSize: string;
   /** Which of its routes a request takes first; absent: `priority`. */
   readonly strategy?: 'priority' | 'cheapest' | 'fastest';
-  /** Empty only where `available` is false. */
+  /** Empty only if `available` is false. */
   readonly routes: readonly RouteSettings[];
 }
 
@@ -316,9 +326,13 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
-  /** Of a search of up to 100 documents. */
+  /** Price of a search of up to 100 documents. */
   readonly searchNanoUsd?: bigint;
-  /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
+  /** Price of a call of a tool that the provider runs, by its name ("web_search"). Absent: none is offered. */
+  readonly toolNanoUsd?: Readonly<Record<string, bigint>>;
+  /** Calls of such tools that are held for if a request sets no maximum; absent: 10. */
+  readonly toolCalls?: number;
+  /** For images of other sizes and qualities: the first match applies. Absent: none. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
   /** The factor of batch items, in thousandths; absent: 500 of models with a flex tier, else 1000. */
@@ -327,7 +341,7 @@ export interface PricingSettings {
   readonly above: readonly PricingAboveSettings[];
 }
 
-/** The prices of models that a local server tells. */
+/** The prices of models that a local server reports. */
 export interface DiscoveredPricing {
   /** Ids of models, in which `*` stands for anything. */
   readonly models: readonly string[];
@@ -356,7 +370,7 @@ export interface PricingAboveSettings {
   readonly caching?: CachePricingSettings;
 }
 
-/** One way to a model. */
+/** One route to a model. */
 export interface RouteSettings {
   /** The name of a provider. */
   readonly provider: string;
@@ -366,34 +380,26 @@ export interface RouteSettings {
   readonly priority: number;
   /** Share among routes of one priority; 0: only when the others can't. */
   readonly weight: number;
-  /** Tiers beside the standard one that it can carry; absent: all of the model's. */
+  /** Tiers besides the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
-  /** What the provider charges the operator; absent: not said. */
-  readonly cost?: RouteCostSettings;
-}
-
-/** What a provider charges: pico-dollars a token, nano-dollars an image or a search. Absent: nothing. */
-export interface RouteCostSettings {
-  readonly inputPicoUsd?: bigint;
-  readonly outputPicoUsd?: bigint;
-  readonly imageNanoUsd?: bigint;
-  readonly searchNanoUsd?: bigint;
+  /** What the provider charges the operator; absent: unknown. */
+  readonly cost?: PricingSettings;
 }
 
 /** How batches run, and what their files may take. */
 export interface BatchSettings {
   /** Items that run at once, of all batches together. */
   readonly concurrency: number;
-  /** Of an uploaded file. */
+  /** For an uploaded file. */
   readonly fileBytes: number;
-  /** Of all files and results. */
+  /** For all files and results. */
   readonly diskBytes: number;
 }
 
 /** A plan that an account can subscribe to. */
 export type PlanName = 'core' | 'core_pro';
 
-/** What a plan costs and gives. */
+/** A plan's cost and content. */
 export interface PlanSettings {
   readonly biweekly: PlanPeriod;
   readonly monthly: PlanPeriod;

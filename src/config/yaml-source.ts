@@ -19,14 +19,17 @@ export type YamlValue = string | boolean | null | NumberText | YamlValue[] | { [
 /** Member names and list positions from the root. */
 export type YamlPath = readonly (string | number)[];
 
-/** A file that was read, and where its parts stand. */
+/** A parsed file, and where its parts are. */
 export interface YamlSource {
   readonly value: YamlValue;
   readonly problems: readonly Problem[];
-  /** The line of a part, or of the nearest part around it that exists. From 1. */
-  lineOf(path: YamlPath): number;
-  /** A part as it may be shown in an error: undefined where it is not a scalar, long, or came from the environment. */
-  shownOf(path: YamlPath): string | undefined;
+  /** Returns the line of a part, or of the nearest existing part around it. From 1. */
+  findLine(path: YamlPath): number;
+  /**
+   * Returns a part as it may be shown in an error: undefined if it is not a scalar, is long, or came from the
+   * environment.
+   */
+  findShown(path: YamlPath): string | undefined;
 }
 
 interface Place {
@@ -82,7 +85,7 @@ class SourceReader {
     if (isScalar(node)) return this.#scalar(node, path, line);
     this.#place(path, line);
     if (isSeq(node))
-      return node.items.map((item, index) => this.#value(item, [...path, index], this.#lineOf(item, line)));
+      return node.items.map((item, index) => this.#value(item, [...path, index], this.#findLine(item, line)));
     if (isMap(node)) return this.#mapping(node.items, path, line);
     return null;
   }
@@ -90,14 +93,14 @@ class SourceReader {
   #mapping(items: readonly { key: unknown; value: unknown }[], path: YamlPath, line: number): YamlValue {
     const members: [string, YamlValue][] = [];
     for (const { key, value } of items) {
-      const keyLine = this.#lineOf(key, line);
+      const keyLine = this.#findLine(key, line);
       const name = isScalar(key) ? (key.source ?? String(key.value)) : undefined;
       if (name === undefined || name === '__proto__') {
         this.#refuse(keyLine, path, 'has a key that is not a plain name');
         continue;
       }
       const at = [...path, name];
-      const read = this.#value(value, at, isScalar(value) ? this.#lineOf(value, keyLine) : keyLine);
+      const read = this.#value(value, at, isScalar(value) ? this.#findLine(value, keyLine) : keyLine);
       // `models:` with nothing below it is what is left when all its entries are commented out.
       if (read !== null) members.push([name, read]);
     }
@@ -136,7 +139,7 @@ class SourceReader {
     });
   }
 
-  #lineOf(node: unknown, otherwise: number): number {
+  #findLine(node: unknown, otherwise: number): number {
     const range = isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range : undefined;
     return range == null ? otherwise : this.#lines.linePos(range[0]).line;
   }
@@ -150,7 +153,7 @@ class SourceReader {
   }
 }
 
-/** The parser's message in our words where its own say less to an operator. */
+/** Replaces the parser's message if ours says more to an operator. */
 function yamlMessage(code: string, message: string): string {
   if (code === 'DUPLICATE_KEY') return 'the same key stands twice in one mapping';
   if (code === 'MULTIPLE_DOCS') return 'must be one YAML document, without a second ---';
@@ -172,14 +175,14 @@ export function variableNames(text: string): string[] {
 export function readYaml(file: string, text: string, variables: Variables): YamlSource {
   const reader = new SourceReader(file, text, variables);
   const value = reader.read();
-  const placeOf = (path: YamlPath): Place | undefined => reader.places.get(JSON.stringify(path));
+  const findPlace = (path: YamlPath): Place | undefined => reader.places.get(JSON.stringify(path));
   return {
     value,
     problems: reader.problems,
-    shownOf: path => placeOf(path)?.shown,
-    lineOf: path => {
+    findShown: path => findPlace(path)?.shown,
+    findLine: path => {
       for (let length = path.length; length >= 0; length -= 1) {
-        const place = placeOf(path.slice(0, length));
+        const place = findPlace(path.slice(0, length));
         if (place !== undefined) return place.line;
       }
       return 1;

@@ -3,35 +3,43 @@ import { GetAnalyticsRequestSchema, ListActivityRequestSchema } from '../gen/tol
 import type { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { systemClock } from '../lib/clock.ts';
+import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import { filterOf } from './account.ts';
+import { readFilter } from './account.ts';
+import type { BodyStore } from './bodies/body-store.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { apiKeyOf, found, idOf, recordOf } from './account-fields.ts';
+import { toApiKey, found, readId, operatorRecord } from './account-fields.ts';
 
 type Methods = Pick<
   PushedService<typeof AdminService>,
-  'getApiKey' | 'listAccountActivity' | 'getAccountActivity' | 'getAccountAnalytics'
+  'getApiKey' | 'listAccountActivity' | 'getAccountActivity' | 'getAccountRequestBodies' | 'getAccountAnalytics'
 >;
 
-/** What the operator sees of any account as AccountService shows it to the account itself. Unknown accounts are `not_found`. */
-export function accountActivity({ ledger }: { readonly ledger: Ledger }): Methods {
+/**
+ * The operator's view of any account: what AccountService shows the account itself, plus what providers charged.
+ * Unknown accounts are `not_found`.
+ */
+export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; readonly bodies: BodyStore }): Methods {
   const existing = async (id: bigint): Promise<number> => {
-    const accountId = idOf(id, 'account');
+    const accountId = readId(id, 'account');
     return found(await ledger.findAccount(accountId), 'account', accountId).accountId;
   };
   return {
     async getApiKey({ apiKeyId }) {
-      const keyId = idOf(apiKeyId, 'API key');
-      return { key: apiKeyOf(found(await ledger.findKey(keyId, undefined), 'API key', keyId)) };
+      const keyId = readId(apiKeyId, 'API key');
+      return { key: toApiKey(found(await ledger.findKey(keyId, undefined), 'API key', keyId)) };
     },
     async listAccountActivity({ accountId, query }) {
-      const filter = filterOf(query ?? create(ListActivityRequestSchema), await existing(accountId));
-      return { records: (await ledger.listActivity(filter)).map(row => recordOf(row)) };
+      const filter = readFilter(query ?? create(ListActivityRequestSchema), await existing(accountId));
+      return { records: (await ledger.listActivity(filter)).map(row => operatorRecord(row)) };
     },
     async getAccountActivity({ accountId, requestId }) {
       const activity = await ledger.findActivity(await existing(accountId), requestId);
       const { row, lines } = found(activity, 'activity record', requestId);
-      return { record: recordOf(row, lines) };
+      return { record: operatorRecord(row, lines) };
+    },
+    async getAccountRequestBodies({ accountId, requestId }) {
+      return defined({ bodies: await bodies.find(await existing(accountId), requestId) });
     },
     async getAccountAnalytics({ accountId, query }) {
       const request = query ?? create(GetAnalyticsRequestSchema);
@@ -39,7 +47,7 @@ export function accountActivity({ ledger }: { readonly ledger: Ledger }): Method
         analytics: await readAnalytics(
           ledger,
           { accountId: await existing(accountId) },
-          { request, nowMs: systemClock.now() },
+          { request, nowMs: systemClock.now(), showsMargin: true },
         ),
       };
     },

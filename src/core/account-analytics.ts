@@ -12,7 +12,7 @@ import { findTagFault } from '../generation/tags.ts';
 import type { AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 
-/** Sums of an account's settled requests. Source: decisions §6. */
+/** Sums of an account's settled requests. Source: docs/accounting.md "Records". */
 
 const dayMs = 86_400_000;
 const presetDays = 30;
@@ -35,13 +35,23 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['gr
   [AnalyticsGroup.END_USER]: 'end_user',
 };
 
-/** Reads the sums that a caller asked for. Throws `validation_error` where the span is turned round, `invalid_request` where there are too many sums. */
+/** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees what providers charged. */
+interface AskedSums {
+  readonly request: GetAnalyticsRequest;
+  readonly nowMs: number;
+  readonly showsMargin?: true;
+}
+
+/**
+ * Reads which sums a caller requested. Throws `validation_error` if the span ends before it starts, `invalid_request`
+ * if there would be too many sums.
+ */
 export async function readAnalytics(
   ledger: Pick<Ledger, 'analytics'>,
   of: Pick<AnalyticsQuery, 'accountId' | 'keyId'>,
-  { request, nowMs }: { request: GetAnalyticsRequest; nowMs: number },
+  { request, nowMs, showsMargin }: AskedSums,
 ): Promise<MessageInitShape<typeof GetAnalyticsResponseSchema>> {
-  const query = queryOf(request, of, nowMs);
+  const query = toQuery(request, of, nowMs);
   const rows = await ledger.analytics(query);
   if (rows === 'too_many') {
     const message = `the series would have more than ${seriesMax} entries`;
@@ -51,10 +61,11 @@ export async function readAnalytics(
       tip: 'Ask for a shorter time, for days instead of hours, or for fewer groups.',
     });
   }
-  return { metrics: toSums(rows), series: rows.map(row => periodOf(row, query.groupBy)) };
+  const sumsInvariant = showsMargin === true ? toOperatorSums : toSums;
+  return { metrics: sumsInvariant(rows), series: rows.map(row => toPeriod(row, query.groupBy, sumsInvariant([row]))) };
 }
 
-function queryOf(
+function toQuery(
   request: GetAnalyticsRequest,
   of: Pick<AnalyticsQuery, 'accountId' | 'keyId'>,
   nowMs: number,
@@ -73,17 +84,32 @@ function queryOf(
 
 /** Adds the rows up. */
 function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
-  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | 'costNanoUsd'>): bigint =>
+  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | MoneySum>): bigint =>
     BigInt(rows.reduce((total, row) => total + row[field], 0));
   return {
     requests: sum('requests'),
     failedRequests: sum('failed'),
-    costNanoUsd: rows.reduce((total, row) => total + row.costNanoUsd, 0n),
+    costNanoUsd: sumMoney(rows, 'costNanoUsd'),
     inputTokens: sum('input'),
     outputTokens: sum('output'),
     cacheWriteTokens: sum('cacheWrite'),
     cacheReadTokens: sum('cacheRead'),
     latencyMs: sum('latencyMs'),
+  };
+}
+
+type MoneySum = 'costNanoUsd' | 'providerCostNanoUsd' | 'marginNanoUsd';
+
+function sumMoney(rows: readonly AnalyticsRow[], field: MoneySum): bigint {
+  return rows.reduce((total, row) => total + row[field], 0n);
+}
+
+/** Adds the rows up, with what providers charged. */
+function toOperatorSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
+  return {
+    ...toSums(rows),
+    providerCostNanoUsd: sumMoney(rows, 'providerCostNanoUsd'),
+    marginNanoUsd: sumMoney(rows, 'marginNanoUsd'),
   };
 }
 
@@ -94,11 +120,12 @@ function readTagName(name: string): string {
 
 type Group = NonNullable<MessageInitShape<typeof AnalyticsPeriodSchema>['group']>;
 
-function periodOf(
+function toPeriod(
   row: AnalyticsRow,
   groupBy: AnalyticsQuery['groupBy'],
+  sums: MessageInitShape<typeof UsageSumsSchema>,
 ): MessageInitShape<typeof AnalyticsPeriodSchema> {
-  const period = { timestampMs: BigInt(row.periodMs), sums: toSums([row]) };
+  const period = { timestampMs: BigInt(row.periodMs), sums };
   return row.group === null ? period : { ...period, group: toGroup(row.group, groupBy) };
 }
 

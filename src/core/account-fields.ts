@@ -1,3 +1,4 @@
+import type { PaidLine } from '../ledger/activity.ts';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { GatewayError, toGatewayError } from '../errors/gateway-error.ts';
 import type {
@@ -12,12 +13,15 @@ import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { defined } from '../lib/defined.ts';
 import { findTagFault } from '../generation/tags.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
-import type { KeyRow, KeySettings, PaidLine, RecordState, RequestCourse, Tags, UsageRow } from '../ledger/ledger.ts';
+import type { KeyRow, KeySettings, RecordState, RequestCourse, Tags, UsageRow } from '../ledger/ledger.ts';
 import { tierByName } from './service-tiers.ts';
 
-/** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
+/**
+ * Converts keys, settings and records between the contract and the ledger. Errors use the field names that REST and
+ * command line callers write.
+ */
 
-/** The listed id of a model as a caller may write it; throws `model_not_found` where no model has it. */
+/** Resolves a model name as a caller may write it to its listed id. Throws `model_not_found` if no model matches. */
 export type ListedId = (model: string) => string;
 
 const labelMax = 200;
@@ -30,7 +34,7 @@ const timeMaxMs = 253_402_300_799_999n;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** An id of the contract as the ledger's; one that the gateway can't have made is `not_found`. `what` names the thing ("API key"). */
-export function idOf(id: bigint, what: string): number {
+export function readId(id: bigint, what: string): number {
   if (id < 1n || id > idMax) throw notFound(what, id);
   return Number(id);
 }
@@ -63,7 +67,7 @@ export function found<Row extends object>(
   if (row === 'closed') throw new GatewayError('conflict', 'The account is closed.');
   if (row === 'no_group') throw new GatewayError('not_found', 'There is no such group.', { param: 'group_id' });
   if (row !== 'insufficient') return row;
-  const message = `balance: ${payer} has less than that beside what running requests hold.`;
+  const message = `Insufficient funds: ${payer} has less than this balance available, besides what running requests hold.`;
   const tip = 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.';
   throw new GatewayError('validation_error', message, { param: 'balance', tip });
 }
@@ -77,7 +81,7 @@ export function checkText(param: string, text: string, max: number): string {
 }
 
 /** The settings that a caller supplied, checked; models are stored by listed id. */
-export function settingsOf(message: SettingsMessage | undefined, listedId: ListedId): KeySettings {
+export function readSettings(message: SettingsMessage | undefined, listedId: ListedId): KeySettings {
   if (message === undefined) return {};
   const { label, dailyLimit, minuteLimit, useSubsFirst, fallbackToPayg } = message;
   if (label !== undefined && label.length > labelMax) {
@@ -85,10 +89,10 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
   }
   return defined({
     label,
-    dailyLimit: limitOf('daily_limit', dailyLimit),
-    minuteLimit: limitOf('minute_limit', minuteLimit),
-    allowedModels: modelsOf(message, listedId),
-    balance: balanceOf(message),
+    dailyLimit: readLimit('daily_limit', dailyLimit),
+    minuteLimit: readLimit('minute_limit', minuteLimit),
+    allowedModels: readAllowedModels(message, listedId),
+    balance: readBalance(message),
     useSubsFirst,
     fallbackToPayg,
     expiresAtMs: readExpiry(message),
@@ -96,16 +100,18 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
     tags: readTags(message.tags),
     metadata: readMetadata(message.metadataJson),
     lowBalance: readLowBalance(message.lowBalanceNanoUsd, message.noLowBalance),
+    keepBodies: readKeepBodies(message.keepBodies),
+    paused: message.paused,
   });
 }
 
-function limitOf(param: string, value: bigint | undefined): number | undefined {
+function readLimit(param: string, value: bigint | undefined): number | undefined {
   if (value === undefined) return undefined;
   if (value > limitMax) throw invalidField(param, `must be at most ${limitMax}`, value.toString());
   return Number(value);
 }
 
-function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): KeySettings['balance'] | undefined {
+function readBalance({ noBalance, balanceNanoUsd }: SettingsMessage): KeySettings['balance'] | undefined {
   if (noBalance) return null;
   if (balanceNanoUsd !== undefined && balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
   return balanceNanoUsd;
@@ -118,6 +124,16 @@ export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigi
   return nanoUsd;
 }
 
+/** Returns which bodies are kept; null: as the configuration says; undefined: it does not change. */
+function readKeepBodies(text: string | undefined): KeySettings['keepBodies'] | undefined {
+  if (text === undefined || text === '') return text === '' ? null : undefined;
+  const known = keepBodies.find(each => each === text);
+  if (known === undefined) throw invalidField('keep_bodies', `must be one of ${keepBodies.join(', ')}`, text);
+  return known;
+}
+
+const keepBodies = ['off', 'errors', 'all'] as const;
+
 function readExpiry({ neverExpires, expiresAtMs }: SettingsMessage): KeySettings['expiresAtMs'] | undefined {
   if (neverExpires) return null;
   if (expiresAtMs === undefined) return undefined;
@@ -127,7 +143,7 @@ function readExpiry({ neverExpires, expiresAtMs }: SettingsMessage): KeySettings
   return Number(expiresAtMs);
 }
 
-function modelsOf(message: SettingsMessage, listedId: ListedId): KeySettings['allowedModels'] | undefined {
+function readAllowedModels(message: SettingsMessage, listedId: ListedId): KeySettings['allowedModels'] | undefined {
   if (message.allowAllModels) return null;
   const models = message.allowedModels?.models;
   if (models === undefined) return undefined;
@@ -160,7 +176,7 @@ export function readGroupId(id: bigint | undefined, none: boolean): number | nul
   return id < 1n || id > idMax ? 0 : Number(id);
 }
 
-/** Returns tags that settings name. Throws `validation_error` for what is none. */
+/** Returns the tags of the settings. Throws `validation_error` for invalid tags. */
 export function readTags(message: { readonly tags: Readonly<Record<string, string>> } | undefined): Tags | undefined {
   if (message === undefined) return undefined;
   const fault = findTagFault(message.tags);
@@ -187,7 +203,7 @@ function parseOrUndefined(text: string): unknown {
 }
 
 /** A key as the contract says it; `text` is the full key, only in the answer that made it. */
-export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof ApiKeySchema> {
+export function toApiKey(row: KeyRow, text?: string): MessageInitShape<typeof ApiKeySchema> {
   const { balance, lastUsedAtMs, allowedModels, monthlyLimit, expiresAtMs } = row;
   return {
     apiKeyId: BigInt(row.keyId),
@@ -211,6 +227,8 @@ export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof Ap
     tags: { ...row.tags },
     metadataJson: row.metadata,
     ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
+    keepBodies: row.keepBodies ?? '',
+    paused: row.paused,
   };
 }
 
@@ -229,8 +247,8 @@ const payers: Record<PaidLine['paidBy'], Payer> = {
   account: Payer.ACCOUNT,
 };
 
-/** A settled request as the contract says it; `lines` where its arithmetic was asked for. */
-export function recordOf(
+/** Converts a settled request to the contract's record; `lines` if its arithmetic was requested. */
+export function toRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],
 ): MessageInitShape<typeof ActivityRecordSchema> {
@@ -247,19 +265,44 @@ export function recordOf(
     serviceTier: tierByName[row.serviceTier],
     latencyMs: BigInt(row.latencyMs),
     usage: toUsage(usage),
-    buckets: lines.map(bucketOf),
+    buckets: lines.map(toBucket),
     tags: { ...row.tags },
     ...(row.endUser === undefined ? {} : { endUser: row.endUser }),
     batchId: row.batchId ?? '',
-    ...(row.course === undefined ? {} : { course: courseOf(row.course) }),
+    ...(row.course === undefined ? {} : { course: toCourse(row.course) }),
   };
 }
 
-function courseOf({ firstEventMs, ...course }: RequestCourse): MessageInitShape<typeof RequestCourseSchema> {
-  return { ...course, ...(firstEventMs === null ? {} : { firstEventMs: BigInt(firstEventMs) }) };
+/** A settled request as the operator sees it: with what its provider charged. */
+export function operatorRecord(
+  row: UsageRow,
+  lines: readonly PaidLine[] = [],
+): MessageInitShape<typeof ActivityRecordSchema> {
+  const { providerCostNanoUsd } = row;
+  return { ...toRecord(row, lines), ...(providerCostNanoUsd === undefined ? {} : { providerCostNanoUsd }) };
 }
 
-function bucketOf(line: PaidLine): MessageInitShape<typeof CostBucketSchema> {
+function toCourse({
+  firstEventMs,
+  tries,
+  extensions,
+  ...course
+}: RequestCourse): MessageInitShape<typeof RequestCourseSchema> {
+  return {
+    ...course,
+    ...(firstEventMs === null ? {} : { firstEventMs: BigInt(firstEventMs) }),
+    tries: tries.map(({ startedMs, firstEventMs: first, durationMs, status, ...others }) => ({
+      ...others,
+      startedMs: BigInt(startedMs),
+      durationMs: BigInt(durationMs),
+      ...(first === undefined ? {} : { firstEventMs: BigInt(first) }),
+      ...(status === undefined ? {} : { status }),
+    })),
+    extensions: extensions.map(({ atMs, heldNanoUsd }) => ({ atMs: BigInt(atMs), heldNanoUsd })),
+  };
+}
+
+function toBucket(line: PaidLine): MessageInitShape<typeof CostBucketSchema> {
   return {
     kind: line.kind,
     tokens: BigInt(line.tokens),

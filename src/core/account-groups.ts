@@ -4,7 +4,7 @@ import type { AccountService, GroupSchema, GroupSettings as SettingsMessage } fr
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { GroupRefusal, GroupRow, GroupSettings, Ledger } from '../ledger/ledger.ts';
-import { checkText, found, idOf, invalidField, readGroupId, readLowBalance, readTags } from './account-fields.ts';
+import { checkText, found, readId, invalidField, readGroupId, readLowBalance, readTags } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 
 type Groups = Pick<
@@ -16,26 +16,26 @@ const nameMax = 200;
 
 /** Groups of the caller's account. */
 export function groups(ledger: Ledger): Groups {
-  const accountOf = async (caller: Caller, scope: Scope): Promise<number> =>
+  const authenticateAccount = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
   return {
     async listGroups(_request, context) {
-      const accountId = await accountOf(context, 'groups:read');
+      const accountId = await authenticateAccount(context, 'groups:read');
       return { groups: (await ledger.listGroups(accountId)).map(toGroup) };
     },
     async createGroup({ settings: given }, context) {
-      const accountId = await accountOf(context, 'groups:write');
+      const accountId = await authenticateAccount(context, 'groups:write');
       return createGroup(ledger, accountId, given);
     },
     async getGroup({ groupId }, context) {
-      const accountId = await accountOf(context, 'groups:read');
-      return { group: toGroup(found(await ledger.findGroup(idOf(groupId, 'group'), accountId), 'group', groupId)) };
+      const accountId = await authenticateAccount(context, 'groups:read');
+      return { group: toGroup(found(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)) };
     },
     async updateGroup({ groupId, settings }, context) {
-      return updateGroup(ledger, { groupId, accountId: await accountOf(context, 'groups:write'), settings });
+      return updateGroup(ledger, { groupId, accountId: await authenticateAccount(context, 'groups:write'), settings });
     },
     async deleteGroup({ groupId }, context) {
-      return deleteGroup(ledger, { groupId, accountId: await accountOf(context, 'groups:write') });
+      return deleteGroup(ledger, { groupId, accountId: await authenticateAccount(context, 'groups:write') });
     },
   };
 }
@@ -62,14 +62,14 @@ export async function updateGroup(
   ledger: Ledger,
   { groupId: id, accountId, settings: message }: NamedGroup & { readonly settings: SettingsMessage | undefined },
 ): Promise<{ group: MessageInitShape<typeof GroupSchema> }> {
-  const groupId = idOf(id, 'group');
+  const groupId = readId(id, 'group');
   const settings = readGroupSettings(message);
   return { group: toGroup(done(await ledger.updateGroup({ groupId, accountId, settings }), groupId)) };
 }
 
 /** Removes a group. Throws what the caller is refused with. */
 export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: NamedGroup): Promise<object> {
-  const groupId = idOf(id, 'group');
+  const groupId = readId(id, 'group');
   const reply = await ledger.deleteGroup({ groupId, accountId });
   if (reply === 'not_found') found(undefined, 'group', groupId);
   if (reply === 'conflict') {

@@ -10,7 +10,7 @@ import {
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { AuditRow, EntryKind, Ledger, MovementRow, PageFilter } from '../ledger/ledger.ts';
-import { found, idOf, invalidField } from './account-fields.ts';
+import { found, readId, invalidField } from './account-fields.ts';
 import { authenticate } from './credential.ts';
 
 const pageLimit = { preset: 100, max: 1_000 };
@@ -37,7 +37,7 @@ export function adminHistory(
   ledger: Ledger,
 ): Pick<PushedService<typeof AdminService>, 'listAccountEntries' | 'listAccountAudit'> {
   const existing = async (id: bigint): Promise<number> => {
-    const accountId = idOf(id, 'account');
+    const accountId = readId(id, 'account');
     return found(await ledger.findAccount(accountId), 'account', accountId).accountId;
   };
   return {
@@ -62,7 +62,7 @@ function readKind(text: string, index: number): EntryKind {
   return kind;
 }
 
-/** Returns the page that is asked for. Throws `validation_error` for one that is too large. */
+/** Returns the requested page. Throws `validation_error` if it is too large. */
 export function readPage(request: {
   readonly limit: number;
   readonly offset: number;

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountService, ListLimitsRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, LimitFilter, LimitRefusal, LimitRow, LimitScope } from '../ledger/ledger.ts';
-import { found, idOf, invalidField, type ListedId, notFound } from './account-fields.ts';
+import { found, readId, invalidField, type ListedId, notFound } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 
@@ -15,33 +15,33 @@ const scopes: readonly LimitScope[] = ['account', 'group', 'key'];
 
 /** Limits of the caller's account. Those of the operator are shown, and only the operator changes them. */
 export function limits(ledger: Ledger, listedId: ListedId): Limits {
-  const accountOf = async (caller: Caller, scope: Scope): Promise<number> =>
+  const authenticateAccount = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
   return {
     async listLimits(request, context) {
-      const accountId = await accountOf(context, 'limits:read');
+      const accountId = await authenticateAccount(context, 'limits:read');
       return { limits: (await ledger.listLimits(readFilter(request, accountId))).map(toLimit) };
     },
     async createLimit({ limit }, context) {
-      const accountId = await accountOf(context, 'limits:write');
+      const accountId = await authenticateAccount(context, 'limits:write');
       return {
         limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked: false, listedId })))),
       };
     },
     async getLimit({ limitId }, context) {
-      const accountId = await accountOf(context, 'limits:read');
-      return { limit: toLimit(found(await ledger.findLimit(idOf(limitId, 'limit'), accountId), 'limit', limitId)) };
+      const accountId = await authenticateAccount(context, 'limits:read');
+      return { limit: toLimit(found(await ledger.findLimit(readId(limitId, 'limit'), accountId), 'limit', limitId)) };
     },
     async updateLimit({ limitId: id, settings }, context) {
-      const accountId = await accountOf(context, 'limits:write');
-      const limitId = idOf(id, 'limit');
+      const accountId = await authenticateAccount(context, 'limits:write');
+      const limitId = readId(id, 'limit');
       const { unit } = found(await ledger.findLimit(limitId, accountId), 'limit', limitId);
       const change = readLimitChange(settings, unit, listedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId, change }), limitId)) };
     },
     async deleteLimit({ limitId: id }, context) {
-      const accountId = await accountOf(context, 'limits:write');
-      const limitId = idOf(id, 'limit');
+      const accountId = await authenticateAccount(context, 'limits:write');
+      const limitId = readId(id, 'limit');
       unlocked(await ledger.deleteLimit({ limitId, accountId }), limitId);
       return {};
     },
@@ -55,7 +55,10 @@ function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): L
   return { accountId, scope: type, ...(scopeId === 0n ? {} : { scopeId: Number(scopeId) }) };
 }
 
-/** Returns the limit that was made. Throws `not_found` for a scope that the account does not have, `conflict` where it has too many limits. */
+/**
+ * Returns the limit that was made. Throws `not_found` for a scope that the account does not have, `conflict` if it
+ * has too many limits.
+ */
 export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   if (reply === 'not_found') throw new GatewayError('not_found', 'There is no such scope.', { param: 'scope.id' });
   if (reply === 'too_many') {
@@ -71,7 +74,7 @@ export function unlocked<Done extends LimitRow | 'deleted'>(reply: Done | LimitR
   if (reply === 'not_found') throw notFound('limit', limitId);
   if (reply === 'fixed') {
     const message = `Limit ${limitId} is a window of free models, which are the same for every account: it can’t be changed.`;
-    throw new GatewayError('permission_denied', message, { tip: 'Make another, lower limit beside it.' });
+    throw new GatewayError('permission_denied', message, { tip: 'Make another, lower limit in addition.' });
   }
   if (reply !== 'locked') return reply;
   throw new GatewayError('permission_denied', `Limit ${limitId} is the operator’s: the account can’t change it.`, {

@@ -1,16 +1,20 @@
 import type { AccountService, ListActivityRequest, ListKeysRequest } from '../gen/tollgate/v1/account_pb.ts';
+import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { Clock } from '../lib/clock.ts';
+import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { apiKeyOf, found, idOf, invalidField, type ListedId, recordOf, settingsOf } from './account-fields.ts';
+import { toApiKey, found, readId, invalidField, type ListedId, toRecord, readSettings } from './account-fields.ts';
 import { storedName } from './attribution.ts';
+import type { BodyStore } from './bodies/body-store.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { accountHistory } from './account-history.ts';
 import { asCaller } from './acting.ts';
 import { groups } from './account-groups.ts';
 import { limits } from './account-limits.ts';
 import { makeKey } from './keys.ts';
+import { readNextPayment } from './next-payment.ts';
 import { accountWebhooks, type WebhookOptions } from './webhooks/webhooks.ts';
 import { ownAccount } from './own-account.ts';
 import { readOwnKey } from './own-key.ts';
@@ -22,13 +26,19 @@ interface AccountOptions {
   readonly listedId: ListedId;
   readonly clock: Clock;
   readonly webhooks: WebhookOptions;
+  readonly bodies: BodyStore;
+  /** Returns the model that a name means. Throws `model_not_found`. */
+  readonly findModel: (name: string) => Model;
   /** Told of every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
 }
 
 type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedService<typeof AccountService>, K>;
 
-/** AccountService: what a management key with the right scope may do with its own account. Other accounts' ids are `not_found`. */
+/**
+ * AccountService: what a management key with the right scope may do with its own account. Ids of other accounts are
+ * `not_found`.
+ */
 export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
   const { ledger, listedId } = options;
   const methods = {
@@ -43,7 +53,7 @@ export function accountService(options: AccountOptions): PushedService<typeof Ac
   return asCaller(methods, ledger);
 }
 
-async function accountOf(caller: Caller, ledger: Ledger, scope: Scope): Promise<number> {
+async function authenticateAccount(caller: Caller, ledger: Ledger, scope: Scope): Promise<number> {
   return (await authenticate(caller, ledger, { scope })).accountId;
 }
 
@@ -53,43 +63,54 @@ const eitherPayer = 'the account or the key';
 function keys({
   ledger,
   listedId,
+  findModel,
   clock,
   revoked,
-}: AccountOptions): Part<'listKeys' | 'getKey' | 'createKey' | 'updateKey' | 'deleteKey' | 'rotateKey' | 'getOwnKey'> {
+}: AccountOptions): Part<
+  'listKeys' | 'getKey' | 'createKey' | 'updateKey' | 'deleteKey' | 'rotateKey' | 'getOwnKey' | 'getNextPayment'
+> {
   return {
     async listKeys(request, context) {
-      const rows = await ledger.listKeys(await accountOf(context, ledger, 'keys:read'), readKeyFilter(request));
-      return { keys: rows.map(row => apiKeyOf(row)) };
+      const rows = await ledger.listKeys(
+        await authenticateAccount(context, ledger, 'keys:read'),
+        readKeyFilter(request),
+      );
+      return { keys: rows.map(row => toApiKey(row)) };
     },
     async getKey({ apiKeyId }, context) {
-      const accountId = await accountOf(context, ledger, 'keys:read');
-      const row = await ledger.findKey(idOf(apiKeyId, 'API key'), accountId);
-      return { key: apiKeyOf(found(row, 'API key', apiKeyId)) };
+      const accountId = await authenticateAccount(context, ledger, 'keys:read');
+      const row = await ledger.findKey(readId(apiKeyId, 'API key'), accountId);
+      return { key: toApiKey(found(row, 'API key', apiKeyId)) };
     },
     async createKey(request, context) {
-      const accountId = await accountOf(context, ledger, 'keys:create');
-      const settings = settingsOf(request.settings, listedId);
+      const accountId = await authenticateAccount(context, ledger, 'keys:create');
+      const settings = readSettings(request.settings, listedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      return { key: apiKeyOf(found(row, 'API key', accountId, eitherPayer), text) };
+      return { key: toApiKey(found(row, 'API key', accountId, eitherPayer), text) };
     },
     async updateKey(request, context) {
-      const accountId = await accountOf(context, ledger, 'keys:update');
-      const keyId = idOf(request.apiKeyId, 'API key');
-      const settings = settingsOf(request.settings, listedId);
+      const accountId = await authenticateAccount(context, ledger, 'keys:update');
+      const keyId = readId(request.apiKeyId, 'API key');
+      const settings = readSettings(request.settings, listedId);
       const row = await ledger.updateKey({ keyId, accountId, settings });
-      return { key: apiKeyOf(found(row, 'API key', keyId, eitherPayer)) };
+      return { key: toApiKey(found(row, 'API key', keyId, eitherPayer)) };
     },
     async rotateKey({ apiKeyId, overlapSeconds }, context) {
-      const accountId = await accountOf(context, ledger, 'keys:update');
+      const accountId = await authenticateAccount(context, ledger, 'keys:update');
       return { key: await rotateKey(ledger, { apiKeyId, overlapSeconds, accountId }) };
     },
     async getOwnKey(_request, context) {
       return readOwnKey(ledger, await authenticate(context, ledger, 'api_key'), clock);
     },
+    async getNextPayment({ apiKeyId, model, inputTokens, own }, context) {
+      const of = await authenticateOwner(context, ledger, { own, scope: 'limits:read' });
+      const thought = { accountId: of.accountId, apiKeyId: own ? BigInt(of.keyId ?? 0) : apiKeyId, model, inputTokens };
+      return { payment: await readNextPayment({ ledger, findModel }, thought) };
+    },
     async deleteKey(request, context) {
-      const accountId = await accountOf(context, ledger, 'keys:delete');
-      const keyId = idOf(request.apiKeyId, 'API key');
+      const accountId = await authenticateAccount(context, ledger, 'keys:delete');
+      const keyId = readId(request.apiKeyId, 'API key');
       found(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
       revoked(keyId);
       return {};
@@ -100,38 +121,46 @@ function keys({
 function money({
   ledger,
   clock,
-}: AccountOptions): Part<'getBalance' | 'listActivity' | 'getActivity' | 'getAnalytics'> {
+  bodies,
+}: AccountOptions): Part<'getBalance' | 'listActivity' | 'getActivity' | 'getAnalytics' | 'getRequestBodies'> {
   return {
     async getBalance(_request, context) {
-      const accountId = await accountOf(context, ledger, 'account:balance');
+      const accountId = await authenticateAccount(context, ledger, 'account:balance');
       return { balanceNanoUsd: found(await ledger.findAccount(accountId), 'account', accountId).balance };
     },
     async listActivity(request, context) {
-      const of = await ownerOf(context, ledger, { own: request.own, scope: 'account:activity' });
-      const rows = await ledger.listActivity({ ...filterOf(request, of.accountId), ...of });
-      return { records: rows.map(row => recordOf(row)) };
+      const of = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:activity' });
+      const rows = await ledger.listActivity({ ...readFilter(request, of.accountId), ...of });
+      return { records: rows.map(row => toRecord(row)) };
     },
     async getActivity({ requestId, own }, context) {
-      const { accountId, keyId } = await ownerOf(context, ledger, { own, scope: 'account:activity' });
+      const { accountId, keyId } = await authenticateOwner(context, ledger, { own, scope: 'account:activity' });
       const record = await ledger.findActivity(accountId, requestId);
       const isOthers = keyId !== undefined && record?.row.keyId !== keyId;
       const { row, lines } = found(isOthers ? undefined : record, 'activity record', requestId);
-      return { record: recordOf(row, lines) };
+      return { record: toRecord(row, lines) };
+    },
+    async getRequestBodies({ requestId }, context) {
+      const accountId = await authenticateAccount(context, ledger, 'account:bodies');
+      return defined({ bodies: await bodies.find(accountId, requestId) });
     },
     async getAnalytics(request, context) {
-      const of = await ownerOf(context, ledger, { own: request.own, scope: 'account:read' });
+      const of = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:read' });
       return readAnalytics(ledger, of, { request, nowMs: clock.now() });
     },
   };
 }
 
-/** Whose records are asked for: the account's of a management key with the scope, or those of the API key that asks. */
-async function ownerOf(
+/**
+ * Returns whose records are requested: the whole account's for a management key with the scope, else those of the
+ * calling API key.
+ */
+async function authenticateOwner(
   caller: Caller,
   ledger: Ledger,
   { own, scope }: { readonly own: boolean; readonly scope: Scope },
 ): Promise<{ accountId: number; keyId?: number }> {
-  if (!own) return { accountId: await accountOf(caller, ledger, scope) };
+  if (!own) return { accountId: await authenticateAccount(caller, ledger, scope) };
   const { accountId, keyId } = await authenticate(caller, ledger, 'api_key');
   return { accountId, keyId };
 }
@@ -150,8 +179,8 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 
 const activityLimit = { preset: 100, max: 1_000 };
 
-/** Returns what a caller asked for. Throws `validation_error` where it is too much. */
-export function filterOf(request: ListActivityRequest, accountId: number): ActivityFilter {
+/** Returns the requested filter. Throws `validation_error` if it asks for too much. */
+export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {
   const { limit, offset, model, apiKeyId, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);
   return {

@@ -8,7 +8,7 @@ import type { Clock } from '../lib/clock.ts';
 import { publicRequestId } from '../lib/ids.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Denied, Ledger } from '../ledger/ledger.ts';
-import { checkText, idOf, invalidField } from './account-fields.ts';
+import { checkText, readId, invalidField } from './account-fields.ts';
 import { servicesOnly } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
 import { fixedFunds } from './generation/funds.ts';
@@ -28,7 +28,7 @@ const hourMs = 3_600_000n;
 /** The longest that a hold may live without a settle or an extend. */
 const expiresInMsMax = 30n * 24n * hourMs;
 
-/** The service knows its own costs: the gateway's price list has no part in them. */
+/** Services know their own costs: the gateway's price list is not used. */
 const noPrices: PriceSheet = {
   input: null,
   cacheRead: null,
@@ -39,7 +39,8 @@ const noPrices: PriceSheet = {
 };
 
 /**
- * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeat of a call answers as the call did.
+ * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeated call returns
+ * what the first one returned.
  * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
  */
 export function accountingService(options: AccountingOptions): PushedService<typeof AccountingService> {
@@ -49,7 +50,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       const id = workId(request.id);
       const model = checkText('model', request.model, modelMax);
       const amount = notNegative('amount', request.amountNanoUsd);
-      const keyId = idOf(request.apiKeyId, 'API key');
+      const keyId = readId(request.apiKeyId, 'API key');
       const expiresAtMs = expiry(clock, request.expiresInMs ?? hourMs);
       const reply = await ledger.admit({
         id,
@@ -65,7 +66,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
         heldNanoUsd: reply.heldNanoUsd,
         availableNanoUsd: reply.availableNanoUsd,
         limits: reply.windows.map(limitState),
-        // A repeat answers what was agreed then.
+        // A repeat returns what was agreed the first time.
         expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };
     },
@@ -115,7 +116,10 @@ const settleFacts = {
   multiplierPermille: 1000,
 } as const;
 
-/** What was denied, as the customer would be told; where it is the key, the caller's own credential is not what is meant. */
+/**
+ * Returns the denial as the customer would see it; if the key itself is refused, that is the customer's key and not
+ * the caller's own credential.
+ */
 async function deniedWork(
   ledger: Ledger,
   denied: Denied,

@@ -3,32 +3,36 @@ import {
   AccountSuspension,
   type AccountSchema,
   type AdminService,
+  type GetKeyNextPaymentRequest,
   KeyState as StateMessage,
   type ManagementKeySchema,
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
+import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
 import { accountActivity } from './account-activity.ts';
 import {
-  apiKeyOf,
+  toApiKey,
   checkText,
   found,
-  idOf,
+  readId,
   invalidField,
   type ListedId,
   readLowBalance,
-  settingsOf,
+  readSettings,
 } from './account-fields.ts';
 import { adminHistory } from './account-history.ts';
+import type { BodyStore } from './bodies/body-store.ts';
 import { allScopes, servicesOnly } from './credential.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
 import { made, unlocked } from './account-limits.ts';
 import { makeKey } from './keys.ts';
 import { usageByModel } from './key-usage.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
+import { readNextPayment } from './next-payment.ts';
 import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import { rotateKey } from './rotate-key.ts';
 import type { ServiceTokens } from './service-tokens.ts';
@@ -40,9 +44,12 @@ interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
   readonly tokens: ServiceTokens;
   readonly webhooks: WebhookOptions;
+  readonly bodies: BodyStore;
+  /** Returns the model that a name means. Throws `model_not_found`. */
+  readonly findModel: (name: string) => Model;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
-  /** Told of every API key that has been revoked. */
+  /** Called for every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
   readonly reload: () => Promise<Reloaded>;
@@ -51,9 +58,9 @@ interface AdminOptions extends ProviderAdminOptions {
   readonly people: SessionOptions;
 }
 
-/** What a reload has brought. */
+/** The result of a reload. */
 export interface Reloaded {
-  /** '' where there is no file. */
+  /** '' if there is no file. */
   readonly file: string;
   readonly providers: number;
   readonly models: number;
@@ -80,6 +87,9 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...gateway(options),
     ...sessionAdmin(options.people),
     ...accountActivity(options),
+    getKeyNextPayment: async ({ apiKeyId, model, inputTokens }: GetKeyNextPaymentRequest) => ({
+      payment: await readNextPayment(options, { accountId: undefined, apiKeyId, model, inputTokens }),
+    }),
     ...adminHistory(options.ledger),
     ...adminWebhooks(options.ledger, options.webhooks),
     ...providerAdmin(options),
@@ -97,40 +107,40 @@ function accounts({
     async createAccount({ name, balanceNanoUsd: balance }) {
       checkText('name', name, nameMax);
       if (balance < 0n) throw invalidField('balance', 'must be 0 or more');
-      return { account: accountOf(await ledger.createAccount({ name, balance })) };
+      return { account: toAccount(await ledger.createAccount({ name, balance })) };
     },
     async listAccounts() {
-      return { accounts: (await ledger.listAccounts()).map(accountOf) };
+      return { accounts: (await ledger.listAccounts()).map(toAccount) };
     },
     async getAccount({ accountId }) {
-      return { account: accountOf(await existing(ledger, accountId)) };
+      return { account: toAccount(await existing(ledger, accountId)) };
     },
     async updateAccount({ accountId: id, name, lowBalanceNanoUsd, noLowBalance }) {
-      const accountId = idOf(id, 'account');
+      const accountId = readId(id, 'account');
       const lowBalance = readLowBalance(lowBalanceNanoUsd, noLowBalance);
       const change = defined({ name: name === undefined ? undefined : checkText('name', name, nameMax), lowBalance });
-      return { account: accountOf(found(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)) };
+      return { account: toAccount(found(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)) };
     },
     async closeAccount({ accountId: id }) {
-      const accountId = idOf(id, 'account');
+      const accountId = readId(id, 'account');
       const keys = await ledger.listKeys(accountId);
       const row = found(await ledger.closeAccount(accountId), 'account', accountId);
       for (const { keyId } of keys) revoked(keyId);
-      return { account: accountOf(row) };
+      return { account: toAccount(row) };
     },
     async addCredit({ accountId: id, amountNanoUsd: amount, note, reference: named }) {
-      const accountId = idOf(id, 'account');
+      const accountId = readId(id, 'account');
       if (amount === 0n) throw invalidField('amount', 'must not be 0', 0);
       if (note.length > noteMax) throw invalidField('note', `must have at most ${noteMax} characters`);
       const reference = named === '' ? undefined : named;
       if (reference !== undefined) checkText('reference', reference, referenceMax);
       const row = await ledger.addCredit({ accountId, amount, note, ...defined({ reference }) });
       if (row === 'conflict') throw usedReference(named);
-      return { account: accountOf(found(row, 'account', accountId)) };
+      return { account: toAccount(found(row, 'account', accountId)) };
     },
     async resumeAccount({ accountId: id }) {
-      const accountId = idOf(id, 'account');
-      return { account: accountOf(found(await ledger.resumeAccount(accountId), 'account', accountId)) };
+      const accountId = readId(id, 'account');
+      return { account: toAccount(found(await ledger.resumeAccount(accountId), 'account', accountId)) };
     },
   };
 }
@@ -144,7 +154,7 @@ function usedReference(reference: string): GatewayError {
 }
 
 async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
-  return found(await ledger.findAccount(idOf(id, 'account')), 'account', id);
+  return found(await ledger.findAccount(readId(id, 'account')), 'account', id);
 }
 
 function apiKeys({
@@ -162,40 +172,40 @@ function apiKeys({
 > {
   return {
     async getApiKeyUsage({ accountId, apiKeyId }) {
-      const owner = { accountId: idOf(accountId, 'account'), keyId: idOf(apiKeyId, 'API key') };
+      const owner = { accountId: readId(accountId, 'account'), keyId: readId(apiKeyId, 'API key') };
       return { models: await usageByModel(ledger, owner) };
     },
     async createApiKey(request) {
-      const accountId = idOf(request.accountId, 'account');
-      const settings = settingsOf(request.settings, listedId);
+      const accountId = readId(request.accountId, 'account');
+      const settings = readSettings(request.settings, listedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      return { key: apiKeyOf(found(row, 'account', accountId), text) };
+      return { key: toApiKey(found(row, 'account', accountId), text) };
     },
     async listApiKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
-      return { keys: (await ledger.listKeys(accountId)).map(row => apiKeyOf(row)) };
+      return { keys: (await ledger.listKeys(accountId)).map(row => toApiKey(row)) };
     },
     async updateApiKey({ apiKeyId, settings }) {
-      const keyId = idOf(apiKeyId, 'API key');
+      const keyId = readId(apiKeyId, 'API key');
       const { accountId } = found(await ledger.findKey(keyId, undefined), 'API key', keyId);
-      const row = await ledger.updateKey({ keyId, accountId, settings: settingsOf(settings, listedId) });
-      return { key: apiKeyOf(found(row, 'API key', keyId, 'the account or the key')) };
+      const row = await ledger.updateKey({ keyId, accountId, settings: readSettings(settings, listedId) });
+      return { key: toApiKey(found(row, 'API key', keyId, 'the account or the key')) };
     },
     async rotateApiKey({ apiKeyId, overlapSeconds }) {
       return { key: await rotateKey(ledger, { apiKeyId, overlapSeconds, accountId: undefined }) };
     },
     async setApiKeyState({ apiKeyId, state }) {
-      const keyId = idOf(apiKeyId, 'API key');
-      const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
-      const key = apiKeyOf(found(row, 'API key', keyId));
+      const keyId = readId(apiKeyId, 'API key');
+      const row = await ledger.setKeyState({ keyId, accountId: undefined, state: toState(state) });
+      const key = toApiKey(found(row, 'API key', keyId));
       if (state === StateMessage.REVOKED) revoked(keyId);
       return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
-      const keyId = idOf(apiKeyId, 'API key');
+      const keyId = readId(apiKeyId, 'API key');
       if (limit !== undefined && limit < 0n) throw invalidField('monthly_limit', 'must be 0 or more');
-      return { key: apiKeyOf(found(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
+      return { key: toApiKey(found(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
     },
   };
 }
@@ -214,13 +224,13 @@ function limits({
       return { limits: (await ledger.listLimits({ accountId })).map(toLimit) };
     },
     async updateAccountLimit({ limitId: id, settings }) {
-      const limitId = idOf(id, 'limit');
+      const limitId = readId(id, 'limit');
       const { unit } = found(await ledger.findLimit(limitId, undefined), 'limit', limitId);
       const change = readLimitChange(settings, unit, listedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId: undefined, change }), limitId)) };
     },
     async deleteAccountLimit({ limitId: id }) {
-      const limitId = idOf(id, 'limit');
+      const limitId = readId(id, 'limit');
       unlocked(await ledger.deleteLimit({ limitId, accountId: undefined }), limitId);
       return {};
     },
@@ -251,25 +261,25 @@ function managementKeys({
 > {
   return {
     async createManagementKey(request) {
-      const accountId = idOf(request.accountId, 'account');
-      const scopes = scopesOf(request.scopes);
+      const accountId = readId(request.accountId, 'account');
+      const scopes = readScopes(request.scopes);
       const { text, hash, masked } = makeKey('managementKey');
       const row = await ledger.createManagementKey({ accountId, hash, masked, scopes });
-      return { key: managementKeyOf(found(row, 'account', accountId), text) };
+      return { key: toManagementKey(found(row, 'account', accountId), text) };
     },
     async listManagementKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
-      return { keys: (await ledger.listManagementKeys(accountId)).map(row => managementKeyOf(row)) };
+      return { keys: (await ledger.listManagementKeys(accountId)).map(row => toManagementKey(row)) };
     },
     async setManagementKeyScopes(request) {
-      const keyId = idOf(request.managementKeyId, 'management key');
-      const row = await ledger.setManagementKeyScopes({ keyId, scopes: scopesOf(request.scopes) });
-      return { key: managementKeyOf(found(row, 'management key', keyId)) };
+      const keyId = readId(request.managementKeyId, 'management key');
+      const row = await ledger.setManagementKeyScopes({ keyId, scopes: readScopes(request.scopes) });
+      return { key: toManagementKey(found(row, 'management key', keyId)) };
     },
     async setManagementKeyState(request) {
-      const keyId = idOf(request.managementKeyId, 'management key');
-      const row = await ledger.setManagementKeyState({ keyId, state: stateOf(request.state) });
-      return { key: managementKeyOf(found(row, 'management key', keyId)) };
+      const keyId = readId(request.managementKeyId, 'management key');
+      const row = await ledger.setManagementKeyState({ keyId, state: toState(request.state) });
+      return { key: toManagementKey(found(row, 'management key', keyId)) };
     },
   };
 }
@@ -286,7 +296,7 @@ function gateway({
     async listVoidedHolds({ limit }) {
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
       const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);
-      return { holds: rows.map(holdOf) };
+      return { holds: rows.map(toVoidedHold) };
     },
     async reloadConfiguration() {
       const { needsRestart, ...reloaded } = await reload();
@@ -298,7 +308,7 @@ function gateway({
   };
 }
 
-function scopesOf(scopes: readonly string[]): string[] {
+function readScopes(scopes: readonly string[]): string[] {
   if (scopes.length === 1 && scopes[0] === 'all') return [...allScopes];
   if (scopes.length === 0) throw invalidField('scopes', `name at least one of ${allScopes.join(', ')}`, []);
   for (const [index, scope] of scopes.entries()) {
@@ -316,13 +326,13 @@ const states: Partial<Record<StateMessage, KeyState>> = {
   [StateMessage.REVOKED]: 'revoked',
 };
 
-function stateOf(message: StateMessage): KeyState {
+function toState(message: StateMessage): KeyState {
   const state = states[message];
   if (state === undefined) throw invalidField('state', 'must be enabled, disabled or revoked');
   return state;
 }
 
-function accountOf(row: AccountRow): MessageInitShape<typeof AccountSchema> {
+function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
   return {
     accountId: BigInt(row.accountId),
     name: row.name,
@@ -340,7 +350,7 @@ const suspensions: Readonly<Record<Suspension, AccountSuspension>> = {
   write_offs: AccountSuspension.WRITE_OFFS,
 };
 
-function managementKeyOf(row: ManagementKeyRow, text?: string): MessageInitShape<typeof ManagementKeySchema> {
+function toManagementKey(row: ManagementKeyRow, text?: string): MessageInitShape<typeof ManagementKeySchema> {
   return {
     managementKeyId: BigInt(row.keyId),
     accountId: BigInt(row.accountId),
@@ -351,7 +361,7 @@ function managementKeyOf(row: ManagementKeyRow, text?: string): MessageInitShape
   };
 }
 
-function holdOf(row: VoidedHoldRow): MessageInitShape<typeof VoidedHoldSchema> {
+function toVoidedHold(row: VoidedHoldRow): MessageInitShape<typeof VoidedHoldSchema> {
   return {
     id: BigInt(row.id),
     accountId: BigInt(row.accountId),

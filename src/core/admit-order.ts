@@ -1,5 +1,5 @@
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
-import { type IdSource, ledgerIdOf, publicRequestId } from '../lib/ids.ts';
+import { type IdSource, parseLedgerId, publicRequestId } from '../lib/ids.ts';
 import type { AdmitCommand, Credential, FundsEstimate, Ledger } from '../ledger/ledger.ts';
 import type { RequestStory } from '../telemetry/request-story.ts';
 import type { AdmittedOrder } from './admitted-run.ts';
@@ -11,19 +11,22 @@ export interface OrderToAdmit<Order> extends Pick<
   'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint' | 'batchId'
 > {
   readonly order: Order;
-  /** What it costs at most; undefined: nothing. */
+  /** The most it can cost; undefined: nothing. */
   readonly funds: FundsEstimate | undefined;
-  /** Where what becomes known of it is written; undefined: nobody reads it. */
+  /** Collects what becomes known of the request, for log, metrics and trace; undefined: not collected. */
   readonly story?: RequestStory | undefined;
 }
 
 /** Returns both ids of a request. `named`: the one that the edge has given it; null: none. */
 export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitCommand, 'id' | 'requestId'> {
-  const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
+  const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
   return { id, requestId: named ?? publicRequestId(id) };
 }
 
-/** Asks the ledger to admit a request: nothing goes upstream without it. `count`: how many answers it asks for; absent: one. Throws what the caller is refused with. */
+/**
+ * Asks the ledger to admit a request: nothing goes upstream without this. `count`: how many answers it requests;
+ * absent: one. Throws the error that the caller gets.
+ */
 export async function admitOrder<Order extends { readonly model: Model; readonly count?: number }>(
   ledger: Pick<Ledger, 'admit' | 'findKey'>,
   { order, funds, story, ...command }: OrderToAdmit<Order>,

@@ -1,22 +1,27 @@
 import { toGatewayError } from '../errors/gateway-error.ts';
-import type { PriceSheet } from '../generation/price.ts';
-import { noUsage, type UsageBuckets } from '../generation/usage-buckets.ts';
+import type { Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import { providerCost, type ImageTerms, type PriceSheet } from '../generation/price.ts';
+import { noUsage, sumInput, type UsageBuckets } from '../generation/usage-buckets.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
-import { chargeOf, type Outcome, toClientError } from './generation/settlement.ts';
+import { CourseRecord } from './course-record.ts';
+import { checkSettled } from './check-settled.ts';
+import { toCharge, type Outcome, toClientError } from './generation/settlement.ts';
 import type { RequestStory } from '../telemetry/request-story.ts';
-import type { RouteName } from './routing/observer.ts';
+import type { Routed } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
-import { type Cuttable, keyRevoked, stopping } from './running.ts';
+import { type Cuttable, keyRevoked, stopping } from './running-requests.ts';
 
-/** What every checked request says of its charge. */
+/** The fields of every checked request that decide its charge. */
 export interface PricedOrder {
   readonly prices: PriceSheet;
   /** A factor of the prices, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number | undefined;
+  /** What the price of its images depends on; absent: it requests no images. */
+  readonly picture?: ImageTerms;
 }
 
-/** What an admitted request is worked on with. */
+/** The tools that an admitted request needs. */
 export interface AdmittedRunTools {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
@@ -31,16 +36,16 @@ export interface AdmittedOrder<Order> {
   readonly order: Order;
   /** The request's id in the ledger. */
   readonly id: number;
-  /** What the client is told. */
+  /** The error for the client. */
   readonly requestId: string;
   /** The API key that pays. */
   readonly keyId: number;
   readonly admitted: Admitted;
-  /** Undefined: nobody follows it. */
+  /** Undefined: not traced. */
   readonly story?: RequestStory | undefined;
 }
 
-/** What an answer has used. */
+/** The usage of an answer. */
 export interface UsedUp {
   readonly state: RecordState;
   readonly usage: UsageBuckets;
@@ -48,8 +53,8 @@ export interface UsedUp {
 }
 
 /**
- * One admitted request whose answer comes all at once (pictures, vectors), from the first attempt to the settled charge: however it ends, its hold is settled or voided exactly
- * once.
+ * One admitted request whose answer comes all at once (images, vectors), from the first attempt to the settled
+ * charge. However it ends, its hold is settled or voided exactly once.
  */
 export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements Cuttable {
   /** See `Cuttable`. */
@@ -57,21 +62,26 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   /** It was ended because the gateway stops. */
   isCut = false;
   #isRevoked = false;
-  protected readonly asked: AdmittedOrder<Order>;
-  /** Aborted when nobody wants the answer any more. */
+  protected readonly requested: AdmittedOrder<Order>;
+  /** Aborted when the answer is no longer wanted. */
   protected readonly signal: AbortSignal;
+  /** How the request goes, stored with its charge. */
+  protected readonly course: CourseRecord;
   readonly #tools: AdmittedRunTools;
   readonly #abort = new AbortController();
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
   #provider = '';
+  /** What the provider charges; undefined: unknown. */
+  #cost: Pricing | undefined;
   #attempts = 0;
 
-  constructor(tools: AdmittedRunTools, asked: AdmittedOrder<Order>) {
+  constructor(tools: AdmittedRunTools, requested: AdmittedOrder<Order>) {
     this.#tools = tools;
-    this.asked = asked;
+    this.requested = requested;
     this.signal = this.#abort.signal;
     this.#startedAtMs = tools.runtime.monotonicMs();
+    this.course = new CourseRecord(tools.runtime);
   }
 
   /** Makes the answer by as many attempts as it takes, and keeps what has to be kept of it. */
@@ -80,7 +90,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   /** Returns what an answer has used. */
   protected abstract countUsage(answer: Answer): UsedUp;
 
-  /** Removes what `make` has kept, because nobody gets it. */
+  /** Removes what `make` has stored, because it will not be delivered. */
   protected async discard(): Promise<void> {}
 
   /** The gateway stops: ends it now. */
@@ -90,7 +100,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   get keyId(): number {
-    return this.asked.keyId;
+    return this.requested.keyId;
   }
 
   /** The key has been revoked: ends it now. */
@@ -100,8 +110,8 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   /**
-   * Makes the answer and charges for it. Throws what the caller is told. Called once, and run to its end. `beforeSettle` keeps the answer, so that it is durable before it is
-   * charged; what it throws ends the run uncharged.
+   * Makes the answer and charges for it. Throws the error for the client. Called once. `beforeSettle` stores the
+   * answer so that it is durable before it is charged; if it throws, the run ends uncharged.
    */
   async run(
     signal: AbortSignal,
@@ -124,13 +134,13 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
       return await this.#settle(used, 'bounded');
     } catch (thrown) {
       // A ledger that can't be written may stay so for long: the hold is given back when it can be.
-      this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
+      this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
       throw thrown;
     }
   }
 
   async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
-    const { id, order, story } = this.asked;
+    const { id, order, story } = this.requested;
     story?.trace?.settleBegan();
     const command = {
       id,
@@ -142,13 +152,23 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
       firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
       provider: this.#provider,
       attempts: this.#attempts,
+      course: this.course.text,
       prices: order.prices,
       multiplierPermille: order.multiplierPermille ?? 1000,
+      providerCostNanoUsd: this.#cost && this.#providerCost(this.#cost, usage),
     } as const;
     const settled = await this.#tools.ledger.settle(command, patience);
-    if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
-    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd: settled.costNanoUsd });
-    return settled.costNanoUsd;
+    checkSettled(settled, id);
+    const { costNanoUsd } = settled;
+    const { providerCostNanoUsd } = command;
+    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
+    return costNanoUsd;
+  }
+
+  #providerCost(cost: Pricing, usage: UsageBuckets): bigint | undefined {
+    const { multiplierPermille, picture } = this.requested.order;
+    const isBatch = multiplierPermille !== undefined;
+    return providerCost(cost, { usage, inputTokens: sumInput(usage), multiplierPermille: 1000, isBatch, picture });
   }
 
   /** Notes that an attempt goes to an upstream. */
@@ -156,10 +176,11 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     this.#attempts += 1;
   }
 
-  /** Notes where the answer came from, now. */
-  protected noteAnswer({ provider }: RouteName): void {
+  /** Records where the answer came from. */
+  protected noteAnswer({ route, cost }: Pick<Routed<unknown>, 'route' | 'cost'>): void {
     this.#firstEventMs = this.#elapsedMs();
-    this.#provider = provider;
+    this.#provider = route.provider;
+    this.#cost = cost;
   }
 
   #elapsedMs(): number {
@@ -190,10 +211,10 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
 
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
-    const charge = chargeOf(outcome, progress);
+    const charge = toCharge(outcome, progress);
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.asked.id, charge.reason);
-      this.asked.story?.settleEnded(undefined);
+      await this.#tools.ledger.void(this.requested.id, charge.reason);
+      this.requested.story?.settleEnded(undefined);
     } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

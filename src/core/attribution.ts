@@ -10,15 +10,15 @@ const nobody: Pick<AdmitCommand, 'tags' | 'endUser'> = {};
 const endUserMax = 128;
 
 /**
- * Returns what a request is counted by beside its key. `named`: how the request itself names its end user, in the order in which they hold. Throws
- * `validation_error` for tags that are none.
+ * Returns what a request is counted by besides its key. `named`: the request's own names of its end user, in order of
+ * precedence. Throws `validation_error` for invalid tags.
  */
 export function readAttribution(
   attribution: Attribution | undefined,
   ...named: readonly (string | undefined)[]
 ): Pick<AdmitCommand, 'tags' | 'endUser'> {
-  const asked = attribution?.endUser ?? '';
-  const endUser = asked === '' ? named.find(name => name !== undefined && name !== '') : asked;
+  const requested = attribution?.endUser ?? '';
+  const endUser = requested === '' ? named.find(name => name !== undefined && name !== '') : requested;
   if (attribution === undefined && endUser === undefined) return nobody;
   const tags = attribution?.tags ?? {};
   const fault = findTagFault(tags);

@@ -14,22 +14,22 @@ import { roleScopes, resolveSession } from './session-access.ts';
 import type { Scope } from './scopes.ts';
 import { type PresentedToken, requireScope, type ServiceScope, type ServiceTokens } from './service-tokens.ts';
 
-/** Who is calling: every service of the core asks here. Source: decisions §2. */
+/** Authenticates callers for every service of the core. Source: docs/security.md "Credentials". */
 
 export { allScopes, type Scope } from './scopes.ts';
 
-/** What a call needs: a customer's API key, a management key with a scope, or either of both. */
+/** The credential that a call needs: a customer's API key, a management key with a scope, or either. */
 export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 
 /** The part of a call's context that names the caller. */
 export type Caller = Pick<CallContext, 'requestHeader'>;
 
-/** What the credential needs of the ledger. */
+/** The part of the ledger that authentication needs. */
 export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
-  /** Returns a credential that is known already at once; undefined: there is none. */
+  /** Returns a cached credential synchronously; undefined: there is none. */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   /** Returns an API key by its id; undefined: there is none, or it was revoked. */
-  findApiKey(keyId: number): Credential | undefined;
+  findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
 }
 
 /**
@@ -49,29 +49,40 @@ function authenticateKey(
   caller: Caller,
 ): Credential | Promise<Credential> {
   const found = isKeyText(text) ? ledger.findCredential(lastHash(text)) : undefined;
-  return found instanceof Promise
-    ? found.then(credential => checked(credential, ledger, wanted, caller))
-    : checked(found, ledger, wanted, caller);
+  return checked(found, ledger, wanted, caller);
 }
 
 let last: { readonly text: string; readonly hash: Uint8Array } = { text: '', hash: new Uint8Array() };
 
-/** Returns the hash of a key, which is asked for twice within a request: by the edge, and when it generates. Only the last one is remembered. */
+/** Hashes a key. Each request needs the hash twice (in the edge, and to generate), so the last one is remembered. */
 function lastHash(text: string): Uint8Array {
   if (last.text !== text) last = { text, hash: hashKey(text) };
   return last.hash;
 }
 
 function checked(
-  found: Credential | undefined,
+  found: Credential | undefined | Promise<Credential | undefined>,
   ledger: CredentialPort,
   wanted: Wanted,
   caller: Caller,
-): Credential | Promise<never> {
+): Credential | Promise<Credential> {
+  if (found instanceof Promise) return found.then(credential => checked(credential, ledger, wanted, caller));
   if (found === undefined) {
     throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
   }
   const credential = found.session === undefined ? found : resolveSession(found, ledger, wanted, caller.requestHeader);
+  return credential instanceof Promise
+    ? credential.then(resolved => checkedFor(resolved, found, ledger, wanted))
+    : checkedFor(credential, found, ledger, wanted);
+}
+
+/** Checks what a credential may do; `found`: as it was presented. */
+function checkedFor(
+  credential: Credential,
+  found: Credential,
+  ledger: CredentialPort,
+  wanted: Wanted,
+): Credential | Promise<never> {
   if (credential.expired) {
     throw new GatewayError('invalid_api_key', `The API key expired at ${isoTime(credential.expiresAtMs ?? 0)}.`, {
       tip: `Use another key, or set a later expires_at: PATCH /v1/account/keys/${credential.keyId} {"expires_at": "2030-01-01T00:00:00Z"}.`,
@@ -96,24 +107,35 @@ function checked(
 
 async function refuseDisabled(credential: Credential, ledger: CredentialPort): Promise<never> {
   const hasWindows = credential.kind === 'api_key' && credential.hasWindow;
+  const limits = hasWindows ? await ledger.windows(credential.keyId, false) : [];
+  if (credential.paused) {
+    throw new GatewayError('key_disabled', `Key ${credential.keyId} is paused.`, {
+      limits,
+      tip: `Let it go on: PATCH /v1/account/keys/${credential.keyId} {"paused": false}.`,
+    });
+  }
   throw new GatewayError('key_disabled', `Key ${credential.keyId} is disabled.`, {
-    limits: hasWindows ? await ledger.windows(credential.keyId, false) : [],
+    limits,
     tip: `Ask the operator to enable the key: npx tollgate ${
       credential.kind === 'api_key' ? 'keys' : 'management-keys'
     } enable ${credential.keyId}.`,
   });
 }
 
-/** Returns the service token that the caller sent; undefined if it sent another credential. Throws `invalid_api_key` where no credential was sent at all. */
+/**
+ * Returns the service token that the caller sent; undefined if it sent another credential. Throws `invalid_api_key`
+ * if no credential was sent.
+ */
 function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken | undefined {
   const text = readCredential(caller.requestHeader);
-  // A key is none: a hash less on every request.
+  // Checked first, to save a hash on requests without a key.
   return isKeyText(text) ? undefined : tokens.find(text);
 }
 
 /**
- * Passes service tokens with a scope, and sessions of the operator, only. Returns who it is. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
- * `authenticate` refuses it.
+ * Accepts only service tokens with a scope, and sessions of the operator. Returns the caller's identity. Any other
+ * credential is refused for what it is: a valid key with `permission_denied`, an invalid one as `authenticate`
+ * refuses it.
  */
 export async function requireService(
   caller: Caller,
@@ -139,12 +161,12 @@ export async function requireService(
 export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
   options: CredentialOptions,
-  scopeOf: (method: string) => ServiceScope,
+  scopeFor: (method: string) => ServiceScope,
 ): Methods {
   const guarded = Object.entries(methods).map(([name, method]) => [
     name,
     async (request: never, context: UnaryContext) => {
-      const scope = scopeOf(name);
+      const scope = scopeFor(name);
       const who = await requireService(context, options, scope);
       if (scope !== 'admin:write' || hasActor()) return method(request, context);
       return actAs(toActor(context, who), () => method(request, context));
@@ -169,18 +191,21 @@ export async function visibleModels(
   return allowedModels;
 }
 
-/** The network listener's gate: whoever calls any service of the gateway has a valid credential. What it may do, the service decides. */
+/**
+ * The gate of the network listener: every caller of the gateway's services needs a valid credential. What it may do,
+ * the service decides.
+ */
 export async function requireCredential(caller: Caller, { ledger, tokens }: CredentialOptions): Promise<void> {
   if (presentedToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
 }
 
-/** What credentials are looked up in. */
+/** The stores that credentials are looked up in. */
 export interface CredentialOptions {
   readonly ledger: CredentialPort;
   readonly tokens: ServiceTokens;
 }
 
-/** CredentialService: says what the caller's credential is and may do; at once if it is known already and no windows are asked for. */
+/** CredentialService: describes the caller's credential; synchronously if it is cached and no windows are requested. */
 export function credentialService({ ledger, tokens }: CredentialOptions): PushedService<typeof CredentialService> {
   return {
     authenticate(request, context) {

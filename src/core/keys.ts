@@ -4,8 +4,8 @@ import { base62 } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 
 /**
- * What keys are made of and how a caller's credential is read. Only SHA-256 and the masked form of a key are ever stored, so nothing here
- * can give a key back. Source: decisions §2.
+ * The form of keys, and how a caller's credential is read. Only the SHA-256 and the masked form of a key are ever
+ * stored, so a key can't be recovered. Source: docs/security.md "Credentials".
  */
 
 /** The prefix of each kind of key. */
@@ -51,7 +51,7 @@ export function maskKey(text: string): string {
   return `${text.slice(0, prefix.length + 4)}…${text.slice(-4)}`;
 }
 
-/** Whether a text can be a key at all; what can't is refused without asking the ledger. */
+/** Returns whether a text can be a key at all; if not, it is refused without asking the ledger. */
 export function isKeyText(text: string): boolean {
   return (
     text.length >= keyTextMin &&
@@ -60,7 +60,7 @@ export function isKeyText(text: string): boolean {
   );
 }
 
-/** Whether two secrets are equal, in a time that tells nothing about where they differ. */
+/** Compares two secrets in constant time. */
 export function secretsEqual(one: string, other: string): boolean {
   return timingSafeEqual(hashKey(one), hashKey(other));
 }
@@ -68,8 +68,8 @@ export function secretsEqual(one: string, other: string): boolean {
 const bearerPattern = /^bearer +(\S+) *$/i;
 
 /**
- * The credential in a call's metadata: `authorization: Bearer KEY` or `x-api-key: KEY`. Throws `invalid_api_key` where there is none, where
- * `authorization` has another form, and where both are there and differ.
+ * Returns the credential in a call's metadata: `authorization: Bearer KEY` or `x-api-key: KEY`. Throws
+ * `invalid_api_key` if there is none, if `authorization` has another form, or if both are present and differ.
  */
 export function readCredential(headers: HeaderReader): string {
   const authorization = headers.get('authorization');

@@ -10,7 +10,10 @@ import { defined } from '../lib/defined.ts';
 import type { LimitChange, LimitRow, LimitSettings, LimitUnit, NewLimit } from '../ledger/ledger.ts';
 import { invalidField, type ListedId, readModelNames } from './account-fields.ts';
 
-/** Limits between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
+/**
+ * Converts limits between the contract and the ledger. Errors use the field names that REST and command line callers
+ * write.
+ */
 
 const scopes = ['account', 'group', 'key'] as const;
 const units = ['usd', 'requests', 'tokens', 'concurrent'] as const;
@@ -18,7 +21,7 @@ const windows = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const;
 const endUsers = ['all', 'each'] as const;
 const actions = ['refuse', 'alert'] as const;
 
-/** Of dollars and of counts alike: what fits a signed 64-bit number with room for sums. */
+/** For dollars and counts alike: fits a signed 64-bit number with room for sums. */
 const maxMost = 9_000_000_000_000_000_000n;
 const patternsMax = 1_000;
 
@@ -32,12 +35,12 @@ export function readNewLimit(
   }: { readonly accountId: number; readonly locked: boolean; readonly listedId: ListedId },
 ): NewLimit {
   if (message === undefined) throw invalidField('scope', 'is required');
-  const scope = oneOf('scope.type', message.scope, scopes);
-  const unit = oneOf('unit', message.unit, units);
+  const scope = readChoice('scope.type', message.scope, scopes);
+  const unit = readChoice('unit', message.unit, units);
   if (unit === 'concurrent' && message.window !== '') {
     throw invalidField('window', 'must be null: running requests have no window', message.window);
   }
-  const window = unit === 'concurrent' ? null : oneOf('window', message.window, windows);
+  const window = unit === 'concurrent' ? null : readChoice('window', message.window, windows);
   const { max, ...settings } = readLimitChange(message.settings, unit, listedId);
   if (max === undefined) throw invalidField('max', 'is required');
   const preset = { timeZone: 'UTC', models: null, endUsers: 'all', action: 'refuse', raised: null } as const;
@@ -62,19 +65,19 @@ export function readLimitChange(
     max: readMax('max', message, unit),
     timeZone: timeZone === undefined ? undefined : readTimeZone(timeZone),
     models: readModels(message, listedId),
-    endUsers: users === undefined ? undefined : oneOf('end_users', users, endUsers),
-    action: action === undefined ? undefined : oneOf('action', action, actions),
+    endUsers: users === undefined ? undefined : readChoice('end_users', users, endUsers),
+    action: action === undefined ? undefined : readChoice('action', action, actions),
     raised: readRaise(message, unit),
   });
 }
 
-function oneOf<const Names extends readonly string[]>(param: string, text: string, names: Names): Names[number] {
+function readChoice<const Names extends readonly string[]>(param: string, text: string, names: Names): Names[number] {
   const found = names.find(name => name === text);
   if (found === undefined) throw invalidField(param, `must be one of ${names.join(', ')}`, text);
   return found;
 }
 
-/** Returns the maximum in the limit's unit; undefined where none was supplied. */
+/** Returns the maximum in the limit's unit; undefined if none was given. */
 function readMax(
   param: string,
   { max: count, maxNanoUsd }: { readonly max?: bigint | undefined; readonly maxNanoUsd?: bigint | undefined },

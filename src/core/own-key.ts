@@ -5,7 +5,10 @@ import type { GroupRow, KeyRow, Ledger, LimitRow } from '../ledger/ledger.ts';
 import { found } from './account-fields.ts';
 import { toLimit } from './limit-fields.ts';
 
-/** Tells what the holder of a key may know of it: its limits and those above it, and what would pay its next request. */
+/**
+ * Returns what the holder of a key may know of it: its limits and those above it, and what would pay its next
+ * request.
+ */
 export async function readOwnKey(
   ledger: Ledger,
   { keyId, accountId }: { readonly keyId: number; readonly accountId: number },
@@ -13,7 +16,7 @@ export async function readOwnKey(
 ): Promise<MessageInitShape<typeof GetOwnKeyResponseSchema>> {
   const nowMs = clock.now();
   const key = found(await ledger.findKey(keyId, accountId), 'API key', keyId);
-  const groups = pathOf(await ledger.listGroups(accountId), key.groupId);
+  const groups = findPath(await ledger.listGroups(accountId), key.groupId);
   const all = await ledger.listLimits({ accountId });
   const month = new Date(nowMs);
   const startMs = Date.UTC(month.getUTCFullYear(), month.getUTCMonth(), 1);
@@ -37,9 +40,9 @@ export async function readOwnKey(
 }
 
 /** A group and those above it, nearest first. */
-function pathOf(all: readonly GroupRow[], groupId: number | null): GroupRow[] {
+function findPath(all: readonly GroupRow[], groupId: number | null): GroupRow[] {
   const group = all.find(each => each.groupId === groupId);
-  return group === undefined ? [] : [group, ...pathOf(all, group.parentId)];
+  return group === undefined ? [] : [group, ...findPath(all, group.parentId)];
 }
 
 function binds({ scope, scopeId }: LimitRow, key: KeyRow, groups: readonly GroupRow[]): boolean {
@@ -47,7 +50,7 @@ function binds({ scope, scopeId }: LimitRow, key: KeyRow, groups: readonly Group
   return scope === 'account' || groups.some(({ groupId }) => groupId === scopeId);
 }
 
-/** What comes first of what pays a text request of the plan's models; unspecified where nothing is left that may pay. */
+/** What pays first for a text request of the plan's models; unspecified if nothing is left that may pay. */
 async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer> {
   const plan = await ledger.findSubscription(key.accountId);
   if (plan !== undefined && plan.freeLeftToday > 0) return Payer.FREE;
@@ -57,7 +60,7 @@ async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupR
   return hasPlan ? Payer.SUBSCRIPTION : Payer.UNSPECIFIED;
 }
 
-/** Whose money pays; undefined where it is spent. */
+/** Whose money pays; undefined if it is spent. */
 async function chooseMoney(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer | undefined> {
   if (key.balance !== null) return key.balance > 0n ? Payer.KEY_BALANCE : undefined;
   const group = groups.find(({ balance }) => balance !== null);

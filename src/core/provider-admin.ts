@@ -27,12 +27,12 @@ export interface ConfiguredProvider {
   readonly keys: readonly KeyHealth[];
 }
 
-/** What the operator may ask of providers. */
+/** The operator's view of providers. */
 export interface ProviderAdminOptions {
   readonly router: Pick<Router, 'routes' | 'strategy' | 'findings'>;
   /** The providers in use. */
   readonly providers: () => readonly ConfiguredProvider[];
-  /** Tests a provider that is in use; `model`: its own name of one. */
+  /** Tests a provider that is in use; `model`: the provider's own name of a model. */
   readonly testProvider: (name: string, model: string | undefined) => Promise<ProviderTest>;
 }
 

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ApiKeySchema } from '../gen/tollgate/v1/account_pb.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { apiKeyOf, found, idOf, invalidField } from './account-fields.ts';
+import { toApiKey, found, readId, invalidField } from './account-fields.ts';
 import { makeKey } from './keys.ts';
 
 const overlapMaxSeconds = 30 * 86_400;
@@ -12,11 +12,11 @@ export async function rotateKey(
   of: { readonly apiKeyId: bigint; readonly overlapSeconds: number; readonly accountId: number | undefined },
 ): Promise<MessageInitShape<typeof ApiKeySchema>> {
   const { apiKeyId, overlapSeconds, accountId } = of;
-  const keyId = idOf(apiKeyId, 'API key');
+  const keyId = readId(apiKeyId, 'API key');
   if (overlapSeconds > overlapMaxSeconds) {
     throw invalidField('overlap_seconds', `must be an integer from 0 to ${overlapMaxSeconds}`, overlapSeconds);
   }
   const { text, hash, masked } = makeKey('apiKey');
   const row = await ledger.rotateKey({ keyId, accountId, hash, masked, overlapMs: overlapSeconds * 1000 });
-  return apiKeyOf(found(row, 'API key', keyId), text);
+  return toApiKey(found(row, 'API key', keyId), text);
 }

@@ -1,4 +1,4 @@
-/** The scopes that a management key can have. Source: service.md, "Authentication"; control.md. */
+/** The scopes that a management key can have. Source: docs/interfaces/account.md "Management keys". */
 export const allScopes = [
   'keys:create',
   'keys:read',
@@ -7,6 +7,7 @@ export const allScopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'account:bodies',
   'limits:read',
   'limits:write',
   'groups:read',

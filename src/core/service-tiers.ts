@@ -10,8 +10,8 @@ export const tierByName: Readonly<Record<TierName, ServiceTier>> = {
   priority: ServiceTier.PRIORITY,
 };
 
-/** Returns the word for a tier: `default` for any that has no word of its own. */
-export function nameOfTier(tier: ServiceTier): TierName {
+/** Returns the word for a tier: `default` for any without a word of its own. */
+export function toTierName(tier: ServiceTier): TierName {
   if (tier === ServiceTier.FLEX) return 'flex';
   return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
 }

@@ -3,8 +3,9 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { hashKey } from './keys.ts';
 
 /**
- * What a service token may do: `operator` everything, `admin:read` and `admin:write` what AdminService shows and changes, `metering` AccountingService, `generate` generations and images
- * on behalf of an API key by its id, `edge` be the public listener of another process.
+ * What a service token may do: `operator` everything, `admin:read` and `admin:write` what AdminService shows and
+ * changes, `metering` AccountingService, `generate` generations and images for an API key by its id, `edge` be the
+ * public listener of another process.
  */
 export const serviceScopes = ['operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge'] as const;
 
@@ -38,7 +39,7 @@ export class ServiceTokens {
     this.#tokens = tokens.map(({ text, ...token }) => ({ ...token, hash: hashKey(text) }));
   }
 
-  /** Returns the token with this text, in a time that says nothing about any text; undefined if there is none. */
+  /** Returns the token with this text, compared in constant time; undefined if there is none. */
   find(text: string): PresentedToken | undefined {
     const hash = hashKey(text);
     let found: PresentedToken | undefined;

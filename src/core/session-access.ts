@@ -4,7 +4,7 @@ import { accountIdHeader, apiKeyIdHeader } from '../lib/call-headers.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import { allScopes, type Scope } from './scopes.ts';
 
-/** What a person may do who signed in without a key. A session of a management key has that key's scopes. */
+/** What a person who signed in without a key may do. A session of a management key has that key's scopes. */
 
 const viewerScopes: readonly Scope[] = allScopes.filter(
   scope => scope.endsWith(':read') || scope === 'account:activity' || scope === 'account:balance',
@@ -27,7 +27,7 @@ export function resolveSession(
   ledger: Pick<Ledger, 'findApiKey'>,
   wanted: 'api_key' | 'any_key' | { readonly scope: Scope },
   headers: HeaderReader,
-): Credential {
+): Credential | Promise<Credential> {
   if (found.expired === true) {
     throw new GatewayError('invalid_api_key', 'The session has ended.', { tip: 'Sign in again.' });
   }
@@ -40,7 +40,15 @@ export function resolveSession(
     return { ...found, kind: 'management_key', scopes, accountId };
   }
   const keyId = readId(headers, apiKeyIdHeader, 'an API key');
-  const key = ledger.findApiKey(keyId);
+  const known = ledger.findApiKey(keyId);
+  const check = (key: Credential | undefined): Credential => checkKey(key, { keyId, found, role, scopes });
+  return known instanceof Promise ? known.then(check) : check(known);
+}
+
+function checkKey(
+  key: Credential | undefined,
+  { keyId, found, role, scopes }: { keyId: number; found: Credential; role: string; scopes: readonly string[] },
+): Credential {
   if (key === undefined || (role !== 'operator' && key.accountId !== found.accountId)) {
     throw new GatewayError('not_found', `There is no API key ${keyId}.`);
   }

@@ -1,19 +1,22 @@
 import { toGatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 
-/** The control of a call that is still being admitted: remembers what its caller asks for, and passes it on once there is something to control. */
+/**
+ * Controls a call that is still being admitted: remembers whether its caller paused or cancelled it, and applies that
+ * once the call has a control of its own.
+ */
 export class StartingCall implements StreamControl {
   #control: StreamControl | undefined;
   #isCancelled = false;
   #failure: Error | undefined;
   #isPaused = false;
 
-  /** The caller has left. */
+  /** Whether the caller cancelled the call without a failure: it has disconnected. */
   get isCancelled(): boolean {
     return this.#isCancelled;
   }
 
-  /** From now on `control` is what the caller controls. */
+  /** Passes the caller's control on to `control`, beginning with what the caller did so far. */
   attach(control: StreamControl): void {
     this.#control = control;
     if (this.#isCancelled || this.#failure !== undefined) control.cancel(this.#failure);
@@ -37,12 +40,15 @@ export class StartingCall implements StreamControl {
   }
 }
 
-/** Starts a call that waits for something before there is a stream to control. What `begin` rejects with ends `sink`, which must not have ended then. */
+/**
+ * Starts a call that waits for something before there is a stream to control. If `begin` rejects, `sink` ends with the
+ * error; `begin` must not have ended it before.
+ */
 export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCall) => Promise<void>): StreamControl {
   const call = new StartingCall();
   begin(call).catch((thrown: unknown) => sink.end(toGatewayError(thrown)));
   return call;
 }
 
-/** The signal of work that goes on whoever leaves. */
+/** A signal that never aborts, for work that continues if its caller disconnects. */
 export const nobodyLeaves = new AbortController().signal;

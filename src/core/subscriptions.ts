@@ -3,34 +3,34 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { type AdminService, Plan, PlanPeriod, type SubscriptionSchema } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../ledger/ledger.ts';
-import { found, idOf, invalidField, notFound } from './account-fields.ts';
+import { found, readId, invalidField, notFound } from './account-fields.ts';
 
-/** AdminService's calls about plans. Source: decisions §6, Subscription. */
+/** Implements the methods of AdminService for subscriptions. Source: docs/accounting.md "Subscriptions". */
 export function subscriptions(
   ledger: Ledger,
 ): Pick<PushedService<typeof AdminService>, 'startSubscription' | 'getSubscription' | 'cancelSubscription'> {
   return {
     async startSubscription(request) {
-      const accountId = idOf(request.accountId, 'account');
+      const accountId = readId(request.accountId, 'account');
       const plan = planNames[request.plan];
       if (plan === undefined) throw invalidField('plan', 'must be core or core_pro');
       const period = periodNames[request.period];
       if (period === undefined) throw invalidField('period', 'must be biweekly or monthly');
       const row = await ledger.startSubscription({ accountId, plan, period });
       if (row === 'conflict') throw alreadySubscribed(accountId);
-      return { subscription: subscriptionOf(found(row, 'account', accountId)) };
+      return { subscription: toSubscription(found(row, 'account', accountId)) };
     },
     async getSubscription(request) {
-      const accountId = idOf(request.accountId, 'account');
+      const accountId = readId(request.accountId, 'account');
       const row = await ledger.findSubscription(accountId);
       if (row === undefined) throw await noSubscription(ledger, accountId);
-      return { subscription: subscriptionOf(row) };
+      return { subscription: toSubscription(row) };
     },
     async cancelSubscription(request) {
-      const accountId = idOf(request.accountId, 'account');
+      const accountId = readId(request.accountId, 'account');
       const row = await ledger.cancelSubscription(accountId);
       if (row === 'not_found') throw await noSubscription(ledger, accountId);
-      return { subscription: subscriptionOf(row) };
+      return { subscription: toSubscription(row) };
     },
   };
 }
@@ -56,7 +56,7 @@ async function noSubscription(ledger: Ledger, accountId: number): Promise<Gatewa
   });
 }
 
-function subscriptionOf(row: SubscriptionRow): MessageInitShape<typeof SubscriptionSchema> {
+function toSubscription(row: SubscriptionRow): MessageInitShape<typeof SubscriptionSchema> {
   return {
     accountId: BigInt(row.accountId),
     plan: plans[row.plan],

@@ -5,7 +5,7 @@ import type { KeySettingsSchema } from '../gen/tollgate/v1/account_pb.ts';
 import { amountMax, exactDollars, idField, lowBalanceField, readBody, tagsField, timeField } from './account-schema.ts';
 import type { JsonBody } from './json-body.ts';
 
-/** The body that makes or changes an API key. Fields that are absent stay as they are; null lifts a limit. Source: service.md, "Account endpoints"; control.md, "Keys". */
+/** The body that makes or changes an API key. Fields that are absent stay as they are; null lifts a limit. Source: docs/interfaces/account.md "Keys". */
 
 const labelMax = 200;
 const modelsMax = 1000;
@@ -35,6 +35,8 @@ export const keySettingsSchema = z.strictObject(
     expires_at: timeField(', or null for never').nullable().optional(),
     group_id: idField.nullable().optional(),
     low_balance: lowBalanceField,
+    keep_bodies: z.enum(['off', 'errors', 'all'], 'must be off, errors, all, or null').nullable().optional(),
+    paused: flag.optional(),
     tags: tagsField.nullable().optional(),
     metadata: z
       .record(z.string(), z.unknown(), metadata)
@@ -51,7 +53,7 @@ export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySett
   const read = readBody(keySettingsSchema, body, 'a key');
   const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg, expires_at } =
     read;
-  const { group_id, tags, metadata: metadataJson, low_balance: low } = read;
+  const { group_id, tags, metadata: metadataJson, low_balance: low, keep_bodies, paused } = read;
   return {
     label,
     dailyLimit: daily_limit,
@@ -68,6 +70,8 @@ export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySett
     noGroup: group_id === null,
     lowBalanceNanoUsd: typeof low === 'number' ? exactDollars(body, 'low_balance') : undefined,
     noLowBalance: low === null,
+    keepBodies: keep_bodies === null ? '' : keep_bodies,
+    paused,
     tags: tags === null ? { tags: {} } : tags,
     metadataJson: metadataJson === null ? '{}' : metadataJson,
   };

@@ -5,9 +5,9 @@ import type { Edge } from './edge.ts';
 import type { JsonBody } from './json-body.ts';
 import type { Query } from './query.ts';
 
-/** What the account endpoints have in common. */
+/** What the account endpoints share. */
 
-/** What paths name. */
+/** The parameters of paths. */
 export interface Params {
   readonly key_id: string;
   readonly group_id: string;
@@ -20,7 +20,7 @@ export interface Params {
 /** A request to an account endpoint. */
 export type AccountRequest = FastifyRequest<{ Querystring: Query; Params: Params }>;
 
-/** What an account endpoint is answered with. */
+/** The tools that account endpoints need. */
 export interface AccountCall {
   readonly accounts: Edge['accounts'];
   /** The caller's credential. */
@@ -29,14 +29,14 @@ export interface AccountCall {
   readonly readBody: () => Promise<JsonBody>;
 }
 
-/** How endpoints are asked. */
+/** The HTTP method of an endpoint. */
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
-/** Returns what an endpoint answers. */
+/** Returns an endpoint's answer. */
 export type Answer = (call: AccountCall) => Promise<object>;
-/** Offers an endpoint. `scope`: what the management key must have; the core asks for it again. */
+/** Registers an endpoint. `scope`: the scope that the management key needs; the core checks it again. */
 export type Offer = (method: Method, path: string, scope: string, answer: Answer) => void;
 
-/** Returns a part that the core always answers. */
+/** Returns a part that the core always sends. */
 export function present<T>(part: T | undefined): T {
   if (part === undefined) throw new GatewayError('internal', 'The gateway failed.');
   return part;

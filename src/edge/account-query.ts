@@ -4,7 +4,7 @@ import { findTagFault } from '../generation/tags.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 import { type Query, readInteger, readName, readText, refuse } from './query.ts';
 
-/** Queries and ids of the account endpoints. Source: decisions §3, §6. */
+/** Queries and ids of the account endpoints. Source: docs/interfaces/account.md "Errors", "Activity". */
 
 const pageLimit = { preset: 100, min: 1, max: 1000 };
 const offsetMax = 2 ** 32 - 1;
@@ -21,7 +21,7 @@ const groups = {
 const groupNames = Object.keys(groups) as (keyof typeof groups)[];
 const tagPrefix = 'tag:';
 
-/** Returns which part of a list a query asks for. */
+/** Reads the requested part of a list from a query. */
 export function readListPage(query: Query): { readonly limit: number; readonly offset: number } {
   return {
     limit: readInteger(query, 'limit', pageLimit) ?? pageLimit.preset,
@@ -29,7 +29,7 @@ export function readListPage(query: Query): { readonly limit: number; readonly o
   };
 }
 
-/** Returns the page of keys that a query asks for. */
+/** Reads the requested page of keys. */
 export function readKeysQuery(query: Query) {
   return {
     ...readListPage(query),
@@ -38,7 +38,15 @@ export function readKeysQuery(query: Query) {
   };
 }
 
-/** Returns the limits that a query asks for. */
+/** Returns the request that a query thinks of. */
+export function readNextQuery(query: Query) {
+  return {
+    model: readText(query, 'model') ?? '',
+    inputTokens: readInteger(query, 'input_tokens', { min: 1, max: 10_000_000 }) ?? 0,
+  };
+}
+
+/** Reads the requested limits. */
 export function readLimitsQuery(query: Query) {
   const scope = readName(query, 'scope', ['account', 'group', 'key']) ?? '';
   const scopeId = readIdFilter(query, 'id', 'scope');
@@ -46,7 +54,7 @@ export function readLimitsQuery(query: Query) {
   return { scope, scopeId };
 }
 
-/** Returns the page that a query asks for. */
+/** Reads the requested page. */
 export function readPageQuery(query: Query) {
   return {
     ...readListPage(query),
@@ -54,7 +62,7 @@ export function readPageQuery(query: Query) {
   };
 }
 
-/** Returns the page of a webhook's events that a query asks for. */
+/** Reads the requested page of a webhook's events. */
 export function readDeliveriesQuery(query: Query) {
   return {
     ...readListPage(query),
@@ -62,7 +70,7 @@ export function readDeliveriesQuery(query: Query) {
   };
 }
 
-/** Returns the page of activity that a query asks for. */
+/** Reads the requested page of activity. */
 export function readActivityQuery(query: Query) {
   return {
     ...readPageQuery(query),
@@ -76,7 +84,7 @@ export function readActivityQuery(query: Query) {
   };
 }
 
-/** Returns the sums that a query asks for. */
+/** Reads the requested sums. */
 export function readAnalyticsQuery(query: Query) {
   const isHourly = readName(query, 'granularity', ['hour', 'day']) === 'hour';
   return {
@@ -108,7 +116,10 @@ function readTagFilter(query: Query): string {
   return text;
 }
 
-/** The id that a path names, of what is called `name` ("key"); an integer that nothing can have is the contract's to refuse. Throws `invalid_request` for what is no integer. */
+/**
+ * Reads the id in a path; `name` is what it identifies ("key"). An integer that no id can have is left to the core to
+ * refuse. Throws `invalid_request` if it is not an integer.
+ */
 export function readPathId(text: string, name: string): bigint {
   if (text === '') throw new GatewayError('not_found', 'No such path, or not with this method.');
   if (!/^-?\d{1,40}$/.test(text)) {

@@ -1,8 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { ApiKey, Group, Limit, OwnAccount } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { auditJson, entryJson } from '../rpc/history-json.ts';
-import { analyticsJson, arithmeticJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
+import { analyticsJson, arithmeticJson, nextPaymentJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
+import { bodiesJson } from '../rpc/bodies-json.ts';
 import { apiKeyJson, groupJson, limitJson } from '../rpc/resources.ts';
 import { ownAccountJson } from '../rpc/webhook-json.ts';
 import { readKeySettings, readRotation } from './account-body.ts';
@@ -12,6 +14,7 @@ import {
   readKeysQuery,
   readLimitsQuery,
   readListPage,
+  readNextQuery,
   readPageQuery,
   readPathId,
 } from './account-query.ts';
@@ -38,7 +41,10 @@ import { readAccountChange } from './webhook-body.ts';
 const accountPath = '/v1/account';
 const ownKeyPath = '/v1/key';
 
-/** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
+/**
+ * Returns whether the target of a request is an account endpoint; a wrong field or query there gets the validation
+ * envelope.
+ */
 export function isAccountPath(target: string): boolean {
   return target === accountPath || target.startsWith(`${accountPath}/`) || /^\/v1\/key(?=[/?]|$)/.test(target);
 }
@@ -97,6 +103,13 @@ function offerKeys(offer: Offer): void {
   offer('GET', '/keys/:key_id', 'keys:read', async ({ accounts, as, request }) =>
     keyAnswer(await accounts.getKey({ apiKeyId: keyId(request) }, as)),
   );
+  offer('GET', '/keys/:key_id/next', 'limits:read', async ({ accounts, as, request }) => {
+    const { payment } = await accounts.getNextPayment(
+      { apiKeyId: keyId(request), ...readNextQuery(request.query) },
+      as,
+    );
+    return nextPaymentJson(present(payment));
+  });
   offer('PATCH', '/keys/:key_id', 'keys:update', async ({ accounts, as, request, readBody }) => {
     const apiKeyId = keyId(request);
     return keyAnswer(await accounts.updateKey({ apiKeyId, settings: readKeySettings(await readBody()) }, as));
@@ -183,12 +196,22 @@ function offerMoney(offer: Offer): void {
   });
   offer('GET', '/activity', 'account:activity', call => listActivity(call, false));
   offer('GET', '/activity/:request_id', 'account:activity', call => getActivity(call, false));
+  offer('GET', '/activity/:request_id/bodies', 'account:bodies', async ({ accounts, as, request }) => {
+    const requestId = request.params.request_id;
+    const { bodies } = await accounts.getRequestBodies({ requestId }, as);
+    if (bodies === undefined) throw new GatewayError('not_found', `No bodies of request ${requestId} are kept.`);
+    return bodiesJson(bodies);
+  });
   offer('GET', '/analytics', 'account:read', call => getAnalytics(call, false));
 }
 
-/** What the holder of an API key sees, with that key. */
+/** What the holder of an API key sees with that key. */
 function offerOwnKey(offer: (path: string, answer: Answer) => void): void {
   offer('', async ({ accounts, as }) => ({ data: ownKeyJson(await accounts.getOwnKey({}, as)) }));
+  offer('/next', async ({ accounts, as, request }) => {
+    const { payment } = await accounts.getNextPayment({ own: true, ...readNextQuery(request.query) }, as);
+    return nextPaymentJson(present(payment));
+  });
   offer('/activity', call => listActivity(call, true));
   offer('/activity/:request_id', call => getActivity(call, true));
   offer('/analytics', call => getAnalytics(call, true));

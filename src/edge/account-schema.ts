@@ -9,7 +9,7 @@ import type { JsonBody } from './json-body.ts';
 
 /** The most that limits and balances are set to, in dollars or requests. */
 export const amountMax = 9_000_000_000;
-/** Longer values are cut where a violation repeats them. */
+/** Longer values are cut when a violation repeats them. */
 const shownLengthMax = 200;
 
 /** Reads a body. `what` is what its fields belong to ("a key"). Throws `validation_error` with a violation for every wrong or unknown field. */

@@ -16,7 +16,7 @@ const publicRoots: ReadonlySet<string> = new Set([
   'responses',
 ]);
 
-/** Returns the target of a request under the name that its route has: `/health` is `/healthz`, and public paths may lack their `/v1`. Source: decisions §4. */
+/** Returns the target of a request under the name that its route has: `/health` is `/healthz`, and public paths may lack their `/v1`. Source: docs/interfaces/README.md "Paths". */
 export function resolveAlias(target: string): string {
   const root = /^\/([a-z]+)(?=[/?]|$)/.exec(target)?.[1];
   if (root === undefined) return target;

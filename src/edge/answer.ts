@@ -5,9 +5,12 @@ import type { AnswerHeaders } from './call.ts';
 import type { Edge } from './edge.ts';
 import { recordRequest } from './request-record.ts';
 
-/** Whole answers on the raw response. Every answer but a stream is written here, so that none forgets what an unread body needs. */
+/**
+ * Writes whole answers on the raw response. Every answer but a stream is written here, so that none forgets to handle
+ * an unread body.
+ */
 
-/** A whole answer. `body` is empty where there is none. */
+/** A whole answer. `body` is empty if there is none. */
 export interface Answer {
   readonly status: number;
   readonly headers: AnswerHeaders;
@@ -74,7 +77,7 @@ export function writeAnswer(
     response.end();
   };
   const timer = setTimeout(end, lingerMs);
-  // Discarding what still comes ends in an error where the client goes away: nobody is left to be told.
+  // Discarding the rest ends in an error if the client leaves; there is no one to report it to.
   request.on('error', () => undefined);
   request.on('end', end).on('close', end).resume();
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Attribution } from '../gen/tollgate/v1/request_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
 
-/** What the headers of a request say that it is counted by. Source: control.md, "Tags and end users". */
+/** Reads what a request's headers say it is counted by. Source: docs/interfaces/account.md "Tags and end users". */
 
 const tagsHeader = 'x-tollgate-tags';
 const endUserHeader = 'x-tollgate-end-user';
@@ -41,7 +41,7 @@ function readTags(text: string): Record<string, string> {
   return tags;
 }
 
-/** Header values come as one character a byte; clients send UTF-8. */
+/** Header values arrive as one character per byte; clients send UTF-8. */
 function readUtf8(text: string): string {
   return Buffer.from(text, 'latin1').toString('utf8');
 }

@@ -15,7 +15,10 @@ export type AnswerHeaders = Record<string, string | number>;
 /** The shape of a request's errors: Anthropic's on its paths; on the account's paths wrong fields have the validation envelope. */
 export type ErrorShape = 'openai' | 'messages' | 'account';
 
-/** What is known of one request, from its first byte to its log line. As headers it is what the core is called with; a core in the same process adds to the story. */
+/**
+ * What is known of one request, from its first byte to its log line. The core is called with it as the headers; a
+ * core in the same process adds to the story.
+ */
 export class Call extends RequestStory implements HeaderReader {
   /** The public request id; `x-request-id` of the answer, whatever it is. */
   readonly id: string;
@@ -27,12 +30,12 @@ export class Call extends RequestStory implements HeaderReader {
   #authorization = '';
   #idempotencyKey: string | null = null;
   #fingerprint: string | null = null;
-  /** Who calls; absent until the core has said so. */
+  /** The caller; absent until the core has identified it. */
   credential: AuthenticateResponse | undefined;
   /** The network address of the client; only of calls that can change an account. */
   address: string | undefined;
-  /** The answer tells the key's request windows (generation and images). */
-  tellsLimits = false;
+  /** Whether the answer has the rate limit headers of the key (generation and images). */
+  sendsLimitHeaders = false;
 
   /** `cors`: what every answer to the page that calls has; absent: nothing. */
   constructor(runtime: Runtime, id: string, errorShape: ErrorShape = 'openai', cors?: AnswerHeaders) {
@@ -44,7 +47,7 @@ export class Call extends RequestStory implements HeaderReader {
     this.#cors = cors;
   }
 
-  /** Takes what the client says of its own request and trace, and begins the gateway's trace where traces are switched on. */
+  /** Reads the client's own request id and trace, and begins the gateway's trace if traces are switched on. */
   follow(headers: IncomingHttpHeaders, { startTrace }: Pick<EdgeOptions, 'startTrace'>): this {
     this.clientRequestId = readClientRequestId(headers['x-request-id']);
     this.traceparent = readTraceparent(headers['traceparent']);
@@ -63,7 +66,7 @@ export class Call extends RequestStory implements HeaderReader {
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }
 
-  /** Whether the answer may be an earlier request's, because this one names itself. */
+  /** Whether the answer may be an earlier request's, because this one has an `Idempotency-Key`. */
   get isRepeatable(): boolean {
     return this.#idempotencyKey !== null;
   }
@@ -74,8 +77,8 @@ export class Call extends RequestStory implements HeaderReader {
   }
 
   /**
-   * Remembers the request's `Idempotency-Key`, if it has one, and what path and body are compared by. `body` is the bytes that came, or what says the same of a
-   * form. Source: decisions §6.
+   * Remembers the request's `Idempotency-Key`, if any, and what its path and body are compared by. `body` is the raw
+   * bytes, or the equivalent of a form. Source: docs/accounting.md "Prices and rounding".
    */
   nameRepeat(request: FastifyRequest, body: Uint8Array): void {
     const key = request.raw.headers[idempotencyKeyHeader];

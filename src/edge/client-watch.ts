@@ -39,9 +39,12 @@ export class ClientWatch {
     return this.#controller.signal;
   }
 
-  /** Called once the client has said that it sends nothing more. It may still read, or may have left: the next bytes that it is sent tell. */
+  /**
+   * Called once the client has closed its sending side. It may still read, or may have left: the next bytes sent to
+   * it show which.
+   */
   clientEnded(): void {
-    // What answers at once finds out by its answer.
+    // An immediate answer finds out when it is written.
   }
 
   /** Called once the connection has closed. */

@@ -5,21 +5,24 @@ import { answerText, jsonAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
 import { errorEnvelope } from './error-answer.ts';
 
-/** Errors below HTTP, where there is no request to answer: bytes that are no HTTP, headers too large, a request that never ends. */
+/**
+ * Errors below HTTP, with no request to answer: bytes that are not HTTP, headers too large, a request that never
+ * ends.
+ */
 
 const messages: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: 'The request’s headers are too large.',
   ERR_HTTP_REQUEST_TIMEOUT: 'The request took too long to arrive.',
 };
 
-/** What Node keeps on the socket of a server: the answer that is being written to it. */
+/** Node keeps on the socket of a server the answer that is being written to it. */
 interface Answering extends Socket {
   readonly _httpMessage?: (ServerResponse & { readonly req: IncomingMessage }) | null;
 }
 
 /**
- * Answers 400 with the envelope where that can't be mistaken for another request's answer, then closes. Nothing is written into an answer
- * that has begun, nor ahead of one that is still due on this connection.
+ * Answers 400 with the envelope if that can't be mistaken for another request's answer, then closes. Nothing is
+ * written into an answer that has begun, nor ahead of one that is still due on this connection.
  */
 export function answerConnectionError(edge: Edge, error: Error & { code?: string }, socket: Answering): void {
   const pending = socket._httpMessage;

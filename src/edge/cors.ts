@@ -18,19 +18,25 @@ const exposed = [
 ].join(', ');
 const preflightSeconds = 600;
 
-/** The headers that let the page of `origin` read the answer; none where it may not, or where the request came from no page. */
+/**
+ * Returns the headers that let the page of `origin` read the answer; none if it may not, or if the request does not
+ * come from a page.
+ */
 export function corsHeaders(allowed: readonly string[], origin: string | undefined): AnswerHeaders {
   if (origin === undefined || allowed.length === 0) return {};
   if (allowed.includes('*')) return { 'access-control-allow-origin': '*', 'access-control-expose-headers': exposed };
-  // Whether the origin is allowed or not: a cache must not give the one's answer to the other.
+  // Whether or not the origin is allowed: a cache must not serve one origin's answer to another.
   if (!allowed.includes(origin)) return { vary: 'origin' };
   return { 'access-control-allow-origin': origin, 'access-control-expose-headers': exposed, vary: 'origin' };
 }
 
-/** The headers that answer a browser's question before the real request; undefined where it is no such question, or the origin is not allowed. */
+/**
+ * Returns the headers that answer a browser's preflight request; undefined if it is not one, or the origin is not
+ * allowed.
+ */
 export function preflightHeaders(request: IncomingMessage, headers: AnswerHeaders): AnswerHeaders | undefined {
-  const asked = request.headers['access-control-request-method'];
-  if (request.method !== 'OPTIONS' || asked === undefined) return undefined;
+  const requestedMethod = request.headers['access-control-request-method'];
+  if (request.method !== 'OPTIONS' || requestedMethod === undefined) return undefined;
   if (headers['access-control-allow-origin'] === undefined) return undefined;
   return {
     ...headers,

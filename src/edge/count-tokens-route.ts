@@ -9,12 +9,12 @@ import { generationReading, readJsonBody } from './json-body.ts';
 /** The path of the Anthropic interface; its errors, and those of all paths below it, have that interface's shape. */
 export const messagesPath = '/v1/messages';
 
-/** Whether the target of a request is a path of the Anthropic interface. */
+/** Returns whether the target of a request is a path of the Anthropic interface. */
 export function isMessagesPath(target: string): boolean {
   return target.startsWith(messagesPath) && ['', '/', '?'].includes(target.charAt(messagesPath.length));
 }
 
-/** Offers the count of a request's input tokens: free, without a limit or a record of the account. Source: decisions §4. */
+/** Offers the count of a request's input tokens: free, without a limit or a record of the account. Source: docs/interfaces/messages.md "Counting tokens". */
 export function registerCountTokens(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(`${messagesPath}/count_tokens`, { onRequest }, async (request, reply) => {

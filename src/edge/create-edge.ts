@@ -42,7 +42,7 @@ import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Generations that are being answered, streams and whole answers. */
+    /** Generations that are being answered, streamed or whole. */
     openAnswers(): number;
     /** Resolves when no generation is being answered. */
     idle(): Promise<void>;
@@ -54,7 +54,7 @@ const requestTimeoutMs = 300_000;
 const headersTimeoutMs = 60_000;
 /** Longer than the 60 s of the usual load balancers, so that it is they who close idle connections. */
 const keepAliveTimeoutMs = 75_000;
-/** What is still open so long after `close()` was called is cut. */
+/** What is still open this long after `close()` is cut. */
 const closeGraceMs = 2000;
 
 /**
@@ -77,7 +77,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     forceCloseConnections: 'idle',
     ...serverOptions(options.tls),
     frameworkErrors: (error, request, reply) => {
-      request.call = callOf(edge, request);
+      request.call = toCall(edge, request);
       void answerError(edge, request, reply, { thrown: error });
     },
     clientErrorHandler: (error, socket) => answerConnectionError(edge, error, socket),
@@ -87,14 +87,14 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.decorate('idle', () => edge.idle());
   app.decorateRequest('call');
   app.addHook('onRequest', (request, reply, done) => {
-    request.call = callOf(edge, request);
+    request.call = toCall(edge, request);
     if (!refuses(edge, request, reply)) done();
   });
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
   closeInTime(app, edge, new StalledWrites(app.server, options.runtime, () => options.unsent));
-  // A client that has said all it has to say is answered; Node would close under it.
+  // A client that has closed its sending side still gets its answer; Node would close the connection.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
   registerErrorDocs(app);
@@ -140,20 +140,23 @@ function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>
 
 const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
 
-function callOf({ options }: Edge, { id, raw }: FastifyRequest): Call {
+function toCall({ options }: Edge, { id, raw }: FastifyRequest): Call {
   const { corsOrigins, runtime } = options;
   const { headers } = raw;
   const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, headers.origin);
-  return new Call(runtime, id, errorShapeOf(raw), cors).follow(headers, options);
+  return new Call(runtime, id, chooseErrorShape(raw), cors).follow(headers, options);
 }
 
 /** All clients of the Anthropic interface name its version, whatever they ask for. */
-function errorShapeOf({ url = '', headers }: IncomingMessage): ErrorShape {
+function chooseErrorShape({ url = '', headers }: IncomingMessage): ErrorShape {
   if (isAccountPath(url)) return 'account';
   return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';
 }
 
-/** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */
+/**
+ * Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), preflight
+ * requests.
+ */
 function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): boolean {
   const { call, raw } = request;
   if (edge.stopping() && !operatorPaths.has(request.routeOptions.url ?? '')) {
@@ -171,7 +174,10 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
   return true;
 }
 
-/** The framework reads no body: each route reads its own, after it knows who calls, and says `100 Continue` only then. */
+/**
+ * The framework reads no body: each route reads its own after the caller is known, and sends `100 Continue` only
+ * then.
+ */
 function readBodiesInRoutes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(['application/json', '*'], (_request, _payload, done) => {

@@ -6,15 +6,16 @@ import { idempotencyKeyHeader } from '../lib/call-headers.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
 
-/** What a credential may be for a route: a kind of key, or a management key with a scope. */
+/** The credential that a route needs: a kind of key, or a management key with a scope. */
 export type Allowed = 'api_key' | 'any_key' | { readonly scope: string };
 
 const bearer = /^bearer +([\x21-\x7e]+) *$/i;
 const keyText = /^[\x21-\x7e]+$/;
 
 /**
- * The key of a request: `Authorization: Bearer KEY` or `x-api-key: KEY`; an empty header counts as absent. Throws `invalid_api_key` where
- * neither is there, one is malformed, or they differ. Source: decisions §2.
+ * Returns the key of a request: `Authorization: Bearer KEY` or `x-api-key: KEY`; an empty header counts as absent.
+ * Throws `invalid_api_key` if neither is present, one is malformed, or they differ. Source: docs/security.md
+ * "Credentials".
  */
 export function readKey(headers: IncomingHttpHeaders): string {
   const { authorization = '', 'x-api-key': apiKey = '' } = headers;
@@ -47,13 +48,13 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
 }
 
 /**
- * A hook that finds out who calls, before the body is read. `generates`: the answer tells the key's request windows, whatever it is, and a full one refuses the request, unless it may
- * be the repeat of one that was answered.
+ * Returns a hook that identifies the caller before the body is read. `generates`: the answer, whatever it is, carries
+ * the key's request windows, and a full window refuses the request unless it may repeat an answered one.
  */
 export function authenticate(edge: Edge, allowed: Allowed, generates = false): onRequestHookHandler {
   return ({ call, raw }, _reply, proceed) => {
-    call.tellsLimits = generates;
-    // A gateway with too much to do asks for nothing that has to be waited for.
+    call.sendsLimitHeaders = generates;
+    // An overloaded gateway skips lookups that would have to wait.
     const isCalm = edge.load.level === 'calm';
     const admission = isCalm && generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
     const identified = identify(edge, call, { key: readKey(raw.headers), allowed, admission });
@@ -66,7 +67,7 @@ export function authenticate(edge: Edge, allowed: Allowed, generates = false): o
   };
 }
 
-/** A key, and what it has to be allowed. */
+/** A key, and what it must be allowed to do. */
 interface IdentifiedKey {
   readonly key: string;
   readonly allowed: Allowed;
@@ -74,7 +75,10 @@ interface IdentifiedKey {
   readonly admission?: boolean;
 }
 
-/** Finds out who calls with a key, at once if the core knows. Throws or rejects with what the client is told. */
+/**
+ * Identifies the caller of a key; synchronously if the core knows it. Throws or rejects with the error for the
+ * client.
+ */
 export function identify(
   edge: Edge,
   call: Call,
@@ -89,7 +93,7 @@ export function identify(
   if (found instanceof Promise) {
     const refusal = edge.load.refusesStranger();
     if (refusal === undefined) return found.then(accept);
-    // Nobody waits for it.
+    // Nothing waits for it.
     found.catch(() => undefined);
     throw refusal;
   }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Dashboard } from './dashboard/dashboard.ts';
 
-/** Whether a path belongs to the dashboard, which no page of another origin may ask anything. */
+/** Returns whether a path belongs to the dashboard, which pages of other origins must not call. */
 export function isDashboardPath(url: string): boolean {
   return /^\/dashboard(?:[/?]|$)/.test(url);
 }

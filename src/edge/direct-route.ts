@@ -17,13 +17,13 @@ import { Exchange } from './exchange.ts';
 import { warningsText } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 
-/** What the edge sets in every request whose answer comes at once. */
+/** What the edge adds to every request whose answer comes at once. */
 interface DirectRequest {
   strict: boolean;
   attribution?: Attribution | undefined;
 }
 
-/** What the headers and the record of such an answer are made from. */
+/** The source of the headers and the record of such an answer. */
 interface DirectAnswer {
   readonly requestId: string;
   readonly model: string;
@@ -33,7 +33,7 @@ interface DirectAnswer {
   readonly costNanoUsd: bigint;
 }
 
-/** How a path answers whose answers come at once. */
+/** A path whose answers come at once. */
 export interface DirectRoute<Request extends DirectRequest, Answer extends DirectAnswer> {
   /** Throws `validation_error` that names the field. */
   decode(body: unknown): Request;
@@ -53,7 +53,7 @@ export function rerankRoute({ rerank }: Edge): DirectRoute<RerankRequest, Rerank
   return { decode: decodeRerankRequest, ask: rerank.rerank, render: renderRerankAnswer };
 }
 
-/** Offers a path whose answers come at once: authenticate, decode, call the core, render. */
+/** Registers a path whose answers come at once: authenticate, decode, call the core, render. */
 export function registerDirect<Request extends DirectRequest, Answer extends DirectAnswer>(
   app: FastifyInstance,
   edge: Edge,
@@ -75,11 +75,11 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
   const { edge, request, call, facts } = exchange;
   try {
     const { value, raw } = await readJsonBody(edge, exchange.reading);
-    const asked = route.decode(value);
-    asked.strict = edge.isStrict(request.raw.headers);
-    attribute(asked, request.raw.headers);
+    const requested = route.decode(value);
+    requested.strict = edge.isStrict(request.raw.headers);
+    attribute(requested, request.raw.headers);
     call.nameRepeat(request, raw);
-    const answer = await route.ask(asked, { headers: call, signal: exchange.signal });
+    const answer = await route.ask(requested, { headers: call, signal: exchange.signal });
     if (exchange.isGone) throw new ClientGone();
     facts.answers(answer.requestId, answer.limits);
     const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
@@ -87,7 +87,7 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
     if (answer.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(answer.warnings);
     headers['x-tollgate-cost'] = dollarsText(answer.costNanoUsd);
     const repeats = facts.repeatedId;
-    // What a repeat shows was counted when it was charged.
+    // The usage that a repeat shows was counted when it was charged.
     const costNanoUsd = repeats === undefined ? answer.costNanoUsd : undefined;
     exchange.answer(headers, route.render(answer), { status: 200, model: answer.model, repeats, costNanoUsd });
   } catch (thrown) {

@@ -17,7 +17,7 @@ import { LoadWatch } from './load-watch.ts';
 import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
-/** What every route works with: the options, the core's clients, and what is being answered right now. */
+/** What every route needs: the options, the core's clients, and the open answers. */
 export class Edge {
   readonly options: EdgeOptions;
   readonly catalog: LeanClient<typeof CatalogService>;
@@ -66,8 +66,8 @@ export class Edge {
   }
 
   /**
-   * Asks the core who calls. `limits`: and how the key's request windows stand; `admission`: refused if they are full. Returned at once if the core knows. Throws or rejects
-   * with its refusal.
+   * Asks the core to identify the caller. `limits`: also returns the state of the key's request windows; `admission`:
+   * refuses if they are full. Synchronous if the core knows. Throws or rejects with its refusal.
    */
   authenticate(
     call: Call,
@@ -77,17 +77,17 @@ export class Edge {
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 
-  /** Whether every translation warning of a request is refused. */
+  /** Returns whether every translation warning of a request is refused. */
   isStrict(headers: IncomingHttpHeaders): boolean {
     return this.options.strict || headers['x-tollgate-strict'] === 'true';
   }
 
-  /** Whether an answer is the last one on its connection, because the gateway stops. */
+  /** Returns whether an answer is the last one on its connection, because the gateway stops. */
   stopping(): boolean {
     return this.closing || this.options.draining();
   }
 
-  /** Answers of generations that have not ended yet, streams and whole ones. */
+  /** Answers of generations that have not ended yet, streamed or whole. */
   openAnswers(): number {
     return this.#open;
   }

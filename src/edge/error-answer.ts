@@ -13,12 +13,18 @@ import { addLimitHeaders, type LimitWindow } from './limit-headers.ts';
 import type { ErrorTexts } from './options.ts';
 import { recordRequest } from './request-record.ts';
 
-/** Errors as REST clients see them: the envelope, its headers, and the one place where they are answered. Source: decisions §3. */
+/**
+ * Errors as REST clients see them: the envelope, its headers, and the one place where they are sent. Source:
+ * docs/errors.md "The envelope".
+ */
 
-/** What a client of an overloaded gateway is told to wait, unless the error knows better. */
+/** The wait suggested to clients of an overloaded gateway, unless the error has a better one. */
 const overloadedRetryMs = 1000;
 
-/** The error envelope: all ten fields, null where empty, and the limit that refused, if one did. `id` is the request's. */
+/**
+ * Returns the error envelope: all ten fields, null if empty, and the limit that refused, if one did. `id` is the
+ * request's.
+ */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
   const tip = texts.tips[error.code] ?? error.tip;
   const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
@@ -73,7 +79,7 @@ function readDetails({ code, facts }: GatewayError): object {
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 }
 
-/** On the account's paths an error that names fields has the validation envelope: each wrong field of a body, or the wrong query parameter. Source: service.md, "Errors". */
+/** On the account's paths an error that names fields has the validation envelope: each wrong field of a body, or the wrong query parameter. Source: docs/interfaces/account.md "Errors". */
 function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): object {
   const { violations = [] } = error.facts;
   if (violations.length === 0) return errorEnvelope(error, id, texts);
@@ -101,7 +107,7 @@ function shouldRetry(error: GatewayError): boolean | undefined {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' || error.facts.retry === true;
 }
 
-/** Adds the headers that tell a client whether and when to try again, and how its windows stand. */
+/** Adds the headers that tell a client whether and when to retry, and the state of its windows. */
 export function addErrorHeaders(
   headers: AnswerHeaders,
   error: GatewayError,
@@ -117,7 +123,7 @@ export function addErrorHeaders(
   return headers;
 }
 
-/** Whatever was thrown on the way to an answer, as what the client is told. */
+/** Converts anything thrown on the way to an answer to the client's error. */
 export function clientError(thrown: unknown): GatewayError {
   if (thrown instanceof Error && 'code' in thrown && 'statusCode' in thrown && String(thrown.code).startsWith('FST_')) {
     return fromFramework(thrown, Number(thrown.statusCode));
@@ -137,14 +143,17 @@ function fromFramework(error: Error & { code: unknown }, status: number): Gatewa
   return toGatewayError(error);
 }
 
-/** The key's windows: those that the error brought, else as the core tells them; none if it can't. */
-async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<readonly LimitWindow[]> {
+/** Returns the key's windows: the error's own, else the core's; none if it has none. */
+async function findWindows(edge: Edge, call: Call, error: GatewayError): Promise<readonly LimitWindow[]> {
   const { limits = [] } = error.facts;
-  if (limits.length > 0 || !call.tellsLimits || call.credential === undefined) return limits;
+  if (limits.length > 0 || !call.sendsLimitHeaders || call.credential === undefined) return limits;
   return readWindows(edge, call);
 }
 
-/** Asks the core how the key's windows stand; nothing is consumed. None if the core can't say. */
+/**
+ * Asks the core for the state of the key's request windows without consuming anything. Returns none if the core can't
+ * say.
+ */
 export async function readWindows(edge: Edge, call: Call): Promise<readonly LimitWindow[]> {
   try {
     const { limits } = await edge.authenticate(call, { limits: true });
@@ -170,7 +179,7 @@ function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): bo
   return false;
 }
 
-/** Answers an error, whatever was thrown, and records the request. Never rejects. */
+/** Answers with an error, whatever was thrown, and records the request. Never rejects. */
 export async function answerError(
   edge: Edge,
   request: FastifyRequest,
@@ -186,11 +195,12 @@ export async function answerError(
   }
   const error = clientError(thrown);
   const { http } = error.facets;
-  const windows = await windowsOf(edge, call, error);
+  const windows = await findWindows(edge, call, error);
   const headers = addErrorHeaders(call.headers, error, windows, edge.options.runtime.now());
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
   const answer = jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts));
+  call.bodies?.answered(answer.body);
   writeAnswer(raw, reply.raw, answer, http === 401 && isCrowded(edge, request, reply));
   recordRequest(edge, request, { ...facts?.outcome(http), status: http, code: error.code, error });
 }

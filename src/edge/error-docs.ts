@@ -3,7 +3,7 @@ import { type ErrorFacets, errorTable } from '../errors/error-table.ts';
 import { errorType } from '../errors/error-type.ts';
 import { writeAnswer } from './answer.ts';
 
-/** Where the page is; an error's `docs` adds `#` and its code. */
+/** The path of the page; an error's `docs` adds `#` and its code. */
 export const errorDocsPath = '/docs/errors';
 
 const style = `
@@ -52,7 +52,10 @@ ${sections.join('\n')}
 `;
 }
 
-/** `GET /docs/errors`: what every code means and what to do, for people. It is what an error's `docs` leads to where the operator names nothing else. No key needed. */
+/**
+ * `GET /docs/errors`: what every code means and what to do, for people. An error's `docs` points here unless the
+ * operator names another page. No key needed.
+ */
 export function registerErrorDocs(app: FastifyInstance): void {
   const body = page();
   const headers = {

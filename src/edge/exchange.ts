@@ -16,8 +16,8 @@ const probeMs = 200;
 const probesMax = 3;
 
 /**
- * One request that generates, and its answer: the client, the core's call, and the one end, with its log line and its metrics. It counts as open until
- * then, also for a client that has left: the core still settles.
+ * One request that generates, and its answer: the client, the core's call, and the one end with its log line and its
+ * metrics. It counts as open until then, even if the client has left: the core still settles.
  */
 export class Exchange extends ClientWatch implements RecordedRequest {
   readonly edge: Edge;
@@ -43,6 +43,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.method = request.method;
     this.routeOptions = route;
     this.facts = new GenerationFacts(this.call);
+    this.call.rendersAnswer = true;
     edge.opened();
     this.#accountId = this.call.credential?.accountId ?? 0n;
     edge.load.begin(this.#accountId);
@@ -85,7 +86,10 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.#probe(probesMax);
   }
 
-  /** Sends something to a client that sends nothing more: one that has left answers by a reset, which the next write finds. */
+  /**
+   * Sends something to a client that has closed its sending side: one that has left answers with a reset, which the
+   * next write finds.
+   */
   #probe(left: number): void {
     const { edge, request, reply } = this;
     if (this.isGone || reply.raw.writableEnded || left === 0) return;
@@ -103,11 +107,13 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   /** Answers with JSON and ends. */
   answer(headers: AnswerHeaders, value: object, outcome: RequestOutcome): void {
     if (this.edge.stopping()) headers['connection'] = 'close';
-    writeAnswer(this.request.raw, this.reply.raw, jsonAnswer(outcome.status, headers, value));
+    const answer = jsonAnswer(outcome.status, headers, value);
+    this.call.bodies?.answered(answer.body);
+    writeAnswer(this.request.raw, this.reply.raw, answer);
     this.end(outcome);
   }
 
-  /** Ends with an error that the client is told, unless it has left. Nothing was answered before. */
+  /** Ends with an error for the client, unless it has left. Nothing may have been answered before. */
   fail(thrown: unknown): void {
     const { edge, request, reply, facts } = this;
     const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts };
@@ -122,6 +128,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
 
   #close(): void {
     this.release();
+    this.call.bodies?.clientEnded();
     this.edge.closed();
     this.edge.load.end(this.#accountId);
   }

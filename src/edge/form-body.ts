@@ -5,9 +5,9 @@ import type { FormPart } from '../codecs/images/decode-request.ts';
 import { ClientGone } from './client-watch.ts';
 import { tooLarge } from './json-body.ts';
 
-/** What a form may be at most. */
+/** The maximums of a form. */
 export interface FormLimits {
-  /** Of all parts together. */
+  /** Over all parts together. */
   readonly bodyBytesMax: number;
   /** A file is read over from there on: it is refused whatever follows. */
   readonly fileBytesMax: number;
@@ -15,14 +15,14 @@ export interface FormLimits {
 
 const formType = /^multipart\/form-data\s*(?:;|$)/i;
 
-/** Whether the request says that its body is a form. */
+/** Returns whether the request declares its body a form. */
 export function isForm(request: FastifyRequest): boolean {
   return formType.test(request.raw.headers['content-type'] ?? '');
 }
 
 /**
- * Reads a form: its parts in order, files as bytes. Throws `invalid_request` where it is malformed, `body_too_large`, and `ClientGone`. Needs `@fastify/multipart`
- * in the route's scope.
+ * Reads a form: its parts in order, files as bytes. Throws `invalid_request` if it is malformed, `body_too_large`,
+ * and `ClientGone`. Needs `@fastify/multipart` in the route's scope.
  */
 export async function readForm(request: FastifyRequest, reply: FastifyReply, limits: FormLimits): Promise<FormPart[]> {
   const { raw } = request;
@@ -32,7 +32,7 @@ export async function readForm(request: FastifyRequest, reply: FastifyReply, lim
   try {
     return await readParts(request, limits);
   } catch (thrown) {
-    // Whoever answers reads over the rest.
+    // The error answer skips the rest of the body.
     raw.unpipe();
     if (thrown instanceof GatewayError) throw thrown;
     if (raw.socket.destroyed) throw new ClientGone();
@@ -41,7 +41,7 @@ export async function readForm(request: FastifyRequest, reply: FastifyReply, lim
   }
 }
 
-/** What a form is compared by where it is repeated: its fields and files, whatever stands between them. */
+/** Returns what a repeated form is compared by: its fields and files, without the separators between them. */
 export function comparedBytes(parts: readonly FormPart[]): Uint8Array {
   const hash = createHash('sha256');
   for (const { name, value } of parts) {

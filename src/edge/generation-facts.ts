@@ -6,7 +6,7 @@ import {
   type Started,
 } from '../gen/tollgate/v1/event_pb.ts';
 import type { ResponseEnd, ResponseHead } from '../gen/tollgate/v1/response_pb.ts';
-import { requestIdOf } from '../generation/response-ids.ts';
+import { toRequestId } from '../generation/response-ids.ts';
 import { dollarsText } from '../lib/dollars.ts';
 import { type AnswerHeaders, type Call, setRepeated } from './call.ts';
 import { addLimitHeaders } from './limit-headers.ts';
@@ -15,7 +15,7 @@ import type { RequestOutcome } from './request-record.ts';
 /** A message of an answer, whichever method of the core it comes from. */
 export interface AnswerMessage {
   readonly events: GenerationEvent[];
-  /** What the response is, in its first message. */
+  /** The response's first message, with what it is. */
   readonly head?: ResponseHead | undefined;
   /** The request windows of the key, in the first message of a response. */
   readonly limits?: readonly LimitState[];
@@ -23,7 +23,7 @@ export interface AnswerMessage {
   readonly end?: ResponseEnd | undefined;
 }
 
-/** What the headers, the log line and the metrics of a generation need of its events. */
+/** Collects what the headers, the log line and the metrics of a generation need from its events. */
 export class GenerationFacts {
   readonly #call: Call;
   #started: Started | undefined;
@@ -58,7 +58,7 @@ export class GenerationFacts {
 
   /** Looks at a message as it passes. */
   observe({ events, head, limits = [] }: AnswerMessage): void {
-    if (head !== undefined) this.answers(requestIdOf(head.id), limits);
+    if (head !== undefined) this.answers(toRequestId(head.id), limits);
     if (events.length === 0) return;
     this.#firstEventMs ??= this.#call.elapsedMs();
     for (const { event } of events) {
@@ -91,7 +91,10 @@ export class GenerationFacts {
     return headers;
   }
 
-  /** What the request's record is told. Of a repeat nothing was generated: its tokens and its cost were counted the first time. */
+  /**
+   * Returns the outcome for the request's record. A repeat generates nothing: its tokens and its cost were counted
+   * the first time.
+   */
   outcome(status: number): RequestOutcome {
     const model = this.#started?.model;
     const repeats = this.repeatedId;
@@ -112,7 +115,7 @@ const finishNames: Readonly<Partial<Record<FinishReason, string>>> = {
   [FinishReason.OTHER]: 'other',
 };
 
-/** Clients refuse answers whose headers are larger than 8 to 16 KiB together. */
+/** Clients refuse answers whose headers exceed 8 to 16 KiB in total. */
 const warningsLengthMax = 4096;
 
 /** Warnings as one header value; what does not fit is cut at a comma and marked by "…" (percent-encoded). */

@@ -17,7 +17,9 @@ export interface GenerationRoute {
   readonly endpoint: Endpoint;
 }
 
-/** Offers a path that generates: authenticate, decode, call the core, render; whole or as a stream, as the client asks. */
+/**
+ * Registers a path that generates: authenticate, decode, call the core, render; streamed or not, as the client asks.
+ */
 export function registerGeneration(app: FastifyInstance, edge: Edge, route: GenerationRoute): void {
   const url = { url: route.path };
   app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
@@ -27,19 +29,19 @@ export function registerGeneration(app: FastifyInstance, edge: Edge, route: Gene
   });
 }
 
-/** Decodes a body and calls the core. Throws what the client is told. */
+/** Decodes a body and calls the core. Throws the error for the client. */
 function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { value, raw }: JsonBody): void {
   const { edge, request } = exchange;
   const { headers } = request.raw;
   const decoded = codec.decodeRequest({ body: value, raw, headers });
-  const { request: asked, stream } = decoded;
-  asked.endpoint = endpoint;
-  asked.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
-  asked.strict = edge.isStrict(headers);
-  attribute(asked, headers);
+  const { request: requested, stream } = decoded;
+  requested.endpoint = endpoint;
+  requested.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
+  requested.strict = edge.isStrict(headers);
+  attribute(requested, headers);
   request.call.nameRepeat(request, raw);
   const sink = stream
     ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))
     : new WholeSink(exchange, events => codec.renderWhole(events, decoded));
-  exchange.push(GenerationService.method.generate, asked, sink);
+  exchange.push(GenerationService.method.generate, requested, sink);
 }

@@ -5,7 +5,7 @@ import type { GroupSettingsSchema } from '../gen/tollgate/v1/account_pb.ts';
 import { amountMax, exactDollars, idField, lowBalanceField, readBody, tagsField } from './account-schema.ts';
 import type { JsonBody } from './json-body.ts';
 
-/** The body that makes or changes a group. Source: control.md, "Groups". */
+/** The body that makes or changes a group. Source: docs/interfaces/account.md "Groups". */
 
 const amount = `must be a number of dollars from 0 to ${amountMax}, or null for none of its own`;
 

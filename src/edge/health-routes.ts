@@ -10,7 +10,10 @@ export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz'
 
 const unreadyLevels: ReadonlySet<LoadLevel> = new Set(['overloaded', 'critical']);
 
-/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops, has too much to do, or what it keeps can't be written) and, where configured, `GET /metrics`. No key needed. */
+/**
+ * `GET /healthz` (the process is alive), `GET /readyz` (it takes requests; 503 while it stops, is overloaded, or
+ * can't write its storage) and, if configured, `GET /metrics`. No key needed.
+ */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
   for (const path of ['/healthz', '/readyz']) {
     app.get(path, (request, reply) => {
@@ -19,16 +22,18 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
       writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
     });
   }
-  // Claude Code asks for it before its first request, to see whether the host can be reached.
+  // Claude Code requests it before its first request, to check that the host can be reached.
   app.get('/api/hello', (request, reply) => {
     reply.hijack();
     writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { message: 'hello' }));
   });
   if (!edge.options.publicMetrics) return;
-  app.get('/metrics', (request, reply) => {
+  app.get('/metrics', async (request, reply) => {
+    const { metrics, metricsText } = edge.options;
+    const body = metricsText === undefined ? metrics.text('anyone') : await metricsText('anyone');
     reply.hijack();
     const headers = { ...request.call.headers, 'content-type': metricsContentType };
-    writeAnswer(request.raw, reply.raw, { status: 200, headers, body: edge.options.metrics.text() });
+    writeAnswer(request.raw, reply.raw, { status: 200, headers, body });
   });
 }
 

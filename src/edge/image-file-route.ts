@@ -7,7 +7,10 @@ import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { recordRequest } from './request-record.ts';
 
-/** `GET /v1/images/files/{token}.{png|webp|jpeg}`: a picture that was delivered by address. Its token is the credential. Source: decisions §5. */
+/**
+ * `GET /v1/images/files/{token}.{png|webp|jpeg}`: an image that was delivered by address. Its token is the
+ * credential. Source: docs/interfaces/images.md "Addresses of images".
+ */
 export function registerImageFiles(app: FastifyInstance, edge: Edge): void {
   app.get<{ Params: { name: string } }>('/v1/images/files/:name', (request, reply) => {
     reply.hijack();
@@ -23,7 +26,7 @@ async function answerFile(edge: Edge, request: FastifyRequest, reply: FastifyRep
     const status = await sendFile({ edge, request, reply, client }, parts);
     recordRequest(edge, request, { status });
   } catch (thrown) {
-    // Half a picture must not look like a whole one.
+    // Half an image must not look like a whole one.
     if (reply.raw.headersSent) reply.raw.destroy();
     await answerError(edge, request, reply, { thrown: client.isGone ? new ClientGone() : thrown });
   } finally {
@@ -71,7 +74,7 @@ async function sendFile(
   return 200;
 }
 
-/** Whether the client has this content already. Source: RFC 9110 13.1.2. */
+/** Returns whether the client has this content already. Source: RFC 9110 13.1.2. */
 function isKnown(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false;
   const tags = header.split(',').map(tag => tag.trim().replace(/^W\//, ''));

@@ -42,10 +42,13 @@ interface Decoded extends DecodedImages {
   readonly raw: Uint8Array;
 }
 
-/** Parts that are no pictures: more than any client sends. */
+/** Parts that are not images: more than any client sends. */
 const partsMax = 200;
 
-/** Offers the paths that draw and the tasks. In a scope of its own: the plugin of forms puts hooks on every request of its scope. */
+/**
+ * Registers the paths that draw and the tasks. In a scope of its own: the form plugin hooks into every request of its
+ * scope.
+ */
 export function registerImages(app: FastifyInstance, edge: Edge): void {
   const { bodyBytesMax } = edge.options;
   app.register(async scope => {
@@ -71,7 +74,7 @@ async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<voi
     const decoded = await decode(exchange, route);
     exchange.call.nameRepeat(exchange.request, decoded.raw);
     attribute(decoded.request, exchange.request.raw.headers);
-    const draw = decoded.isAsync ? answerTask : answerPictures;
+    const draw = decoded.isAsync ? answerTask : answerImages;
     const answer = (): Promise<void> => draw(exchange, route, decoded.request);
     await (decoded.isForm ? withFormNames(() => answer().catch(rethrowAsOwn)) : answer());
   } catch (thrown) {
@@ -94,13 +97,13 @@ async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Pr
   return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw };
 }
 
-async function answerPictures(exchange: Exchange, route: ImageRoute, asked: DecodedImages['request']): Promise<void> {
+async function answerImages(exchange: Exchange, route: ImageRoute, requested: DecodedImages['request']): Promise<void> {
   const { call, edge, facts } = exchange;
   const options = { headers: call, signal: exchange.signal };
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   const answers = isEdit
-    ? edge.images.edit({ request: asked }, options)
-    : edge.images.generate({ request: asked }, options);
+    ? edge.images.edit({ request: requested }, options)
+    : edge.images.generate({ request: requested }, options);
   const fold = new ImageAnswerFold();
   for await (const { answer } of answers) if (answer !== undefined) fold.push(answer);
   if (exchange.isGone) throw new ClientGone();
@@ -112,15 +115,15 @@ async function answerPictures(exchange: Exchange, route: ImageRoute, asked: Deco
   const charged = completed?.costNanoUsd ?? 0n;
   headers['x-tollgate-cost'] = dollarsText(charged);
   const repeats = facts.repeatedId;
-  // What a repeat shows was counted when it was charged.
+  // The usage that a repeat shows was counted when it was charged.
   const costNanoUsd = repeats === undefined ? charged : undefined;
   exchange.answer(headers, value, { status: 200, model: started?.model, repeats, costNanoUsd });
 }
 
-async function answerTask(exchange: Exchange, route: ImageRoute, asked: DecodedImages['request']): Promise<void> {
+async function answerTask(exchange: Exchange, route: ImageRoute, requested: DecodedImages['request']): Promise<void> {
   const { call, edge, facts } = exchange;
   const { task, limits, requestId } = await edge.images.createTask(
-    { endpoint: route.endpoint, request: asked },
+    { endpoint: route.endpoint, request: requested },
     { headers: call, signal: exchange.signal },
   );
   if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
@@ -145,7 +148,7 @@ function registerTasks(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** As the request would have been told, had it waited. Source: decisions §3, §5. */
+/** The error that the request would have got, had it waited. Source: docs/interfaces/images.md "Tasks". */
 function taskError({ options }: Edge, { error }: ImageTask): object | null {
   return error === undefined ? null : errorEnvelope(fromErrorDetail(error), error.requestId, options.texts).error;
 }

@@ -14,14 +14,14 @@ export interface JsonBody {
   readonly raw: Buffer;
 }
 
-/** Whose body is read and how large it may be. */
+/** Whose body is read, and its maximums. */
 export interface BodyReading {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly bytesMax: number;
-  /** Whose memory it takes. */
+  /** The owner of the memory that it takes. */
   readonly accountId: bigint;
-  /** What it may be made of; absent: what every body may. */
+  /** The bounds of its content; absent: those of every body. */
   readonly bounds?: JsonBounds;
 }
 
@@ -44,9 +44,10 @@ const boundsTip =
 const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
 /**
- * Reads the body of a request that says it is JSON, and calls `receive` with it, or with the reason why there is none: `invalid_request` (another content
- * type, an encoding, empty, no JSON, beyond a bound), `body_too_large`, `overloaded` (bodies take too much memory now), `ClientGone`. What is refused by its headers is not read, and
- * `receive` is called at once. Bytes are judged as they arrive, so that nothing is kept of what is refused.
+ * Reads the body of a request that declares JSON, and calls `receive` with it, or with the reason why there is none:
+ * `invalid_request` (another content type, an encoding, empty, not JSON, beyond a bound), `body_too_large`,
+ * `overloaded` (bodies take too much memory now), `ClientGone`. A body refused by its headers is not read, and
+ * `receive` is called at once. Bytes are judged as they arrive, so that refused ones are not kept.
  */
 export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: JsonBody | Error) => void): void {
   const { request, response, bytesMax } = reading;

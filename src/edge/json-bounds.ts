@@ -1,4 +1,4 @@
-/** The most of what one JSON body may be made of, beside its bytes. */
+/** The maximums of one JSON body's content, besides its bytes. */
 export interface JsonBounds {
   /** Levels of objects and arrays. */
   readonly depthMax: number;
@@ -14,8 +14,8 @@ const backslash = 0x5c;
 const shortStringBytes = 64;
 
 /**
- * Counts what JSON is made of while its bytes arrive, before anything is built from it. It does not judge the syntax. Costs about a nanosecond a byte outside long
- * strings.
+ * Counts the parts of JSON while its bytes arrive, before anything is built from it. It does not check the syntax.
+ * Costs about a nanosecond per byte outside long strings.
  */
 export class BoundsScan {
   readonly #bounds: JsonBounds;

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 import type { ParsedText } from './json-text.ts';
 
-/** What a thread may take to parse one body. */
+/** The maximum resources to parse one body. */
 export interface ParserLimits {
   readonly memoryBytesMax: number;
   readonly timeMs: number;
@@ -18,8 +18,8 @@ interface ParseCall {
 }
 
 /**
- * Parses large bodies on a thread of its own, so that none of them stops the others' answers. A body that takes too much time or memory is refused and the thread is
- * replaced. The thread starts with the first large body.
+ * Parses large bodies on a thread of its own, so that none of them blocks other answers. A body that takes too much
+ * time or memory is refused and the thread is replaced. The thread starts with the first large body.
  */
 export class JsonParser {
   readonly #limits: ParserLimits;
@@ -40,7 +40,7 @@ export class JsonParser {
     if (this.#current === undefined) this.#next();
   }
 
-  /** Ends the thread; what waits is refused. */
+  /** Ends the thread; waiting bodies are refused. */
   close(): void {
     for (const { receive } of this.#waiting.splice(0))
       receive(new GatewayError('overloaded', 'The gateway is stopping.'));

@@ -38,7 +38,7 @@ test('the place is the one that the engine names, where it names one', () => {
       const { line, column } = findSyntaxProblem(text);
       const before = text.split('\n').slice(0, line - 1);
       const offset = before.join('\n').length + (line > 1 ? 1 : 0) + column - 1;
-      // Of a misspelt word the engine names the letter, this the word.
+      // For a misspelt word the engine names the letter, this names the word.
       if (!/^[tfn]/.test(text.slice(offset))) expect(offset).toBe(Number(engine));
     }),
     { numRuns: 3000 },
@@ -46,7 +46,7 @@ test('the place is the one that the engine names, where it names one', () => {
   expect(named).toBeGreaterThan(100);
 });
 
-/** What the engine says of a text; '' where it is JSON. */
+/** Returns the engine's message about a text; '' if it is JSON. */
 function refusal(text: string): string {
   try {
     JSON.parse(text);

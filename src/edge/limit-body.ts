@@ -6,7 +6,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { amountMax, exactDollars, idField, readBody, timeField } from './account-schema.ts';
 import type { JsonBody } from './json-body.ts';
 
-/** The bodies that make and change limits. `max` is in dollars of `usd`, else a count. Source: control.md, "One concept of a limit". */
+/** The bodies that make and change limits. `max` is in dollars of `usd`, else a count. Source: docs/accounting.md "Limits". */
 
 const scopeTypes = ['account', 'group', 'key'] as const;
 const units = ['usd', 'requests', 'tokens', 'concurrent'] as const;
@@ -59,7 +59,7 @@ export function readNewLimit(body: JsonBody): MessageInitShape<typeof NewLimitSc
 
 /** The fields of a body that changes a limit. */
 export const limitChangeSchema = z.strictObject(
-  // What a limit counts by stays: another one is another limit.
+  // The fields that a limit counts by are fixed: changing them would make another limit.
   { ...changes, scope: fixedField(), unit: fixedField(), window: fixedField() },
   'must be an object',
 );
@@ -68,7 +68,9 @@ function fixedField() {
   return z.never('can’t be changed: make another limit').optional();
 }
 
-/** What a body changes of a limit. Throws `validation_error` with a violation for every wrong or unknown field. */
+/**
+ * Reads what a body changes of a limit. Throws `validation_error` with a violation for every wrong or unknown field.
+ */
 export function readLimitChange(body: JsonBody): MessageInitShape<typeof LimitSettingsSchema> {
   return toSettings(body, readBody(limitChangeSchema, body, 'a limit that can change'));
 }
@@ -89,7 +91,7 @@ function toSettings(body: JsonBody, settings: Settings): MessageInitShape<typeof
   };
 }
 
-/** A number as dollars, and, if it is whole, as a count: which of them holds is known where the limit is. */
+/** A number as dollars and, if it is whole, as a count: the limit's own unit decides which applies. */
 function readAmount(body: JsonBody, path: readonly string[]): { max?: bigint; maxNanoUsd?: bigint } {
   const maxNanoUsd = exactDollars(body, ...path);
   if (maxNanoUsd === undefined) throw invalid(path.join('.'), `must be a number from 0 to ${amountMax}`);

@@ -1,6 +1,6 @@
 import type { AnswerHeaders } from './call.ts';
 
-/** A limit of requests or tokens, as an error or the contract tells it. */
+/** A request or token limit, from an error or the contract. */
 export interface LimitWindow {
   /** "tokens" or requests. */
   readonly unit: string;
@@ -19,7 +19,7 @@ export function resetText(ms: number): string {
   return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** Adds the `x-ratelimit-*` headers of the limits of requests and of tokens with the least remaining; none if none binds the key. Source: decisions §3. */
+/** Adds the `x-ratelimit-*` headers of the limits of requests and of tokens with the least remaining; none if none binds the key. Source: docs/errors.md "Rate limit headers". */
 export function addLimitHeaders(headers: AnswerHeaders, windows: readonly LimitWindow[], nowMs: number): AnswerHeaders {
   let requests: LimitWindow | undefined;
   let tokens: LimitWindow | undefined;

@@ -1,7 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 import { afterEach, expect, test } from 'vitest';
 import { systemRuntime } from '../lib/runtime.ts';
-import { levelOf, LoadWatch } from './load-watch.ts';
+import { measureLevel, LoadWatch } from './load-watch.ts';
 
 const limits = { lagMs: 100, heapShare: 0.7 };
 const watches: LoadWatch[] = [];
@@ -18,7 +18,7 @@ test.each([
   [{ lagMs: 500, heapShare: 0 }, 'critical'],
   [{ lagMs: 0, heapShare: 0.91 }, 'critical'],
 ] as const)('a load of %o is %s', (load, level) => {
-  expect(levelOf(load, limits)).toBe(level);
+  expect(measureLevel(load, limits)).toBe(level);
 });
 
 test('a busy gateway refuses strangers and who runs more than twice its share, and nobody else', async () => {

@@ -20,7 +20,7 @@ const levels: readonly LoadLevel[] = ['calm', 'busy', 'overloaded', 'critical'];
 const lookMs = 500;
 /** Lateness, as a multiple of the limit, from which on a level holds. */
 const lagFactors = { overloaded: 2, critical: 5 } as const;
-/** The share of the heap beyond the limit, of what is left, from which on a level holds. */
+/** The share of the remaining heap beyond the limit from which a level applies. */
 const heapSteps = { overloaded: 1 / 3, critical: 2 / 3 } as const;
 /** The event loop's delay is measured with timers of so many ms, which are part of the measure. */
 const resolutionMs = 10;
@@ -28,16 +28,16 @@ const retryAfterMs = 2000;
 /** No account is refused for its share below this many running requests. */
 const shareLeast = 4;
 
-/** What a load is judged by. */
+/** What a load is measured by. */
 export interface Load {
   /** How late the event loop was for nine of ten timers. */
   readonly lagMs: number;
-  /** In use, of what V8 may have. */
+  /** Heap in use, as a share of V8's maximum. */
   readonly heapShare: number;
 }
 
 /** Returns the level of a load. */
-export function levelOf(load: Load, { lagMs, heapShare }: LoadLimits): LoadLevel {
+export function measureLevel(load: Load, { lagMs, heapShare }: LoadLimits): LoadLevel {
   const reaches = (level: 'overloaded' | 'critical'): boolean =>
     load.lagMs >= lagMs * lagFactors[level] || load.heapShare >= heapShare + (1 - heapShare) * heapSteps[level];
   if (reaches('critical')) return 'critical';
@@ -56,7 +56,7 @@ export class LoadWatch {
   readonly #running = new Map<bigint, number>();
   #total = 0;
   #level: LoadLevel = 'calm';
-  /** What the last look alone said. */
+  /** The level by the last measurement alone. */
   #seen: LoadLevel = 'calm';
 
   constructor(limits: () => LoadLimits, runtime: Runtime) {
@@ -111,8 +111,8 @@ export class LoadWatch {
     const lagMs = Math.max(0, this.#delay.percentile(90) / 1e6 - resolutionMs);
     this.#delay.reset();
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-    const seen = levelOf({ lagMs, heapShare: used / limit }, this.#limits());
-    // The lower of two looks: what passes within a second refuses nobody.
+    const seen = measureLevel({ lagMs, heapShare: used / limit }, this.#limits());
+    // The lower of two measurements: a peak of less than a second refuses no one.
     this.#level = levels.indexOf(seen) < levels.indexOf(this.#seen) ? seen : this.#seen;
     this.#seen = seen;
     this.#timer.restart(lookMs);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { pageOf, readFilter, readPage } from './model-query.ts';
+import { takePage, readFilter, readPage } from './model-query.ts';
 
 test('an empty query filters nothing and asks for the whole list', () => {
   expect(readFilter({})).toEqual({ endpoint: 0, capability: '', query: '' });
@@ -18,20 +18,20 @@ test('walking forwards or backwards by any page size visits every item once, in 
     fc.property(fc.uniqueArray(fc.string(), { maxLength: 20 }), fc.integer({ min: 1, max: 7 }), (ids, limit) => {
       const list = ids.map(id => ({ id }));
       const forwards: string[] = [];
-      let page = pageOf(list, { limit });
+      let page = takePage(list, { limit });
       forwards.push(...page.data.map(item => item.id));
       while (page.has_more) {
-        page = pageOf(list, { limit, afterId: page.last_id ?? '' });
+        page = takePage(list, { limit, afterId: page.last_id ?? '' });
         forwards.push(...page.data.map(item => item.id));
       }
       expect(forwards).toEqual(ids);
       const last = list.at(-1);
       if (last === undefined) return;
       const backwards = [last.id];
-      page = pageOf(list, { limit, beforeId: last.id });
+      page = takePage(list, { limit, beforeId: last.id });
       backwards.unshift(...page.data.map(item => item.id));
       while (page.has_more) {
-        page = pageOf(list, { limit, beforeId: page.first_id ?? '' });
+        page = takePage(list, { limit, beforeId: page.first_id ?? '' });
         backwards.unshift(...page.data.map(item => item.id));
       }
       expect(backwards).toEqual(ids);

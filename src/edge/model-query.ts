@@ -2,7 +2,7 @@ import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { endpointPaths } from '../rpc/resources.ts';
 import { type Query, readInteger, readName, readText, refuse } from './query.ts';
 
-/** The query of `GET /v1/models`. Source: decisions §4. */
+/** The query of `GET /v1/models`. Source: docs/interfaces/models.md "The list". */
 
 /** Which part of the list is wanted. Absent `limit`: all of it. */
 interface Page {
@@ -15,7 +15,7 @@ const truths = ['true', 'false'] as const;
 const capabilities = ['vision', 'function_call', 'reasoning', 'flex', 'priority'] as const;
 const limits = { min: 1, max: 1000 };
 
-/** Returns the filter that a query asks for. */
+/** Reads the requested filter. */
 export function readFilter(query: Query) {
   const path = readName(query, 'endpoint', [...endpointPaths.values()]);
   const free = readName(query, 'free', truths);
@@ -29,7 +29,7 @@ export function readFilter(query: Query) {
   };
 }
 
-/** Returns the page that a query asks for. */
+/** Reads the requested page. */
 export function readPage(query: Query): Page {
   const limit = readInteger(query, 'limit', limits);
   const afterId = readText(query, 'after_id');
@@ -42,7 +42,7 @@ export function readPage(query: Query): Page {
  * Cuts a page with the Anthropic interface's cursors out of a list: the first items after `afterId`, or the last ones before `beforeId`. Throws `invalid_request` if
  * the cursor is not in the list.
  */
-export function pageOf<T extends { readonly id: string }>(list: readonly T[], page: Page) {
+export function takePage<T extends { readonly id: string }>(list: readonly T[], page: Page) {
   const { limit = list.length, afterId, beforeId } = page;
   const cut = (parameter: string, id: string): number => {
     const index = list.findIndex(item => item.id === id);

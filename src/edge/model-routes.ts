@@ -5,7 +5,7 @@ import { modelJson } from '../rpc/resources.ts';
 import { answerJson } from './answer.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { pageOf, readFilter, readPage } from './model-query.ts';
+import { takePage, readFilter, readPage } from './model-query.ts';
 import type { Query } from './query.ts';
 
 /** `GET /v1/models` and `GET /v1/models/{id}`, for API keys and management keys. */
@@ -15,7 +15,7 @@ export function registerModels(app: FastifyInstance, edge: Edge): void {
     const filter = readFilter(request.query);
     const page = readPage(request.query);
     const { models } = await edge.catalog.listModels(filter, { headers: request.call });
-    answerJson(edge, request, reply, { object: 'list', ...pageOf(models.map(modelJson), page) });
+    answerJson(edge, request, reply, { object: 'list', ...takePage(models.map(modelJson), page) });
   });
   // An id holds slashes and colons, percent-encoded or not.
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest }, async (request, reply) => {

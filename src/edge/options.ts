@@ -13,19 +13,19 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 
-/** What an operator says in every error. `{code}` in an address becomes the error's code. null: nothing is said. */
+/** The operator's texts in every error. `{code}` in an address becomes the error's code. null: none. */
 export interface ErrorTexts {
   readonly docs: string | null;
   readonly support: string | null;
   /** Name to address ("discussions"). */
   readonly community: Readonly<Record<string, string>> | null;
-  /** What the operator says instead of a code’s tips, also of those that an error brings itself. */
+  /** The operator's replacement of a code's tips, including those that an error brings itself. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 
-/** What the public listener is made from. */
+/** The options of the public listener. */
 export interface EdgeOptions {
-  /** Where the core's services are called: in this process, or in another one. */
+  /** The transport to the core's services: in this process, or in another one. */
   readonly transport: PushTransport;
   /** Makes the public id of a request ("req_…"). */
   readonly nextRequestId: () => string;
@@ -34,8 +34,10 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
-  /** Told of each answer of a known caller that was an error; absent: nobody is. */
-  readonly failed?: (accountId: bigint, keyId: bigint, code: string) => void;
+  /** Returns what it shows; absent: `metrics`. */
+  readonly metricsText?: ((reader: 'anyone') => Promise<string>) | undefined;
+  /** Called for each error answer to a known caller; absent: not reported. */
+  readonly failed?: ((accountId: bigint, keyId: bigint, code: string) => void) | undefined;
   /** Everything below `/dashboard`; absent: it is not there. */
   readonly dashboard?: Dashboard;
   /** The certificate of the listener; absent: cleartext. */
@@ -46,7 +48,7 @@ export interface EdgeOptions {
   readonly otherBodyBytesMax: number;
   /** The largest file that is uploaded. */
   readonly fileBytesMax: number;
-  /** What a JSON body may be made of. */
+  /** The maximums of a JSON body's content. */
   readonly bounds: JsonBounds;
   /** The memory of all large bodies that are read or answered at a time, and of one account's. */
   readonly bodyMemory: BudgetLimits;

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 
 /**
  * Query parameters. What is wrong throws `invalid_request` with a violation that names the parameter; parameters that are not documented are ignored, as
- * clients add their own (`?beta=true`). Source: decisions §3, §4, §6.
+ * clients add their own (`?beta=true`). Source: docs/interfaces/README.md "Unknown fields and values".
  */
 
 /** Query parameters as the router reads them: a repeated one is an array. */

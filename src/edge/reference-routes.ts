@@ -8,7 +8,10 @@ import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { errorDocsPath } from './error-docs.ts';
 
-/** The API reference, for programs and for people, and the greeting that leads there. No key is needed. What these paths need is loaded when they are first asked for. */
+/**
+ * The API reference, for programs and for people, and the greeting that links to it. No key is needed. What these
+ * paths need is loaded on first use.
+ */
 
 /** The files of the packaged viewer that its page loads. */
 const assets = {

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Completed, Usage } from '../gen/tollgate/v1/event_pb.ts';
-import { dollarsNumber } from '../lib/dollars.ts';
+import { dollarsNumber, knownDollars } from '../lib/dollars.ts';
 import { redactTokens } from '../telemetry/redaction.ts';
 import { describeError } from '../telemetry/logger.ts';
 import type { RequestSample, TokenCounts } from '../telemetry/metrics.ts';
@@ -10,28 +10,28 @@ import type { Edge } from './edge.ts';
 
 /** How a request ended. */
 export interface RequestOutcome {
-  /** The HTTP status that was sent; 499 where the client went away before it. */
+  /** The HTTP status that was sent; 499 if the client left before it. */
   readonly status: number;
-  /** The error's code, where it failed. */
+  /** The error's code, if it failed. */
   readonly code?: string | undefined;
   readonly error?: GatewayError | undefined;
-  /** The listed id, once the core has told it. */
+  /** The listed id, once the core has reported it. */
   readonly model?: string | undefined;
   /** Why the answer ended ("stop"). */
   readonly finish?: string | undefined;
   readonly firstEventMs?: number | undefined;
-  /** What the core said at the end; absent where it never came. */
+  /** The core's final message; absent if it never came. */
   readonly completed?: Completed | undefined;
-  /** The request that was answered first, where this answer is its repeat. */
+  /** The id of the original request, if this answer repeats a stored one. */
   readonly repeats?: string | undefined;
-  /** What was charged for pictures, in nano-dollars. */
+  /** The charge for images, in nano-dollars. */
   readonly costNanoUsd?: bigint | undefined;
 }
 
-/** What is known of a request itself; `url` is the route's pattern, '' or undefined of a path that is none. */
+/** The recorded parts of a request. `routeOptions.url` is the route's pattern; '' or undefined for an unknown path. */
 export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'> {
   readonly routeOptions: { readonly url?: string | undefined };
-  /** As it was sent, query included. */
+  /** The requested URL, with its query. */
   readonly url?: string;
 }
 
@@ -41,18 +41,19 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   const { call, routeOptions } = request;
   const { settled, route } = call;
   const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd ?? settled?.costNanoUsd;
-  // What a repeat shows was counted when it was answered first.
+  // A repeated answer shows usage that was already counted for the original request.
   const isCounted = repeats === undefined;
   const sample: RequestSample = {
     endpoint: routeOptions.url === undefined || routeOptions.url === '' ? unknownName : routeOptions.url,
-    model: outcome.model ?? call.model ?? (call.tellsLimits ? unknownName : undefined),
+    model: outcome.model ?? call.model ?? (call.sendsLimitHeaders ? unknownName : undefined),
     route: route === undefined ? undefined : `${route.provider}/${route.model}`,
     status,
     code,
     durationMs: call.elapsedMs(),
     firstEventMs,
     tokens: isCounted ? readTokens(completed, call) : undefined,
-    costUsd: isCounted && costNanoUsd !== undefined ? dollarsNumber(costNanoUsd) : undefined,
+    costUsd: isCounted ? knownDollars(costNanoUsd) : undefined,
+    providerCostUsd: isCounted ? knownDollars(settled?.providerCostNanoUsd) : undefined,
   };
   edge.options.metrics.answered(sample);
   const { credential } = call;
@@ -71,14 +72,14 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   });
 }
 
-/** What stands for a path or a model that nobody knows: others' words are no labels. */
+/** Label of an unknown path or model: text from clients must not become a metric label. */
 const unknownName = 'other';
 
 function readTokens(completed: Completed | undefined, { settled }: Call): TokenCounts | undefined {
   return completed?.usage === undefined ? settled?.tokens : toTokenCounts(completed.usage);
 }
 
-/** The line's members as JSON text: to write them one by one costs a fraction of what an object and a general writer do. */
+/** Returns the members of the log line as JSON text. Concatenation costs a fraction of building and serialising an object. */
 function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: RequestSample): string {
   const { status, code, error, finish, repeats } = outcome;
   const { call } = request;
@@ -90,15 +91,15 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
     number('key_id', call.keyId ?? call.credential?.keyId) +
     member('model', model === unknownName ? undefined : model) +
     member('endpoint', endpoint) +
-    // Of a path that is none its pattern says nothing.
+    // An unknown path has no pattern.
     (endpoint === unknownName ? member('method', request.method) + member('path', shownPath(request.url)) : '') +
     member('provider', call.route?.provider) +
     member('route', route) +
     member('route_reason', call.routeReason) +
-    (call.tellsLimits || call.attempts > 0 ? `,"attempts":${call.attempts}` : '') +
+    (call.sendsLimitHeaders || call.attempts > 0 ? `,"attempts":${call.attempts}` : '') +
     `,"status":${status}` +
     member('code', code) +
-    // An upstream's own words for a field are not the gateway's to log.
+    // The `param` of an upstream's error is not logged, since the upstream chose its text.
     member('param', error?.cause === undefined ? error?.facts.param : undefined) +
     member('finish', finish) +
     member('tokens', tokens) +
@@ -110,7 +111,7 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
     member('upstream_message', call.upstreamMessage) +
     member('trace_id', call.traceId) +
     member('repeats', repeats) +
-    // A refusal explains itself by its code; only what the gateway or an upstream did wrong needs its cause.
+    // The code explains a refusal; only failures of the gateway or an upstream need their cause.
     member('error', status >= 500 && error?.cause !== undefined ? describeError(error.cause) : undefined) +
     ',"msg":"request"'
   );
@@ -128,7 +129,7 @@ function rounded(ms: number): number {
   return Math.round(ms * 10) / 10;
 }
 
-/** A path as the log shows it: without its query, which has what the caller looks for, and without keys that were pasted into it. */
+/** Returns a path for the log: without its query, which may be private, and with credentials redacted. */
 function shownPath(url: string | undefined): string | undefined {
   return url === undefined ? undefined : redactTokens(url.split('?', 1)[0] ?? '');
 }

@@ -2,9 +2,9 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** What clients that do not read may keep in memory. */
+/** The maximum memory of clients that do not read. */
 export interface UnsentLimits {
-  /** A connection that takes nothing of what is to be sent for so long is cut. */
+  /** A connection that accepts no bytes for this long is cut. */
   readonly stallMs: number;
   /** Bytes that wait for all clients together; above it the connections that have stalled longest are cut. */
   readonly bytesMax: number;
@@ -13,15 +13,15 @@ export interface UnsentLimits {
 /** How often connections are looked at, at least. */
 const lookMs = 1000;
 
-/** What a connection had sent when it was looked at last. */
+/** How much a connection had sent at the last check. */
 interface Progress {
   sentBytes: number;
   sinceMs: number;
 }
 
 /**
- * Cuts connections whose clients do not read: streams, whole answers and WebSockets alike. Their requests then end as those of clients that have left. One look at every connection a
- * second costs less than a timer for each.
+ * Cuts connections whose clients do not read: streams, whole answers and WebSockets alike. Their requests then end
+ * like those of clients that have left. Checking every connection once a second costs less than a timer for each.
  */
 export class StalledWrites {
   readonly #limits: () => UnsentLimits;
@@ -60,7 +60,7 @@ export class StalledWrites {
     this.#timer.restart(Math.min(lookMs, stallMs / 4));
   }
 
-  /** Returns for how long a connection has taken nothing of what waits for it; 0 if nothing waits. */
+  /** Returns how long a connection has accepted none of its waiting bytes; 0 if none wait. */
   #stalledMs(socket: Socket, nowMs: number): number {
     if (socket.writableLength === 0) {
       this.#stalled.delete(socket);

@@ -6,7 +6,9 @@ import type { WebhookSettingsSchema } from '../gen/tollgate/v1/webhook_pb.ts';
 import { exactDollars, lowBalanceField, readBody } from './account-schema.ts';
 import type { JsonBody } from './json-body.ts';
 
-/** The bodies that make and change webhooks, and what an account is told of. Source: control.md, "Alerts". */
+/**
+ * The bodies that make and change webhooks and the account's settings. Source: docs/interfaces/account.md "Webhooks".
+ */
 
 const typesMax = 100;
 const typeList = 'must be an array of types of events';
@@ -30,7 +32,7 @@ export function readWebhookSettings(body: JsonBody): MessageInitShape<typeof Web
 /** The fields of a body that changes the account. */
 export const accountChangeSchema = z.strictObject({ low_balance: lowBalanceField }, 'must be an object');
 
-/** What a body changes of the account. */
+/** Reads what a body changes of the account. */
 export function readAccountChange(body: JsonBody): MessageInitShape<typeof UpdateOwnAccountRequestSchema> {
   const { low_balance: low } = readBody(accountChangeSchema, body, 'an account that can change');
   return {

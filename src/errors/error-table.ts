@@ -1,6 +1,6 @@
 /**
  * The one table of errors. A code without all facets does not compile; `test/errors-doc.test.ts` keeps `docs/errors.md` equal to it.
- * Sources: `spec/service.md` (Errors), `spec/decisions.md` §3.
+ * Source: docs/errors.md "Codes".
  */
 
 /** What a code means to each kind of caller. */
@@ -23,18 +23,18 @@ export interface ErrorFacets {
     | 'Unavailable';
   /** `x-should-retry` of both official clients; undefined leaves it to them. */
   readonly retry: boolean | undefined;
-  /** The log's level where the error is answered. */
+  /** The log level at the place where the error is answered. */
   readonly log: 'info' | 'warn' | 'error';
-  /** What to do next, unless the error says it better. */
+  /** What to do next, unless the error has a better tip. */
   readonly tip: string;
 }
 
 const readTip = 'Read `param` and the message, correct the request and send it again.';
 
-/** Every code the gateway answers with. */
+/** Every code of the gateway. */
 export const errorTable = {
   invalid_request: {
-    meaning: 'The body is no JSON, too deep or of another content type, or a query parameter is wrong.',
+    meaning: 'The body is not JSON, too deep or of another content type, or a query parameter is wrong.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -82,7 +82,7 @@ export const errorTable = {
     tip: 'Leave the field out, or choose a model whose upstream knows it.',
   },
   context_length_exceeded: {
-    meaning: 'The input and the output asked for are longer than the model takes.',
+    meaning: 'The input and the requested output are longer than the model accepts.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -106,7 +106,7 @@ export const errorTable = {
     tip: 'Send the whole conversation as `input`, or continue from a stored response of this account.',
   },
   websocket_connection_limit_reached: {
-    meaning: 'The WebSocket has lived as long as one may.',
+    meaning: 'The WebSocket has reached its maximum lifetime.',
     http: 400,
     rpc: 'FailedPrecondition',
     retry: false,
@@ -162,15 +162,15 @@ export const errorTable = {
     tip: 'Check the path, the method and the id.',
   },
   conflict: {
-    meaning: 'The change contradicts the present state.',
+    meaning: 'The change contradicts the current state.',
     http: 409,
     rpc: 'AlreadyExists',
     retry: false,
     log: 'info',
-    tip: 'Read the present state first; the change was already made or contradicts it.',
+    tip: 'Read the current state first; the change was already made or contradicts it.',
   },
   conversation_locked: {
-    meaning: 'Another response is made in the conversation right now.',
+    meaning: 'Another response is being made in the conversation.',
     http: 409,
     rpc: 'Aborted',
     retry: undefined,
@@ -218,7 +218,7 @@ export const errorTable = {
     tip: 'Raise the key’s limit, or wait until it resets.',
   },
   insufficient_balance: {
-    meaning: 'What is left of the balance does not pay for the request.',
+    meaning: 'The available balance does not cover the request.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -226,7 +226,7 @@ export const errorTable = {
     tip: 'Ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
   },
   subscription_exhausted: {
-    meaning: 'The plan is used up or missing, and money may not pay.',
+    meaning: 'The plan is used up or missing, and the key may not use money.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -274,7 +274,7 @@ export const errorTable = {
     tip: 'Use another model, or try again later: GET /v1/models shows `available`.',
   },
   overloaded: {
-    meaning: 'The gateway has too much to do, is stopping, or can’t reach its store.',
+    meaning: 'The gateway is overloaded, stopping, or can’t reach its store.',
     http: 503,
     rpc: 'Unavailable',
     retry: undefined,
@@ -286,7 +286,7 @@ export const errorTable = {
 /** A code of the table. */
 export type ErrorCode = keyof typeof errorTable;
 
-/** Whether a string is a code of the table (a peer's newer code may not be). */
+/** Returns whether a string is a code of the table (a peer's newer code may not be). */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(errorTable, code);
 }

@@ -19,7 +19,7 @@ export interface DenialFacts {
   readonly used: number | bigint;
   readonly max: number | bigint;
   readonly resetAtMs?: number;
-  /** Of a limit; absent where a balance or a plan can't pay. */
+  /** For a limit; absent if a balance or a plan can't pay. */
   readonly row?: DeniedLimit;
 }
 
@@ -32,7 +32,7 @@ export interface DeniedLimit {
   readonly window: 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total' | null;
 }
 
-/** One field that broke a schema. `inputJson` is absent where the value is absent or secret. */
+/** One field that broke a schema. `inputJson` is absent if the value is absent or secret. */
 export interface Violation {
   readonly path: readonly string[];
   readonly message: string;
@@ -40,13 +40,13 @@ export interface Violation {
   readonly inputJson?: string;
 }
 
-/** What an error can say beside its code and message. */
+/** The facts of an error besides its code and message. */
 export interface ErrorFacts {
   /** The field that caused it ("messages.0.content"). */
   readonly param?: string;
   /** The upstream's own code, which clients of the Anthropic interface find in the details of an error. */
   readonly detailCode?: string;
-  /** What to do next, where the table's tip is not the best. */
+  /** What to do next, if the table's tip is not the best. */
   readonly tip?: string;
   /** When waiting helps, how long. */
   readonly retryAfterMs?: number;
@@ -56,13 +56,16 @@ export interface ErrorFacts {
   /** The limits of requests and tokens that bind the key, tightest first. */
   readonly limits?: readonly WindowState[];
   readonly violations?: readonly Violation[];
-  /** The request's id, where the one who answers can't know it. */
+  /** The request's id, if the answering process can't know it. */
   readonly requestId?: string;
   /** For the log only; never reaches a caller. */
   readonly cause?: unknown;
 }
 
-/** What an error repeats of a caller's input at most: violations, characters of a text, members of a path. Else a small wrong body would make a large answer. */
+/**
+ * The most that an error repeats of a caller's input: violations, characters of a text, members of a path. Otherwise
+ * a small wrong body would make a large answer.
+ */
 const violationsMax = 100;
 const textMax = 2_000;
 const pathMax = 64;

@@ -6,13 +6,14 @@ export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'fir
   readonly dataDir: string;
   /** Those that the environment has switched on. */
   readonly providers: readonly FoundProvider[];
-  /** The listed id of a model to try; undefined where the catalogue is empty. */
+  /** The listed id of a model to try; undefined if the catalogue is empty. */
   readonly model: string | undefined;
 }
 
 /**
- * The lines of a ready gateway: addresses, on the first start the keys it made, and a command to try. The command works when it is pasted: on the first
- * start it asks a model with the new key; later, when no key can be known, it asks whether the gateway is there.
+ * Returns the lines of a ready gateway: addresses, on the first start the keys it made, and a command to try. The
+ * command works when pasted: on the first start it calls a model with the new key; later, when no key can be known,
+ * it checks that the gateway answers.
  */
 export function banner(facts: BannerFacts): string {
   const { publicUrl, rpcUrl, firstKeys, dashboard, dataDir, providers, model } = facts;
@@ -44,8 +45,8 @@ function providerLines(providers: readonly FoundProvider[]): string[] {
 /** Why a provider has no models. */
 const missing: Readonly<Record<FoundProvider['state'], string>> = {
   known: 'no models: name them in the configuration file',
-  asked: 'has told no model that can be used; it is asked again every minute',
-  away: 'does not answer yet; it is asked again until it does',
+  asked: 'lists no usable model; it is queried again every minute',
+  away: 'does not answer yet; it is queried again until it does',
   refused: 'refuses its key; set the right one in the environment',
 };
 
@@ -60,7 +61,7 @@ function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firs
 
 function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
   if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
-  // A key that the environment set is known to whoever set it, and need not stand in a log.
+  // A key from the environment is known to whoever set it, and need not be in a log.
   const { file } = firstKeys;
   const key =
     firstKeys.apiKey ??

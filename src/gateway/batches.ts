@@ -1,15 +1,13 @@
-import { join } from 'node:path';
-import type { Environment } from '../config/env.ts';
 import type { EndedItem } from '../core/batches/batch-job.ts';
 import { Batches, type BatchTools } from '../core/batches/batches.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
-import { dollarsNumber } from '../lib/dollars.ts';
+import { knownDollars } from '../lib/dollars.ts';
 import { createBatchCodec } from '../edge/batches/batch-codec.ts';
 import type { ErrorTexts } from '../edge/options.ts';
 import { systemRuntime } from '../lib/runtime.ts';
-import { openDiskBulkFiles } from '../store/disk/disk-bulk-files.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Stores } from './stores.ts';
 import type { LiveConfig } from './live-config.ts';
 
 type OpenedHere =
@@ -22,25 +20,22 @@ type OpenedHere =
   | 'onItem'
   | 'onDefect';
 
-/** What batches are made with. */
+/** The tools that batches need. */
 interface BatchParts extends Omit<BatchTools, OpenedHere> {
-  readonly environment: Environment;
+  readonly openBulk: Stores['openBulk'];
   readonly live: LiveConfig;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** What errors say beside their message. */
+  /** The configured texts of errors. */
   readonly texts: () => ErrorTexts;
 }
 
-/** Opens the files of the data directory, and the batches that run on them. */
+/** Opens large files, and the batches that run on them. */
 export function openBatches(parts: BatchParts): Batches {
-  const { environment, live, logger, metrics, texts, ...tools } = parts;
+  const { openBulk, live, logger, metrics, texts, ...tools } = parts;
   return new Batches({
     ...tools,
-    bulk: openDiskBulkFiles({
-      folder: join(environment.dataDir, 'files'),
-      bytesMax: () => live.current.batches.diskBytes,
-    }),
+    bulk: openBulk(() => live.current.batches.diskBytes),
     codec: createBatchCodec({ texts, strict: () => live.current.strict }),
     runtime: systemRuntime,
     lineBytesMax: () => live.current.limits.bodyBytes,
@@ -51,12 +46,15 @@ export function openBatches(parts: BatchParts): Batches {
   });
 }
 
-/** Writes the log line and the metrics of an item, under the path of its batch: its latency is none that somebody waits for. */
+/**
+ * Writes the log line and the metrics of an item, under the path of its batch: its latency does not count, since no
+ * client waits.
+ */
 function recordItem({ batchId, endpoint, call, durationMs, error }: EndedItem, logger: Logger, metrics: Metrics): void {
   const { model, route, settled, accountId, keyId, attempts } = call;
   const path = endpoint === Endpoint.MESSAGES ? '/v1/messages/batches' : '/v1/batches';
   const status = error?.facets.http ?? 200;
-  const costUsd = settled === undefined ? undefined : dollarsNumber(settled.costNanoUsd);
+  const costUsd = knownDollars(settled?.costNanoUsd);
   metrics.answered({
     endpoint: path,
     model: model ?? 'other',
@@ -67,6 +65,7 @@ function recordItem({ batchId, endpoint, call, durationMs, error }: EndedItem, l
     firstEventMs: undefined,
     tokens: settled?.tokens,
     costUsd,
+    providerCostUsd: knownDollars(settled?.providerCostNanoUsd),
   });
   logger[error?.facets.log ?? 'info'](
     {

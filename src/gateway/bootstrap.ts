@@ -5,7 +5,7 @@ import { keyMaterial, makeKey } from '../core/keys.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { writeSecretFile } from '../lib/secret-file.ts';
 
-/** The keys that the first start made; each absent where the environment had set it, or where they are in a file. */
+/** The keys that the first start made; each is absent if the environment had set it, or if they are in a file. */
 export interface FirstKeys {
   /** The file that they were written to, and whether the API key is one of them. */
   readonly file?: { readonly path: string; readonly hasApiKey: boolean };
@@ -13,7 +13,10 @@ export interface FirstKeys {
   readonly managementKey?: string;
 }
 
-/** Makes account 1 on the first start; the keys it made up, undefined on later starts. Throws `ConfigError` where the file for them can't be written; then nothing was made. */
+/**
+ * Makes account 1 on the first start. Returns the generated keys, undefined on later starts. Throws `ConfigError` if
+ * their file can't be written; then nothing was made.
+ */
 export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environment): Promise<FirstKeys | undefined> {
   const apiKey = given.apiKey === undefined ? makeKey('apiKey') : keyMaterial(given.apiKey.reveal());
   const managementKey =
@@ -23,7 +26,7 @@ export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environmen
     ...(given.managementKey === undefined ? { managementKey: managementKey.text } : {}),
   };
   const file = Object.keys(made).length === 0 ? undefined : given.file;
-  // Before the ledger has them: keys that nobody can read would be lost.
+  // Before the ledger has them: keys that could not be written down would be lost.
   if (file !== undefined && (await ledger.listAccounts()).length === 0) writeKeys(file, made);
   const isFirst = await ledger.bootstrap({
     accountName: 'default',

@@ -1,33 +1,52 @@
 import process from 'node:process';
 import type { Manifest } from './backup/manifest.ts';
-import type { StoredBackup } from '../cli/ports.ts';
+import type { CommandLinePorts, StoredBackup } from '../cli/ports.ts';
 import { runCommandLine as run } from '../cli/program.ts';
-import { readEnvironment } from '../config/env.ts';
+import { readEnvironment, type Variables } from '../config/env.ts';
 import { systemClock } from '../lib/clock.ts';
-import { readConfig } from './read-config.ts';
 import { openBrowser } from './open-browser.ts';
 import { runProgram } from './run-program.ts';
 
-/** Runs the command that the process was started with, with everything that a command needs. Answers its exit code. */
+/** Runs the command that the process was started with. Returns its exit code. */
 export async function runCommandLine(): Promise<number> {
   // Who reads may have enough (`| head`): that is no failure, and a gateway outlives the reader of its banner.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
   });
   return run(process.argv.slice(2), {
+    ...commandLinePorts(process.env),
     streams: {
       out: text => void process.stdout.write(text),
       err: text => void process.stderr.write(text),
     },
-    environment: () => readEnvironment(),
-    serve: async options => {
+  });
+}
+
+/**
+ * Returns what commands need besides the standard streams. Parts that few commands need are loaded on demand: a
+ * command has to answer within half a second.
+ */
+export function commandLinePorts(variables: Variables): Omit<CommandLinePorts, 'streams'> {
+  const environment = () => readEnvironment(variables);
+  return {
+    environment,
+    serve: async ({ workers, ...options }) => {
       const { serve } = await import('./serve.ts');
-      return serve(readEnvironment(), options);
+      const given = workers === undefined ? variables : { ...variables, TOLLGATE_WORKERS: workers };
+      return serve(readEnvironment(given), options);
     },
-    loadConfig: path => readConfig(readEnvironment(), path),
+    loadConfig: async path => {
+      const { readConfig } = await import('./read-config.ts');
+      return readConfig(environment(), path);
+    },
     runProgram,
-    openBrowser: url => openBrowser(url, process.env),
+    openBrowser: url => openBrowser(url, variables),
     verifyLedger: async dataDir => {
+      const { databaseUrl } = environment();
+      if (databaseUrl !== undefined) {
+        const { verifyDatabase } = await import('../ledger/postgres/verify.ts');
+        return verifyDatabase(databaseUrl);
+      }
       const { verifyLedgerFile } = await import('../ledger/sqlite/verify.ts');
       return verifyLedgerFile(dataDir);
     },
@@ -35,11 +54,18 @@ export async function runCommandLine(): Promise<number> {
       const { makeBackup } = await import('./backup/make-backup.ts');
       return storedBackup(await makeBackup({ dataDir, target, now: () => systemClock.now() }));
     },
+    migrateStore: async (dataDir, url, progress) => {
+      const [{ runMigration }, { readConfig }] = await Promise.all([
+        import('./migrate/run-migration.ts'),
+        import('./read-config.ts'),
+      ]);
+      return runMigration(await readConfig(environment(), undefined), { dataDir, url, progress });
+    },
     restoreBackup: async (source, dataDir) => {
       const { restoreBackup } = await import('./backup/restore-backup.ts');
       return storedBackup(await restoreBackup({ source, dataDir }));
     },
-  });
+  };
 }
 
 function storedBackup({ tollgate, created_at: createdAt, files }: Manifest): StoredBackup {

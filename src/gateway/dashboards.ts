@@ -22,8 +22,9 @@ import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { InProcessTransport } from '../rpc/in-process.ts';
+import type { PushTransport } from '../rpc/push-transport.ts';
 import type { Generations } from '../core/generation/generations.ts';
+import type { Workers } from './workers/workers.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { RpcCall } from '../rpc/call-boundary.ts';
@@ -44,22 +45,24 @@ const peoplesServices: readonly DescService[] = [
   RerankService,
 ];
 
-/** What people at the dashboard are shown beside the other services. */
+/** What the dashboard shows people besides the other services. */
 interface PeopleParts extends Pick<NowOptions, 'router'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
   readonly publicUrl: () => string;
   readonly config: Config;
+  /** Threads in which requests run, too. */
+  readonly workers?: Workers | undefined;
 }
 
-/** Who is signed in, what they see of the present, and where the links of the operator lead. */
+/** Sessions, the current state, and the addresses of the operator's links. */
 export class People {
   readonly options: SessionOptions;
   readonly errors = new RecentErrors(() => systemClock.now());
   readonly now: NowStreams;
   #internalUrl = '';
 
-  constructor({ ledger, publicUrl, generations, router, config }: PeopleParts) {
+  constructor({ ledger, publicUrl, generations, router, config, workers }: PeopleParts) {
     this.options = {
       ledger,
       publicUrl,
@@ -68,11 +71,22 @@ export class People {
       internalUrl: () => this.#internalUrl,
       hasProvider: () => config.identityProvider !== undefined,
     };
-    const listRunning: NowOptions['listRunning'] = (accountId, keyId) => generations.listRunning(accountId, keyId);
+    const listRunning: NowOptions['listRunning'] = async (...whose) => [
+      ...generations.listRunning(...whose),
+      ...((await workers?.listRunning(...whose)) ?? []),
+    ];
     this.now = new NowStreams({ ledger, router, listRunning, runtime: systemRuntime, errors: this.errors });
   }
 
-  /** Makes a session for a person whom the identity provider knows; undefined: the configuration knows nobody like that, or an operator asks over the public listener. */
+  /** Notes an answer that was an error. */
+  readonly noteFailure = (account: bigint, key: bigint, code: string): void => {
+    this.errors.add({ accountId: Number(account), keyId: Number(key), code });
+  };
+
+  /**
+   * Makes a session for a person whom the identity provider has authenticated; undefined: no rule of the
+   * configuration matches, or an operator signs in over the public listener.
+   */
   async openSession(
     claims: Claims,
     { identityProvider }: Config,
@@ -97,19 +111,19 @@ export class People {
     return rpcUrl;
   }
 
-  /** Returns where the operator enters: on the first start a link that signs in once. */
-  entrance(isFirstStart: boolean): { readonly url: string; readonly isLink: boolean } {
-    const url = isFirstStart
+  /** Returns where the operator enters. `asLink`: on a first start that prints secrets, by a link that signs in once. */
+  entrance(asLink: boolean): { readonly url: string; readonly isLink: boolean } {
+    const url = asLink
       ? signInUrl(this.#internalUrl, this.options.links.make(firstLinkMs).token)
       : `${this.#internalUrl}/dashboard/`;
-    return { url, isLink: isFirstStart };
+    return { url, isLink: asLink };
   }
 }
 
-/** What the dashboards of both listeners are made from. */
+/** What the dashboards of both listeners need. */
 interface DashboardParts {
   readonly config: Config;
-  readonly core: InProcessTransport;
+  readonly core: PushTransport;
   readonly logger: Logger;
   readonly people: People;
 }

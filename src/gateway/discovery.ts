@@ -1,43 +1,44 @@
-import { askedModels } from '../config/asked-models.ts';
+import { toDiscoveredModels } from '../config/discovered-models.ts';
 import { type Preset, presets } from '../config/presets.ts';
 import type { Config, ModelSettings } from '../config/settings.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { askModels } from '../upstreams/asked-server.ts';
+import { listServerModels } from '../upstreams/server-models.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { comparedText } from './live-config.ts';
 
-/** How often servers are asked again, how soon one that did not answer is at first, and how long an answer may take. */
+/** How often servers are queried, how soon after a first failure, and how long an answer may take. */
 const intervalMs = 60_000;
 const firstRetryMs = 2_000;
 const timeoutMs = 5_000;
 
-/** What discovery works with. */
+/** What discovery needs. */
 export interface DiscoveryParts {
   readonly proxy: ProxySettings;
   readonly logger: Logger;
   readonly config: () => Config;
-  /** Told when the models of any server are other ones than before. */
+  /** Called when the models of any server have changed. */
   readonly found: (models: readonly ModelSettings[]) => void;
 }
 
-/** How a server answered when it was asked last. */
+/** The result of a server's last query. */
 export type ServerState = 'asked' | 'away' | 'refused';
 
 /** What is known of one server. */
 interface Known {
   models: readonly ModelSettings[];
   state: ServerState;
-  /** Asks that failed in a row. */
+  /** Consecutive failed queries. */
   failures: number;
-  /** What was logged last: said once. */
+  /** The last logged text: each is logged once. */
   said: string;
 }
 
 /**
- * Asks servers that the environment has switched on which models they have and what those can do: at the start, beside it, and once a minute; sooner if one did not answer. Such a server
- * keeps the models that it had: requests to them fail as those of any upstream that is away.
+ * Queries the servers that the environment has switched on for their models and abilities: at the start, in the
+ * background, and once a minute; sooner after a failure. A failing server keeps its models: requests to them fail
+ * like those to any unreachable upstream.
  */
 export class Discovery {
   readonly #parts: DiscoveryParts;
@@ -49,7 +50,7 @@ export class Discovery {
     this.#parts = parts;
   }
 
-  /** Asks now, and from now on. Resolves when all have answered or failed. Never rejects. */
+  /** Queries now, and from now on. Resolves when all have answered or failed. Never rejects. */
   start(): Promise<void> {
     return this.ask();
   }
@@ -59,15 +60,15 @@ export class Discovery {
     for (const timer of this.#timers.values()) clearTimeout(timer);
   }
 
-  /** Asks all servers. Never rejects. */
+  /** Queries all servers. Never rejects. */
   async ask(): Promise<void> {
-    const on = presets.filter(({ name, asked }) => asked !== undefined && this.#provider(name) !== undefined);
+    const on = presets.filter(({ name, discovery }) => discovery !== undefined && this.#provider(name) !== undefined);
     this.#forget(new Set(on.map(({ name }) => name)));
     await Promise.all(on.map(preset => this.#ask(preset)));
   }
 
-  /** How a server answered last; undefined if it is not one that is asked. */
-  stateOf(provider: string): ServerState | undefined {
+  /** Returns the result of a server's last query; undefined if it is not queried. */
+  findState(provider: string): ServerState | undefined {
     return this.#known.get(provider)?.state;
   }
 
@@ -100,13 +101,13 @@ export class Discovery {
     this.#known.set(name, known);
     try {
       const server = { baseUrl, proxy, timeoutMs, ...(key === undefined ? {} : { key }) };
-      const list = await askModels(server, details);
-      // While it was asked, another configuration may have taken its place.
+      const list = await listServerModels(server, details);
+      // Another configuration may have been loaded during the query.
       if (this.#known.get(name) !== known) return;
       known.failures = 0;
       known.state = 'asked';
       const rules = { prices: config().discovered, nowMs: systemRuntime.now() };
-      this.#take(preset, known, askedModels(preset, list, rules));
+      this.#take(preset, known, toDiscoveredModels(preset, list, rules));
     } catch (thrown) {
       known.failures += 1;
       this.#failed(preset, known, thrown);
@@ -114,13 +115,13 @@ export class Discovery {
     this.#askLater(preset, known);
   }
 
-  #take({ name }: Preset, known: Known, { models, leftOut }: ReturnType<typeof askedModels>): void {
+  #take({ name }: Preset, known: Known, { models, leftOut }: ReturnType<typeof toDiscoveredModels>): void {
     const { logger } = this.#parts;
     const more = Object.keys(leftOut).length === 0 ? {} : { leftOut };
     const facts = { provider: name, models: models.length, ...more };
     if (models.length === 0) {
       this.#say(known, comparedText(facts), () =>
-        logger.warn(facts, 'a server told no model that can be used: it is asked again every minute'),
+        logger.warn(facts, 'a server lists no usable model: it is queried again every minute'),
       );
     }
     const stable = withEarlierTimes(models, known.models);
@@ -128,7 +129,7 @@ export class Discovery {
     if (comparedText(stable) === comparedText(known.models)) return;
     known.models = stable;
     if (models.length > 0) {
-      this.#say(known, comparedText(stable), () => logger.info(facts, 'a server told its models'));
+      this.#say(known, comparedText(stable), () => logger.info(facts, 'a server listed its models'));
     }
     this.#tell();
   }
@@ -140,7 +141,7 @@ export class Discovery {
     known.state = isRefused ? 'refused' : 'away';
     this.#say(known, known.state, () => {
       const facts = { provider: name, ...(status === undefined ? {} : { status }), error };
-      if (!isRefused) logger.warn(facts, 'a server did not tell its models: it is asked again until it does');
+      if (!isRefused) logger.warn(facts, 'a server did not list its models: it is queried again until it does');
       else logger.warn({ ...facts, variables: keyVariables }, 'a server refused its key: set the right one');
     });
   }
@@ -160,7 +161,7 @@ export class Discovery {
   }
 }
 
-/** A model was made when it was first heard of: llama.cpp says the time at which it is asked. */
+/** A model's creation time is when it was first seen: llama.cpp gives the time of the query. */
 function withEarlierTimes(models: readonly ModelSettings[], before: readonly ModelSettings[]): ModelSettings[] {
   const times = new Map(before.map(({ id, createdAt }) => [id, createdAt]));
   return models.map(model => ({ ...model, createdAt: times.get(model.id) ?? model.createdAt }));

@@ -6,21 +6,24 @@ export interface FoundProvider {
   readonly name: string;
   /** Listed ids. */
   readonly models: readonly string[];
-  /** How a server answered that is asked for its models; `known`: it is not asked. */
+  /** The result of a server's query for its models; `known`: it is not queried. */
   readonly state: ServerState | 'known';
 }
 
-/** Returns the providers that the environment has switched on, those that were asked for their models first. `stateOf`: how a server answered; undefined: it is not asked. */
+/**
+ * Returns the providers that the environment has switched on, queried ones first. `findState`: the result of a
+ * server's query; undefined: it is not queried.
+ */
 export function foundProviders(
   { providers, models }: Config,
-  stateOf: (provider: string) => ServerState | undefined,
+  findState: (provider: string) => ServerState | undefined,
 ): FoundProvider[] {
   const found = providers
     .filter(({ preset }) => preset !== undefined)
     .map(({ name }) => ({
       name,
       models: models.filter(({ routes }) => routes.some(({ provider }) => provider === name)).map(({ id }) => id),
-      state: stateOf(name) ?? ('known' as const),
+      state: findState(name) ?? ('known' as const),
     }));
   return [...found.filter(({ state }) => state !== 'known'), ...found.filter(({ state }) => state === 'known')];
 }

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
 import { type Environment, listenerUrl } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { accountService } from '../core/account.ts';
 import { accountingService } from '../core/accounting.ts';
+import { BodyStore } from '../core/bodies/body-store.ts';
 import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
@@ -13,17 +13,14 @@ import { StoredConversations } from '../core/conversations/stored-conversations.
 import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
 import { embeddings } from '../core/embeddings/embeddings.ts';
 import { rerank } from '../core/rerank/rerank.ts';
-import type { StoppableService } from '../core/running.ts';
+import type { StoppableService } from '../core/running-requests.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
-import { serverSecrets } from '../core/secret-files.ts';
 import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
 import { openBatches } from './batches.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
-import { createEdge } from '../edge/create-edge.ts';
-import { errorDocsPath } from '../edge/error-docs.ts';
 import type { ErrorTexts } from '../edge/options.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
@@ -55,9 +52,10 @@ import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
+import { errorTexts, type ListenerParts, openFront, shareFront } from './public-listener.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { readFileSizes } from './file-sizes.ts';
-import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
+import { retryPolicy, toRoutes, simulatorName, toStrategies } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
@@ -68,8 +66,9 @@ import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
 import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
-import { type ListenerTls, openTls } from './tls.ts';
+import { openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
+import type { Workers } from './workers/workers.ts';
 import { openWebhooks, type TellOperator } from './webhooks.ts';
 
 /** A running gateway. */
@@ -78,29 +77,36 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
-  /** Where the dashboard is; on the first start a link that signs in once. */
+  /** The dashboard's address; on the first start a link that signs in once. */
   readonly dashboard: { readonly url: string; readonly isLink: boolean };
-  /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
+  /**
+   * Resolves to the providers that the environment has switched on: when the queried ones have answered, or after
+   * `ms`.
+   */
   findProviders(ms: number): Promise<FoundProvider[]>;
   /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
   stop(): Promise<boolean>;
-  /** Ends the grace of a stop that is under way. */
+  /** Ends the grace period of a stop that is under way. */
   hurry(): void;
-  /** Reads the configuration again; the log says what came of it. A bad one changes nothing. */
+  /** Reads the configuration again and logs the result. A bad one changes nothing. */
   reload(): void;
 }
 
 /** How far a provider's tokenizer may count above the gateway's before an answer is cut at its output limit. */
 const foreignTolerance = 1.15;
 
-/** What a gateway is opened on. */
-export interface Ground {
+/** What a gateway is opened with. */
+export interface GatewayResources {
   readonly environment: Environment;
   readonly config: Config;
   readonly stores: Stores;
+  /** The number of this gateway among those that share a database; absent: it is alone. */
+  readonly instance?: number;
+  /** Threads that serve the public listener; undefined: this one does. */
+  readonly workers?: Workers | undefined;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly health: StorageHealth;
+  readonly health: Pick<StorageHealth, 'reason' | 'onLow'>;
   /** Begins the trace of a request; absent: traces are switched off. */
   readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
@@ -108,50 +114,48 @@ export interface Ground {
 }
 
 /** Opens everything in one process. Throws what listening throws (a port in use). */
-export async function openGateway(ground: Ground): Promise<Gateway> {
-  const { environment, config, stores, logger } = ground;
+export async function openGateway(ground: GatewayResources): Promise<Gateway> {
+  const { environment, config, stores, logger, workers } = ground;
   const live = new LiveConfig(config, ground.readAgain);
-  const refusal = (reason: string): Error => {
-    logger.error({ reason }, 'no request id can be made: set the clock right and restart');
-    return overloaded('The gateway’s clock is wrong.', new Error(reason));
-  };
-  const ids = new IdSource(systemClock, stores.ledger.lastId, {
-    monotonicMs: () => systemRuntime.monotonicMs(),
-    refusal,
-  });
+  const ids = makeIds(stores.ledger.lastId, logger, ground.instance);
   const publicUrl = (): string => live.current.publicUrl ?? address();
-  const address = (): string => listenerUrl(environment.host, portOf(edge, environment.port), config.tls !== undefined);
+  const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
   ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const tls = openTls(config, logger);
-  const people = new People({ ...core, config, publicUrl });
-  const services = makeServices(core, people);
+  const people = new People({ ...core, config, publicUrl, workers });
+  const services = makeServices(core, people, workers);
   const dashboards = openDashboards({ config, core: services, logger, people });
   const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
-  const edge: FastifyInstance = openEdge(listening, () => !state.serving);
+  const front = workers === undefined ? openFront(listening, () => !state.serving) : shareFront(workers, listening);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   const rpcUrl = people.listening(listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined));
   await openSocket(rpc, ground);
-  await edge.listen({ host: environment.host, port: environment.port });
-  // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
+  await front.listen();
+  // Only now: a first start that can't listen must not leave keys that were never shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  const asked = Promise.all([core.discovery.start(), core.deliveries.start()]);
+  workers?.serve();
+  const starting = Promise.all([core.discovery.start(), core.deliveries.start()]);
   const secretFiles = new SecretFileWatch({
     sources: () => live.current.secretSources ?? [],
     reload: () => reloadedOrNot(core.reload, logger),
   });
   secretFiles.start();
+  stores.onLeaseEnded?.(number => {
+    ids.renumber(number);
+    for (const service of listRunning(core, workers)) service.cutAll();
+  });
   await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
-    edge,
+    edge: front,
     rpc,
     ...core,
-    services: listRunning(core),
+    services: listRunning(core, workers),
     graceMs: config.shutdownGraceMs,
     unready: () => ground.health.reason,
   });
@@ -159,10 +163,10 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     publicUrl: address(),
     rpcUrl,
     ...(firstKeys === undefined ? {} : { firstKeys }),
-    dashboard: people.entrance(firstKeys !== undefined),
+    dashboard: people.entrance(firstKeys !== undefined && firstKeys.file === undefined),
     findProviders: async ms => {
-      await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
-      return foundProviders(live.whole, name => core.discovery.stateOf(name));
+      await Promise.race([starting, sleep(ms, undefined, { ref: false })]);
+      return foundProviders(live.whole, name => core.discovery.findState(name));
     },
     stop: () => {
       state.serving = false;
@@ -180,8 +184,17 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   };
 }
 
+/** Makes ids above `lastId`. `instance`: another number on each thread that makes them; absent: 0. */
+export function makeIds(lastId: number, logger: Logger, instance = 0): IdSource {
+  const refusal = (reason: string): Error => {
+    logger.error({ reason }, 'no request id can be made: set the clock right and restart');
+    return overloaded('The gateway’s clock is wrong.', new Error(reason));
+  };
+  return new IdSource(systemClock, lastId, { instance, monotonicMs: () => systemRuntime.monotonicMs(), refusal });
+}
+
 /** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
-function requestIdOrNot(ids: IdSource): string {
+export function requestIdOrNot(ids: IdSource): string {
   try {
     return publicRequestId(ids.next());
   } catch {
@@ -189,7 +202,7 @@ function requestIdOrNot(ids: IdSource): string {
   }
 }
 
-/** What hands other configurations on: the file read again, and the models that servers tell. */
+/** Passes on new configurations: the reloaded file, and the discovered models. */
 function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySettings) {
   const discovery = new Discovery({
     proxy,
@@ -205,8 +218,8 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
   return { reload, discovery };
 }
 
-/** A bad configuration is in the log, and the gateway goes on as it was. */
-async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
+/** A bad configuration is logged, and the gateway continues unchanged. */
+export async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
   try {
     await reload();
   } catch (thrown) {
@@ -216,19 +229,19 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
 }
 
 function openRouter(
-  { config, metrics, logger, tell }: Ground & { readonly tell: TellOperator },
+  { config, metrics, logger, tell }: GatewayResources & { readonly tell: TellOperator },
   upstreams: UpstreamSet,
 ): Router {
   return new Router({
-    config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
+    config: { providers: upstreams.replace(config), routes: toRoutes(config), strategies: toStrategies(config) },
     clock: systemClock,
     retry: retryPolicy(config),
     observer: routingObserver(metrics, logger, tell),
   });
 }
 
-/** Returns what the metrics look at whenever somebody asks for them. */
-function gaugeSources(
+/** Returns the values that the metrics read on request. */
+export function gaugeSources(
   dataDir: string,
   core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>,
 ): GaugeSources {
@@ -253,21 +266,39 @@ function gaugeSources(
 
 const keyStates = ['working', 'resting', 'probing'] as const;
 
-/** What both listeners offer. */
+/** The services of both listeners. */
 type Core = ReturnType<typeof makeCore>;
+/** The part that answers requests. */
+type RequestCore = ReturnType<typeof makeRequestCore>;
 
 /** What everything in the process is made from. */
-interface Parts extends Ground {
+export interface Parts extends GatewayResources {
   readonly live: LiveConfig;
   readonly ids: IdSource;
   /** Known only when the listener is open: the system may pick its port. */
   readonly publicUrl: () => string;
 }
 
-/** The `reload` that it returns throws `ConfigError`. */
+/**
+ * Makes the services of both listeners, and what runs in the background. The returned `reload` throws `ConfigError`.
+ */
 function makeCore(parts: Parts) {
+  const { stores, live, logger, workers } = parts;
+  const core = makeRequestCore(parts);
+  const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
+  const batches = openBatches({ ...parts, ...core, texts });
+  const reload = async (): Promise<Reloaded> => {
+    const reloaded = await core.reload();
+    await workers?.reload();
+    return reloaded;
+  };
+  return { ...core, batches, reload, stopRetention: startRetention(stores.ledger, live, logger) };
+}
+
+/** Makes what answers requests, on this thread or in a worker. The returned `reload` throws `ConfigError`. */
+export function makeRequestCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger } = parts;
-  const box = new SealedBox(serverSecrets(environment.dataDir));
+  const box = new SealedBox(stores.secrets);
   const events = openWebhooks({ ...parts, ledger: stores.ledger, box });
   const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
     observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
@@ -280,51 +311,62 @@ function makeCore(parts: Parts) {
     catalog,
     ids,
     // One for all paths: a key that was used on another is known.
-    replays: new Replays(stores.documents, stores.ledger, systemClock),
+    replays: new Replays({ ...stores, clock: systemClock }),
     exposeRoute: () => live.current.exposeRoute,
     settleMs: config.ledger.settleTimeoutMs,
   };
   const unseenOutput = new UnseenOutput();
+  const bodies = openBodies(parts, box);
   const generations = new Generations({
     ...shared,
     runtime: systemRuntime,
     unseenOutput,
+    bodies,
     answerBytesMax: () => {
       const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
       return { choice, whole };
     },
-    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
+    findTolerance: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const { responses, kept } = openResponses(parts, { generations, replays: shared.replays, box });
-  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl: parts.publicUrl };
-  const { images, files } = openImages(opened);
+  const images = openImages({ ...stores, ...shared, live, logger, publicUrl: parts.publicUrl });
   const direct = openDirect({ ...shared, runtime: systemRuntime });
-  const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
-  const batches = openBatches({ ...opened, ...direct, metrics: parts.metrics, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
-  const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
-  const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
+  const replaceTokens = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
+  const targets = { upstreams, router, catalog, logger, tokens: replaceTokens };
   const { reload, discovery } = reloading(live, targets, environment.proxy);
   return {
     ...stores,
-    router,
+    ...shared,
     upstreams,
-    files,
-    catalog,
     generations,
+    bodies,
     unseenOutput,
     responses,
     kept,
     images,
-    batches,
     ...direct,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
     ...events,
-    stopRetention: startRetention(stores.ledger, live, logger),
   };
+}
+
+/** Opens the store of request bodies. */
+function openBodies({ live, stores, logger }: Parts, box: SealedBox): BodyStore {
+  return new BodyStore({
+    documents: stores.documents,
+    box,
+    clock: systemClock,
+    settings: () => {
+      const { bodies: keep, bodyBytesMax: bytesMax, bodyLifetimeMs: lifetimeMs } = live.current.content;
+      return { keep, bytesMax, lifetimeMs };
+    },
+    failed: (requestId, error) =>
+      logger.warn({ request_id: requestId, error }, 'the bodies of a request could not be kept'),
+  });
 }
 
 /** Responses, and the conversations that they are made in. */
@@ -351,13 +393,13 @@ function openResponses(
   return { responses, kept };
 }
 
-/** The services whose answers come at once. */
+/** Opens the services whose answers come at once. */
 function openDirect(tools: DirectTools) {
   return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
 }
 
-/** Opens the Unix socket for the operator's commands. One that was not asked for may fail: the port does the same. */
-async function openSocket(rpc: RpcListener, { environment, logger }: Ground): Promise<void> {
+/** Opens the Unix socket for the operator's commands. The default one may fail: the port does the same. */
+async function openSocket(rpc: RpcListener, { environment, logger }: GatewayResources): Promise<void> {
   const { rpcSocket } = environment;
   if (rpcSocket === undefined) return;
   try {
@@ -379,108 +421,25 @@ function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
   }));
 }
 
-interface ListenerParts extends Parts {
-  readonly tls: ListenerTls;
-  readonly services: InProcessTransport;
-  readonly nextRequestId: () => string;
-  readonly dashboards: ReturnType<typeof openDashboards>;
-  readonly people: People;
-}
-
-function portOf(edge: FastifyInstance, port: number): number {
-  const address = edge.server.address();
-  return typeof address === 'object' && address !== null ? address.port : port;
-}
-
-function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards, people } = parts;
-  const { metrics: shownTo, limits } = live.current;
-  return createEdge({
-    transport: services,
-    nextRequestId,
-    runtime: systemRuntime,
-    logger,
-    metrics,
-    startTrace,
-    dashboard: dashboards.publicPages,
-    failed: (account, key, code) => people.errors.add({ accountId: Number(account), keyId: Number(key), code }),
-    publicMetrics: shownTo === 'public',
-    bodyBytesMax: limits.bodyBytes,
-    otherBodyBytesMax: limits.otherBodyBytes,
-    get fileBytesMax() {
-      return live.current.batches.fileBytes;
-    },
-    get bounds() {
-      const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
-      return { depthMax, valuesMax, entriesMax };
-    },
-    get bodyMemory() {
-      const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
-      // One body of the largest size always fits.
-      return {
-        bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
-        ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
-      };
-    },
-    get load() {
-      const { loopLagMs: lagMs, heapPermille } = live.current.overload;
-      return { lagMs, heapShare: heapPermille / 1000 };
-    },
-    get fair() {
-      const { sliceMs, queue: waitingMax } = live.current.overload;
-      return { sliceMs, waitingMax };
-    },
-    get unsent() {
-      const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
-      return { stallMs, bytesMax };
-    },
-    get strangersMax() {
-      return live.current.limits.addressRequests;
-    },
-    parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
-    tls: parts.tls.edge,
-    get keepAliveMs() {
-      return live.current.keepAliveMs;
-    },
-    get strict() {
-      return live.current.strict;
-    },
-    get texts() {
-      return errorTexts(live, publicUrl);
-    },
-    get corsOrigins() {
-      return live.current.corsOrigins;
-    },
-    draining,
-    unready: () => health.reason,
-  });
-}
-
-/** What errors say beside their message. */
-function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
-  const { docs, support, community, tips } = live.current.texts;
-  return {
-    docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
-    support: support ?? null,
-    community: community ?? null,
-    tips,
-  };
-}
-
 /** Returns the services whose requests run for a while. */
-function listRunning({ batches, generations, images, embeddings, rerank }: Core): StoppableService[] {
-  return [batches, generations, images, embeddings, rerank];
+function listRunning(core: Core, workers: Workers | undefined): StoppableService[] {
+  return [core.batches, ...listRequestServices(core), ...(workers === undefined ? [] : [workers])];
+}
+
+/** The same of those that answer requests. */
+export function listRequestServices({ generations, images, embeddings, rerank }: RequestCore): StoppableService[] {
+  return [generations, images, embeddings, rerank];
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core, people: People): InProcessTransport {
-  const { ledger, catalog, responses, tokens, webhooks } = core;
+function makeServices(core: Core, people: People, workers: Workers | undefined): InProcessTransport {
+  const { ledger, catalog, tokens, webhooks, bodies } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people.options;
   const listedId = (name: string): string => catalog.listedId(name);
+  const findModel = (name: string) => catalog.named(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
-  const visible = (context: CallContext) => visibleModels(context, { ledger, tokens });
   const reload = async (): Promise<Reloaded> => {
     try {
       return await core.reload();
@@ -489,20 +448,16 @@ function makeServices(core: Core, people: People): InProcessTransport {
     }
   };
   const revoked = (keyId: number): void => {
-    for (const service of listRunning(core)) service.revoke(keyId);
+    for (const service of listRunning(core, workers)) service.revoke(keyId);
   };
-  return new InProcessTransport()
-    .service(CredentialService, credentialService({ ledger, tokens }))
-    .service(CatalogService, catalogService({ catalog, visible }))
-    .service(GenerationService, core.generations.service)
-    .service(ResponseService, responses.service)
+  return offerRequestServices(new InProcessTransport(), core)
     .service(ConversationService, core.kept.service)
-    .service(ImageService, core.images.service)
-    .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
-    .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
     .service(FileService, core.batches.fileService)
     .service(BatchService, core.batches.service)
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked, webhooks }))
+    .service(
+      AccountService,
+      accountService({ ledger, clock: systemClock, listedId, findModel, revoked, webhooks, bodies }),
+    )
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(
       AdminService,
@@ -510,15 +465,31 @@ function makeServices(core: Core, people: People): InProcessTransport {
         ledger,
         tokens,
         listedId,
+        findModel,
         reload,
         revoked,
         publicUrl,
         webhooks,
+        bodies,
         people: people.options,
         ...seen,
       }),
     )
     .service(DashboardService, people.service);
+}
+
+/** Offers the services that answer requests. */
+export function offerRequestServices(transport: InProcessTransport, core: RequestCore): InProcessTransport {
+  const { ledger, catalog, tokens } = core;
+  const visible = (context: CallContext) => visibleModels(context, { ledger, tokens });
+  return transport
+    .service(CredentialService, credentialService({ ledger, tokens }))
+    .service(CatalogService, catalogService({ catalog, visible }))
+    .service(GenerationService, core.generations.service)
+    .service(ResponseService, core.responses.service)
+    .service(ImageService, core.images.service)
+    .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
+    .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) });
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
@@ -542,7 +513,10 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     dashboard: (request, response, requestId) => dashboards.internalPages.answer(request, response, requestId),
     socketOnly: settings.admin === 'socket' ? [AdminService] : [],
     gate: context => requireCredential(context, { ledger, tokens }),
-    metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
+    metrics: async () => ({
+      contentType: metricsContentType,
+      body: (await parts.workers?.metricsText()) ?? metrics.text(),
+    }),
     observe: call => logCall(logger, call),
   });
 }

@@ -3,16 +3,16 @@ import { ConfigError } from '../config/config-error.ts';
 import type { Config, ModelSettings } from '../config/settings.ts';
 import type { Reloaded } from '../core/admin.ts';
 import type { CatalogContent } from '../core/catalog/catalog.ts';
-import { modelOf } from '../core/catalog/configured-model.ts';
+import { toModel } from '../core/catalog/configured-model.ts';
 import type { RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { builtInModels, retryPolicy, routesOf, strategiesOf } from './routing.ts';
+import { builtInModels, retryPolicy, toRoutes, toStrategies } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
-/** What takes a new configuration. */
+/** Receivers of a new configuration. */
 export interface ReloadTargets {
   readonly upstreams: UpstreamSet;
   readonly router: { replace(config: RoutingConfig, retry: RetryPolicy): void };
@@ -43,14 +43,16 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['rpc.message_elements', config => config.rpc.messageElements],
   ['rpc.open_*', config => config.rpc.open],
   ['plans', config => config.plans],
-  ['content', config => config.content],
+  ['content.max_bytes', config => config.content.bytesMax],
+  ['content.replay_bytes', config => config.content.replayBytesMax],
+  ['content.response_lifetime', config => config.content.responseLifetimeMs],
   ['ledger', config => config.ledger],
 ];
 
-/** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */
+/** The configuration in use. A reload takes all of another one or nothing of it. Source: docs/configuration.md "Reloading". */
 export class LiveConfig {
   readonly #read: () => Promise<Config>;
-  /** What the process was started with: its keys that are read only then are in force until it ends. */
+  /** The configuration at the start: keys that are only read then stay in force until the process ends. */
   readonly #started: Config;
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -69,7 +71,7 @@ export class LiveConfig {
     return this.#current;
   }
 
-  /** The configuration in use, and the models that servers told. */
+  /** The current configuration, and the discovered models. */
   get whole(): Config {
     return this.#whole;
   }
@@ -82,17 +84,17 @@ export class LiveConfig {
     return reloaded;
   }
 
-  /** Models that servers told: all of them, in place of those that were told before. Ids that the configuration has taken stay its own. */
+  /** Replaces the discovered models. Ids that the configuration uses stay its own. */
   discovered(models: readonly ModelSettings[], targets: ReloadTargets): void {
     this.#discovered = models;
     this.#hand(this.#current, targets);
   }
 
-  /** Hands a configuration on. Answers what is listed now. */
+  /** Passes a configuration on. Returns what is listed now. */
   #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
-    const routing = { providers: upstreams.replace(whole), routes: routesOf(whole), strategies: strategiesOf(whole) };
+    const routing = { providers: upstreams.replace(whole), routes: toRoutes(whole), strategies: toStrategies(whole) };
     router.replace(routing, retryPolicy(whole));
     catalog.replace(content);
     this.#whole = whole;
@@ -144,13 +146,13 @@ export function comparedText(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
 }
 
-/** Configured models come first: where a model is chosen for the client, the operator's own is. */
+/** Configured models come first: if a model is chosen for the client, it is the operator's own. */
 export function catalogContent(config: Config): CatalogContent {
   const builtIn = config.simulator.enabled ? builtInModels.map(model => create(ModelSchema, model)) : [];
-  return { models: [...config.models.map(modelOf), ...builtIn], aliases: config.aliases };
+  return { models: [...config.models.map(toModel), ...builtIn], aliases: config.aliases };
 }
 
-/** A refused file as a caller of AdminService is told of it: each problem with file, line and path. */
+/** Describes a refused file for a caller of AdminService: each problem with file, line and path. */
 export function reloadRefusal(thrown: unknown): unknown {
   if (!(thrown instanceof ConfigError)) return thrown;
   return new GatewayError('invalid_request', `The configuration was not reloaded: ${thrown.lines.join('; ')}`, {

@@ -6,7 +6,7 @@ export function openBrowser(url: string, env: Readonly<Record<string, string | u
   const [program, ...args] = findBrowser(env);
   if (program === undefined) return;
   spawn(program, [...args, url], { detached: true, stdio: 'ignore' })
-    // The link was printed: whoever has no browser opens it elsewhere.
+    // The link was printed: without a browser it can be opened elsewhere.
     .on('error', () => undefined)
     .unref();
 }

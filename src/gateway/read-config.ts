@@ -4,7 +4,7 @@ import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { builtInModels, checkProtocols } from './routing.ts';
 
-/** Reads and checks the configuration in use; `path` is the command line's. Throws `ConfigError`. */
+/** Reads and checks the current configuration; `path` is the command line's. Throws `ConfigError`. */
 export async function readConfig(environment: Environment, path: string | undefined): Promise<Config> {
   const builtInIds = builtInModels.map(model => model.id);
   const config = loadConfig({ environment, builtInIds, ...(path === undefined ? {} : { path }) });

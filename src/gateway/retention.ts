@@ -6,7 +6,7 @@ import type { LiveConfig } from './live-config.ts';
 /** How often old rows are looked for, and how soon after the start. */
 const everyMs = 3_600_000;
 const firstMs = 60_000;
-/** Between two commands that remove rows, so that requests come between them. */
+/** The pause between two removing commands, so that requests come in between. */
 const pauseMs = 50;
 /** Events that were delivered or given up are shown that long. */
 const eventsMs = 30 * 86_400_000;

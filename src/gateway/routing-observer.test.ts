@@ -11,7 +11,7 @@ const attempt: Attempt = {
   number: 2,
 };
 
-/** What the log says of a try that ended so. */
+/** Returns what the log says of an attempt that ended so. */
 function logged(kind: UpstreamFailureKind | undefined, facts: UpstreamFailureFacts = {}): unknown[] {
   const lines: string[] = [];
   const logger = createLogger({ level: 'info', destination: { write: line => void lines.push(line) } });

@@ -8,7 +8,10 @@ import type { TellOperator } from './webhooks.ts';
 
 const nobody: TellOperator = () => undefined;
 
-/** Tells metrics of every try, the operator's webhooks of every breaker that opens or closes, and the operator's log of every try that failed and of every breaker that opens or closes. */
+/**
+ * Reports every attempt to the metrics, every breaker that opens or closes to the operator's webhooks, and both
+ * failed attempts and breakers to the operator's log.
+ */
 export function routingObserver(metrics: Metrics, logger: Logger, tell: TellOperator = nobody): RoutingObserver {
   return {
     attemptEnded(attempt, outcome) {
@@ -39,7 +42,10 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: TellOper
   };
 }
 
-/** Tells metrics, the operator's webhooks and the log of every refusal of a provider's key, and of every key that works again. Keys are named by their place in the configuration. */
+/**
+ * Reports every refusal of a provider's key, and every key that works again, to metrics, the operator's webhooks and
+ * the log. Keys are named by their position in the configuration.
+ */
 export function observeKey(
   {
     metrics,
@@ -67,7 +73,10 @@ export function observeKey(
   logger.warn({ provider, key, state, status, ...facts }, 'a provider’s key was refused');
 }
 
-/** A request's own line can't say which provider failed, nor that one did where the next has answered. Rehearsals are left out: they were ordered. */
+/**
+ * A request's own line can't say which provider failed, nor that one did if the next has answered. Rehearsals are
+ * left out: they were ordered.
+ */
 function logFailure(
   logger: Logger,
   { route, requestId, number }: Attempt,
@@ -75,7 +84,7 @@ function logFailure(
 ): void {
   if (failure === undefined || failure.facts.ordered === true) return;
   const { provider, modelId, model } = route;
-  const reason = reasonOf(describeError(failure));
+  const reason = findReason(describeError(failure));
   logger.warn(
     {
       request_id: requestId,
@@ -90,7 +99,7 @@ function logFailure(
   );
 }
 
-/** The first words of this program's own about it; what an upstream said is not among them: it has a member of its own. */
-function reasonOf({ message, cause }: ErrorDescription): string | undefined {
-  return message ?? (cause === undefined ? undefined : reasonOf(cause));
+/** Returns this program's own description of it; the upstream's message is not included: it has a member of its own. */
+function findReason({ message, cause }: ErrorDescription): string | undefined {
+  return message ?? (cause === undefined ? undefined : findReason(cause));
 }

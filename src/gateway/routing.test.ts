@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { ConfigError } from '../config/config-error.ts';
-import { configOf } from '../config/config.ts';
+import { parseConfig } from '../config/config.ts';
 import { checkProtocols } from './routing.ts';
 
-const config = configOf('a.yaml', 'providers: { up: { protocol: chat, base_url: "http://127.0.0.1:1/v1" } }', {
+const config = parseConfig('a.yaml', 'providers: { up: { protocol: chat, base_url: "http://127.0.0.1:1/v1" } }', {
   variables: {},
   builtInIds: [],
 });

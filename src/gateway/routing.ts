@@ -1,5 +1,6 @@
 import { ConfigError } from '../config/config-error.ts';
 import type { Config } from '../config/settings.ts';
+import { toPricing } from '../core/catalog/configured-model.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RouteConfig, RouteStrategy, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/service-tiers.ts';
@@ -22,7 +23,7 @@ export const builtInModels = [
   ...simulatorRerankModels,
 ];
 
-/** Throws `ConfigError` where a provider speaks what this version does not: what `serve` refuses, `config check` refuses. */
+/** Throws `ConfigError` if a provider uses an unknown protocol: what `serve` refuses, `config check` refuses too. */
 export function checkProtocols(config: Config): void {
   const spoken = [...Object.keys(protocols), 'images'];
   const problems = config.providers
@@ -36,7 +37,7 @@ export function checkProtocols(config: Config): void {
 }
 
 /** Routes of a configuration to its providers; the built-in models are routes to the simulator. */
-export function routesOf(config: Config): RoutingConfig['routes'] {
+export function toRoutes(config: Config): RoutingConfig['routes'] {
   const routes = new Map<string, readonly RouteConfig[]>();
   if (config.simulator.enabled) {
     for (const { id } of builtInModels) {
@@ -44,14 +45,18 @@ export function routesOf(config: Config): RoutingConfig['routes'] {
     }
   }
   for (const model of config.models) {
-    const own = model.routes.map(({ tiers, ...route }) => ({ ...route, tiers: tiers?.map(tier => tierByName[tier]) }));
+    const own = model.routes.map(({ tiers, cost, ...route }) => ({
+      ...route,
+      tiers: tiers?.map(tier => tierByName[tier]),
+      cost: cost && toPricing(cost),
+    }));
     routes.set(model.id, own);
   }
   return routes;
 }
 
 /** How the routes of the models are ordered, by listed id. */
-export function strategiesOf(config: Config): ReadonlyMap<string, RouteStrategy> {
+export function toStrategies(config: Config): ReadonlyMap<string, RouteStrategy> {
   return new Map(config.models.map(({ id, strategy = 'priority' }) => [id, strategy]));
 }
 

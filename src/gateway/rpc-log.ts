@@ -4,7 +4,10 @@ import type { RpcCall } from '../rpc/call-boundary.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { RequestStory } from '../telemetry/request-story.ts';
 
-/** Writes the one line of a call over the network: as that of a request, with the procedure in place of the endpoint. */
+/**
+ * Writes the one line of a call over the network: like that of a request, with the procedure in place of the
+ * endpoint.
+ */
 export function logCall(logger: Logger, { procedure, requestId, code, durationMs, error, story }: RpcCall): void {
   const facts = {
     request_id: requestId,

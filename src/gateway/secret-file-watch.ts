@@ -1,30 +1,30 @@
 import { readFile } from 'node:fs/promises';
 import { type SecretSource, sumSecret } from '../config/secret-sources.ts';
 
-/** How often files of secrets are looked at: a changed one holds within 5 s. */
+/** How often secret files are checked. A changed secret is in use within 5 s. */
 const intervalMs = 2_000;
 
-/** What is watched, and who is told. */
+/** The watched files and the reload callback. */
 interface WatchOptions {
-  /** The files that the configuration in use was read from. */
+  /** Returns the secret files of the current configuration. */
   readonly sources: () => readonly SecretSource[];
-  /** Reads the configuration again. Never rejects. */
+  /** Reloads the configuration. Never rejects. */
   readonly reload: () => Promise<void>;
 }
 
-/** Has the configuration read again when the content of a secret's file is another one. A file that is away keeps the secret that it had. */
+/** Reloads the configuration when the content of a secret file changes. If a file is missing or empty, its last secret stays in use. */
 export class SecretFileWatch {
   readonly #options: WatchOptions;
   #timer: NodeJS.Timeout | undefined;
-  /** What was read again last, so that a configuration that is refused is not tried every time. */
-  #tried = '';
+  /** The changes that caused the last reload, so that a refused configuration is not retried at every check. */
+  #lastTried = '';
 
   constructor(options: WatchOptions) {
     this.#options = options;
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#look(), intervalMs);
+    this.#timer = setInterval(() => void this.#check(), intervalMs);
     this.#timer.unref();
   }
 
@@ -32,7 +32,7 @@ export class SecretFileWatch {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { sources, reload } = this.#options;
     const changed: string[] = [];
     for (const { path, sha256 } of sources()) {
@@ -41,9 +41,9 @@ export class SecretFileWatch {
       const found = sumSecret(bytes);
       if (found !== sha256) changed.push(`${path} ${found}`);
     }
-    const seen = changed.join('\n');
-    if (seen === this.#tried) return;
-    this.#tried = seen;
+    const changes = changed.join('\n');
+    if (changes === this.#lastTried) return;
+    this.#lastTried = changes;
     if (changed.length > 0) await reload();
   }
 }

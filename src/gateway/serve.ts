@@ -10,13 +10,15 @@ import { createLogger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { readOtelSettings } from '../telemetry/otel/settings.ts';
 import { banner } from './banner.ts';
-import type { Gateway, Ground } from './gateway.ts';
+import type { Gateway, GatewayResources } from './gateway.ts';
 import { readConfig } from './read-config.ts';
 import { startFacts } from './start-line.ts';
 import { StorageHealth } from './storage-health.ts';
-import { openStores } from './stores.ts';
+import { shareLimits } from './workers/share-limits.ts';
+import type { Workers, WorkersOptions } from './workers/workers.ts';
+import { openDatabaseStores, openStores } from './stores.ts';
 
-/** What the command line says of a start. */
+/** The command line's options for a start. */
 export interface ServeOptions {
   /** The configuration file; absent: as the environment says. */
   readonly configPath?: string;
@@ -25,19 +27,31 @@ export interface ServeOptions {
 /** How long the banner waits for servers to tell their models. */
 const serversMs = 1_500;
 
-/** Runs the gateway until a signal has stopped it. Answers the exit code. Throws `ConfigError`. */
+/** Runs the gateway until a signal has stopped it. Returns the exit code. Throws `ConfigError`. */
 export async function serve(environment: Environment, { configPath }: ServeOptions): Promise<number> {
   // Balances and hashes of keys are the operator's alone, also in a data directory that others can enter.
   process.umask(0o077);
-  const config = await readConfig(environment, configPath);
-  // Before anything is opened: whoever reads the banner, or /readyz, may stop the gateway at once.
+  // Workers, and this thread besides them.
+  const threads = environment.workers === 1 ? 1 : environment.workers + 1;
+  const readAgain = async (): Promise<Config> => shareLimits(await readConfig(environment, configPath), threads);
+  const config = await readAgain();
+  // Before anything is opened: a reader of the banner, or of /readyz, may stop the gateway at once.
   const stopped = stopSignals();
   const logger = createLogger({ level: config.logLevel });
   const health = new StorageHealth({ dataDir: environment.dataDir, logger });
-  const readAgain = (): Promise<Config> => readConfig(environment, configPath);
-  const otel = readOtelSettings(environment.variables);
+  const otel = readOtelSettings(environment.telemetry);
   const exported = otel === undefined ? undefined : (await openExport()).openOpenTelemetry(otel, version, logger);
-  const start = { environment, config, logger, health, readAgain, otel, exported, startTrace: exported?.startTrace };
+  const start = {
+    environment,
+    config,
+    configPath,
+    logger,
+    health,
+    readAgain,
+    otel,
+    exported,
+    startTrace: exported?.startTrace,
+  };
   // The stores must not even be closed when the disk has lost writes.
   return Promise.race([run(start, stopped), health.lost.then(() => 1)]);
 }
@@ -52,9 +66,9 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
     const reason = startFailure(thrown, environment);
     if (reason === undefined) throw thrown;
     process.stderr.write(`${reason}\n`);
-    return 1;
+    return isNewerDatabase(thrown, environment) ? 2 : 1;
   }
-  // V8's default, which `src/main.ts` has lowered: answers are what the young generation is for.
+  // V8's default, which `src/main.ts` has lowered: answers live in the young generation.
   setFlagsFromString('--semi-space-growth-factor=2');
   process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys, dashboard } = gateway;
@@ -71,38 +85,65 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
   return isStored ? 0 : 1;
 }
 
-/** Loaded only where it is switched on. */
+/** Loaded only if it is switched on. */
 const openExport = () => import('../telemetry/otel/open.ts');
 
 /** What a gateway is started with. */
-type Start = Pick<Ground, 'environment' | 'config' | 'logger' | 'health' | 'readAgain' | 'startTrace'> & {
+type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'readAgain' | 'startTrace'> & {
+  readonly health: StorageHealth;
+  readonly configPath: string | undefined;
   readonly otel: ReturnType<typeof readOtelSettings>;
   readonly exported: ReturnType<Awaited<ReturnType<typeof openExport>>['openOpenTelemetry']> | undefined;
 };
 
 /** The stores open on threads of their own while the rest of the program is loaded: a tenth of a second less. Throws what opening throws. */
-async function opened({ environment, config, logger, health, startTrace, readAgain }: Start): Promise<Gateway> {
+async function opened(start: Start): Promise<Gateway> {
+  const { environment, config, configPath, logger, health, startTrace, readAgain } = start;
+  const { databaseUrl, workers: count } = environment;
   const metrics = new Metrics(version);
-  const [stores, { openGateway }] = await Promise.all([
-    openStores(environment, config, { metrics, logger, health }),
-    import('./gateway.ts'),
-  ]);
+  const tools = { metrics, logger, health };
+  const resources = { environment, config, logger, metrics, health, startTrace, readAgain };
+  if (databaseUrl !== undefined) {
+    const stores = await openDatabaseStores({ ...environment, databaseUrl }, config, tools);
+    metrics.add(() => health.metrics.text());
+    await health.start();
+    const { openGateway } = await import('./gateway.ts');
+    return openGateway({ ...resources, stores, instance: stores.ledger.instanceNumber });
+  }
+  const [stores, { openGateway }] = await Promise.all([openStores(environment, config, tools), import('./gateway.ts')]);
   metrics.add(() => health.metrics.text());
   await health.start();
-  return openGateway({ environment, config, stores, logger, metrics, health, startTrace, readAgain });
+  const workers = await openWorkers({ count, configPath, stores, logger, health });
+  return openGateway({ ...resources, workers, stores });
+}
+
+/** Returns what starts workers; undefined if this thread serves HTTP itself. Throws `LedgerStartError` if this system can't run them. */
+async function openWorkers(options: WorkersOptions): Promise<Workers | undefined> {
+  if (options.count === 1) return undefined;
+  const { refuseWithoutSharedPorts, Workers: Threads } = await import('./workers/workers.ts');
+  refuseWithoutSharedPorts();
+  return new Threads(options);
 }
 
 const addressCalls = new Set(['listen', 'bind', 'getaddrinfo']);
 
-/** What keeps a gateway from starting and is no defect, in words; undefined for anything else. */
+/** Returns why a gateway can't start if that is not a defect, in words; undefined for anything else. */
 function startFailure(thrown: unknown, environment: Environment): string | undefined {
   if (thrown instanceof LedgerStartError || thrown instanceof BackupError) return thrown.message;
+  if (thrown instanceof Error && thrown.name === 'ConnectionLost') {
+    return `${thrown.message}. See TOLLGATE_DATABASE_URL.`;
+  }
   // An error of the operating system: it names the call.
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return undefined;
   if (addressCalls.has(String(thrown.syscall))) {
     return `${thrown.message}. Choose other addresses with TOLLGATE_HOST, TOLLGATE_PORT (${environment.port}), TOLLGATE_RPC_HOST and TOLLGATE_RPC_PORT (${environment.rpcPort}).`;
   }
   return `The data directory ${environment.dataDir} can’t be used: ${thrown.message}. Choose another with TOLLGATE_DATA_DIR.`;
+}
+
+/** Returns whether a program that is too old was started on a database that others use: to start it again is no use. */
+function isNewerDatabase(thrown: unknown, { databaseUrl }: Environment): boolean {
+  return databaseUrl !== undefined && thrown instanceof LedgerStartError && thrown.code === 'newer';
 }
 
 /** What stopped a gateway, and how long that took. */
@@ -117,8 +158,8 @@ interface Stopped {
 const sameWishMs = 1_000;
 
 /**
- * Takes SIGTERM and SIGINT from now on. What it answers resolves when a signal has stopped the gateway, one that came while it started too, with whether all was stored; a second one, later,
- * ends the grace of the first.
+ * Handles SIGTERM and SIGINT from now on. The returned promise resolves when a signal (even one during the start) has
+ * stopped the gateway, with whether everything was stored; a second signal ends the grace period of the first.
  */
 function stopSignals(): (gateway: Gateway) => Promise<Stopped> {
   const first = Promise.withResolvers<NodeJS.Signals>();

@@ -6,14 +6,14 @@ import { version } from '../lib/version.ts';
 import type { OtelSettings } from '../telemetry/otel/settings.ts';
 import type { Gateway } from './gateway.ts';
 
-/** A provider as the line of a start names it. */
+/** A provider in the log line of a start. */
 interface StartedProvider {
   readonly name: string;
   readonly protocol: string;
   readonly keys: number;
   /** `file`, or the variable that has switched it on. */
   readonly from: string;
-  /** The listed ids that it answers; those that it is asked for come later. */
+  /** The listed ids that it serves; discovered ones come later. */
   readonly models: readonly string[];
 }
 
@@ -25,7 +25,7 @@ interface StartSettings {
   readonly otel: OtelSettings | undefined;
 }
 
-/** What the log's line of a start says: enough to know which gateway this is, and what it answers with. */
+/** Returns the content of the start's log line: enough to identify the gateway and what it serves. */
 export function startFacts(
   { environment, config, otel }: StartSettings,
   { publicUrl, rpcUrl }: Pick<Gateway, 'publicUrl' | 'rpcUrl'>,
@@ -53,7 +53,7 @@ function startedProvider(
   return { name, protocol, keys: apiKeys.length, from, models: answered.map(({ id }) => id) };
 }
 
-/** What works and is probably not meant. */
+/** Returns settings that work and are probably not intended. */
 function startWarnings({ rpcHost, variables }: Environment, config: Config): string[] {
   const plain = config.providers.filter(({ baseUrl, apiKeys }) => apiKeys.length > 0 && isPlainAndFar(baseUrl));
   return [

@@ -1,6 +1,5 @@
-import type { FastifyInstance } from 'fastify';
 import type { Responses } from '../core/responses/responses.ts';
-import type { StoppableService } from '../core/running.ts';
+import type { StoppableService } from '../core/running-requests.ts';
 import type { Deliveries } from '../core/webhooks/deliveries.ts';
 import type { Batches } from '../core/batches/batches.ts';
 import type { RpcListener } from '../rpc/listener.ts';
@@ -11,16 +10,16 @@ import type { Ledger } from '../ledger/ledger.ts';
 /** How long a cut answer may take to settle and to tell its client. */
 const cutMs = 5_000;
 
-/** What is ended. */
+/** What is stopped. */
 export interface StoppingParts {
-  readonly edge: FastifyInstance;
+  readonly edge: { close(): Promise<unknown> };
   readonly rpc: RpcListener;
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly deliveries: Deliveries;
   readonly stopRetention: () => void;
   readonly files: Files;
-  /** What runs requests. */
+  /** The services that run requests. */
   readonly services: readonly StoppableService[];
   readonly responses: Responses;
   readonly batches: Pick<Batches, 'close'>;
@@ -29,7 +28,7 @@ export interface StoppingParts {
   readonly unready: () => string | undefined;
 }
 
-/** Returns what ends a gateway, once: no new requests, streams in flight get the grace, the rest is cut and settled. `stop` resolves with whether all of it is stored; `hurry` ends the grace. Source: decisions §1, "stopping". */
+/** Returns what ends a gateway, once: no new requests, streams in flight get the grace, the rest is cut and settled. `stop` resolves with whether all of it is stored; `hurry` ends the grace. Source: docs/architecture.md "Starting and stopping". */
 export function createStopping(parts: StoppingParts): { stop: () => Promise<boolean>; hurry: () => void } {
   const hurry = Promise.withResolvers<void>();
   let stopped: Promise<boolean> | undefined;
@@ -41,18 +40,26 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
   parts.deliveries.stop();
   parts.stopRetention();
   rpc.drain();
-  const drained = services.map(service => service.drain());
-  const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
-  await Promise.race([idle(), after(graceMs), hurried]);
-  for (const service of services) service.cutAll();
-  await Promise.race([idle(), after(cutMs)]);
-  // What became of the responses in the background.
-  await Promise.race([responses.idle(), after(cutMs)]);
+  await endRequests({ services, responses, graceMs }, hurried);
   await Promise.all([edge.close(), rpc.close(cutMs)]);
   await Promise.race([batches.close(), after(cutMs)]);
   // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
   return Promise.race([closed, after(cutMs).then(() => false)]);
+}
+
+/** Takes no new requests, and ends those that run: after the grace, or once `hurried` resolves, they are cut and settled. */
+export async function endRequests(
+  { services, responses, graceMs }: Pick<StoppingParts, 'services' | 'responses' | 'graceMs'>,
+  hurried: Promise<void>,
+): Promise<void> {
+  const drained = services.map(service => service.drain());
+  const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
+  await Promise.race([idle(), after(graceMs), hurried]);
+  for (const service of services) service.cutAll();
+  await Promise.race([idle(), after(cutMs)]);
+  // What happened to background responses.
+  await Promise.race([responses.idle(), after(cutMs)]);
 }
 
 function after(ms: number): Promise<void> {

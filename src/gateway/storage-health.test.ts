@@ -28,7 +28,7 @@ afterEach(() => {
 });
 
 const told = (): string[] => lines.map(({ msg }) => msg);
-/** Each look asks the real disk too, which takes its own time. */
+/** Each check also reads the real disk, which takes its own time. */
 const seen = (expected: unknown): Promise<void> =>
   vi.waitFor(() => expect([health.reason, told()]).toEqual(expected), { interval: lookMs, timeout: 50 * lookMs });
 const metric = (name: string): string | undefined =>

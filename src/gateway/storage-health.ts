@@ -12,17 +12,17 @@ const fullBytes = 16 << 20;
 const lowFraction = 0.05;
 const lookMs = 5_000;
 
-/** What storage health works with. */
+/** What storage health needs. */
 export interface StorageHealthOptions {
   readonly dataDir: string;
   readonly logger: Logger;
-  /** Looks at the space of a file system; absent: asks the operating system. */
+  /** Reads the space of a file system; absent: from the operating system. */
   readonly readSpace?: (dataDir: string) => Promise<Pick<StatsFsBase<number>, 'bavail' | 'blocks' | 'bsize'>>;
 }
 
 /**
- * Whether what the gateway keeps can be written: what the stores tell of their writes, and what the disk has free. The log and the metrics say each change once. Until it is closed it looks at the disk
- * every five seconds.
+ * Decides whether the gateway can write its storage, from the stores' own reports and the free disk space. The log
+ * and the metrics get each change once. Checks the disk every five seconds until it is closed.
  */
 export class StorageHealth {
   readonly metrics = new StorageMetrics();
@@ -50,7 +50,7 @@ export class StorageHealth {
     return this.#failing.has('content') ? 'The content store can’t be written.' : undefined;
   }
 
-  /** What the ledger tells. */
+  /** The observer for the ledger. */
   get ledgerWatch(): LedgerWatch {
     const { logger } = this.#options;
     return {
@@ -58,7 +58,7 @@ export class StorageHealth {
       lost: cause => this.#lose('ledger', cause),
       suspended: account => {
         this.metrics.suspended(account.reason);
-        logger.error(account, 'an account was suspended: see docs/storage.md');
+        logger.error(account, 'an account was suspended: see docs/operations.md');
       },
       wroteOff: (id, nanoUsd) => {
         const dollars = dollarsNumber(nanoUsd);
@@ -68,14 +68,14 @@ export class StorageHealth {
     };
   }
 
-  /** What the documents tell. */
+  /** The observer for the documents. */
   get documentWatch(): DocumentWatch {
     return { failing: cause => this.#note('content', cause), lost: cause => this.#lose('content', cause) };
   }
 
-  /** From now on calls `told` when the disk becomes low or full. */
-  onLow(told: (freeBytes: number) => void): void {
-    this.#onLow = told;
+  /** From now on calls `onFree` when the disk becomes low or full. */
+  onLow(onFree: (freeBytes: number) => void): void {
+    this.#onLow = onFree;
   }
 
   /** Looks at the disk now and from now on. */

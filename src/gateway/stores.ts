@@ -1,31 +1,74 @@
 import { refuseUnfinishedRestore } from './backup/restore-backup.ts';
 import { backUpBeforeUpgrade } from './backup/upgrade-backup.ts';
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
+import { type Claims, MemoryClaims } from '../store/claims.ts';
+import type { BulkFiles } from '../store/bulk-files.ts';
+import { openDiskBulkFiles } from '../store/disk/disk-bulk-files.ts';
+import { serverSecrets } from '../core/secret-files.ts';
+import { openDiskFiles } from '../store/disk/disk-files.ts';
+import type { Files } from '../store/files.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { LedgerStartError } from '../lib/sqlite/start-error.ts';
-import { countDocuments, openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
+import {
+  countDocuments,
+  openSqliteDocuments,
+  type SharedDocuments,
+} from '../store/sqlite/documents/sqlite-documents.ts';
 import { ledgerPath } from '../ledger/sqlite/verify.ts';
-import { openSqliteLedger } from '../ledger/sqlite/sqlite-ledger.ts';
+import type { PostgresLedger } from '../ledger/postgres/postgres-ledger.ts';
+import { makeDirectory } from '../lib/make-directory.ts';
+import { openSqliteLedger, type SqliteLedger } from '../ledger/sqlite/sqlite-ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { StorageHealth } from './storage-health.ts';
 
-/** What a gateway keeps. */
+/** The stores of a gateway. */
 export interface Stores {
   readonly ledger: Ledger;
   readonly documents: Documents;
+  /** Images that are delivered by address. */
+  readonly files: Files;
+  readonly claims: Claims;
+  /** The same if others than this thread may answer the same idempotency key. */
+  readonly shared: Claims | undefined;
+  /** Opens large files and journals; `bytesMax`: of all of them. Called once. */
+  readonly openBulk: (bytesMax: () => number) => BulkFiles;
+  /** What is sealed, newest first: see `SealedBox`. */
+  readonly secrets: readonly string[];
+  /** Tells when others may have ended what this gateway had under way, with the number of the instance that it goes on as; absent: it is alone. */
+  readonly onLeaseEnded?: (listener: (instance: number) => void) => void;
+}
+
+/** Stores that workers use, too. */
+export interface LendingStores extends Stores {
+  readonly ledger: SqliteLedger;
+  readonly documents: SharedDocuments;
+  readonly allClaims: MemoryClaims;
+}
+
+/** Stores whose ledger other gateways use, too. */
+export interface DatabaseStores extends Stores {
+  readonly ledger: PostgresLedger;
+}
+
+/** How long a picture can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
+const fileLifetimeMs = 3_600_000;
+
+interface StoreTools {
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly health: StorageHealth;
 }
 
 /** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended or the backup before an upgrade failed. */
-export async function openStores(
-  { dataDir }: Environment,
-  { dailyLimitUnit, plans, content, ledger: settings }: Config,
-  { metrics, logger, health }: { readonly metrics: Metrics; readonly logger: Logger; readonly health: StorageHealth },
-): Promise<Stores> {
+export async function openStores(environment: Environment, config: Config, tools: StoreTools): Promise<LendingStores> {
+  const { dataDir, workers } = environment;
+  const { logger, metrics, health } = tools;
   refuseUnfinishedRestore(dataDir);
   refuseMissing(dataDir);
   const backup = await backUpBeforeUpgrade(dataDir, () => systemClock.now());
@@ -33,10 +76,7 @@ export async function openStores(
   const ledger = await openSqliteLedger({
     dataDir,
     clock: systemClock,
-    dailyLimitUnit,
-    plans,
-    writeOffMax: settings.writeOffMaxNanoUsd === 0n ? undefined : settings.writeOffMaxNanoUsd,
-    settleMs: settings.settleTimeoutMs,
+    ...ledgerSettings(config),
     watch: health.ledgerWatch,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
@@ -44,9 +84,73 @@ export async function openStores(
     logger.error({ violation }, 'an invariant of the ledger does not hold');
   if (ledger.voidedHoldsAtStart > 0)
     logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+  const allClaims = new MemoryClaims();
+  const claims = allClaims.of(0);
+  const shared = workers > 1 ? claims : undefined;
+  return { ledger, allClaims, claims, shared, ...(await openContent(ledger, dataDir, config, tools)) };
+}
+
+/** Opens the ledger and everything beside it in PostgreSQL. Throws `LedgerStartError` if the database is newer than the program or can't be reached. */
+export async function openDatabaseStores(
+  environment: Environment & { readonly databaseUrl: string },
+  config: Config,
+  tools: StoreTools,
+): Promise<DatabaseStores> {
+  const { dataDir, databaseUrl: url } = environment;
+  const { logger, metrics, health } = tools;
+  // Loaded only where it is used.
+  const { openPostgresLedger } = await import('../ledger/postgres/postgres-ledger.ts');
+  let leaseEnded: Parameters<NonNullable<Stores['onLeaseEnded']>>[0] = () => undefined;
+  const ledger = await openPostgresLedger({
+    url,
+    clock: systemClock,
+    ...ledgerSettings(config),
+    watch: health.ledgerWatch,
+    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
+    onLeaseEnded: () => {
+      logger.error('the lease of this gateway had ended: its requests were given back, and it goes on as another');
+      leaseEnded(ledger.instanceNumber);
+    },
+    onOldSnapshot: ageMs =>
+      logger.warn(
+        { age_ms: ageMs },
+        'an old transaction keeps the database from removing dead rows: see docs/growth.md',
+      ),
+  });
+  try {
+    makeDirectory(dataDir);
+    const { openSharedContent } = await import('./shared-content.ts');
+    const content = await openSharedContent({ url, dataDir, boot: () => ledger.boot }, config.content, fileLifetimeMs);
+    return { ledger, ...content, onLeaseEnded: listener => void (leaseEnded = listener) };
+  } catch (error) {
+    await ledger.close();
+    throw error;
+  }
+}
+
+function ledgerSettings({ dailyLimitUnit, plans, ledger: settings }: Config) {
+  const { writeOffMaxNanoUsd, settleTimeoutMs: settleMs } = settings;
+  return { dailyLimitUnit, plans, settleMs, writeOffMax: writeOffMaxNanoUsd === 0n ? undefined : writeOffMaxNanoUsd };
+}
+
+/** Opens what is kept beside the ledger, in the data directory; closes the ledger if that fails. */
+async function openContent(
+  ledger: Ledger,
+  dataDir: string,
+  { content, limits }: Config,
+  { logger, health }: StoreTools,
+): Promise<Pick<LendingStores, 'files' | 'documents' | 'openBulk' | 'secrets'>> {
   try {
     return {
-      ledger,
+      openBulk: bytesMax => openDiskBulkFiles({ folder: join(dataDir, 'files'), bytesMax }),
+      secrets: serverSecrets(dataDir),
+      files: openDiskFiles({
+        folder: join(dataDir, 'images'),
+        clock: systemClock,
+        lifetimeMs: fileLifetimeMs,
+        bytesMax: limits.imageFileBytes,
+        onFailure: error => logger.warn({ error }, 'an image whose hour is over can’t be removed'),
+      }),
       documents: await openSqliteDocuments({
         dataDir,
         clock: systemClock,
@@ -61,7 +165,10 @@ export async function openStores(
   }
 }
 
-/** Throws `LedgerStartError` (`missing`) if there is no ledger where there was one: a new one would forget all accounts and what they paid. */
+/**
+ * Throws `LedgerStartError` (`missing`) if the ledger has disappeared: a new one would forget all accounts and what
+ * they paid.
+ */
 function refuseMissing(dataDir: string): void {
   const path = ledgerPath(dataDir);
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return;

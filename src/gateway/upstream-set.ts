@@ -19,7 +19,7 @@ import {
 } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
-/** An upstream, what it answers, and all that it was made from. */
+/** An upstream, its models, and all that it was made from. */
 interface Opened {
   readonly settings: string;
   readonly answers: Pick<Provider, 'upstream' | 'images' | 'embeddings' | 'reranker'>;
@@ -35,7 +35,7 @@ export class UpstreamSet {
   readonly #keyChanged: (provider: string, health: KeyHealth) => void;
   #opened = new Map<string, Opened>();
 
-  /** `keyChanged`: told of every refusal of a provider's key, and of every key that works again. */
+  /** `keyChanged`: called for every refusal of a provider's key, and for every key that works again. */
   constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth) => void) {
     this.#proxy = proxy;
     this.#keyChanged = keyChanged;
@@ -49,7 +49,9 @@ export class UpstreamSet {
     });
   }
 
-  /** Tests a provider that is in use; `model`: its own name of one. Throws where there is no such provider over HTTP. */
+  /**
+   * Tests a provider that is in use; `model`: the provider's own name. Throws if there is no such provider over HTTP.
+   */
   test(name: string, model: string | undefined): Promise<ProviderTest> {
     const { upstream, images } = this.#opened.get(name)?.answers ?? {};
     if (upstream instanceof HttpProvider) return testProvider(upstream, model);

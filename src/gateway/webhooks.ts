@@ -9,10 +9,10 @@ import { sendWebhook } from '../upstreams/webhook-sender.ts';
 import type { LiveConfig } from './live-config.ts';
 import type { StorageHealth } from './storage-health.ts';
 
-/** Tells the operator's webhooks of something; returns at once. */
+/** Sends an event to the operator's webhooks; returns at once. */
 export type TellOperator = (event: OutsideEvent) => void;
 
-/** Returns what webhooks are made with, what delivers to them once it is started, and what tells the operator's. */
+/** Returns the webhook service, the delivery loop to start, and the sender of operator events. */
 export function openWebhooks({
   ledger,
   live,

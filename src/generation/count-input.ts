@@ -5,7 +5,7 @@ import { type Tokenizer, tokenRuns } from './tokens.ts';
 /** Runs of at most 512 characters (about 4 ms in all) between which other requests go on. */
 const runsInOneGo = 32;
 
-/** What `countInput` counts, in pieces: a body of many megabytes must not stop the gateway for seconds. */
+/** Does the same as `countInput`, in pieces: a body of many megabytes must not block the gateway for seconds. */
 export async function countInputInPieces(request: GenerateRequest, tokenizer: Tokenizer): Promise<number> {
   const segments = inputSegments(request);
   const texts = segments.map(({ text }) => text);

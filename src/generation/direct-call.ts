@@ -11,13 +11,13 @@ export interface DirectCall<Request> {
   readonly model: string;
   /** Which attempt of this request it is, over all routes, from 1. */
   readonly attempt: number;
-  /** Aborted when nobody wants the answer any more: the upstream must stop within a second. */
+  /** Aborted when the answer is no longer wanted: the upstream must stop within a second. */
   readonly signal: AbortSignal;
-  /** Absent: nobody follows it. */
+  /** Absent: not traced. */
   readonly watch?: AttemptWatch | undefined;
 }
 
-/** What every such answer says of its input. */
+/** What every such answer reports of its input. */
 export interface DirectAnswer {
   /** As reported; undefined: the upstream reports none. */
   readonly inputTokens: number | undefined;

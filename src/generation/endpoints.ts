@@ -1,7 +1,7 @@
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import type { PieceKind } from './price.ts';
 
-/** The endpoints and the public paths that a model's `endpoints` lists them by. Source: `service.md`. */
+/** The endpoints and the public paths that a model's `endpoints` lists them by. Source: docs/interfaces/README.md "Paths". */
 const rows: readonly (readonly [Endpoint, string])[] = [
   [Endpoint.CHAT_COMPLETIONS, '/v1/chat/completions'],
   [Endpoint.RESPONSES, '/v1/responses'],
@@ -17,23 +17,23 @@ const paths: ReadonlyMap<Endpoint, string> = new Map(rows);
 const endpoints: ReadonlyMap<string, Endpoint> = new Map(rows.map(([endpoint, path]) => [path, endpoint]));
 
 /** The path of an endpoint; '' for the unspecified one and for one that only a newer peer knows. */
-export function pathOf(endpoint: Endpoint): string {
+export function endpointPath(endpoint: Endpoint): string {
   return paths.get(endpoint) ?? '';
 }
 
-/** The endpoint of a path; undefined where no model can list it. */
-export function endpointOf(path: string): Endpoint | undefined {
+/** Returns the endpoint of a path; undefined if no model can list it. */
+export function findEndpoint(path: string): Endpoint | undefined {
   return endpoints.get(path);
 }
 
-/** Whether the endpoint answers with pictures. */
+/** Returns whether the endpoint answers with images. */
 export function isImageEndpoint(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.IMAGE_GENERATIONS || endpoint === Endpoint.IMAGE_EDITS;
 }
 
-/** Returns what the priced pieces of a request on a path are: searches of rerank requests, pictures elsewhere. */
+/** Returns what a request on a path is priced by: searches of rerank requests, images elsewhere. */
 export function namePiece(path: string): PieceKind {
-  return path === pathOf(Endpoint.RERANK) ? 'search' : 'image';
+  return path === endpointPath(Endpoint.RERANK) ? 'search' : 'image';
 }
 
 const textEndpoints: ReadonlySet<Endpoint> = new Set([
@@ -43,7 +43,7 @@ const textEndpoints: ReadonlySet<Endpoint> = new Set([
   Endpoint.COMPLETIONS,
 ]);
 
-/** Whether the endpoint answers with text. */
+/** Returns whether the endpoint answers with text. */
 export function isTextEndpoint(endpoint: Endpoint): boolean {
   return textEndpoints.has(endpoint);
 }

@@ -25,7 +25,7 @@ const asciiClasses = Uint8Array.from({ length: 128 }, (_, code) => {
   return classPunctuation;
 });
 
-function classOf(code: number): number {
+function classify(code: number): number {
   if (code < 128) return asciiClasses[code] ?? classPunctuation;
   if (code < 0xe80) return classAlphabet;
   if (code >= 0xd800 && code < 0xe000) return classAstral;
@@ -37,8 +37,8 @@ const latinTokenLengthMax = 27;
 const letterTokenLengthMax = 18;
 
 /**
- * What a run of one class costs at most, by its length. Measured on prose of 12 languages, code, JSON, logs and random base64; `high` is the measured
- * worst with a margin, so that prose is over-estimated by about a half.
+ * The most tokens of a run of one class, by its length. Measured on prose of 12 languages, code, JSON, logs and
+ * random base64; `high` is the measured worst with a margin, so that prose is over-estimated by about a half.
  */
 function runHigh(kind: number, length: number): number {
   switch (kind) {
@@ -64,7 +64,7 @@ function runHigh(kind: number, length: number): number {
   }
 }
 
-/** What a run of one class costs at least. */
+/** The fewest tokens of a run of one class. */
 function runLow(kind: number, length: number): number {
   switch (kind) {
     case classDigit:
@@ -90,7 +90,7 @@ export function estimateTokens(text: string): TokenEstimate {
   let before = -1;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
-    const kind = classOf(code);
+    const kind = classify(code);
     if (kind === runClass) {
       // "=====" is one token: a repeated mark costs next to nothing.
       if (code === before && kind === classPunctuation) repeated += 1;

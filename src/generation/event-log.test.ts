@@ -18,7 +18,7 @@ const token = (text: string) => ({
   top: [],
 });
 
-function answerOf(texts: readonly string[]): GenerationEvent[] {
+function makeAnswer(texts: readonly string[]): GenerationEvent[] {
   return [
     started({}),
     itemOpened(0, 0, message),
@@ -30,7 +30,7 @@ function answerOf(texts: readonly string[]): GenerationEvent[] {
   ];
 }
 
-function logOf(events: readonly GenerationEvent[]): GenerationEvent[] {
+function toLog(events: readonly GenerationEvent[]): GenerationEvent[] {
   const log = new EventLog();
   for (const event of events) log.add(event);
   return log.read();
@@ -39,9 +39,9 @@ function logOf(events: readonly GenerationEvent[]): GenerationEvent[] {
 test('an answer of any deltas is kept as one delta, folds to the same, and what was added stays as it was', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ maxLength: 3 }), { maxLength: 600 }), texts => {
-      const events = answerOf(texts);
+      const events = makeAnswer(texts);
       const before = structuredClone(events);
-      const kept = logOf(events);
+      const kept = toLog(events);
       expect(kept.filter(({ event }) => event.case === 'delta')).toHaveLength(Math.min(1, texts.length));
       expect(foldEvents(kept)).toEqual(foldEvents(events));
       expect(events).toEqual(before);
@@ -63,7 +63,7 @@ test('deltas of another item, part or kind stay apart, in their order; those of 
   const [first, ...others] = events.slice(0, -1);
   const merged = delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'xx' });
   expect(first).toEqual(events.at(-1));
-  expect(logOf(events)).toEqual([merged, ...others]);
+  expect(toLog(events)).toEqual([merged, ...others]);
 });
 
 test('what is added after a read is not in it', () => {

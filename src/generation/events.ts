@@ -50,7 +50,7 @@ export function partOpened(choice: number, at: readonly [item: number, part: num
   return wrap(choice, { case: 'partOpened', value: { $typeName: 'tollgate.v1.PartOpened', item, part, content } });
 }
 
-/** What a delta adds. */
+/** The content of a delta. */
 export interface DeltaText {
   readonly kind: DeltaKind;
   readonly text: string;
@@ -93,7 +93,7 @@ export interface FinishFacts {
   readonly native?: string;
   readonly matchedStop?: string;
   readonly detailsJson?: string;
-  /** Whose word `native` is; only of one that the gateway does not know. */
+  /** The protocol of `native`; only for a value that the gateway does not know. */
   readonly protocol?: Protocol;
 }
 

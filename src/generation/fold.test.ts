@@ -50,7 +50,7 @@ const textPart = {
     value: { $typeName: 'tollgate.v1.TextPart' as const, text: '', annotations: [], logprobs: [] },
   },
 };
-const thoughtPart = {
+const reasoningPart = {
   $typeName: 'tollgate.v1.Part' as const,
   content: { case: 'reasoningText' as const, value: { $typeName: 'tollgate.v1.ReasoningTextPart' as const, text: '' } },
 };
@@ -78,7 +78,7 @@ describe('foldEvents', () => {
     const { choices } = foldEvents([
       started({}),
       itemOpened(0, 0, reasoning()),
-      partOpened(0, [0, 0], thoughtPart),
+      partOpened(0, [0, 0], reasoningPart),
       delta(0, [0, 0], { kind: DeltaKind.REASONING, text: 'h' }),
       delta(0, [0, 0], { kind: DeltaKind.REASONING, text: 'm' }),
       opaqueAdded(0, 0, opaque),

@@ -14,14 +14,15 @@ import type {
 } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
- * A whole answer from its events: what is not streamed says exactly what the stream would have said. Pure: events are read, never changed.
+ * Builds a whole answer from its events: a non-streamed answer contains exactly what the stream would have. Pure:
+ * events are read, never changed.
  */
 
 /** One candidate, whole. */
 export interface FoldedChoice {
   /** In the order in which they opened. */
   readonly items: readonly Item[];
-  /** Absent where the events end before it. */
+  /** Absent if the events end before it. */
   readonly finished: Finished | undefined;
   /** Members of the protocol that the model has no field for, in order. */
   readonly extensions: readonly Extension[];
@@ -30,21 +31,21 @@ export interface FoldedChoice {
 /** An answer, as far as its events go. */
 export interface FoldedGeneration {
   readonly started: Started | undefined;
-  /** By the choices' numbers; a choice that says nothing is empty, not missing. At least one where anything started. */
+  /** By choice number; a choice without content is empty, not missing. At least one if anything started. */
   readonly choices: readonly FoldedChoice[];
-  /** The last usage that was reported; that of `completed` where it came. */
+  /** The last reported usage; that of `completed` if it came. */
   readonly usage: Usage | undefined;
   readonly completed: Completed | undefined;
 }
 
-/** Folds events, whole or as far as they came; items may interleave. Throws on events of an item or part that never opened. */
+/** Folds events, complete or partial; items may interleave. Throws on events of an item or part that never opened. */
 export function foldEvents(events: readonly GenerationEvent[]): FoldedGeneration {
   const fold = new EventFold();
   for (const event of events) fold.add(event);
   return fold;
 }
 
-/** The same fold, event by event; what it answers is its own and grows with the events. */
+/** The same fold, event by event; its result is its own and grows with the events. */
 export class EventFold implements FoldedGeneration {
   started: Started | undefined;
   usage: Usage | undefined;
@@ -118,14 +119,14 @@ class ChoiceFold implements FoldedChoice {
 
   #open(number: number, content: Item | undefined): void {
     assert(content !== undefined, 'an item opened without content');
-    const item = { ...content, content: copyOfContent(content.content) };
+    const item = { ...content, content: copyContent(content.content) };
     this.#byNumber.set(number, item);
     this.items.push(item);
   }
 
   #openPart(number: number, content: Part | undefined): void {
     assert(content !== undefined, 'a part opened without content');
-    partsOf(this.#item(number)).push({ ...content, content: copyOfPart(content.content) });
+    listParts(this.#item(number)).push({ ...content, content: copyPart(content.content) });
   }
 
   #delta({ item: number, part: at, text, logprobs }: Delta): void {
@@ -160,14 +161,14 @@ class ChoiceFold implements FoldedChoice {
   }
 }
 
-function partsOf({ content }: Item): Part[] {
+function listParts({ content }: Item): Part[] {
   if (content.case === 'message' || content.case === 'reasoning' || content.case === 'toolResult')
     return content.value.parts;
   throw new assert.AssertionError({ message: `a ${content.case ?? 'nameless item'} has no parts` });
 }
 
 function partAt(item: Item, at: number): Part {
-  const part = partsOf(item)[at];
+  const part = listParts(item)[at];
   assert(part !== undefined, `part ${at} never opened`);
   return part;
 }
@@ -188,7 +189,7 @@ function addText({ content }: Part, text: string, logprobs: readonly TokenLogpro
   }
 }
 
-/** Adds members that came at the end: two objects, each JSON without a name in common, joined. */
+/** Adds members that came at the end: joins two JSON objects without common names. */
 function addExtra(value: { extra?: Extra | undefined }, added: Extra | undefined): void {
   if (added === undefined) return;
   const { extra } = value;
@@ -203,12 +204,12 @@ function addOpaque({ content }: Item, opaque: Opaque): void {
 }
 
 /** A copy as deep as the fold writes. */
-function copyOfContent(content: Item['content']): Item['content'] {
+function copyContent(content: Item['content']): Item['content'] {
   switch (content.case) {
     case 'message':
     case 'toolResult':
     case 'reasoning': {
-      const parts = content.value.parts.map(part => ({ ...part, content: copyOfPart(part.content) }));
+      const parts = content.value.parts.map(part => ({ ...part, content: copyPart(part.content) }));
       if (content.case !== 'reasoning') return { ...content, value: { ...content.value, parts } } as Item['content'];
       return { case: 'reasoning', value: { ...content.value, parts, opaque: [...content.value.opaque] } };
     }
@@ -220,7 +221,7 @@ function copyOfContent(content: Item['content']): Item['content'] {
   }
 }
 
-function copyOfPart(content: Part['content']): Part['content'] {
+function copyPart(content: Part['content']): Part['content'] {
   if (content.case === undefined) return content;
   if (content.case === 'text') {
     const { annotations, logprobs } = content.value;

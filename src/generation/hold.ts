@@ -5,7 +5,7 @@
 export class Hold {
   /** The request's id in the ledger. */
   readonly id: number;
-  /** Whose request it is; undefined: that is not known. */
+  /** The account of the request; undefined: unknown. */
   readonly accountId: number | undefined;
 
   private constructor(id: number, accountId: number | undefined) {

@@ -3,14 +3,14 @@ import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 
 /** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */
 export interface InputSegment {
-  /** What it is and whose ("user", "tool", "call", …): equal texts of different kinds differ in a cached prefix. */
+  /** Its kind and role ("user", "tool", "call", …): equal texts of different kinds differ in a cached prefix. */
   readonly kind: string;
   readonly text: string;
-  /** Tokens that frame it, or that stand for a picture or file, as the simulator bills them. */
+  /** Tokens that frame it, or that stand for an image or file, as the simulator bills them. */
   readonly flatTokens: number;
   /** The most that any known upstream takes for them. */
   readonly flatTokensMax: number;
-  /** Only the upstream learns how much it is: a file that it fetches, sound, what its own tools find. */
+  /** Only the upstream learns its size: a file that it fetches, sound, results of its own tools. */
   readonly isOpen: boolean;
   /** A cached prefix may end after it. */
   readonly cache: CacheHint | undefined;
@@ -34,7 +34,7 @@ const callTokens = 6;
 const toolTokens = 8;
 const lowDetailImageTokens = 85;
 const imageTokens = 765;
-/** Above what Anthropic, OpenAI and Gemini take for one picture of any size that they do not scale down. */
+/** More than Anthropic, OpenAI and Gemini count for one image of any size that they do not scale down. */
 const imageTokensMax = 2_048;
 
 const roleNames: Readonly<Record<number, string>> = {
@@ -48,13 +48,16 @@ function sourceText(source: MediaSource | undefined): string {
   return source?.source.case === 'text' ? source.source.value : '';
 }
 
-/** What names the bytes in a cached prefix. Only their ends are looked at: a hash of 64 MiB would cost more than the answer. */
+/**
+ * Identifies the bytes in a cached prefix. Only their ends are read: a hash of 64 MiB would cost more than the
+ * answer.
+ */
 function sourceKey(source: MediaSource | undefined): string {
   const value = source?.source.value ?? '';
   return `${value.length}:${value.slice(0, 256)}:${value.slice(-256)}`;
 }
 
-/** A file's tokens by its size: base64 of 4 bytes is at most one token where all of it is compressed text. */
+/** A file's tokens by its size: base64 of 4 bytes is at most one token even for compressed text. */
 function fileFlat(source: MediaSource | undefined): SegmentFacts {
   if (source?.source.case === 'text') return {};
   const length = source?.source.case === 'base64' ? source.source.value.length : 0;
@@ -151,7 +154,7 @@ function addItem(segments: InputSegment[], { content }: Item): void {
   }
 }
 
-/** The length of what only its own protocol knows of an item and its parts. */
+/** The length of an item's and its parts' protocol-specific data. */
 function extraLength({ content, extra }: Item): number {
   let length = extra?.json.length ?? 0;
   if (content.case === 'message' || content.case === 'toolResult') {
@@ -191,7 +194,7 @@ export function inputSegments(request: GenerateRequest): InputSegment[] {
     addItem(segments, item);
     addExtra(segments, extraLength(item));
   }
-  // What primes the answer.
+  // The tokens that prime the answer.
   segments.push(segment('end', '', { flat: 3 }));
   return segments;
 }

@@ -5,7 +5,7 @@ import { PricingSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import {
   type CostLine,
   costLines,
-  costOf,
+  sumCost,
   imageSheet,
   lineCostAtto,
   type PricedUsage,
@@ -30,7 +30,7 @@ const sheet: PriceSheet = {
 test('a request costs the sum of its buckets, each at its own price', () => {
   const usage = { input: 1000, cacheRead: 2000, cacheWrite5m: 300, cacheWrite1h: 40, output: 500, images: 2 };
   // 1,000,000 + 200,000 + 375,000 + 80,000 + 2,000,000 + 2 × 40,000,000 nano-dollars
-  expect(costOf(costLines(usage, sheet, 1000))).toBe(83_655_000n);
+  expect(sumCost(costLines(usage, sheet, 1000))).toBe(83_655_000n);
   expect(costLines(usage, sheet, 1000).map(line => [line.kind, line.tokens, line.pricePicoUsd])).toEqual([
     ['input', 1000, 1_000_000n],
     ['cache_read', 2000, 100_000n],
@@ -46,22 +46,22 @@ test.each([
   [1000, 5_000_000n],
   [2000, 10_000_000n],
 ])('a tier of %i thousandths applies to every price', (multiplier, cost) => {
-  expect(costOf(costLines({ ...nothing, input: 1000, output: 1000 }, sheet, multiplier))).toBe(cost);
+  expect(sumCost(costLines({ ...nothing, input: 1000, output: 1000 }, sheet, multiplier))).toBe(cost);
 });
 
 test('a discount is taken off after the tier', () => {
   const [line] = costLines({ ...nothing, output: 1000 }, sheet, 500);
-  expect(costOf([{ ...(line as CostLine), discountPermille: 50 }])).toBe(1_900_000n);
+  expect(sumCost([{ ...(line as CostLine), discountPermille: 50 }])).toBe(1_900_000n);
 });
 
 test('cached tokens without a price of their own are charged as uncached input', () => {
   const plain = { ...sheet, cacheRead: null, cacheWrite5m: null, cacheWrite1h: null };
   const usage = { ...nothing, cacheRead: 10, cacheWrite5m: 20, cacheWrite1h: 30 };
-  expect(costOf(costLines(usage, plain, 1000))).toBe(60_000n);
+  expect(sumCost(costLines(usage, plain, 1000))).toBe(60_000n);
 });
 
 test('an explicit price of 0 costs nothing; no price at all can’t be charged', () => {
-  expect(costOf(costLines({ ...nothing, input: 5 }, { ...sheet, input: 0n }, 1000))).toBe(0n);
+  expect(sumCost(costLines({ ...nothing, input: 5 }, { ...sheet, input: 0n }, 1000))).toBe(0n);
   expect(() => costLines({ ...nothing, output: 1 }, { ...sheet, output: null }, 1000)).toThrow('no price for output');
   expect(costLines({ ...nothing, output: 0 }, { ...sheet, output: null }, 1000)).toEqual([]);
 });
@@ -73,12 +73,12 @@ test.each([
   [1499n, 1n],
   [1500n, 2n],
 ])('%s pico-dollars are rounded half up to %s nano-dollars', (pico, nano) => {
-  expect(costOf(costLines({ ...nothing, input: 1 }, { ...sheet, input: pico }, 1000))).toBe(nano);
+  expect(sumCost(costLines({ ...nothing, input: 1 }, { ...sheet, input: pico }, 1000))).toBe(nano);
 });
 
 test('the sum is rounded once, not its lines', () => {
   const thirds = { ...sheet, input: 400n, output: 400n, cacheRead: 400n };
-  expect(costOf(costLines({ ...nothing, input: 1, output: 1, cacheRead: 1 }, thirds, 1000))).toBe(1n);
+  expect(sumCost(costLines({ ...nothing, input: 1, output: 1, cacheRead: 1 }, thirds, 1000))).toBe(1n);
 });
 
 test('the highest threshold that the input passes holds for the whole request, in whatever order they stand', () => {
@@ -141,7 +141,7 @@ test('the cost is within half a nano-dollar of the exact sum, above or at it whe
   fc.assert(
     fc.property(lines, all => {
       const exact = all.reduce((sum, line) => sum + lineCostAtto(line), 0n);
-      const error = costOf(all) * 1_000_000_000n - exact;
+      const error = sumCost(all) * 1_000_000_000n - exact;
       expect(error > -500_000_000n && error <= 500_000_000n).toBe(true);
     }),
   );
@@ -150,8 +150,8 @@ test('the cost is within half a nano-dollar of the exact sum, above or at it whe
 test('the order of lines changes nothing, and more tokens never cost less', () => {
   fc.assert(
     fc.property(lines, fc.nat(1000), (all, more) => {
-      expect(costOf(all.toReversed())).toBe(costOf(all));
-      expect(costOf(all.map(line => ({ ...line, tokens: line.tokens + more }))) >= costOf(all)).toBe(true);
+      expect(sumCost(all.toReversed())).toBe(sumCost(all));
+      expect(sumCost(all.map(line => ({ ...line, tokens: line.tokens + more }))) >= sumCost(all)).toBe(true);
     }),
   );
 });
@@ -166,7 +166,7 @@ test('a picture costs by the first row that fits its size and quality, else the 
     ],
   });
   const nano = (size: string, quality: string): bigint =>
-    costOf(costLines({ ...nothing, images: 3 }, imageSheet(pricing, { size, quality }), 1000));
+    sumCost(costLines({ ...nothing, images: 3 }, imageSheet(pricing, { size, quality }), 1000));
   expect(nano('2048x2048', 'high')).toBe(240_000_000n);
   expect(nano('', 'high')).toBe(120_000_000n);
   expect(nano('1024x1024', 'high')).toBe(120_000_000n);
@@ -216,7 +216,7 @@ test('sharing loses and invents no token: what the plan does not pay, money does
       const sum = (of: readonly CostLine[]): number => of.reduce((all, line) => all + line.tokens, 0);
       expect(sum(shared)).toBe(sum(lines));
       expect(sum(shared.filter(line => line.byPlan))).toBe(Math.min(tokens, sum(lines)));
-      expect(costOf(shared.filter(line => line.byPlan))).toBe(0n);
+      expect(sumCost(shared.filter(line => line.byPlan))).toBe(0n);
       for (const line of lines) {
         expect(sum(shared.filter(({ kind }) => kind === line.kind))).toBe(line.tokens);
       }
@@ -231,10 +231,10 @@ test('as many tokens are within an amount as its rounded cost allows, and not on
       const lines = costLines(usage, prices, 1000);
       const all = lines.reduce((sum, line) => sum + line.tokens, 0);
       const within = tokensWithin(lines, nanoUsd);
-      const costOfFirst = (tokens: number): bigint =>
-        costOf(shareLines(lines, { tokens: all - tokens, first: false }).filter(line => !line.byPlan));
-      expect(costOfFirst(within) <= nanoUsd).toBe(true);
-      if (within < all && nanoUsd > 0n) expect(costOfFirst(within + 1) > nanoUsd).toBe(true);
+      const sumFirstCost = (tokens: number): bigint =>
+        sumCost(shareLines(lines, { tokens: all - tokens, first: false }).filter(line => !line.byPlan));
+      expect(sumFirstCost(within) <= nanoUsd).toBe(true);
+      if (within < all && nanoUsd > 0n) expect(sumFirstCost(within + 1) > nanoUsd).toBe(true);
     }),
   );
 });

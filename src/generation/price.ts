@@ -1,18 +1,22 @@
 import type { CachePricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { PricedTool } from './priced-features.ts';
 
 /**
- * The one function that prices: holds and settles both use it. Prices are pico-dollars a token (10^-12 dollars; dollars per 1 million
- * tokens times 10^6), factors thousandths; the cost is the exact sum, rounded once, half up, to the nano-dollar.
- * Source: decisions §6.
+ * Prices requests, for both holds and settlements. Prices are in pico-dollars per token (10^-12 dollars: dollars per 1
+ * million tokens times 10^6), factors in thousandths. The cost is the exact sum, rounded once, half up, to nano-dollars.
+ * Source: docs/accounting.md "Prices and rounding".
  */
 
 /** The kinds of line items; they do not overlap. */
-export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | PieceKind;
+export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | PieceKind | PricedTool;
 
-/** What is priced by the piece: a picture, or a search of up to 100 documents. A request has pieces of one kind only. */
+/** Kinds that are priced per piece: an image, or a search of up to 100 documents. A request has pieces of one kind only. */
 export type PieceKind = 'image' | 'search';
 
-/** The prices that apply to one request, in pico-dollars a token (`image`: a piece). null: no price, so no such line can be charged. */
+/**
+ * The prices that apply to one request, in pico-dollars per token (`image`: per piece). null: no price, so such
+ * a line can't be charged.
+ */
 export interface PriceSheet {
   readonly input: bigint | null;
   /** null: charged as uncached input. */
@@ -23,15 +27,15 @@ export interface PriceSheet {
   readonly image: bigint | null;
 }
 
-/** One line of the arithmetic. */
+/** One line of a cost. */
 export interface CostLine {
   readonly kind: LineKind;
-  /** Tokens (pictures of an image line, searches of a search line). */
+  /** Tokens (for images and searches: pieces). */
   readonly tokens: number;
   readonly pricePicoUsd: bigint;
   /** The tier's factor: 500, 1000 or 2000. */
   readonly multiplierPermille: number;
-  /** What a plan takes off, in thousandths. */
+  /** A plan's discount, in thousandths. */
   readonly discountPermille: number;
 }
 
@@ -45,7 +49,9 @@ export interface PricedUsage {
   readonly images: number;
 }
 
-function cacheOf(caching: CachePricing | undefined): Pick<PriceSheet, 'cacheRead' | 'cacheWrite5m' | 'cacheWrite1h'> {
+function cachePrices(
+  caching: CachePricing | undefined,
+): Pick<PriceSheet, 'cacheRead' | 'cacheWrite5m' | 'cacheWrite1h'> {
   return {
     cacheRead: caching?.readPicoUsd ?? null,
     cacheWrite5m: caching?.write5mPicoUsd ?? null,
@@ -57,38 +63,63 @@ function piecePrice(nanoUsd: bigint | undefined): bigint | null {
   return nanoUsd === undefined ? null : nanoUsd * 1000n;
 }
 
-/** The prices of a request with that many input tokens, cached ones included: the highest passed threshold holds for all of it. */
+/**
+ * Returns the prices of a request with that many input tokens, cached ones included. The highest threshold that they
+ * exceed sets the prices of the whole request.
+ */
 export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   let sheet: PriceSheet = {
     input: pricing.inputPicoUsd ?? null,
     output: pricing.outputPicoUsd ?? null,
     image: piecePrice(pricing.imageNanoUsd ?? pricing.searchNanoUsd),
-    ...cacheOf(pricing.caching),
+    ...cachePrices(pricing.caching),
   };
   let passed = -1;
   for (const step of pricing.above) {
     if (inputTokens <= step.inputTokens || step.inputTokens <= passed) continue;
     passed = step.inputTokens;
-    sheet = { input: step.inputPicoUsd, output: step.outputPicoUsd, image: sheet.image, ...cacheOf(step.caching) };
+    sheet = { input: step.inputPicoUsd, output: step.outputPicoUsd, image: sheet.image, ...cachePrices(step.caching) };
   }
   return sheet;
 }
 
-/** The sheet of pictures of that size and quality ('' for the defaults): the first of the model's own prices for such, else its price of any. */
-export function imageSheet(pricing: Pricing, asked: { readonly size: string; readonly quality: string }): PriceSheet {
-  const fits = (own: string, wanted: string): boolean => own === '' || own === wanted;
-  const own = pricing.images.find(row => fits(row.size, asked.size) && fits(row.quality, asked.quality));
-  const sheet = priceSheet(pricing, 0);
-  return own === undefined ? sheet : { ...sheet, image: own.imageNanoUsd * 1000n };
+/** What the price of an image depends on; '': the default. */
+export interface ImageTerms {
+  readonly size: string;
+  readonly quality: string;
 }
 
-/** The lines of a usage; buckets without tokens are left out. `piece`: how a line of pieces is called. Throws where a bucket has tokens but no price. */
+/**
+ * Returns the prices of images of that size and quality: those of the first matching row of the model, else of its
+ * general image price.
+ */
+export function imageSheet(pricing: Pricing, requested: ImageTerms): PriceSheet {
+  const fits = (offered: string, wanted: string): boolean => offered === '' || offered === wanted;
+  const match = pricing.images.find(row => fits(row.size, requested.size) && fits(row.quality, requested.quality));
+  const sheet = priceSheet(pricing, 0);
+  return match === undefined ? sheet : { ...sheet, image: match.imageNanoUsd * 1000n };
+}
+
+/**
+ * Returns the cost lines of a usage, without those of 0 tokens. `piece`: the kind of its pieces. Throws if tokens have
+ * no price.
+ */
 export function costLines(
   usage: PricedUsage,
   sheet: PriceSheet,
   multiplierPermille: number,
   piece: PieceKind = 'image',
 ): CostLine[] {
+  const lines: CostLine[] = [];
+  for (const [kind, tokens, price] of listUsed(usage, sheet, piece)) {
+    if (price === null) throw new Error(`no price for ${kind}`);
+    lines.push({ kind, tokens, pricePicoUsd: price, multiplierPermille, discountPermille: 0 });
+  }
+  return lines;
+}
+
+/** Returns the kinds with tokens, their number and price; null: no price. */
+function listUsed(usage: PricedUsage, sheet: PriceSheet, piece: PieceKind): [LineKind, number, bigint | null][] {
   const rows: [LineKind, number, bigint | null][] = [
     ['input', usage.input, sheet.input],
     ['cache_read', usage.cacheRead, sheet.cacheRead ?? sheet.input],
@@ -97,16 +128,34 @@ export function costLines(
     ['output', usage.output, sheet.output],
     [piece, usage.images, sheet.image],
   ];
-  const lines: CostLine[] = [];
-  for (const [kind, tokens, price] of rows) {
-    if (tokens === 0) continue;
-    if (price === null) throw new Error(`no price for ${kind}`);
-    lines.push({ kind, tokens, pricePicoUsd: price, multiplierPermille, discountPermille: 0 });
-  }
-  return lines;
+  return rows.filter(([, tokens]) => tokens > 0);
 }
 
-/** A line's cost in units of 10^-18 dollars, exact. */
+/** Calls of a tool that the provider ran, at a price per call, which is the same for every tier, batch and plan. */
+export interface ToolCharge {
+  readonly tool: PricedTool;
+  readonly calls: number;
+  /** Price of one call. */
+  readonly nanoUsd: bigint;
+}
+
+/** Returns what calls of tools cost, in nano-dollars. */
+export function costOfTools(charges: readonly ToolCharge[]): bigint {
+  return charges.reduce((sum, { calls, nanoUsd }) => sum + BigInt(calls) * nanoUsd, 0n);
+}
+
+/** Returns calls of tools as cost lines. */
+export function toolLines(charges: readonly ToolCharge[]): CostLine[] {
+  return charges.map(({ tool, calls, nanoUsd }) => ({
+    kind: tool,
+    tokens: calls,
+    pricePicoUsd: nanoUsd * 1000n,
+    multiplierPermille: 1000,
+    discountPermille: 0,
+  }));
+}
+
+/** Returns a line's cost in units of 10^-18 dollars, exact. */
 export function lineCostAtto(line: CostLine): bigint {
   const factor = BigInt(line.multiplierPermille) * BigInt(1000 - line.discountPermille);
   return BigInt(line.tokens) * line.pricePicoUsd * factor;
@@ -114,19 +163,47 @@ export function lineCostAtto(line: CostLine): bigint {
 
 const attoPerNano = 1_000_000_000n;
 
-/** The exact sum of the lines, rounded once, half up, to nano-dollars. */
-export function costOf(lines: readonly CostLine[]): bigint {
+/** Returns the exact sum of the lines, rounded once, half up, to nano-dollars. */
+export function sumCost(lines: readonly CostLine[]): bigint {
   const atto = lines.reduce((sum, line) => sum + lineCostAtto(line), 0n);
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** The order in which payers pay: the first pays from its beginning. A plan never pays pieces. Source: decisions §6, Subscription. */
+/** What a provider is expected to charge for: a usage, and what determines its prices. */
+export interface ProviderWork {
+  readonly usage: PricedUsage;
+  /** Of one call, cached ones included. */
+  readonly inputTokens: number;
+  /** The tier's factor. */
+  readonly multiplierPermille: number;
+  /** Whether it was a batch item, for which the provider may have a factor of its own. */
+  readonly isBatch: boolean;
+  /** Size and quality of images; absent: there are none. */
+  readonly picture?: ImageTerms | undefined;
+}
+
+/**
+ * Returns what a provider charges for a usage according to the `cost` of its route, in nano-dollars; undefined if `cost`
+ * lacks a price that the usage needs, because the configuration was reloaded meanwhile.
+ */
+export function providerCost(cost: Pricing, work: ProviderWork): bigint | undefined {
+  const { usage, inputTokens, picture, isBatch } = work;
+  const sheet = picture === undefined ? priceSheet(cost, inputTokens) : imageSheet(cost, picture);
+  if (listUsed(usage, sheet, 'image').some(([, , price]) => price === null)) return undefined;
+  const batchPermille = isBatch ? cost.batchPermille : undefined;
+  return sumCost(costLines(usage, sheet, batchPermille ?? work.multiplierPermille));
+}
+
+/**
+ * The order in which tokens are paid: the first payer pays from its beginning, the second the rest. A plan never pays
+ * pieces. Source: docs/accounting.md "Who pays".
+ */
 const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output'];
 
-/** How many tokens a plan pays, and from which end of the paying order; money pays the others. */
+/** How many tokens a plan pays, the first or the last in the paying order; money pays the others. */
 export interface PlanShare {
   readonly tokens: number;
-  /** False: money pays first, and the plan the last of them. */
+  /** False: money pays first, and the plan pays the last tokens. */
   readonly first: boolean;
 }
 
@@ -136,7 +213,7 @@ export interface SharedLine extends CostLine {
   readonly byPlan: boolean;
 }
 
-/** The lines by who pays them, in their own order; one that both pay is two. */
+/** Splits the lines by payer and keeps their order. A line that both pay becomes two. */
 export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedLine[] {
   if (plan.tokens === 0) return lines.map(line => ({ ...line, byPlan: false }));
   const paid = new Map<LineKind, number>();
@@ -154,14 +231,17 @@ export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedL
   });
 }
 
-/** The tokens of the lines: pieces are none. */
-export function tokensOf(lines: readonly CostLine[]): number {
+/** Returns the sum of the lines' tokens, without pieces. */
+export function sumTokens(lines: readonly CostLine[]): number {
   return lines.reduce((sum, line) => sum + (isPiece(line) ? 0 : line.tokens), 0);
 }
 
-/** How many tokens, from the beginning of the paying order, cost no more than that; none but those without a price where it is 0. */
+/**
+ * Returns how many tokens, from the beginning of the paying order, cost at most `nanoUsd`. If it is 0, only tokens with
+ * a price of 0 count.
+ */
 export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): number {
-  // The largest sum that is rounded to it.
+  // The largest exact sum that rounds to `nanoUsd`.
   let atto = nanoUsd === 0n ? 0n : nanoUsd * attoPerNano + attoPerNano / 2n - 1n;
   let tokens = 0;
   for (const line of inPayingOrder(lines, true)) {

@@ -5,17 +5,17 @@ import { EventFold } from './fold.ts';
 import { outputItemId } from './response-ids.ts';
 import { callIdFor } from './call-id.ts';
 
-/** The states of a response. Source: decisions §4. */
+/** The states of a response. Source: docs/interfaces/responses.md "States". */
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
-/** What became of a response, as far as it came. */
+/** The outcome of a response so far. */
 export interface ResponseOutcome {
   readonly status: ResponseStatus;
-  /** What the model said, with public ids; phases as far as they are known. */
+  /** The model's output, with public ids; phases as far as they are known. */
   readonly items: readonly Item[];
-  /** Why it ended; absent where it did not, or not by itself. */
+  /** Why it ended; absent if it has not, or not by itself. */
   readonly finished?: Finished | undefined;
-  /** Usage, cost, tier and time of the end; absent where it was not charged as a whole. */
+  /** Usage, cost, tier and time of the end; absent if it was not charged as a whole. */
   readonly completed?: Completed | undefined;
   /** Why it failed. */
   readonly error?: { readonly code: string; readonly message: string } | undefined;
@@ -24,8 +24,9 @@ export interface ResponseOutcome {
 }
 
 /**
- * Events as a response: items get their public ids, and messages the phase that follows from what comes after them (an upstream's own value wins): a message is
- * commentary where the same response goes on to call a tool, and else the answer. Source: decisions §4; case RO-13.
+ * Builds a response from events: items get their public ids, and messages the phase that follows from what comes
+ * after them (an upstream's own value wins): a message is commentary if the same response later calls a tool, else
+ * the answer. Source: docs/interfaces/responses.md "States"; case RO-13.
  */
 export class ResponseFold {
   readonly #responseId: string;
@@ -41,7 +42,7 @@ export class ResponseFold {
     else if (event.event.case === 'finished') this.settle();
   }
 
-  /** Nothing follows: what was said is the answer, as far as it came. */
+  /** Nothing follows: the output so far is the answer. */
   settle(): void {
     this.#settlePhases(Phase.FINAL_ANSWER);
   }
@@ -51,7 +52,7 @@ export class ResponseFold {
     return this.#fold.choices[0]?.items ?? [];
   }
 
-  /** Completed or incomplete where the generation is whole, else in progress. */
+  /** Completed or incomplete if the generation is complete, else in progress. */
   get outcome(): ResponseOutcome {
     const { completed, choices } = this.#fold;
     const [choice] = choices;
@@ -85,14 +86,17 @@ export class ResponseFold {
   }
 }
 
-/** The outcome of events, whole or as far as they came. */
-export function outcomeOf(responseId: string, events: readonly GenerationEvent[]): ResponseOutcome {
+/** Returns the outcome of events, complete or partial. */
+export function toOutcome(responseId: string, events: readonly GenerationEvent[]): ResponseOutcome {
   const fold = new ResponseFold(responseId);
   for (const event of events) fold.add(event);
   return fold.outcome;
 }
 
-/** Why a response is incomplete; undefined where it is complete. Words of refusal are a refusal. Source: decisions §4. */
+/**
+ * Returns why a response is incomplete; undefined if it is complete. A refusal text counts as a refusal. Source:
+ * docs/interfaces/responses.md "States".
+ */
 export function incompleteReason({ reason }: Finished, items: readonly Item[]): string | undefined {
   switch (reason) {
     case FinishReason.LENGTH:

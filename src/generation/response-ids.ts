@@ -1,8 +1,8 @@
 import { type Item, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 
 /**
- * Public ids of responses and their items. They follow from the request's id and the item's number alone, so that every rendering of a response names
- * its items alike, and an item's id says where it is stored.
+ * Public ids of responses and their items. They follow from the request's id and the item's number alone, so that
+ * every rendering of a response uses the same ids, and an item's id says where it is stored.
  */
 
 const itemIdPattern = /^[a-z]+_([0-9A-Za-z]{21})_(i?)(\d{1,9})$/;
@@ -20,40 +20,43 @@ const prefixes: Readonly<Record<Exclude<Item['content']['case'], undefined>, str
 };
 
 /** The id of the response that a request makes ("req_…" becomes "resp_…"). */
-export function responseIdOf(requestId: string): string {
-  return `resp_${suffixOf(requestId)}`;
+export function toResponseId(requestId: string): string {
+  return `resp_${readSuffix(requestId)}`;
 }
 
-/** The id of the request that made a response; undefined where the gateway could not have made the id. */
-export function requestIdOf(responseId: string): string | undefined {
-  return responseIdPattern.test(responseId) ? `req_${suffixOf(responseId)}` : undefined;
+/** Returns the id of the request that made a response; undefined if the gateway can't have made the id. */
+export function toRequestId(responseId: string): string | undefined {
+  return responseIdPattern.test(responseId) ? `req_${readSuffix(responseId)}` : undefined;
 }
 
 /** The id of an output item; `index` is its number among the response's output items, from 0. */
 export function outputItemId(responseId: string, item: Item, index: number): string {
-  return `${prefixOf(item)}_${suffixOf(responseId)}_${index}`;
+  return `${choosePrefix(item)}_${readSuffix(responseId)}_${index}`;
 }
 
-/** The id of an input item that came without one; `index` is its number among the response's own input items, from 0. */
+/**
+ * Returns the id of an input item that came without one; `index` is its number among the response's own input items,
+ * from 0.
+ */
 export function inputItemId(responseId: string, item: Item, index: number): string {
-  return `${prefixOf(item)}_${suffixOf(responseId)}_i${index}`;
+  return `${choosePrefix(item)}_${readSuffix(responseId)}_i${index}`;
 }
 
-/** Where an item is that has one of the ids above. */
+/** The place of an item with one of the ids above. */
 export interface ItemPlace {
   readonly responseId: string;
   readonly side: 'input' | 'output';
   readonly index: number;
 }
 
-/** The place that an item's id names; undefined where the gateway did not make the id. */
-export function placeOfItem(itemId: string): ItemPlace | undefined {
+/** Returns the place that an item's id names; undefined if the gateway did not make the id. */
+export function parseItemId(itemId: string): ItemPlace | undefined {
   const [, suffix, side, index] = itemIdPattern.exec(itemId) ?? [];
   if (suffix === undefined || index === undefined) return undefined;
   return { responseId: `resp_${suffix}`, side: side === 'i' ? 'input' : 'output', index: Number(index) };
 }
 
-function prefixOf({ content }: Item): string {
+function choosePrefix({ content }: Item): string {
   if (content.case === undefined) return 'item';
   if (content.case === 'toolCall' || content.case === 'toolResult') {
     if (content.value.kind === ToolKind.CUSTOM) return content.case === 'toolCall' ? 'ctc' : 'ctco';
@@ -61,6 +64,6 @@ function prefixOf({ content }: Item): string {
   return prefixes[content.case];
 }
 
-function suffixOf(id: string): string {
+function readSuffix(id: string): string {
   return id.slice(id.indexOf('_') + 1);
 }

@@ -1,13 +1,13 @@
 /**
- * What a text is made of, as far as tokenizers differ on it: `marks` is JSON, code and numbers, `wide` the scripts of East Asia and emoji, `letters` other alphabets than the
- * Latin one, `words` the rest.
+ * The kind of a text, as far as tokenizers differ on it: `marks` is JSON, code and numbers, `wide` the scripts of
+ * East Asia and emoji, `letters` alphabets other than Latin, `words` the rest.
  */
 export type TextKind = 'words' | 'marks' | 'wide' | 'letters';
 
 /** How many characters of one text are looked at. */
 const sampledMax = 256;
 
-/** Tells the kind of texts from samples of their characters. */
+/** Determines the kind of texts from samples of their characters. */
 export class TextSample {
   #all = 0;
   #marks = 0;

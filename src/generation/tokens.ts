@@ -6,7 +6,7 @@ import { type TextKind, TextSample } from './text-kind.ts';
 
 export { type TokenEstimate, estimateTokens } from './estimate.ts';
 
-/** A run of whole code points and how many tokens spell it (more than one where a code point needs several). */
+/** A run of whole code points and how many tokens spell it (more than one if a code point needs several). */
 export interface TokenPiece {
   readonly text: string;
   readonly tokens: number;
@@ -29,8 +29,8 @@ export interface Tokenizer {
 /** The most characters that are merged in one go. */
 const windowLength = 512;
 /**
- * Where a window has no safe place: the merge is quadratic in the run, and 120 costs a third of 512. Digits are tokens of three and one letter
- * repeated of eight: a multiple of both cuts neither.
+ * The window if there is no safe cut: the merge is quadratic in the run, and 120 costs a third of 512. Digits are
+ * tokens of three and one letter repeated of eight: a multiple of both cuts neither.
  */
 const hardCutLength = 120;
 
@@ -43,7 +43,7 @@ function isAsciiAlphanumeric(code: number): boolean {
   return (code >= 48 && code <= 57) || (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
 }
 
-/** Whether the vocabulary's pattern always starts anew at `at`, so that a cut there changes no token. */
+/** Returns whether the vocabulary's pattern always starts anew at `at`, so that a cut there changes no token. */
 function isSafeCut(text: string, at: number): boolean {
   const code = text.charCodeAt(at);
   const before = text.charCodeAt(at - 1);
@@ -59,8 +59,8 @@ function cutAfter(text: string, start: number): number {
 }
 
 /**
- * Cuts a text into runs of at most 512 characters that are tokenized one by one. Where two texts begin alike so do their runs, up to the
- * last 512 characters that they share.
+ * Cuts a text into runs of at most 512 characters that are tokenized one by one. Texts with the same beginning have
+ * the same runs, up to the last 512 characters that they share.
  */
 export function* tokenRuns(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
@@ -71,7 +71,7 @@ export function* tokenRuns(text: string): Generator<string> {
 }
 
 type Encoding = typeof o200kBase;
-/** A token's spelling by its id: text, or bytes where it is no whole code point. */
+/** A token's spelling by its id: text, or bytes if it is not a whole code point. */
 type Spellings = readonly (string | readonly number[])[];
 
 /** Every text is plain: without this the package throws at the spelling of a special token. */
@@ -145,7 +145,7 @@ async function importTokenizer(): Promise<Tokenizer> {
 let loading: Promise<Tokenizer> | undefined;
 let loaded: Tokenizer | undefined;
 
-/** The tokenizer, loaded once and only when first asked for (120 ms and 40 MB that a start should not wait for). */
+/** Returns the tokenizer, loaded once on first use (120 ms and 40 MB that a start should not wait for). */
 export function loadTokenizer(): Promise<Tokenizer> {
   loading ??= importTokenizer();
   return loading;
@@ -156,7 +156,10 @@ export function loadedTokenizer(): Tokenizer | undefined {
   return loaded;
 }
 
-/** Input tokens as the simulator bills them: each text by the tokenizer, and what frames a message, a tool or a picture at a flat figure. */
+/**
+ * Returns input tokens as the simulator bills them: each text by the tokenizer, and flat figures for the frame of a
+ * message or a tool and for an image.
+ */
 export function countInput(request: GenerateRequest, tokenizer: Tokenizer): number {
   let count = 0;
   for (const segment of inputSegments(request)) count += tokenizer.count(segment.text) + segment.flatTokens;
@@ -165,22 +168,23 @@ export function countInput(request: GenerateRequest, tokenizer: Tokenizer): numb
 
 /** Bounds of a request's input tokens, made without the tokenizer: a few ns a character. */
 export interface InputBounds {
-  /** At least so many: text alone, since what images and files come to is only known upwards. */
+  /** The lower bound: text alone, since images and files only have an upper bound. */
   readonly low: number;
   /**
-   * At most so many, for a hold. What an upstream adds for its own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
+   * The upper bound, for a hold. It includes what an upstream adds for its own tool prompt, but not what another
+   * vocabulary than o200k_base needs more.
    */
   readonly high: number;
   /** Something in it can't be counted here: `high` says nothing of it. */
   readonly isOpen: boolean;
 }
 
-/** The bounds of a request's input, and what it is made of. */
+/** The bounds of a request's input, and its parts. */
 export interface MeasuredInput extends InputBounds {
   readonly kind: TextKind;
   /** Upper bound without what an upstream may add for its tools. */
   readonly ownHigh: number;
-  /** It has images, files or sound, whose tokens no text tells. */
+  /** It has images, files or sound, whose tokens do not follow from text. */
   readonly hasMedia: boolean;
 }
 
@@ -205,7 +209,7 @@ class InputMeasure {
     this.#segments = inputSegments(request);
   }
 
-  /** Measures the next piece. Returns what came of it all once the last one is measured. */
+  /** Measures the next piece. Returns the result once the last one is measured. */
   next(): MeasuredInput | undefined {
     let left = pieceLength;
     for (; this.#at < this.#segments.length; this.#at += 1) {
@@ -264,7 +268,7 @@ async function measureRest(measure: InputMeasure): Promise<MeasuredInput> {
   }
 }
 
-/** What frames a message, a call or a tool takes less; what stands for an image or a file more. */
+/** The frame of a message, a call or a tool takes fewer; what stands for an image or a file takes more. */
 const frameTokensMax = 64;
 
 /** Returns the upper bound of a request's input tokens alone. */

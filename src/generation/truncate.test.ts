@@ -12,7 +12,7 @@ const call = (callId: string): Item =>
 const result = (callId: string): Item =>
   create(ItemSchema, { id: `result ${callId}`, content: { case: 'toolResult', value: { callId } } });
 
-/** Ids of what stays of items that count 10 tokens each. */
+/** Ids of the remaining items, which count 10 tokens each. */
 function kept(items: readonly Item[], surplus: number): string[] | undefined {
   const counted = renumberTurns(items).map(item => ({ item, tokens: 10 }));
   return withoutOldest(counted, surplus)?.map(({ id }) => id);

@@ -1,8 +1,9 @@
 import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
 
 /**
- * What can go from a conversation that is too long: the oldest first, each unit whole. A unit is a message, or all that belongs to one turn of the model,
- * its tool calls with their results: half of it would be refused, or misunderstood. Source: decisions §4, "truncation".
+ * Removes the oldest parts of a conversation that is too long, each unit whole. A unit is a message, or all that
+ * belongs to one turn of the model, its tool calls with their results: half of it would be refused, or misunderstood.
+ * Source: docs/interfaces/responses.md "Truncation".
  */
 
 /** An item's index and what it counts. */
@@ -12,15 +13,15 @@ export interface CountedItem {
 }
 
 /**
- * The items that stay so that `surplus` tokens or more go: the oldest units go, never a system or developer message and never the last unit. Undefined where
- * that is not enough.
+ * Returns the items that stay if `surplus` tokens or more are dropped: the oldest units go, never a system or
+ * developer message and never the last unit. Undefined if that is not enough.
  */
 export function withoutOldest(items: readonly CountedItem[], surplus: number): Item[] | undefined {
-  const units = unitsOf(items.map(({ item }) => item));
+  const units = listUnits(items.map(({ item }) => item));
   const lastUnit = units.at(-1);
-  const tokensOf = new Map<number, number>();
+  const tokensByTurn = new Map<number, number>();
   for (const [index, unit] of units.entries()) {
-    tokensOf.set(unit, (tokensOf.get(unit) ?? 0) + (items[index]?.tokens ?? 0));
+    tokensByTurn.set(unit, (tokensByTurn.get(unit) ?? 0) + (items[index]?.tokens ?? 0));
   }
   const dropped = new Set<number>();
   let left = surplus;
@@ -29,7 +30,7 @@ export function withoutOldest(items: readonly CountedItem[], surplus: number): I
     if (left <= 0) break;
     if (unit === undefined || unit === lastUnit || dropped.has(unit) || instructs(item)) continue;
     dropped.add(unit);
-    left -= tokensOf.get(unit) ?? 0;
+    left -= tokensByTurn.get(unit) ?? 0;
   }
   if (left > 0) return undefined;
   return items.filter((_, index) => !dropped.has(units[index] ?? -1)).map(({ item }) => item);
@@ -41,7 +42,7 @@ function instructs({ content }: Item): boolean {
 }
 
 /** The unit of each item: items with equal numbers belong together. */
-function unitsOf(items: readonly Item[]): number[] {
+function listUnits(items: readonly Item[]): number[] {
   const units: number[] = [];
   const ofCalls = new Map<string, number>();
   let turn = 0;

@@ -1,8 +1,8 @@
 import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
 
 /**
- * Numbers the turns of a conversation of items: what the model thought, said and called in one go belongs together, so that protocols with messages can
- * make one of it. What others say is a turn of its own (0). Source: wire.md C1.
+ * Numbers the model's turns from 1. Reasoning, message and calls of one turn share its number, so that a protocol with messages can render them as one
+ * message. All other items have turn 0. Source: docs/architecture.md "The model of a generation".
  */
 export function renumberTurns(items: readonly Item[]): Item[] {
   let turn = 0;
@@ -13,7 +13,7 @@ export function renumberTurns(items: readonly Item[]): Item[] {
       last = undefined;
       return item.turn === 0 ? item : { ...item, turn: 0 };
     }
-    // Two messages side by side stay two.
+    // Two adjacent messages are separate turns.
     if (last === undefined || (content.case === 'message' && last.case === 'message')) turn += 1;
     last = content;
     return item.turn === turn ? item : { ...item, turn };

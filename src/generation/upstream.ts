@@ -2,14 +2,25 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from './hold.ts';
 
-/** Who follows an attempt on its way, beside its receiver. */
+/** Observes an attempt, besides its receiver. */
 export interface AttemptWatch {
-  /** Headers to send beside the provider's own, names and values in turn; undefined: none. */
+  /** Returns headers to send besides the provider's own, names and values in turn; undefined: none. */
   readonly outgoingHeaders: readonly string[] | undefined;
-  /** The request was said in the words of the provider's protocol, which took this long. */
+  /** The request was encoded for the provider's protocol, which took this long. */
   translated(protocol: string, durationMs: number): void;
-  /** The head of the answer has come; `upstreamRequestId`: the provider's own id of the request, undefined if it told none. */
+  /**
+   * The head of the answer has come; `upstreamRequestId`: the provider's own id of the request, undefined if there is
+   * none.
+   */
   answered(upstreamRequestId: string | undefined): void;
+}
+
+/** Takes the bytes of an attempt, to be kept. */
+export interface WireTap {
+  /** The body of the request. */
+  sent(body: Uint8Array): void;
+  /** A piece of the answer's body, in order. */
+  received(bytes: Uint8Array): void;
 }
 
 /** One attempt of a generation at one upstream. */
@@ -18,8 +29,10 @@ export interface UpstreamCall {
   readonly hold: Hold;
   /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
   readonly request: GenerateRequest;
-  /** The account that asks; absent: the gateway itself. */
+  /** The account that pays; absent: the gateway itself. */
   readonly accountId?: number;
+  /** Features that have a price by the call, and are held for: a provider may run them. Absent: none. */
+  readonly paidTools?: readonly string[] | undefined;
   /** The upstream's own name of the model. */
   readonly model: string;
   /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
@@ -28,26 +41,32 @@ export interface UpstreamCall {
   readonly modelOutputTokens?: number | undefined;
   /** Which attempt of this request it is, over all routes, from 1. */
   readonly attempt: number;
-  /** Nothing of the answer is needed before its end: an upstream that can give it whole is asked for that instead of a stream. */
+  /**
+   * Nothing of the answer is needed before its end: an upstream that can give it whole is asked for that instead of a
+   * stream.
+   */
   readonly whole: boolean;
-  /** Absent: nobody does. */
+  /** Absent: not observed. */
   readonly watch?: AttemptWatch | undefined;
+  /** Absent: its bytes are not kept. */
+  readonly tap?: WireTap | undefined;
 }
 
-/** Receives what an upstream answers to one attempt. Nothing is called before `Upstream.generate` has returned. */
+/** Receives an upstream's answer to one attempt. Nothing is called before `Upstream.generate` has returned. */
 export interface UpstreamReceiver {
   /** Takes the events that were ready at once, never empty: `started` first, `completed` last. It must not throw. It may cancel or pause the attempt. */
   events(events: GenerationEvent[]): void;
   /**
-   * Ends the attempt, once and last. Without a failure: `completed` has come. Otherwise an `UpstreamFailure` (also if the answer ended without its end), a `GatewayError`
-   * for what this upstream's protocol can't say, or a defect. Not called once the attempt is cancelled.
+   * Ends the attempt; called once, last. Without a failure: `completed` has come. Otherwise an `UpstreamFailure`
+   * (also if the answer ended without its end), a `GatewayError` for what this upstream's protocol can't express, or
+   * a defect. Not called once the attempt is cancelled.
    */
   end(failure?: Error): void;
 }
 
 /** A running attempt. Every method may be called at any time and more than once. */
 export interface RunningAttempt {
-  /** Nobody wants the answer any more: the upstream stops within a second, and the receiver hears nothing from now on. */
+  /** The answer is no longer wanted: the upstream stops within a second, and the receiver is not called any more. */
   cancel(): void;
   /** The receiver has enough for now: the upstream's connection is not read, and the time between bytes does not count. */
   pause(): void;
@@ -65,7 +84,7 @@ export interface KeyHealth {
   readonly restsUntilMs?: number;
   /** How often it was refused since the start. */
   readonly refusals: number;
-  /** The last refusal; absent: there was none. `message`: what the provider said, fit for a log. */
+  /** The last refusal; absent: none. `message`: the provider's message, fit for a log. */
   readonly last?: { readonly status: number; readonly atMs: number; readonly message: string | undefined };
 }
 
@@ -78,26 +97,35 @@ export interface KeysHealth {
   health(): KeyHealth[];
 }
 
-/** Something that answers generations: a provider over HTTP, or the built-in simulator. */
+/** Generates answers: a provider over HTTP, or the built-in simulator. */
 export interface Upstream {
   /**
    * Begins an attempt and pushes its answer. `usage` of `completed` is only there if the upstream reported it. Items may interleave; the core puts them in order. Fields that only
    * the gateway knows (request id, cost, limits) stay empty.
    */
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
-  /** It runs elsewhere, on its own account: one that is asked for the whole gives nothing before its end, and what nobody waited for has still run. Absent: it runs here, and has used what it gave. */
+  /**
+   * It runs elsewhere, on its own account: asked for a whole answer it gives nothing before its end, and an abandoned
+   * one has still run. Absent: it runs here, and has used only what it gave.
+   */
   readonly isRemote?: boolean;
-  /** Its answers may end with a pause (`FinishReason.PAUSE`), after which it wants to be asked to go on. Absent: never. */
+  /**
+   * Its answers may end with a pause (`FinishReason.PAUSE`), after which it wants to be asked to continue. Absent:
+   * never.
+   */
   readonly mayPause?: boolean;
-  /** How many calls it makes of a request, each with the whole input (several answers from an upstream that gives one); absent: one. */
+  /**
+   * How many calls it makes for a request, each with the whole input (several answers from an upstream that gives
+   * one); absent: one.
+   */
   callsFor?(request: GenerateRequest, model: string): number;
   /** Absent: it has no keys that could be refused. */
   readonly keys?: KeysHealth;
-  /** The upstream's own count of input tokens; absent where it has none. */
-  countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number>;
+  /** Counts a request's input tokens as the upstream itself does. Absent, and undefined: it tells no counts. Throws or rejects if it fails. */
+  countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number> | undefined;
 }
 
-/** How a try at an upstream went wrong; decides retries, the circuit breaker and the client's error. */
+/** How an attempt at an upstream failed; decides retries, the circuit breaker and the client's error. */
 export type UpstreamFailureKind =
   | 'connect' // refused, reset or timed out before the request was taken
   | 'status' // answered with an error status
@@ -111,7 +139,7 @@ export type UpstreamFailureKind =
 
 /** What is known of a failure. */
 export interface UpstreamFailureFacts {
-  /** The HTTP status, where the upstream answered with one or its error event names one. */
+  /** The HTTP status, if the upstream answered with one or its error event names one. */
   readonly status?: number;
   /** The upstream's own message, which may reach the client; never its address, headers or credentials. */
   readonly message?: string;
@@ -123,21 +151,24 @@ export interface UpstreamFailureFacts {
   readonly detailCode?: string;
   /** It says that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
-  /** It blames what the request contains, whatever its status says: no other try would do better. */
+  /** It blames the request's content, whatever its status says: no other attempt would do better. */
   readonly blamesContent?: boolean;
   /** Its model is still being loaded: the same request will do later. */
   readonly isLoading?: boolean;
-  /** It is about the operator's bill with the provider (quota, credit): no other request with that key can do better, and no client is told. */
+  /**
+   * It is about the operator's bill with the provider (quota, credit): no other request with that key can do better,
+   * and clients do not see it.
+   */
   readonly billing?: boolean;
   /** Its `retry-after`. */
   readonly retryAfterMs?: number;
-  /** A rehearsal that the simulator was asked for: opens no circuit breaker. */
+  /** A rehearsal that was requested of the simulator: opens no circuit breaker. */
   readonly ordered?: boolean;
   /** For the log only. */
   readonly cause?: unknown;
 }
 
-/** A try at an upstream that failed. Not an answer to a caller: the core decides what becomes of it. */
+/** A failed attempt at an upstream. Not an answer to a caller: the core decides what follows. */
 export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure';
   readonly kind: UpstreamFailureKind;

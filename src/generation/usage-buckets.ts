@@ -8,7 +8,7 @@ export interface UsageBuckets {
   readonly cacheWrite1h: number;
   readonly output: number;
   readonly reasoning: number;
-  /** Pictures, or the searches of a rerank request: the ledger has one column for what is priced by the piece. */
+  /** Images, or the searches of a rerank request: the ledger has one column for what is priced by the piece. */
   readonly images: number;
 }
 

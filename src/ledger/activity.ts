@@ -1,4 +1,6 @@
-/** Which settled requests are asked for, and what their sums are. */
+import type { CostLine } from '../generation/price.ts';
+
+/** Which settled requests are listed, and how they are summed. */
 
 /** Newest first; absent filters mean any. */
 export interface ActivityFilter {
@@ -17,7 +19,7 @@ export interface ActivityFilter {
   readonly endMs?: number;
 }
 
-/** What sums are divided by; a tag by its values. */
+/** What sums are grouped by; a tag by its values. */
 export type AnalyticsGroup =
   | 'none'
   | 'model'
@@ -35,7 +37,7 @@ export interface AnalyticsQuery {
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
   readonly groupBy: AnalyticsGroup;
-  /** Of this key alone. */
+  /** Only this key's. */
   readonly keyId?: number;
   /** The most rows. */
   readonly limit: number;
@@ -45,12 +47,18 @@ export interface AnalyticsQuery {
 export interface AnalyticsRow {
   /** When the period begins. */
   readonly periodMs: number;
-  /** The model, key, provider, endpoint, group, end user or value of the tag; null where nothing divides, or a request has none. */
+  /**
+   * The model, key, provider, endpoint, group, end user or value of the tag; null if the query does not group, or the
+   * request has none.
+   */
   readonly group: string | number | null;
   readonly requests: number;
   /** Those whose state is `upstream_failed`. */
   readonly failed: number;
   readonly costNanoUsd: bigint;
+  /** What providers charged for the requests whose cost is known, and what those requests were debited minus that. */
+  readonly providerCostNanoUsd: bigint;
+  readonly marginNanoUsd: bigint;
   readonly input: number;
   readonly cacheRead: number;
   /** With every lifetime. */
@@ -58,4 +66,9 @@ export interface AnalyticsRow {
   readonly output: number;
   /** The sum of all latencies. */
   readonly latencyMs: number;
+}
+
+/** A step of the arithmetic and who paid it. */
+export interface PaidLine extends CostLine {
+  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
 }

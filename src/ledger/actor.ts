@@ -14,7 +14,7 @@ export function hasActor(): boolean {
   return actors.getStore() !== undefined;
 }
 
-/** Returns who acts now; the gateway itself where nobody was named. */
+/** Returns the current actor; the gateway itself if none was set. */
 export function currentActor(): Actor {
   return actors.getStore() ?? gateway;
 }

@@ -1,26 +1,26 @@
-/** Limits and groups, as the ledger's commands and answers say them. */
+/** Limits and groups in the ledger's commands and replies. */
 
-/** What a limit limits: the account, a group with all below it, or a key. */
+/** The scope of a limit: an account, a group with its subgroups and keys, or a key. */
 export type LimitScope = 'account' | 'group' | 'key';
 export type LimitUnit = 'usd' | 'requests' | 'tokens' | 'concurrent';
-/** `minute` is rolling 60 s, `total` never ends, the others are windows of the calendar. */
+/** `minute` is a rolling window of 60 s, `total` never ends, the others are calendar periods. */
 export type LimitWindow = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total';
 export type LimitAction = 'refuse' | 'alert';
-/** What makes limits beside their own commands: fields of keys, and the windows of free models. */
+/** Other sources of limits than the limit commands: fields of a key, and the request windows of free models. */
 export type LimitField = 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day';
 
-/** Another maximum until a time. */
+/** A temporary maximum. */
 export interface Raise {
   readonly max: bigint;
   readonly untilMs: number;
 }
 
-/** What of a limit can change. `max` is in nano-dollars of `usd`, else a count; 0 refuses all. */
+/** The changeable settings of a limit. `max` is in nano-dollars for `usd`, else a count; 0 refuses everything. */
 export interface LimitSettings {
   readonly max: bigint;
-  /** An IANA name. */
+  /** An IANA time zone name. */
   readonly timeZone: string;
-  /** Listed ids, and patterns with `*`; null: all. */
+  /** Public model ids, and patterns with `*`; null: all models. */
   readonly models: readonly string[] | null;
   readonly endUsers: 'all' | 'each';
   readonly action: LimitAction;
@@ -35,16 +35,16 @@ export interface NewLimit extends LimitSettings {
   readonly scope: LimitScope;
   readonly scopeId: number;
   readonly unit: LimitUnit;
-  /** null with `concurrent`, and with nothing else. */
+  /** null only for `concurrent`. */
   readonly window: LimitWindow | null;
   readonly locked: boolean;
 }
 
-/** A limit as it stands in its present window. */
+/** A limit with its usage in the current window. */
 export interface LimitRow extends NewLimit {
   readonly limitId: number;
   readonly createdAtMs: number;
-  /** Of the fullest end user, where it holds for each. Running requests of `concurrent`. */
+  /** With `endUsers: each`, the highest usage of one end user. For `concurrent`: running requests. */
   readonly used: bigint;
   readonly held: bigint;
   /** At least 0. */
@@ -53,7 +53,7 @@ export interface LimitRow extends NewLimit {
   readonly resetsAtMs: number | null;
 }
 
-/** Why a limit was not changed. `locked`: it is the operator's; `fixed`: it is a window of free models, which nobody changes. */
+/** Why a limit was not changed. `locked`: only the operator may change it; `fixed`: the windows of free models can't be changed. */
 export type LimitRefusal = 'not_found' | 'locked' | 'fixed';
 
 export interface LimitFilter {
@@ -62,7 +62,7 @@ export interface LimitFilter {
   readonly scopeId?: number;
 }
 
-/** Names with values that requests are divided by. */
+/** Names and values by which usage can be broken down. */
 export type Tags = Readonly<Record<string, string>>;
 
 /** Settings of a group; an absent field does not change, or has its default on a new group. */
@@ -73,7 +73,7 @@ export interface GroupSettings {
   readonly tags?: Tags;
   /** Moved out of the account; null moves it back. */
   readonly balance?: bigint | null;
-  /** An event is sent when the balance falls below it; null: none is. */
+  /** An event is sent when the balance falls below this; null: no event. */
   readonly lowBalance?: bigint | null;
 }
 
@@ -83,7 +83,7 @@ export interface GroupRow {
   readonly name: string;
   readonly parentId: number | null;
   readonly tags: Tags;
-  /** null: what is above pays. */
+  /** null: the parent group or the account pays. */
   readonly balance: bigint | null;
   readonly held: bigint;
   readonly createdAtMs: number;

@@ -1,21 +1,21 @@
-/** What was done and what money moved, as the ledger's answers say it. */
+/** Actions and money movements in the ledger's replies. */
 
-/** Why a balance changed without a request. `opening`: the first balance of an account. `write_off`: what no funds covered; it changes nothing. */
+/** Why a balance changed without a request. `opening`: the first balance of an account. `write_off`: a cost that no funds covered; the balance stays. */
 export type EntryKind = 'opening' | 'credit' | 'move' | 'plan_price' | 'write_off';
 
-/** A change of a pocket's balance that is no request. The pocket is the key's, the group's, or, where both are null, the account's. */
+/** A change of a balance that is not a request: of the key `keyId`, of the group `groupId`, or, if both are null, of the account. */
 export interface EntryRow {
   readonly accountId: number;
-  /** Of its account: 1, 2, 3. */
+  /** Numbered within its account: 1, 2, 3. */
   readonly entryId: number;
   readonly kind: EntryKind;
   readonly keyId: number | null;
   readonly groupId: number | null;
-  /** Added to the pocket, or taken from it where negative. */
+  /** Added to the balance; negative: taken from it. */
   readonly amount: bigint;
-  /** Of the pocket. */
+  /** The new balance. */
   readonly balanceAfter: bigint;
-  /** Of `write_off`, else 0. */
+  /** The amount of a `write_off`, else 0. */
   readonly writtenOff: bigint;
   /** The request that was written off; null: none. */
   readonly requestId: string | null;
@@ -23,13 +23,13 @@ export interface EntryRow {
   readonly createdAtMs: number;
 }
 
-/** A change of a balance: an entry, or what a settled request was debited, whose `entryId` is null. */
+/** A change of a balance: an entry, or the charge of a settled request, whose `entryId` is null. */
 export interface MovementRow extends Omit<EntryRow, 'entryId' | 'kind'> {
   readonly entryId: number | null;
   readonly kind: EntryKind | 'charge';
 }
 
-/** A page, newest first; times from `startMs` on and before `endMs`, absent: any. */
+/** A page of rows, newest first, from `startMs` until before `endMs`; absent: no bound. */
 export interface PageFilter {
   readonly limit: number;
   readonly offset: number;
@@ -37,30 +37,30 @@ export interface PageFilter {
   readonly endMs?: number;
 }
 
-/** Which entries. */
+/** Selects entries. */
 export interface EntryFilter extends PageFilter {
   readonly accountId: number;
   /** Absent: any. */
   readonly kinds?: readonly EntryKind[];
 }
 
-/** Who does something: the audit names them beside what they did. */
+/** The actor of an action, as the audit records it. */
 export interface Actor {
   /** `operator`, `management_key`, `session` (a person who signed in), or `gateway`: the program itself. */
   readonly type: string;
-  /** Of the key or the person; the name of the operator's token; null: the type says it all. */
+  /** The id of the key or person, or the name of the operator's token; null: `type` is enough. */
   readonly id: string | null;
-  /** The network address that the call came from; null: none. */
+  /** The network address of the caller; null: none. */
   readonly address: string | null;
-  /** Of the call; null: it has none. */
+  /** The call's request id; null: it has none. */
   readonly requestId: string | null;
 }
 
-/** Something that was done, with what was there before and after it. */
+/** An action, with the state before and after it. */
 export interface AuditRow {
-  /** 0: it concerns no account; the operator's own. */
+  /** 0: an action of the operator that concerns no account. */
   readonly accountId: number;
-  /** Of its account: 1, 2, 3. */
+  /** Numbered within its account: 1, 2, 3. */
   readonly auditId: number;
   readonly actorType: string;
   readonly actorId: string | null;
@@ -68,51 +68,51 @@ export interface AuditRow {
   readonly action: string;
   readonly resourceType: string;
   readonly resourceId: string | null;
-  /** JSON texts; null: it did not exist. */
+  /** JSON; null: the resource did not exist. */
   readonly before: string | null;
   readonly after: string | null;
   readonly address: string | null;
   readonly requestId: string | null;
   readonly createdAtMs: number;
-  /** SHA-256 in hexadecimal; '' in the first of a chain. */
+  /** SHA-256 in hexadecimal; '' in the first row of a chain. */
   readonly previousHash: string;
   readonly hash: string;
 }
 
-/** Which rows of the audit. */
+/** Selects rows of the audit. */
 export interface AuditFilter extends PageFilter {
-  /** 0: the operator's own; absent: all. */
+  /** 0: actions that concern no account; absent: all. */
   readonly accountId?: number;
 }
 
-/** Something that was done outside the ledger. */
+/** An action that was done outside the ledger. */
 export interface RecordedAction {
-  /** 0: the operator's own. */
+  /** 0: it concerns no account. */
   readonly accountId: number;
   readonly action: string;
   readonly resourceType: string;
   readonly resourceId: string | null;
-  /** What is there after it, as a JSON text; null: nothing to say. */
+  /** The new state as JSON; null: none. */
   readonly after: string | null;
 }
 
-/** What is removed: rows from before these times. */
+/** Rows older than these times are removed. */
 export interface RetentionLimits {
-  /** Settled requests, and holds that were given back; of the UTC days before it. Accounts with a limit without an end keep theirs: it counts them. */
+  /** For settled requests and released holds, in whole UTC days. Accounts that have a limit with the window `total` keep theirs, since it counts them. */
   readonly activityBeforeMs: number;
   readonly auditBeforeMs: number;
-  /** Events that were delivered or given up. */
+  /** For webhook events that were delivered or abandoned. */
   readonly eventsBeforeMs: number;
 }
 
-/** What the ledger tells of the past, beside requests. */
+/** The ledger's history other than requests. */
 export interface History {
   listEntries(filter: EntryFilter): Promise<EntryRow[]>;
-  /** Entries with the charges between them. */
+  /** Lists entries together with the charges of requests. */
   listMovements(filter: EntryFilter): Promise<MovementRow[]>;
   listAudit(filter: AuditFilter): Promise<AuditRow[]>;
-  /** Adds to the audit what was done outside the ledger. */
+  /** Records an action in the audit that was done outside the ledger. */
   recordAction(action: RecordedAction): Promise<void>;
-  /** Removes some of what is older; sums stay. Returns how many rows; 0: there are no more. */
+  /** Removes a batch of old rows; sums stay. Returns how many were removed; 0: none are left. */
   removeOld(limits: RetentionLimits): Promise<number>;
 }

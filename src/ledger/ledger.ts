@@ -1,3 +1,5 @@
+import type { AdmissionPreview } from './preview.ts';
+import type { VoidedHoldRow, VoidReason } from './voids.ts';
 import type {
   GroupRow,
   GroupSettings,
@@ -10,11 +12,11 @@ import type {
 } from './control.ts';
 import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
-import type { ActivityFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+import type { ActivityFilter, AnalyticsQuery, AnalyticsRow, PaidLine } from './activity.ts';
 import type { History } from './history.ts';
 import type { Outbox } from './webhooks.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
-import type { CostLine, PriceSheet } from '../generation/price.ts';
+import type { PriceSheet, ToolCharge } from '../generation/price.ts';
 import type { UsageBuckets } from '../generation/usage-buckets.ts';
 
 export type {
@@ -46,23 +48,26 @@ export type {
   RecordedAction,
 } from './history.ts';
 export type { NewSession, RequestCourse, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
+export type { AdmissionPreview, NextPayer } from './preview.ts';
+export type { VoidedHoldRow, VoidReason } from './voids.ts';
 export type { UsageBuckets };
 
 /**
- * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves
- * only when its effect is durable, save that of an `admit` and an `extend` for the gateway's own requests: those survive the end of the process, and a
- * power cut before their settle may take them, because nobody has been told of them. Expected outcomes are values; a throw means that the ledger itself failed
- * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
- * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
+ * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves only when its effect is durable. Exception:
+ * `admit` and `extend` for the gateway's own requests survive the end of the process, but a power cut before they settle may undo them; no client has seen them by then.
+ * Expected outcomes are return values; a throw means that the ledger itself failed and nothing was done (`overloaded` if its queue or its disk is full, which the caller
+ * answers as 503). Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: docs/accounting.md.
  */
 export interface Ledger extends History, Outbox, SessionLedger {
-  /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
+  /** Checks every limit and the funds, then holds: all or nothing. The same id again returns the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
+  /** Says what `admit` would decide now, without holding or counting anything; undefined: there is no such key. */
+  preview(command: AdmitCommand & { readonly key: KeyOwner }): Promise<AdmissionPreview | undefined>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
   extend(command: ExtendCommand): Promise<Extended>;
   /**
-   * Replaces the hold by the real cost, once; the same settle again answers the same. `bounded`: throws `overloaded` if storage fails for long, and the hold stays, to be
-   * given back; else it waits until it is stored.
+   * Replaces the hold by the real cost, once; the same settle again returns the same. `bounded`: throws `overloaded` if storage fails for long; the hold then stays and
+   * is released later. Otherwise it waits until it is stored.
    */
   settle(command: SettleCommand, patience?: 'bounded' | 'unbounded'): Promise<Settled>;
   /** Gives a hold back without a record. */
@@ -71,12 +76,12 @@ export interface Ledger extends History, Outbox, SessionLedger {
   readonly lastId: number;
 
   /**
-   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state. Returned at once, without
-   * a promise, if it is known.
+   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state. Returned at once, without a promise, if
+   * it is known.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   /** Returns an API key by its id; undefined: there is none, or it was revoked. */
-  findApiKey(keyId: number): Credential | undefined;
+  findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
   /** The limits of requests and tokens that bind a key as they stand, tightest first; those of free models too where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
   /** Why every request of a key is refused now, whatever its model and its size; undefined: nothing refuses them all. Consumes nothing. */
@@ -98,8 +103,8 @@ export interface Ledger extends History, Outbox, SessionLedger {
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /**
-   * Ends every key of an account and its plan, and moves what keys and groups have back to its balance, from where a negative credit pays it out. What running requests hold moves back when they
-   * end. A closed account gets no new keys and no plan. A repeat changes nothing.
+   * Ends every key of an account and its plan, and moves what keys and groups have back to its balance, from which a negative credit pays it out. What running requests
+   * hold moves back when they end. A closed account gets no new keys and no plan. A repeat changes nothing.
    */
   closeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /** Only the fields that are there change. */
@@ -153,7 +158,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
 
   /** `not_found`: the account does not have that key or group. `too_many`: the scope has as many limits as it can have. */
   createLimit(command: NewLimit): Promise<LimitRow | 'not_found' | 'too_many'>;
-  /** By id; those of one key, group or account where `scope` is there. */
+  /** By id; with `scope`, those of one key, group or account. */
   listLimits(filter: LimitFilter): Promise<LimitRow[]>;
   /** `accountId` undefined: whatever its account (the operator). */
   findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined>;
@@ -181,15 +186,17 @@ export interface Ledger extends History, Outbox, SessionLedger {
     plan: PlanName;
     period: PlanPeriodName;
   }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'>;
-  /** The account's plan as it stands; undefined where it has none. */
+  /** Returns the account's current plan; undefined if it has none. */
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
   /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
   cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'>;
 
-  /** Makes account 1 with its keys where the ledger has no account yet; answers whether it did. */
+  /** Makes account 1 with its keys if the ledger has no account yet; returns whether it did. */
   bootstrap(command: Bootstrap): Promise<boolean>;
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
+  /** Returns whether a request holds funds now: it runs, or is being settled. */
+  isHeld(id: number): Promise<boolean>;
   /** One record with its arithmetic. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
   /** Sums of records by period and group, oldest first. `too_many`: more than `limit` of them. */
@@ -202,38 +209,38 @@ export interface Ledger extends History, Outbox, SessionLedger {
   close(): Promise<void>;
 }
 
-/** What an admission decides on. */
+/** The input of an admission. */
 export interface AdmitCommand {
   /** Made by the caller before anything else; names hold, settle and record. */
   readonly id: number;
-  /** What the client is told (`publicRequestId` of the id); stored with the record, and found by it. */
+  /** The id that the client sees (`publicRequestId` of the id); stored with the record, which can be found by it. */
   readonly requestId: string;
   /**
-   * Whose request: a key and its account, as its credential names them, or the SHA-256 of the key's text. Without the account (it never changes) an engine
-   * that must know it first looks it up.
+   * The payer: a key and its account, as its credential names them, or the SHA-256 of the key's text. Without the account (it never changes), an engine that needs it
+   * looks it up first.
    */
   readonly key: { readonly hash: Uint8Array } | KeyOwner;
   /** The listed id, compared with the key's allowed models and stored with the record. */
   readonly model: string;
   /** A `:free` model. */
   readonly free: boolean;
-  /** Of a text request: what limits of tokens hold for it. Absence: its tokens do not count. */
+  /** Token estimate of a text request, for token limits. Absent: its tokens do not count. */
   readonly text?: TextEstimate;
-  /** As how many requests it counts where it costs nothing; absence means 1. */
+  /** How many requests it counts as if it costs nothing; absent means 1. */
   readonly requests?: number;
-  /** Whom the caller does it for, as it named them; absence means nobody. */
+  /** The caller's own end user; absent means none. */
   readonly endUser?: string;
-  /** Its own tags, which come before those of its key and groups. */
+  /** Its own tags; they precede those of its key and groups. */
   readonly tags?: Tags;
   /** The path of its interface; absence means none. */
   readonly endpoint?: string;
   /** The batch whose item it is; absence means none. */
   readonly batchId?: string;
-  /** What to hold; undefined where the request costs nothing. */
+  /** What to hold; undefined if the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
   readonly expiresAtMs?: number;
-  /** The client is told of the request before its answer has ended (a task, a response in the background): the admission is durable first. */
+  /** The client learns of the request before its answer has ended (a task, a background response): the admission must be durable first. */
   readonly durable?: true;
 }
 
@@ -243,7 +250,7 @@ export interface KeyOwner {
   readonly accountId?: number;
 }
 
-/** The tokens that a text request is thought to take. */
+/** The estimated tokens of a text request. */
 export interface TextEstimate {
   /** Estimated input tokens with the margin. */
   readonly inputTokens: number;
@@ -254,8 +261,8 @@ export interface TextEstimate {
 }
 
 /**
- * What a request is thought to cost. The hold is `inputNanoUsd` plus as many output tokens, between the least and the
- * wanted, as the funds pay. Prices are the dearest that can apply (tier, `above`, margin), before any plan's discount.
+ * The estimated cost of a request. The hold is `inputNanoUsd` plus as many output tokens, between the minimum and the wanted number, as the funds pay. Prices are the
+ * highest that can apply (tier, `above`, margin), before any plan's discount.
  */
 export interface FundsEstimate extends TextEstimate {
   readonly inputNanoUsd: bigint;
@@ -265,6 +272,8 @@ export interface FundsEstimate extends TextEstimate {
   readonly plan: boolean;
   /** A text request at the standard tier: one of the plan's free daily requests may pay it. Absence: none does. */
   readonly freeDaily?: boolean;
+  /** For calls of tools with a price of their own: money alone pays them, without any discount. Absent: 0. */
+  readonly toolsNanoUsd?: bigint;
 }
 
 /** A hold was placed. */
@@ -276,9 +285,9 @@ export interface Admitted {
   readonly heldNanoUsd: bigint;
   /** Output tokens that the hold pays. */
   readonly outputTokens: number;
-  /** Output tokens that the funds and the limits of tokens leave beside the hold; Infinity where the request costs nothing and no limit binds it. */
+  /** Output tokens that the funds and the token limits leave after the hold; Infinity if the request costs nothing and no limit binds it. */
   readonly outputTokensAvailable: number;
-  /** What the funds could still pay beside the hold. */
+  /** What the funds could still pay after the hold. */
   readonly availableNanoUsd: bigint;
   /** The limits of requests and tokens that bind it, after this request, tightest first. */
   readonly windows: readonly WindowState[];
@@ -303,17 +312,19 @@ export interface Denied {
     | 'conflict'
   >;
   readonly denial?: DenialFacts;
-  /** Where waiting helps. */
+  /** With `insufficient_balance`: the least money that the request needs. */
+  readonly neededNanoUsd?: bigint;
+  /** Set if waiting helps. */
   readonly retryAfterMs?: number;
   readonly windows: readonly WindowState[];
 }
 
-/** More to hold: output tokens (granted in part where funds end), or an amount (all or nothing). */
+/** More to hold: output tokens (granted in part if funds run out), or an amount (all or nothing). */
 export type ExtendCommand =
   | { readonly id: number; readonly outputTokens: number }
   | { readonly id: number; readonly nanoUsd: bigint; readonly expiresAtMs?: number };
 
-/** What was granted. */
+/** The granted amount. */
 export interface Extended {
   /** `not_held`: unknown, settled, voided or expired. */
   readonly kind: 'extended' | 'denied' | 'not_held';
@@ -321,7 +332,7 @@ export interface Extended {
   readonly outputTokens: number;
   /** All that is held now. */
   readonly heldNanoUsd: bigint;
-  /** Output tokens that the funds could still pay beside it. */
+  /** Output tokens that the funds could still pay in addition. */
   readonly outputTokensAvailable: number;
   /** When the hold expires; only of other services' holds. */
   readonly expiresAtMs?: number;
@@ -338,16 +349,22 @@ export interface SettleCommand {
   readonly usageSource: 'reported' | 'estimated';
   readonly serviceTier: 'default' | 'flex' | 'priority';
   readonly latencyMs: number;
-  /** Time to first event; undefined where none came. */
+  /** Time to first event; undefined if none came. */
   readonly firstEventMs: number | undefined;
-  /** Provider and tries, for the operator; '' and 0 where nothing went upstream. */
+  /** Provider and attempts, for the operator; '' and 0 if nothing went upstream. */
   readonly provider: string;
   readonly attempts: number;
-  /** The prices that apply (one version of the listed prices) and the tier's factor: `priceOf` makes the cost of them. */
+  /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` makes the cost of them. */
   readonly prices: PriceSheet;
   readonly multiplierPermille: number;
+  /** How it went, as `writeCourse` writes it; absent: as its other fields say. */
+  readonly course?: string | undefined;
+  /** Calls of tools with a price of their own; absent: none. */
+  readonly tools?: readonly ToolCharge[] | undefined;
   /** Cost that is known otherwise (AccountingService): then the prices are not used. */
   readonly costNanoUsd?: bigint;
+  /** What the provider charges the operator for it; undefined: unknown. */
+  readonly providerCostNanoUsd?: bigint | undefined;
 }
 
 /** The charge. `cost` is what was debited; `writtenOff` what no funds covered. */
@@ -357,7 +374,7 @@ export interface Settled {
   readonly writtenOffNanoUsd: bigint;
 }
 
-/** What `findCredential` knows. */
+/** The result of `findCredential`. */
 export interface Credential {
   /** `session`: of a person who signed in without a key. A session that a key signed in is of the key's kind. */
   readonly kind: 'api_key' | 'management_key' | 'session';
@@ -366,25 +383,32 @@ export interface Credential {
   /** 0 of the operator's session. */
   readonly accountId: number;
   readonly disabled: boolean;
-  /** Of a management key; empty otherwise. */
+  /** For a management key; empty otherwise. */
   readonly scopes: readonly string[];
-  /** Of an API key; null allows all. */
+  /** For an API key; null allows all. */
   readonly allowedModels: readonly string[] | null;
-  /** Whether a limit of requests or tokens binds the key, beside the free-model windows. */
+  /** Whether a limit of requests or tokens binds the key, besides the windows of free models. */
   readonly hasWindow: boolean;
   /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
-  /** Set if that time has come. */
+  /** Set if that time has passed. */
   readonly expired?: true;
-  /** Of a session. */
+  /** For an API key: which bodies of its requests are stored; null or absent: the configuration decides. */
+  readonly keepBodies?: KeepBodies | null;
+  /** For an API key that its account has paused; it is `disabled` too. */
+  readonly paused?: true;
+  /** For a session. */
   readonly session?: SessionFacts;
 }
 
 /**
- * Why an account takes no requests, until the operator resumes it. `damaged`: a row of it is broken, so that what is over can't be ended. `write_offs`: more of
- * its requests was written off than is allowed.
+ * Why an account takes no requests, until the operator resumes it. `damaged`: a row of it is broken, so that what is over can't be ended. `write_offs`: more of its
+ * requests was written off than is allowed.
  */
 export type Suspension = 'damaged' | 'write_offs';
+
+/** Whose bodies are stored: those of no, of failed, or of all requests. */
+export type KeepBodies = 'off' | 'errors' | 'all';
 
 export type KeyState = 'enabled' | 'disabled' | 'revoked';
 
@@ -417,6 +441,10 @@ export interface KeySettings {
   readonly metadata?: string;
   /** An event is sent when the balance falls below it; null: none is. */
   readonly lowBalance?: bigint | null;
+  /** null: as the configuration says. */
+  readonly keepBodies?: KeepBodies | null;
+  /** The account's own switch: a paused key is refused. */
+  readonly paused?: boolean;
 }
 
 /** Which keys: the page, those whose label has a text in it, and those of a group. */
@@ -452,7 +480,7 @@ export interface KeyRow {
   readonly masked: string;
   readonly createdAtMs: number;
   readonly label: string;
-  /** What the limit that the field has made says; 0: there is none; null: it was edited so that the field can't say it. */
+  /** The value of the limit that the field has made; 0: there is none; null: it was edited so that the field can't express it. */
   readonly dailyLimit: number | null;
   readonly minuteLimit: number | null;
   readonly allowedModels: readonly string[] | null;
@@ -472,13 +500,17 @@ export interface KeyRow {
   /** A JSON text. */
   readonly metadata: string;
   readonly lowBalance: bigint | null;
+  /** null: as the configuration says. */
+  readonly keepBodies: KeepBodies | null;
+  /** By the account; `disabled` is the operator's. */
+  readonly paused: boolean;
 }
 
-/** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
+/** The plans there are, and the lengths of their periods. Source: docs/accounting.md "Subscriptions". */
 export type PlanName = 'core' | 'core_pro';
 export type PlanPeriodName = 'biweekly' | 'monthly';
 
-/** What a plan costs and gives. A period keeps the price and the tokens that it was paid for; the rest holds from the next request on. */
+/** A plan's cost and content. A period keeps the price and the tokens that it was paid for; the rest applies from the next request on. */
 export interface PlanTerms {
   readonly biweekly: PlanPeriodTerms;
   readonly monthly: PlanPeriodTerms;
@@ -543,34 +575,17 @@ export interface UsageRow {
   readonly createdAtMs: number;
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
+  /** What the provider charged the operator, shown to the operator only; undefined: unknown. */
+  readonly providerCostNanoUsd: bigint | undefined;
   readonly state: RecordState;
   readonly usageSource: 'reported' | 'estimated';
   readonly serviceTier: 'default' | 'flex' | 'priority';
   readonly latencyMs: number;
   readonly usage: UsageBuckets;
-  /** undefined: nobody was named. */
+  /** undefined: none was named. */
   readonly endUser: string | undefined;
   readonly batchId: string | undefined;
   readonly tags: Tags;
-  /** Only where one record was asked for. */
+  /** Only if one record was requested. */
   readonly course?: RequestCourse;
-}
-
-/** A line of the arithmetic and who paid it. */
-export interface PaidLine extends CostLine {
-  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
-}
-
-/** Why a hold was given back. */
-export type VoidReason = 'rejected' | 'gateway_failure' | 'cancelled' | 'restarted' | 'expired';
-
-export interface VoidedHoldRow {
-  readonly id: number;
-  readonly accountId: number;
-  readonly keyId: number;
-  readonly model: string;
-  readonly heldNanoUsd: bigint;
-  readonly admittedAtMs: number;
-  readonly voidedAtMs: number;
-  readonly reason: Extract<VoidReason, 'restarted' | 'expired'>;
 }

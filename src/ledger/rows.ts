@@ -1,4 +1,6 @@
+import type { ToolCharge } from '../generation/price.ts';
 import type {
+  KeepBodies,
   KeyState,
   LimitAction,
   LimitField,
@@ -16,15 +18,20 @@ import type {
 } from './ledger.ts';
 import type { AuditRow, EntryKind } from './history.ts';
 import type { DeliveryState, EventType } from './webhooks.ts';
+import type { JointLimits } from './rules/joint-limits.ts';
 import type { Rolling } from './rules/rolling.ts';
 import type { NewSession } from './sessions.ts';
 
 /**
- * What rules read and write. Rows are never changed, only replaced. Numbers of accounts, keys, entries and so on are made by the rules from counters in
- * rows, never by a database. Money is in nano-dollars, times in ms since 1970 UTC, days and hours are counted from 1970 UTC.
+ * What rules read and write. Rows are never changed, only replaced. Numbers of accounts, keys, entries and so on are
+ * made by the rules from counters in rows, never by a database. Money is in nano-dollars, times in ms since 1970 UTC,
+ * days and hours are counted from 1970 UTC.
  */
 
-/** Whose money: the key's own balance where it has one, 0 included, else the nearest group's that has one, else the account's. */
+/**
+ * Who pays: the key's own balance if it has one (0 included), else the nearest group's that has one, else the
+ * account's.
+ */
 export type Payer = 'account' | 'key_balance' | 'group_balance';
 
 /**
@@ -37,7 +44,7 @@ export interface Account {
   readonly id: number;
   readonly name: string;
   readonly balance: bigint;
-  /** Of the balance, by live holds that the account pays. */
+  /** The part of the balance held by live holds that the account pays. */
   readonly held: bigint;
   /** Live holds that the account pays or may pay. */
   readonly running: number;
@@ -50,7 +57,7 @@ export interface Account {
   readonly entries: number;
   /** Why it takes no requests; null: it does. */
   readonly suspended: Suspension | null;
-  /** Of its requests, since it was made or resumed. */
+  /** Sum of its requests since it was made or resumed. */
   readonly writtenOff: bigint;
   /** An event is sent when the balance falls below it; null: none is. */
   readonly lowBalance: bigint | null;
@@ -86,6 +93,10 @@ export interface Key {
   readonly metadata: string;
   /** As of `Account`. */
   readonly lowBalance: bigint | null;
+  /** Which bodies of its requests are kept; null: as the configuration says. */
+  readonly keepBodies: KeepBodies | null;
+  /** By the account. */
+  readonly paused: boolean;
 }
 
 /** Keys and groups that have limits, and maybe a balance, in common. */
@@ -154,7 +165,7 @@ export interface Limit {
   readonly id: number;
   readonly accountId: number;
   readonly scope: LimitScope;
-  /** Of the key, the group or the account. */
+  /** The id of the key, the group or the account. */
   readonly scopeId: number;
   readonly unit: LimitUnit;
   /** null: with `concurrent` alone. */
@@ -168,30 +179,30 @@ export interface Limit {
   /** `each`: it holds for every end user apart. */
   readonly endUsers: 'all' | 'each';
   readonly action: LimitAction;
-  /** Holds instead of `max` until that time; both are null where it was not raised. */
+  /** Replaces `max` until that time; both are null if it was not raised. */
   readonly raisedMax: bigint | null;
   readonly raisedUntilMs: number | null;
   /** The operator's: the account's owner does not change it. */
   readonly locked: boolean;
-  /** What made it, where that was no limit's command. */
+  /** What made it, if not a limit command. */
   readonly field: LimitField | null;
   readonly removed: boolean;
   readonly createdAtMs: number;
 }
 
 /**
- * What is used and held of a limit in one of its windows: the sum of what its requests say, kept so that nobody has to add it up. Every window that was ever
- * asked for has a row with `endUser` 0.
+ * What is used and held of a limit in one of its windows: the sum over its requests, stored so that it need not be
+ * added up. Every window that was ever read has a row with `endUser` 0.
  */
 export interface LimitUse {
   readonly limitId: number;
-  /** Of the window. */
+  /** The window's number. */
   readonly number: number;
-  /** 0: all of them, or, where the limit holds for each, requests without one. */
+  /** 0: all of them, or, if the limit holds for each, requests without one. */
   readonly endUser: number;
   readonly used: bigint;
   readonly held: bigint;
-  /** Of a rolling minute, instead of the sums. */
+  /** For a rolling minute, instead of the sums. */
   readonly rolling: Rolling | null;
 }
 
@@ -199,7 +210,7 @@ export interface LimitUse {
 export interface Tally {
   readonly modelId: number;
   readonly endUserId: number | null;
-  /** When they were admitted; 0 where that was not asked for. */
+  /** When they were admitted; 0 if that was not requested. */
   readonly admittedAtMs: number;
   readonly requests: bigint;
   readonly spent: bigint;
@@ -219,10 +230,10 @@ export interface TallySpan extends Pick<Limit, 'accountId' | 'scope' | 'scopeId'
   readonly byTime: boolean;
 }
 
-/** What a hold and the record that it becomes have in common. */
+/** The common part of a hold and the record that it becomes. */
 export interface Request {
   readonly id: number;
-  /** The public id beside `id`: see `requestPart`. */
+  /** The random part of the public id: see `requestPart`. */
   readonly request: bigint | string;
   readonly accountId: number;
   readonly keyId: number;
@@ -235,22 +246,22 @@ export interface Request {
   readonly endUserId: number | null;
   /** The key's group when it was admitted, and the groups above it, nearest first. */
   readonly groups: readonly number[];
-  /** What it is tagged with; null: nothing. */
+  /** Its tags; null: none. */
   readonly tagsId: number | null;
   /** The path of its interface. */
   readonly endpointId: number;
   /** The batch whose item it is; null: none. */
   readonly batchId: number | null;
-  /** Whose money, where money pays. */
+  /** Whose money, if money pays. */
   readonly payer: Payer;
-  /** Whose, where it is a group's; else null. */
+  /** The group that pays; null if no group pays. */
   readonly payerGroup: number | null;
   readonly payers: Payers;
-  /** Whose tokens; null where no plan pays. */
+  /** Whose tokens; null if no plan pays. */
   readonly period: number | null;
   readonly discountPermille: number;
   readonly admittedAtMs: number;
-  /** What was asked for, as one number that a repeat must match. */
+  /** The requested amount, as one number that a repeat must match. */
   readonly asked: bigint;
   readonly admitted: bigint;
   /** null: costs nothing. */
@@ -267,7 +278,7 @@ export interface Hold extends Request {
   readonly held: bigint;
   /** Estimated input tokens. */
   readonly inputTokens: number;
-  /** Output tokens held for, whoever pays; null: costs nothing. */
+  /** Output tokens that are held, whoever pays; null: it costs nothing. */
   readonly tokens: number | null;
   readonly outputPicoUsd: bigint;
   /** Tokens held of the plan, and the output tokens among them. */
@@ -295,6 +306,12 @@ export interface Usage extends Request, UsageBuckets {
   readonly firstEventMs: number | null;
   readonly providerId: number;
   readonly attempts: number;
+  /** What the provider charges the operator; null: unknown. */
+  readonly providerCost: bigint | null;
+  /** As `writeCourse` writes it; null: the rest says it. */
+  readonly course: string | null;
+  /** Calls of tools with a price of their own. */
+  readonly tools: readonly ToolCharge[];
 }
 
 /** A hold that was given back. `number`: of the id's voids, because it may be admitted again after each. */
@@ -315,8 +332,8 @@ export interface Voided {
 }
 
 /**
- * A change of a pocket's balance that is no request. The pocket is the key's, the group's, or, where both are null, the account's. A move between two pockets is
- * two entries. A write-off changes nothing.
+ * A change of a pocket's balance that is not a request. The pocket is the key's, the group's, or, if both are null,
+ * the account's. A move between two pockets is two entries. A write-off changes no balance.
  */
 export interface Entry {
   readonly accountId: number;
@@ -326,30 +343,32 @@ export interface Entry {
   readonly groupId: number | null;
   /** Added to the pocket; negative: taken from it. */
   readonly amount: bigint;
-  /** Of the pocket. */
+  /** The pocket's balance. */
   readonly balanceAfter: bigint;
-  /** What could not be debited of the request `usageId`; 0 of every other kind. */
+  /** What could not be debited of the request `usageId`; 0 for every other kind. */
   readonly writtenOff: bigint;
   readonly usageId: number | null;
   readonly period: number | null;
   readonly note: string;
   readonly atMs: number;
-  /** What the client calls it: no two entries have the same; null: nothing. */
+  /** The client's own reference: unique among entries; null: none. */
   readonly reference: string | null;
 }
 
-/** The audit of an account, or, of account 0, the operator's own: where it begins and ends. Rows up to `startNumber` were removed. */
+/**
+ * The beginning and end of an account's audit (of account 0: the operator's). Rows up to `startNumber` were removed.
+ */
 export interface AuditChain {
   readonly accountId: number;
   readonly startNumber: number;
-  /** Of the last row that was removed; '' where none was. */
+  /** Hash of the last removed row; '' if none was. */
   readonly startHash: string;
-  /** Of the last row. */
+  /** Hash of the last row. */
   readonly number: number;
   readonly hash: string;
 }
 
-/** An address that is told of events. Of account 0: the operator's. */
+/** An address that receives events. Account 0: the operator's. */
 export interface Webhook {
   readonly id: number;
   readonly accountId: number;
@@ -392,7 +411,7 @@ export interface Delivery {
   readonly endedAtMs: number | null;
 }
 
-/** What webhooks were told of already, by its name. `number`: of the window, or the time that was told of. */
+/** Which event webhooks have already received, by its name. `number`: the window's, or the time of the event. */
 export interface EventMark {
   readonly name: string;
   readonly number: number;
@@ -416,7 +435,7 @@ export interface PlanPeriod {
   /** Its number. */
   readonly subscription: number;
   readonly plan: PlanName;
-  /** Periods since the start, from 0; those that nobody paid are left out. */
+  /** Periods since the start, from 0; unpaid ones are skipped. */
   readonly nth: number;
   readonly startMs: number;
   readonly endMs: number;
@@ -444,13 +463,16 @@ export interface Counter {
   readonly value: number;
 }
 
-/** What an administrative command answered, so that its repeat does nothing. */
+/** The reply to an administrative command, so that its repeat does nothing. */
 export interface Applied {
   readonly id: string;
   readonly reply: string;
 }
 
-/** What a record adds to one sum of records. `number`: the hour or day; `groupId`: of the kind of the call, the key, the group, the end user or the tag. */
+/**
+ * What a record adds to one sum of records. `number`: the hour or day; `groupId`: the id of the kind of the call, the
+ * key, the group, the end user or the tag.
+ */
 export interface SumChange {
   readonly accountId: number;
   readonly period: 'hour' | 'day';
@@ -468,8 +490,9 @@ export interface Table<R, K extends readonly (number | string)[]> {
 }
 
 /**
- * The rows of a ledger as the commands before have left them. A rule reads and writes nothing else. Where a rule throws, nothing that it has put stays. An
- * engine that reads rows from afar may throw a `MissingRow` from any read: it then fetches that row and runs the rule again.
+ * The rows of a ledger as earlier commands have left them. A rule reads and writes nothing else. If a rule throws,
+ * none of its changes stay. An engine that fetches rows on demand may throw a `MissingRow` from any read: it then
+ * fetches that row and runs the rule again.
  */
 export interface Rows {
   readonly accounts: Table<Account, [id: number]>;
@@ -481,6 +504,11 @@ export interface Rows {
   readonly groups: Table<Group, [id: number]>;
   readonly limits: Table<Limit, [id: number]>;
   readonly limitUses: Table<LimitUse, [limitId: number, number: number, endUser: number]>;
+  /**
+   * Limits that are counted together, by scope: their rows in `limitUses` are not up to date. Absent: none are. Who has it calls `separate` before anybody else reads or
+   * removes those rows, and empties it when a batch was not stored.
+   */
+  readonly joint?: Readonly<Record<LimitScope, Map<number, JointLimits>>>;
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
   /** Records are only added. */
   readonly usage: Table<Usage, [id: number]>;
@@ -491,18 +519,18 @@ export interface Rows {
   readonly counters: Table<Counter, [name: Counter['name']]>;
   readonly applied: Table<Applied, [id: string]>;
   readonly webhooks: Table<Webhook, [id: number]>;
-  /** The webhooks of an account, or, 0, of the operator, that are told of events, by id. */
-  webhooksOf(accountId: number): readonly Webhook[];
+  /** Returns the webhooks of an account (0: the operator) that receive events, by id. */
+  listWebhooks(accountId: number): readonly Webhook[];
   /** With those that are disabled. */
-  allWebhooksOf(accountId: number): readonly Webhook[];
+  listAllWebhooks(accountId: number): readonly Webhook[];
   /** Only added. */
   addEvent(event: WebhookEvent): void;
   readonly deliveries: Table<Delivery, [eventId: number, webhookId: number]>;
   readonly eventMarks: Table<EventMark, [name: string]>;
   /** Keys of an account that were not revoked, by id. */
-  keysOf(accountId: number): readonly Key[];
+  listKeys(accountId: number): readonly Key[];
   /** Management keys of an account that were not revoked, by id. */
-  managementKeysOf(accountId: number): readonly ManagementKey[];
+  listManagementKeys(accountId: number): readonly ManagementKey[];
   /** Keys that expire after the one time and not after the other, by id. */
   expiringKeys(afterMs: number, byMs: number): readonly Key[];
   readonly auditChains: Table<AuditChain, [accountId: number]>;
@@ -514,26 +542,26 @@ export interface Rows {
   findEntry(reference: string): Entry | undefined;
   raiseSum(change: SumChange): void;
   /** The groups of an account that were not removed, by id. */
-  groupsOf(accountId: number): readonly Group[];
-  /** Whether a group has keys that were not revoked. */
+  listGroups(accountId: number): readonly Group[];
+  /** Returns whether a group has keys that were not revoked. */
   hasKeys(groupId: number): boolean;
   /** Only added. */
   addSecret(secret: OldSecret): void;
-  /** The number of what calls of a model, a provider and an interface have in common. */
+  /** Returns the number of a kind of call: a model, a provider and an interface. */
   kindNumber(modelId: number, providerId: number, endpointId: number): number;
   /** The number of these tags, which are kept as one; null: there are none. */
   tagsNumber(tags: Tags): number | null;
   /** The numbers of each of the tags that have that number. */
   tagNumbers(tagsId: number): readonly number[];
   /** The limits of a scope that were not removed, by id. */
-  limitsOf(scope: LimitScope, scopeId: number): readonly Limit[];
+  listLimits(scope: LimitScope, scopeId: number): readonly Limit[];
   /** Removes every use of a limit, because what it counts has changed. */
   forgetUses(limitId: number): void;
   /** Adds up requests, as the commands before have left them, by model and end user. */
   tally(span: TallySpan): readonly Tally[];
   /** The listed id of a model by its number. */
   modelName(modelId: number): string;
-  /** Whether a key, one of a key's old secrets, a management key or a session has that hash. */
+  /** Returns whether a key, one of a key's old secrets, a management key or a session has that hash. */
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];

@@ -1,4 +1,6 @@
-/** Sessions of people at the dashboard, as the ledger's commands and answers say them. */
+import type { HoldExtension, RequestTry } from './course.ts';
+
+/** Sessions of people at the dashboard in the ledger's commands and replies. */
 
 /** What a person may do. */
 export type SessionRole = 'operator' | 'owner' | 'member' | 'viewer';
@@ -22,7 +24,7 @@ export interface SessionRow extends Omit<NewSession, 'hash' | 'keyHash'> {
   readonly createdAtMs: number;
 }
 
-/** What a credential that is a session says of the person. */
+/** What a session credential says of the person. */
 export interface SessionFacts {
   readonly sessionId: number;
   readonly role: SessionRole;
@@ -33,17 +35,21 @@ export interface SessionFacts {
 export interface RequestCourse {
   /** What was held when it was admitted. */
   readonly admittedNanoUsd: bigint;
-  /** From its admission to its first event; null: none came. */
+  /** From its admission to its first event; null: no event came. */
   readonly firstEventMs: number | null;
   /** The provider that answered; '': none did. */
   readonly provider: string;
   /** How many calls went to routes. */
   readonly attempts: number;
+  /** The calls in their order. */
+  readonly tries: readonly RequestTry[];
+  /** How the hold grew, in the order of time. */
+  readonly extensions: readonly HoldExtension[];
 }
 
 /** The ledger's sessions, and what pages say of it. */
 export interface SessionLedger {
-  /** The number of an account's last entry, which grows by one with each; undefined: there is no such account. */
+  /** How many entries and charges an account's ledger has: it grows by one with each. Undefined: there is no such account. */
   lastEntry(accountId: number): Promise<number | undefined>;
   /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;

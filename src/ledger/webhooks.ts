@@ -1,6 +1,6 @@
-/** Webhooks and what they are told, as the ledger's commands and answers say it. */
+/** Webhooks and their events in the ledger's commands and replies. */
 
-/** Events that an account's webhooks can be told of. */
+/** Events that an account's webhooks can receive. */
 export const accountEvents = [
   'limit.threshold',
   'balance.low',
@@ -12,14 +12,14 @@ export const accountEvents = [
   'subscription.ended',
 ] as const;
 
-/** Events that concern no account: the operator's webhooks can be told of them, beside those of all accounts. */
+/** Events that concern no account: the operator's webhooks can receive them, besides those of all accounts. */
 export const operatorEvents = ['route.opened', 'route.closed', 'provider.key_refused', 'disk.low'] as const;
 
 export type AccountEvent = (typeof accountEvents)[number];
 export type OperatorEvent = (typeof operatorEvents)[number];
 export type EventType = AccountEvent | OperatorEvent;
 
-/** What of a webhook can change. */
+/** The changeable settings of a webhook. */
 export interface WebhookSettings {
   readonly url: string;
   readonly events: readonly EventType[];
@@ -55,7 +55,7 @@ export interface DeliveryRow {
   readonly nextAtMs: number | null;
   /** The HTTP status of the last attempt; null: there was no answer. */
   readonly status: number | null;
-  /** What the last attempt failed with; null: nothing. */
+  /** The error of the last attempt; null: none. */
   readonly error: string | null;
   readonly endedAtMs: number | null;
 }
@@ -67,7 +67,7 @@ export interface DueDelivery {
   readonly url: string;
   /** Sealed. */
   readonly secret: string;
-  /** Whose webhook. */
+  /** The owner. */
   readonly accountId: number;
   readonly type: EventType;
   readonly data: string;
@@ -122,18 +122,18 @@ export interface Outbox {
   findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined>;
   /** Only the fields that are there change. */
   updateWebhook(command: NamedWebhook & { change: Partial<WebhookSettings> }): Promise<WebhookRow | 'not_found'>;
-  /** What was not delivered yet is not delivered any more. */
+  /** What is undelivered is no longer delivered. */
   deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'>;
   listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
   /** Delivers an event again, whatever became of it. */
   replayDelivery(command: NamedWebhook & { eventId: number }): Promise<DeliveryRow | 'not_found'>;
 
-  /** Whether there are webhooks. */
+  /** Returns whether there are webhooks. */
   hasWebhooks(): Promise<boolean>;
-  /** What is due: of each scope of a webhook the oldest event that was not delivered, if its time has come. */
+  /** Returns what is due: for each scope of a webhook the oldest undelivered event, if its time has come. */
   listDueDeliveries(limit: number): Promise<DueDelivery[]>;
   reportDelivery(report: DeliveryReport): Promise<void>;
-  /** Writes events of what happened outside the ledger. */
+  /** Writes events from outside the ledger. */
   emitEvent(event: OutsideEvent): Promise<void>;
   /** Writes events of keys that expire soon. */
   remindOfExpiry(): Promise<void>;

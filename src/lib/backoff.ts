@@ -1,10 +1,10 @@
 import type { Runtime } from './runtime.ts';
 
-/** How long to wait between tries. */
+/** How long to wait between attempts. */
 export interface BackoffPolicy {
-  /** The longest wait before the first further try; it doubles with each one. */
+  /** The longest wait before the first retry; it doubles with each one. */
   readonly baseMs: number;
-  /** What it never passes, whatever the number of tries. */
+  /** The upper bound, whatever the number of attempts. */
   readonly maxMs: number;
 }
 
@@ -12,9 +12,9 @@ export interface BackoffPolicy {
 export type Random = () => number;
 
 /**
- * The wait before a further try in ms: exponential with full jitter, so that callers who failed together do not come back together.
- * `failures` is how many tries have failed, from 1. `askedMs` is what the other side asked for: then the wait is at least that,
- * with jitter on top.
+ * Returns the wait before a retry in ms: exponential with full jitter, so that callers that failed together do not
+ * return together. `failures` is how many attempts have failed, from 1. `askedMs` is the wait that the other side
+ * requested: then the wait is at least that, with jitter on top.
  */
 export function backoffMs(failures: number, policy: BackoffPolicy, random: Random, askedMs = 0): number {
   const ceiling = Math.min(policy.maxMs, policy.baseMs * 2 ** (failures - 1));

@@ -16,8 +16,11 @@ export const clientAddressHeader = 'x-tollgate-client-address';
 /** In which the operator at the dashboard says whose account a call is about, by its id; read from sessions of the operator alone. */
 export const accountIdHeader = 'x-tollgate-account-id';
 
-/** In which the network listener tells the core of `apiKeyIdHeader` once it has checked it; it strips it from what callers send. */
+/**
+ * The header in which the network listener passes a checked `apiKeyIdHeader` to the core; it strips it from what
+ * callers send.
+ */
 export const actsForHeader = 'x-tollgate-acts-for';
 
-/** In which the dashboard tells the core over which listener a call came: `public`; absent: the internal one. */
+/** The header in which the dashboard tells the core the listener of a call: `public`; absent: the internal one. */
 export const dashboardListenerHeader = 'x-tollgate-dashboard';

@@ -1,4 +1,4 @@
-/** The wall clock, in ms since 1970 UTC. Everything that asks for the time asks here, so that one clock can be set in tests. */
+/** The wall clock, in ms since 1970 UTC. The only source of the time, so that tests can set it. */
 export interface Clock {
   now(): number;
 }

@@ -9,8 +9,9 @@ const editsMax = 3;
 const rows = [0, 1, 2].map(() => new Uint8Array(comparedLengthMax + 2));
 
 /**
- * How many single-character insertions, deletions, replacements and swaps of neighbours turn one text into the other; more than `max` where they are
- * more. Only the cells within `max` of the diagonal are looked at: no other can lie on a way that short.
+ * Returns how many single-character insertions, deletions, replacements and swaps of neighbours turn one text into
+ * the other; more than `max` if there are more. Only the cells within `max` of the diagonal are computed: no shorter
+ * path uses another.
  */
 function editDistance(from: string, to: string, max: number): number {
   const far = max + 1;
@@ -47,8 +48,9 @@ function swaps(from: string, to: string, row: number, column: number): boolean {
 }
 
 /**
- * The known text that was probably meant: the one with the fewest edits, at most three and a third of its length, whatever the case; of two
- * as near, the first. Undefined where none is near. Quick enough to be asked by anyone: a millisecond for 2,000 known texts, more are not looked at.
+ * Returns the known text that was probably meant: the one with the fewest edits, at most three and a third of its
+ * length, ignoring case; the first of equals. Undefined if none is close. Fast enough for unauthenticated callers: a
+ * millisecond for 2,000 known texts, more are ignored.
  */
 export function closest(text: string, known: Iterable<string>): string | undefined {
   if (text.length > comparedLengthMax) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Dollars as people write them and nano-dollars (10^-9 dollars) as the gateway counts them. Nothing here goes through floating point on the
- * way in: 0.1 is 100,000,000 nano-dollars, exactly. Source: decisions §6.
+ * Dollars as people write them and nano-dollars (10^-9 dollars) as the gateway counts them. Input never goes through
+ * floating point: 0.1 is 100,000,000 nano-dollars, exactly. Source: docs/accounting.md "Prices and rounding".
  */
 
 const pattern = /^([+-]?)(\d{1,40})(?:\.(\d{1,100}))?$|^([+-]?)\.(\d{1,100})$/;
@@ -8,8 +8,8 @@ const nanoDigits = 9;
 const nanoMax = 2n ** 63n - 1n;
 
 /**
- * Nano-dollars of a decimal text ("12", "-0.5", ".25"), rounded half up (away from zero) to the nano-dollar. Undefined where the text is no
- * decimal number (exponents, blanks and digit groups are none) or is more than 64 bits hold.
+ * Parses a decimal text ("12", "-0.5", ".25") to nano-dollars, rounded half up (away from zero). Undefined if the
+ * text is not a decimal number (no exponents, blanks or digit groups) or does not fit 64 bits.
  */
 export function parseDollars(text: string): bigint | undefined {
   const match = pattern.exec(text);
@@ -23,12 +23,12 @@ export function parseDollars(text: string): bigint | undefined {
 }
 
 const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
-/** Longer ones are read as the double they are: nobody means so many digits, and to read them exactly would take long. */
+/** Longer ones are read as doubles: so many digits are never intended, and exact reading would take long. */
 const jsonNumberLengthMax = 100;
 
 /**
- * Nano-dollars of a number as JSON writes it ("12", "1e-3"), exact whatever a double would make of it, rounded half up (away from zero). Undefined where
- * it is more than 64 bits hold.
+ * Parses a number as JSON writes it ("12", "1e-3") to nano-dollars, exactly (not through a double), rounded half up
+ * (away from zero). Undefined if it does not fit 64 bits.
  */
 export function parseJsonDollars(text: string): bigint | undefined {
   const value = Number(text);
@@ -64,7 +64,12 @@ declare global {
   }
 }
 
-/** A number that is written with all its digits, where a double would lose some. */
+/** Returns an amount as the nearest double, or undefined if it is not known. */
+export function knownDollars(nanoUsd: bigint | undefined): number | undefined {
+  return nanoUsd === undefined ? undefined : dollarsNumber(nanoUsd);
+}
+
+/** A number that is written with all its digits where a double would lose some. */
 export interface JsonNumber {
   readonly rawJSON: string;
 }

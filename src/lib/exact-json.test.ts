@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseExact } from './exact-json.ts';
 
-/** What is left of a text that is read and written. */
+/** Returns a text after reading and writing it. */
 function again(text: string): string {
   const { value, restore } = parseExact(text);
   const written = JSON.stringify(value);
@@ -72,7 +72,7 @@ describe('JSON that is read and written again', () => {
   });
 });
 
-/** Numbers that a double holds, in its own words. */
+/** Numbers that a double represents, unchanged. */
 function canonical(text: string): string {
   return text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, token => {
     if (token.startsWith('"')) return token;

@@ -5,14 +5,17 @@ import { randomBytes } from 'node:crypto';
  * numbers, and a member called `__proto__`. What it would lose is marked while it is a value, and unmarked in the written text.
  */
 
-/** Stands before what is marked. Nobody outside of the process can know it, so that no text has it by intention; JSON escapes none of its letters. */
+/**
+ * Prefixes what is marked. It can't be known outside the process, so no text contains it on purpose; JSON escapes
+ * none of its letters.
+ */
 const mark = `\uf8ff${randomBytes(12).toString('base64url')}`;
 const markedName = `"${mark}:`;
 const markedNumber = new RegExp(`"${mark}([^"]*)"`, 'g');
 
 /** A text that was read. */
 export interface ExactJson {
-  /** What `JSON.parse` makes of it, numbers and names that it would change marked. */
+  /** Parses like `JSON.parse`, marking numbers and names that it would change. */
   readonly value: unknown;
   /** Puts into the written text what was marked; undefined if nothing was. */
   readonly restore: ((json: string) => string) | undefined;
@@ -20,13 +23,13 @@ export interface ExactJson {
 
 /** A number that a double may not hold, or a name that an object would move. Also found inside of strings, which costs time and nothing else. */
 const risky = /(?:^|[\s:,[])-?(?:\d[\d.]{15,}|[\d.]+[eE])|"(?:\d+|__proto__)"\s*:/;
-/** A string, or a number with what stands before it. Strings come first, so that their digits are no numbers. */
+/** A string, or a number with what precedes it. Strings come first, so that their digits are not numbers. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /** Reads one JSON value. Throws `SyntaxError` as `JSON.parse` does. */
 export function parseExact(text: string): ExactJson {
   if (!risky.test(text)) return { value: JSON.parse(text), restore: undefined };
-  // What is no JSON is refused as it stands, not as it is marked.
+  // Invalid JSON is refused as it was, not as it was marked.
   JSON.parse(text);
   const marked = text.replace(tokens, (token: string, colon: string | undefined) => {
     if (!token.startsWith('"')) return isExact(token) ? token : `"${mark}${token}"`;
@@ -51,13 +54,13 @@ export function numberIn(value: unknown): number | undefined {
   return typeof value === 'string' && value.startsWith(mark) ? Number(value.slice(mark.length)) : undefined;
 }
 
-/** Whether a double says the number: the same value, however it is written. */
+/** Returns whether a double represents the number: the same value, however it is written. */
 function isExact(token: string): boolean {
-  return decimalOf(token) === decimalOf(String(Number(token)));
+  return toDecimal(token) === toDecimal(String(Number(token)));
 }
 
 /** Digits and exponent without what says nothing: "1.50" is "15e-1". */
-function decimalOf(token: string): string {
+function toDecimal(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(token) ?? [];
   const digits = `${whole}${fraction}`.replace(/^0+/, '');

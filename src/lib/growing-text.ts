@@ -6,7 +6,7 @@ const piecesMin = 256;
  * answer that comes token by token, until somebody reads it.
  */
 export class GrowingText {
-  /** The whole of what was joined, then what has come since. */
+  /** The joined text, then the pieces since. */
   #pieces: string[] = [];
   #length = 0;
   #joinedLength = 0;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { base62, IdSource, ledgerIdOf, publicRequestId, randomBase62, unnumberedRequestId } from './ids.ts';
+import { base62, IdSource, parseLedgerId, publicRequestId, randomBase62, unnumberedRequestId } from './ids.ts';
 
 test('base62 is the plain division by 62, padded', () => {
   const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -20,7 +20,7 @@ test('base62 is the plain division by 62, padded', () => {
 test('a public id gives its ledger id back, and no other text does', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), id => {
-      expect(ledgerIdOf(publicRequestId(id))).toBe(id);
+      expect(parseLedgerId(publicRequestId(id))).toBe(id);
     }),
   );
   for (const other of [
@@ -30,7 +30,7 @@ test('a public id gives its ledger id back, and no other text does', () => {
     'req_000000000100000000000x',
     'resp_000000000100000000000',
   ]) {
-    expect(ledgerIdOf(other)).toBeUndefined();
+    expect(parseLedgerId(other)).toBeUndefined();
   }
 });
 
@@ -90,5 +90,5 @@ test('a clock that jumps more than a day ahead gets no ids until it is back, and
 });
 
 test('a public id without a ledger id is one that no ledger id has', () => {
-  for (let n = 0; n < 100; n += 1) expect(ledgerIdOf(unnumberedRequestId())).toBe(undefined);
+  for (let n = 0; n < 100; n += 1) expect(parseLedgerId(unnumberedRequestId())).toBe(undefined);
 });

@@ -67,6 +67,11 @@ export class IdSource {
     this.#last = last - (last % instances) + instance;
   }
 
+  /** Goes on as another instance; ids still grow. */
+  renumber(instance: number): void {
+    this.#last += instance - (this.#last % instances);
+  }
+
   /**
    * Makes an id. Throws the `refusal` if the wall clock has run more than a day ahead since the source was made, because ids can never go back from there, or if ids of 53 bits have
    * run out.
@@ -108,12 +113,12 @@ function randomBits64(): bigint {
   return pool.readBigUInt64BE(poolUsed - 8);
 }
 
-/** The public id of a request: its ledger id and 64 random bits, which nobody can guess. */
+/** Returns the public id of a request: its ledger id and 64 random bits, which can't be guessed. */
 export function publicRequestId(id: number): string {
   return `${requestIdStart(id)}${base62(randomBits64(), 11)}`;
 }
 
-/** What the public id of a request begins with: enough to find it in a log. */
+/** The prefix of a request's public id: enough to find it in a log. */
 export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
 }
@@ -124,17 +129,17 @@ export function unnumberedRequestId(): string {
 }
 
 /**
- * Returns what a public request id has beside its ledger id, as `publicRequestId` makes it: its random bits as a signed 64-bit integer, which is all that
- * has to be stored. Returns the whole public id if it was made otherwise.
+ * Returns the part of a public request id besides its ledger id, as `publicRequestId` makes it: its random bits as a
+ * signed 64-bit integer, which is all that has to be stored. Returns the whole public id if it was made otherwise.
  */
 export function requestPart(id: number, requestId: string): bigint | string {
-  if (ledgerIdOf(requestId) !== id) return requestId;
+  if (parseLedgerId(requestId) !== id) return requestId;
   const bits = BigInt(base62Value(requestId.slice(14, 17))) * digits8 + BigInt(base62Value(requestId.slice(17)));
   return bits >> 64n === 0n ? BigInt.asIntN(64, bits) : requestId;
 }
 
 /** Returns the public request id of a ledger id and its `requestPart`. */
-export function requestIdOf(id: number, part: bigint | string): string {
+export function formatRequestId(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
@@ -145,8 +150,8 @@ function base62Value(digits: string): number {
   return value;
 }
 
-/** The ledger id inside a public request id; undefined where the gateway could not have made the id. */
-export function ledgerIdOf(requestId: string): number | undefined {
+/** Returns the ledger id inside a public request id; undefined if the gateway can't have made the id. */
+export function parseLedgerId(requestId: string): number | undefined {
   const digits = idPattern.exec(requestId)?.[1];
   const value = digits === undefined ? Infinity : base62Value(digits);
   return value <= idMax ? value : undefined;

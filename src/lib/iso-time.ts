@@ -1,6 +1,6 @@
 import './temporal.ts';
 
-/** A time between two milliseconds lies after one and before the other; both are the same where it is a whole one. */
+/** A time between two milliseconds is after one and before the other; both are the same if it is a whole one. */
 export interface ReadTime {
   /** The last millisecond since 1970 UTC that is not after it. */
   readonly floorMs: number;
@@ -12,8 +12,9 @@ const pattern = /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d(?::\d\d(?::[0-5]\d(?:[.,]\d{1,9
 const millisecondNs = 1_000_000n;
 
 /**
- * Reads ISO 8601: a date, or a date and a time to the hour, minute, second or a fraction of it, in UTC or with an offset; without one it is UTC. A blank
- * stands for the plus that a query string turns into one. Undefined if the text is none, or names no day or time that exists.
+ * Reads ISO 8601: a date, or a date and a time to the hour, minute, second or a fraction of it, in UTC or with an
+ * offset; without one it is UTC. A blank counts as the plus that a query string turns into one. Undefined if the text
+ * is invalid, or names no existing day or time.
  */
 export function parseIsoTime(text: string): ReadTime | undefined {
   const match = pattern.exec(text);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readLines } from './lines.ts';
 
-async function linesOf(pieces: readonly Buffer[], bytesMax = Infinity): Promise<string[]> {
+async function collectLines(pieces: readonly Buffer[], bytesMax = Infinity): Promise<string[]> {
   const source = async function* (): AsyncGenerator<Buffer> {
     await Promise.resolve();
     yield* pieces;
@@ -24,13 +24,13 @@ test('lines are the same however their bytes are cut', async () => {
         const pieces = Array.from({ length: Math.ceil(bytes.length / (size + 1)) }, (_, at) =>
           bytes.subarray(at * (size + 1), (at + 1) * (size + 1)),
         );
-        expect(await linesOf(pieces)).toEqual(lines);
+        expect(await collectLines(pieces)).toEqual(lines);
       },
     ),
   );
 });
 
 test('a last line needs no end, and a line that is too long is cut', async () => {
-  expect(await linesOf([Buffer.from('a\nb')])).toEqual(['a', 'b']);
-  expect(await linesOf([Buffer.from('abcd'), Buffer.from('efg\nhi\n')], 3)).toEqual(['abc', 'hi']);
+  expect(await collectLines([Buffer.from('a\nb')])).toEqual(['a', 'b']);
+  expect(await collectLines([Buffer.from('abcd'), Buffer.from('efg\nhi\n')], 3)).toEqual(['abc', 'hi']);
 });

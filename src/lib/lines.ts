@@ -2,7 +2,10 @@ import { Buffer } from 'node:buffer';
 
 const newline = 10;
 
-/** Returns the lines of pieces of bytes, without their ends (LF or CRLF). A line longer than `bytesMax` is cut there and the rest of it passed over. Blank lines are lines too. */
+/**
+ * Yields the lines of pieces of bytes, without their ends (LF or CRLF). A line longer than `bytesMax` is cut there
+ * and the rest of it skipped. Blank lines are lines too.
+ */
 export async function* readLines(
   pieces: AsyncIterable<Buffer>,
   bytesMax: number,

@@ -2,8 +2,9 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a directory (mode 0700) and what is missing above it; one that is there is left as it is. Throws what the file system throws. The recursive mode of Node's
- * own `mkdirSync` never returns where a directory that exists answers ENOENT to new entries, as those below /proc do.
+ * Makes a directory (mode 0700) and missing parents; an existing one stays as it is. Throws what the file system
+ * throws. The recursive mode of Node's own `mkdirSync` never returns if an existing directory answers ENOENT to new
+ * entries, as those below /proc do.
  */
 export function makeDirectory(path: string): void {
   try {

@@ -1,4 +1,4 @@
-/** What a budget allows: bytes in all, and bytes of one owner. */
+/** The limits of a budget: bytes in all, and bytes of one owner. */
 export interface BudgetLimits {
   readonly bytesMax: number;
   readonly ownerBytesMax: number;
@@ -10,7 +10,7 @@ export class MemoryBudget<Owner> {
   readonly #owners = new Map<Owner, number>();
   #bytes = 0;
 
-  /** `limits` is asked at each use, because a reload may change them. */
+  /** `limits` is called at each use, because a reload may change them. */
   constructor(limits: () => BudgetLimits) {
     this.#limits = limits;
   }
@@ -21,14 +21,14 @@ export class MemoryBudget<Owner> {
   }
 
   /** Bytes that one owner has taken. */
-  bytesOf(owner: Owner): number {
+  bytesTakenBy(owner: Owner): number {
     return this.#owners.get(owner) ?? 0;
   }
 
   /** Takes bytes if they are left. Returns what refused them otherwise; then nothing was taken. */
   take(owner: Owner, bytes: number): 'taken' | 'owner_full' | 'full' {
     const { bytesMax, ownerBytesMax } = this.#limits();
-    const taken = this.bytesOf(owner) + bytes;
+    const taken = this.bytesTakenBy(owner) + bytes;
     if (taken > ownerBytesMax) return 'owner_full';
     if (this.#bytes + bytes > bytesMax) return 'full';
     this.#bytes += bytes;
@@ -40,7 +40,7 @@ export class MemoryBudget<Owner> {
   give(owner: Owner, bytes: number): void {
     if (bytes === 0) return;
     this.#bytes -= bytes;
-    const left = this.bytesOf(owner) - bytes;
+    const left = this.bytesTakenBy(owner) - bytes;
     if (left <= 0) this.#owners.delete(owner);
     else this.#owners.set(owner, left);
   }

@@ -1,21 +1,21 @@
 /**
- * Streams that are pushed: whoever makes a message hands it to its receiver in the same call, so that a chunk from one socket reaches the other without a
- * promise between them.
+ * Pushed streams: the producer hands each message to its receiver in the same call, so that a chunk from one socket
+ * reaches the other without a promise in between.
  */
 
 /** Receives the messages of one stream. */
 export interface Sink<Message> {
   /** Takes the next message. It must not throw. */
   message(message: Message): void;
-  /** Ends the stream, once and last. `error`: what the receiver is told instead of a regular end. It must not throw. */
+  /** Ends the stream; called once, last. `error`: the receiver's error instead of a regular end. It must not throw. */
   end(error?: Error): void;
 }
 
-/** What the receiver of a stream does with its source. Every method may be called at any time and more than once. */
+/** What the receiver of a stream can do with its source. Every method may be called at any time and more than once. */
 export interface StreamControl {
   /**
-   * Nobody wants the rest. The source stops its work; it still calls `end`, once all that it owes is done. `failure`: why the receiver can't take it, which is not the caller's doing; sources far
-   * away are not told.
+   * The rest is not wanted. The source stops its work; it still calls `end`, once it has finished its duties.
+   * `failure`: why the receiver can't take it, if that is not the caller's doing; remote sources do not get it.
    */
   cancel(failure?: Error): void;
   /** Nothing more is wanted for now. What is on its way already may still come. */
@@ -96,7 +96,10 @@ export function pump<Message>(
   return pumping;
 }
 
-/** A pushed stream as one that is pulled. It begins with the first read, and its source is paused while it holds a message that nobody has asked for. */
+/**
+ * A pushed stream as a pulled one. It begins with the first read, and its source is paused while it holds an unread
+ * message.
+ */
 class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
   readonly #start: (sink: Sink<Message>) => StreamControl;
   readonly #signal: AbortSignal | undefined;
@@ -185,8 +188,8 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
 }
 
 /**
- * Pulls what is pushed, for listeners that read. The stream begins with the first read. `signal` cancels it when it is aborted; the reader is told once the source has done
- * what it owes.
+ * Makes a pushed stream readable, for listeners that pull. The stream begins with the first read. Aborting `signal`
+ * cancels it; the reader ends once the source has finished its duties.
  */
 export function pull<Message>(
   start: (sink: Sink<Message>) => StreamControl,

@@ -4,13 +4,13 @@ import { type Clock, systemClock } from './clock.ts';
 export interface Timer {
   /** It does not happen. Harmless once it has. */
   cancel(): void;
-  /** It happens that long after now instead, also where it was cancelled or has happened. */
+  /** Reschedules it to that time from now, even if it was cancelled or has fired. */
   restart(ms: number): void;
 }
 
 /**
- * Where the program gets time, timers and chance from: one place, so that a test can drive all of it. Timers are coarse: they fire up to `tickMs` late, never early,
- * and keep no process alive.
+ * The program's source of time, timers and chance, so that a test can control all of it. Timers are coarse: they fire
+ * up to `tickMs` late, never early, and keep no process alive.
  */
 export interface Runtime extends Clock {
   /** Milliseconds since some moment, on a clock that never steps. */
@@ -29,7 +29,7 @@ class WheelTimer implements Timer {
   readonly #wheel: TimerWheel;
   readonly run: () => void;
   dueMs = 0;
-  /** Where it stands; -1: nowhere. */
+  /** Its slot; -1: none. */
   place = -1;
 
   constructor(wheel: TimerWheel, run: () => void) {

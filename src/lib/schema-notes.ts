@@ -1,6 +1,9 @@
 import type * as z from 'zod';
 
-/** What the API reference says of schemas whose rules are code: a refinement, a transformation, a choice by a function. */
+/**
+ * Notes for the API reference on schemas whose rules are code: a refinement, a transformation, a choice by a
+ * function.
+ */
 export interface SchemaNote {
   /** Members of its JSON Schema: they are added to what the schema itself says. */
   readonly json?: Readonly<Record<string, unknown>>;

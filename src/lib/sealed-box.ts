@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
 
 /**
- * Authenticated encryption of what a client keeps for the gateway: AES-256-GCM with keys derived from the server secret. Text: `tg1.` and base64url
- * of key id (4 bytes), nonce (12), ciphertext and tag (16).
+ * Authenticated encryption of what a client stores for the gateway: AES-256-GCM with keys derived from the server
+ * secret. Text: `tg1.` and base64url of key id (4 bytes), nonce (12), ciphertext and tag (16).
  */
 
 const prefix = 'tg1.';
@@ -16,12 +16,15 @@ interface Key {
   readonly nonce: Buffer;
 }
 
-/** Seals and opens texts. The same content in the same context is always the same text, so that a replay says what was said. */
+/**
+ * Seals and opens texts. The same content in the same context always gives the same text, so that a replay repeats
+ * exactly.
+ */
 export class SealedBox {
   readonly #keys: readonly Key[];
   readonly #current: Key;
 
-  /** `secrets`: the first one seals, all of them open. Throws where there is none. */
+  /** `secrets`: the first one seals, all of them open. Throws if there is none. */
   constructor(secrets: readonly string[]) {
     this.#keys = secrets.map(deriveKey);
     const [current] = this.#keys;
@@ -29,7 +32,7 @@ export class SealedBox {
     this.#current = current;
   }
 
-  /** Whether a text claims to be one of these. */
+  /** Returns whether a text claims to be one of these. */
   static isSealed(text: string): boolean {
     return text.startsWith(prefix);
   }
@@ -48,7 +51,7 @@ export class SealedBox {
     return prefix + sealed.toString('base64url');
   }
 
-  /** The content; undefined where the text is changed, of another context or sealed with an unknown secret. */
+  /** Returns the content; undefined if the text is changed, of another context or sealed with an unknown secret. */
   open(text: string, context: string): Uint8Array | undefined {
     if (!SealedBox.isSealed(text)) return undefined;
     const encoded = text.slice(prefix.length);

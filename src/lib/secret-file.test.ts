@@ -10,14 +10,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const modeOf = (path: string): number => statSync(path).mode & 0o777;
+const readMode = (path: string): number => statSync(path).mode & 0o777;
 
 test('a secret is made once, kept after, and only its owner can read it', () => {
   const path = join(folder, 'data', 'a.token');
   expect(keepSecretFile(path, () => 'first')).toBe('first');
   expect(keepSecretFile(path, () => 'second')).toBe('first');
   expect(readSecretFile(path)).toBe('first');
-  expect(modeOf(path)).toBe(0o600);
+  expect(readMode(path)).toBe(0o600);
   expect(readdirSync(join(folder, 'data'))).toEqual(['a.token']);
 });
 
@@ -26,7 +26,7 @@ test('a secret that others can read is closed to them again', () => {
   writeFileSync(path, 'text\n');
   chmodSync(path, 0o644);
   expect(keepSecretFile(path, () => 'other')).toBe('text');
-  expect(modeOf(path)).toBe(0o600);
+  expect(readMode(path)).toBe(0o600);
 });
 
 test('of two that make the file at once both get the text that won', () => {

@@ -16,7 +16,10 @@ import { makeDirectory } from './make-directory.ts';
 
 /** A secret that lives in a file which only its owner can read. */
 
-/** The text of a secret file without white space around it; undefined where there is no such file. Throws what the file system throws. */
+/**
+ * Returns the text of a secret file without surrounding white space; undefined if there is no such file. Throws what
+ * the file system throws.
+ */
 export function readSecretFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8').trim();
@@ -27,8 +30,8 @@ export function readSecretFile(path: string): string | undefined {
 }
 
 /**
- * The text of a secret file, made by `make` where there is none, mode 0600. The file appears whole or not at all, and of two processes that
- * make it at once both get the same text. Throws where it is there but empty.
+ * Returns the text of a secret file, made by `make` if missing, mode 0600. The file appears whole or not at all, and
+ * if two processes make it at once both get the same text. Throws if it exists but is empty.
  */
 export function keepSecretFile(path: string, make: () => string): string {
   const kept = readSecretFile(path) ?? createSecretFile(path, make());

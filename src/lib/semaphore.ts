@@ -13,7 +13,7 @@ export interface SemaphoreLimits {
 /** Gives the slot back; calling it again does nothing. */
 export type Release = () => void;
 
-/** A counting semaphore: first come, first served, with a bounded queue and waits that can be aborted. */
+/** A counting semaphore: first come, first served, with a bounded queue and abortable waits. */
 export class Semaphore {
   readonly #limits: SemaphoreLimits;
   readonly #runtime: Pick<Runtime, 'after'>;
@@ -30,7 +30,10 @@ export class Semaphore {
     return this.#held;
   }
 
-  /** Whether nobody waits and more than the held slots are there; `coming` are those who are about to take one. */
+  /**
+   * Returns whether no one waits and slots are free beyond the held ones; `coming` are those who are about to take
+   * one.
+   */
   hasRoom(coming: number): boolean {
     return this.#waiters.size === 0 && Math.max(this.#held, coming) < this.#limits.slots;
   }
@@ -41,8 +44,8 @@ export class Semaphore {
   }
 
   /**
-   * A slot, at once or when one is free; undefined where the queue is full or the wait was too long. Rejects with the
-   * signal's reason when aborted: a slot is never lost to one who has gone.
+   * Takes a slot, at once or when one is free; undefined if the queue is full or the wait was too long. Rejects with
+   * the signal's reason when aborted: a slot is never lost to a caller that has gone.
    */
   async acquire(signal: AbortSignal): Promise<Release | undefined> {
     signal.throwIfAborted();

@@ -30,7 +30,8 @@ export class SlotMap<V> {
     if (this.#keys[hole] !== key) return;
     const mask = this.#keys.length - 1;
     this.#size--;
-    // What was pushed past the hole by a collision moves back, so that every probe still ends at the first empty slot.
+    // Entries that a collision pushed past the hole move back, so that every probe still ends at the first empty
+    // slot.
     for (let slot = (hole + 1) & mask; ; slot = (slot + 1) & mask) {
       const other = this.#keys[slot] ?? 0;
       if (other === 0) break;
@@ -43,13 +44,18 @@ export class SlotMap<V> {
     this.#values[hole] = undefined;
   }
 
+  /** Returns all keys, in no order. */
+  keys(): number[] {
+    return Array.from(this.#keys.filter((_, slot) => this.#values[slot] !== undefined));
+  }
+
   clear(): void {
     this.#keys.fill(0);
     this.#values.fill(undefined);
     this.#size = 0;
   }
 
-  /** The slot of a key, or the empty one where it would be. */
+  /** Returns the slot of a key, or the empty one where it would be. */
   #find(key: number): number {
     const mask = this.#keys.length - 1;
     let slot = this.#home(key);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sseComment, sseData, SseEventTooLarge, sseEvent, type SseMessage, SseReader } from './sse.ts';
 
-/** What a reader makes of chunks. */
+/** Returns what a reader makes of chunks. */
 function read(chunks: readonly Uint8Array[], sizeMax = 1_000): SseMessage[] {
   const reader = new SseReader(sizeMax);
   return [...chunks.flatMap(chunk => reader.push(chunk)), ...reader.end()];
@@ -12,7 +12,10 @@ const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8');
 const readText = (text: string): SseMessage[] => read([bytes(text)]);
 const data = (...texts: string[]): SseMessage[] => texts.map(text => ({ event: '', data: text }));
 
-/** Everything that the format has: names, comments, all line ends, lines without a value, several data lines, characters of 1 to 4 bytes. */
+/**
+ * Everything in the format: names, comments, all line ends, lines without a value, several data lines, characters of
+ * 1 to 4 bytes.
+ */
 const everything =
   '\uFEFF: hello\n' +
   'event: one\ndata: é€😀\n\n' +

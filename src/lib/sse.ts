@@ -2,10 +2,10 @@ import type { Stepper } from './stepper.ts';
 
 /**
  * Server-sent events, both ways: an incremental reader of bytes and the writers of frames.
- * Source: WHATWG HTML, "Interpreting an event stream"; wire.md B1, B4, C5.
+ * Source: WHATWG HTML, "Interpreting an event stream"; docs/interfaces/chat-completions.md "Stream"; docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Streams".
  */
 
-/** One event of a stream: `event` is '' where the stream names none. */
+/** One event of a stream: `event` is '' if the stream names none. */
 export interface SseMessage {
   readonly event: string;
   /** The data lines, joined by line feeds. */
@@ -26,9 +26,10 @@ const carriageReturn = 0x0d;
 const byteOrderMark = '\uFEFF';
 
 /**
- * Bytes to events, however the bytes are cut: inside characters, between CR and LF, inside a line. Lines end with LF, CRLF or CR; a byte order mark
- * and comments are skipped, `id` and `retry` are read over. An event whose blank line never came is answered by `end()`: its data may be cut. Throws
- * `SseEventTooLarge` where an event grows beyond `sizeMax`: the unfinished line in bytes plus the finished data lines in UTF-16 units.
+ * Parses bytes to events, however the bytes are cut: inside characters, between CR and LF, inside a line. Lines end
+ * with LF, CRLF or CR; a byte order mark and comments are skipped, `id` and `retry` are ignored. An event whose blank
+ * line never came is returned by `end()`: its data may be cut. Throws `SseEventTooLarge` if an event grows beyond
+ * `sizeMax`: the unfinished line in bytes plus the finished data lines in UTF-16 units.
  */
 export class SseReader implements Stepper<Uint8Array, SseMessage> {
   readonly #sizeMax: number;
@@ -73,7 +74,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   }
 
   #keep(bytes: Uint8Array): void {
-    // A copy (`slice` of a Buffer is none): whoever reads a socket may use its buffer again.
+    // A copy (`slice` of a Buffer is not one): the socket may reuse its buffer.
     this.#rest.push(new Uint8Array(bytes));
     this.#restSize += bytes.length;
     this.#check();
@@ -83,7 +84,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
     if (this.#restSize + (this.#data?.length ?? 0) > this.#sizeMax) throw new SseEventTooLarge(this.#sizeMax);
   }
 
-  /** What was kept and the bytes that follow it, as text without a byte order mark. */
+  /** The kept bytes and those that follow, as text without a byte order mark. */
   #text(bytes: Uint8Array): string {
     let whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     if (this.#restSize > 0) {
@@ -127,17 +128,17 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   }
 }
 
-/** The frame of an event without a name. `data` must not contain line ends (JSON text has none). */
+/** Returns the frame of an event without a name. `data` must not contain line ends (JSON text has none). */
 export function sseData(data: string): string {
   return `data: ${data}\n\n`;
 }
 
-/** The frame of a named event. `data` must not contain line ends. */
+/** Returns the frame of a named event. `data` must not contain line ends. */
 export function sseEvent(event: string, data: string): string {
   return `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** A comment that keeps a quiet stream alive: one line end only, since some clients take a blank line for an empty event (wire.md C5). */
+/** A comment that keeps a quiet stream alive: one line end only, since some clients take a blank line for an empty event (docs/interfaces/README.md "Streams"). */
 export function sseComment(text: string): string {
   return `: ${text}\n`;
 }

@@ -1,4 +1,4 @@
-/** Whether a UTF-16 text ends in the first half of a character. */
+/** Returns whether a UTF-16 text ends in the first half of a character. */
 function endsInHalf(text: string): boolean {
   const last = text.charCodeAt(text.length - 1);
   return last >= 0xd800 && last <= 0xdbff;
@@ -11,7 +11,7 @@ function endsInHalf(text: string): boolean {
 export class SurrogateGate {
   #half = '';
 
-  /** What can be sent now; '' where nothing can. */
+  /** What can be sent now; '' if nothing can. */
   push(piece: string): string {
     let text = this.#half === '' ? piece : this.#half + piece;
     if (endsInHalf(text)) {

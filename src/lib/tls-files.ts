@@ -1,7 +1,7 @@
 import { readFileSync, unwatchFile, watchFile } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 
-/** Where the parts of a certificate are, in PEM. */
+/** The paths of a certificate's parts, in PEM. */
 export interface TlsPaths {
   readonly certPath: string;
   readonly keyPath: string;
@@ -9,14 +9,14 @@ export interface TlsPaths {
   readonly clientCaPath?: string;
 }
 
-/** What a TLS server is made with. */
+/** What a TLS server needs. */
 export interface TlsMaterial {
   readonly cert: Buffer;
   readonly key: Buffer;
   readonly ca?: Buffer;
 }
 
-/** Something that takes a new certificate for the connections to come, as TLS servers do. */
+/** Takes a new certificate for later connections, as TLS servers do. */
 export interface TlsTarget {
   setSecureContext(material: TlsMaterial): void;
 }
@@ -31,7 +31,10 @@ export class TlsFiles {
   #material: TlsMaterial;
   #targets: readonly TlsTarget[] = [];
 
-  /** `onRefused`: told of files that can't be used; the certificate in use stays. Throws if the files can't be read or do not belong together. */
+  /**
+   * `onRefused`: called for files that can't be used; the certificate in use stays. Throws if the files can't be read
+   * or do not match.
+   */
   constructor(paths: TlsPaths, onRefused: (error: unknown) => void) {
     this.#paths = paths;
     this.#onRefused = onRefused;

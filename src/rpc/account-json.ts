@@ -4,6 +4,8 @@ import {
   type CostBucket,
   type GetAnalyticsResponse,
   type GetOwnKeyResponse,
+  type NextPayment,
+  type RequestCourse,
   Payer,
   RecordState,
   type UsageSums,
@@ -14,7 +16,7 @@ import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
 import { limitJson } from './resources.ts';
 
-/** Records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
+/** Records and sums as REST clients see them: the fields of docs/accounting.md "Records", dollars as exact JSON numbers, times in ISO 8601. */
 
 const states: Readonly<Record<RecordState, string>> = {
   [RecordState.UNSPECIFIED]: '',
@@ -67,11 +69,37 @@ export function arithmeticJson(record: ActivityRecord): object {
     latency_ms: Number(record.latencyMs),
     buckets: record.buckets.map(bucketJson),
     reasoning_tokens: record.usage?.reasoningTokens ?? 0,
+    course: courseJson(record.course),
   };
 }
 
-/** Kinds of buckets whose price is that of a piece, not of a million tokens. */
-const pieceKinds: ReadonlySet<string> = new Set(['image', 'search']);
+/** The course of a request: its attempts and the growth of its hold. */
+function courseJson(course: RequestCourse | undefined): object | null {
+  if (course === undefined) return null;
+  return {
+    held_at_admission: dollars(course.admittedNanoUsd),
+    first_event_ms: course.firstEventMs === undefined ? null : Number(course.firstEventMs),
+    provider: course.provider,
+    attempts: course.attempts,
+    tries: course.tries.map(each => ({
+      provider: each.provider,
+      model: each.model,
+      reason: each.reason === '' ? null : each.reason,
+      started_ms: Number(each.startedMs),
+      first_event_ms: each.firstEventMs === undefined ? null : Number(each.firstEventMs),
+      duration_ms: Number(each.durationMs),
+      result: each.result,
+      status: each.status ?? null,
+    })),
+    extensions: course.extensions.map(({ atMs, heldNanoUsd }) => ({
+      at_ms: Number(atMs),
+      held: dollars(heldNanoUsd),
+    })),
+  };
+}
+
+/** Kinds of buckets whose price is that of a million tokens; of others it is that of a piece, or of a call. */
+const tokenKinds: ReadonlySet<string> = new Set(['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output']);
 
 function bucketJson(bucket: CostBucket): object {
   const { kind, tokens, pricePicoUsd, multiplierPermille, discountPermille, paidBy } = bucket;
@@ -79,7 +107,7 @@ function bucketJson(bucket: CostBucket): object {
   return {
     kind,
     tokens: Number(tokens),
-    price: JSON.rawJSON(decimalText(pricePicoUsd, pieceKinds.has(kind) ? 12 : 6)),
+    price: JSON.rawJSON(decimalText(pricePicoUsd, tokenKinds.has(kind) ? 6 : 12)),
     multiplier: multiplierPermille / 1000,
     discount: discountPermille / 1000,
     cost: JSON.rawJSON(decimalText(tokens * pricePicoUsd * factor, 18)),
@@ -111,6 +139,30 @@ export function ownKeyJson(key: GetOwnKeyResponse): object {
     pays_from: payers[key.paysFrom] || null,
     spend_today: dollars(key.spendTodayNanoUsd),
     spend_month: dollars(key.spendMonthNanoUsd),
+  };
+}
+
+/** What would decide and pay a key's next request. */
+export function nextPaymentJson(payment: NextPayment): object {
+  const { refusal, message, tip, outputTokens, refusingLimitId } = payment;
+  return {
+    api_key_id: Number(payment.apiKeyId),
+    model: payment.model,
+    input_tokens: payment.inputTokens,
+    admitted: payment.admitted,
+    refusal: payment.admitted
+      ? null
+      : { code: refusal, message, tip: tip === '' ? null : tip, limit_id: Number(refusingLimitId) || null },
+    payers: payment.payers.map(({ payer, groupId, leftNanoUsd, leftTokens, resetsAtMs }) => ({
+      payer: payers[payer],
+      group_id: groupId === 0n ? null : Number(groupId),
+      left: leftNanoUsd === undefined ? null : dollars(leftNanoUsd),
+      left_tokens: leftTokens === undefined ? null : Number(leftTokens),
+      resets_at: resetsAtMs === undefined ? null : isoTime(resetsAtMs),
+    })),
+    limits: payment.limits.map(limitJson),
+    held: dollars(payment.heldNanoUsd),
+    output_tokens: outputTokens === undefined ? null : Number(outputTokens),
   };
 }
 

@@ -6,7 +6,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { toConnectError } from './errors.ts';
 import { JsonScanner, type MessageScanner, ProtobufScanner } from './message-scanner.ts';
 
-/** What a message of a call may be. */
+/** The bounds of a call's message. */
 export interface MessageBounds {
   /** Bytes, decompressed. */
   readonly bytesMax: number;
@@ -26,7 +26,7 @@ const compressedFlag = 1;
 
 interface BodyReading extends MessageBounds {
   readonly makeScanner: () => MessageScanner;
-  /** Undefined: nothing is compressed, or in a way that the handler refuses. */
+  /** Undefined: not compressed, or in a way that the handler refuses. */
   readonly decompressor: (() => ReturnType<typeof createGunzip>) | undefined;
 }
 
@@ -71,7 +71,7 @@ async function* readWhole(body: AsyncIterable<Uint8Array>, reading: BodyReading)
   yield* scanned(decompressor === undefined ? body : decompressed(body, decompressor), reading);
 }
 
-/** Passes the bytes of a message on as they come. */
+/** Passes on the bytes of a message as they come. */
 async function* scanned(
   body: AsyncIterable<Uint8Array>,
   { bytesMax, makeScanner }: Omit<BodyReading, 'decompressor'>,
@@ -113,14 +113,17 @@ async function* decompressed(
 async function* readMessages(body: AsyncIterable<Uint8Array>, reading: BodyReading): AsyncGenerator<Uint8Array> {
   const chunks = new ByteQueue(body);
   try {
-    yield* messagesOf(chunks, reading);
+    yield* splitMessages(chunks, reading);
   } finally {
     await chunks.close();
   }
 }
 
 /** Yields messages with a prefix each, decompressed. */
-async function* messagesOf(chunks: ByteQueue, { decompressor, ...reading }: BodyReading): AsyncGenerator<Uint8Array> {
+async function* splitMessages(
+  chunks: ByteQueue,
+  { decompressor, ...reading }: BodyReading,
+): AsyncGenerator<Uint8Array> {
   const { bytesMax, makeScanner } = reading;
   for (;;) {
     const prefix = await chunks.take(prefixLength);
@@ -171,7 +174,7 @@ class ByteQueue {
     return Buffer.concat(await Array.fromAsync(this.pass(count)));
   }
 
-  /** Yields so many bytes as they come, or all that are left. */
+  /** Yields that many bytes as they come, or all that are left. */
   async *pass(count: number): AsyncGenerator<Uint8Array> {
     for (let left = count; left > 0;) {
       if (this.#rest.length === 0) {

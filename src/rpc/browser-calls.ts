@@ -9,11 +9,11 @@ import { networkService } from './network-services.ts';
 import type { PushTransport } from './push-transport.ts';
 import { writeReply } from './reply-writer.ts';
 
-/** What pages may call. */
+/** The services that pages may call. */
 export interface BrowserCallOptions extends MessageLimits {
   readonly core: PushTransport;
   readonly services: readonly DescService[];
-  /** What a call must satisfy before its body is read. */
+  /** Checks a call before its body is read. */
   readonly gate: (context: HandlerContext) => Promise<void> | void;
   /** Methods that do more for a page than the core does, by the name of their service. */
   readonly replaced: Readonly<Record<string, Partial<Record<string, unknown>>>>;
@@ -30,8 +30,9 @@ export interface BrowserCall {
 }
 
 /**
- * Returns what answers calls of pages: the Connect protocol over POST alone, with its header, so that a page of another origin can't send one without a question that nobody answers. It
- * resolves to false if there is no such method; then nothing was answered.
+ * Returns the handler of calls from pages: the Connect protocol over POST only, with its header, so that a page of
+ * another origin can't send one without a preflight request, which is never allowed. It resolves to false if there is
+ * no such method; then nothing was answered.
  */
 export function createBrowserCalls(options: BrowserCallOptions): (call: BrowserCall) => Promise<boolean> {
   const router = createConnectRouter({

@@ -16,9 +16,9 @@ export interface RpcCall {
   /** `ok`, the gateway's code, or `cancelled` and `deadline_exceeded` if the caller stopped it. */
   readonly code: 'ok' | 'cancelled' | 'deadline_exceeded' | ErrorCode;
   readonly durationMs: number;
-  /** What was thrown, for the log; absent if all went well or the caller stopped the call. */
+  /** The thrown error, for the log; absent if all went well or the caller stopped the call. */
   readonly error?: GatewayError;
-  /** What became known of it; absent: it reached no service. */
+  /** What became known of the call; absent: it reached no service. */
   readonly story?: RequestStory;
 }
 
@@ -78,7 +78,10 @@ async function* watched(
   }
 }
 
-/** Returns what ends a call: `end` reports it, once; `fail` ends it with what was thrown, and returns what its caller is told. */
+/**
+ * Returns the functions that end a call: `end` reports it, once; `fail` ends it with what was thrown, and returns the
+ * caller's error.
+ */
 function watchCall({ service, method, requestHeader, signal }: Facts, { observe, runtime }: CallWatch) {
   const beganMs = runtime.monotonicMs();
   const requestId = requestHeader.get(requestIdHeader) ?? '';

@@ -18,9 +18,12 @@ import {
 } from '../gen/tollgate/v1/error_pb.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
-/** The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers are told the same. */
+/**
+ * The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers get the
+ * same.
+ */
 
-/** What the client of a gateway that does not answer is told to wait. */
+/** The wait suggested to the client of a gateway that does not answer. */
 const unreachableRetryMs = 1_000;
 
 /** The RPC error that says what `thrown` says, with an `ErrorDetail`. Message text goes into the detail, because gRPC clients show it percent-encoded. */
@@ -36,7 +39,7 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
     tip: error.tip,
     httpStatus: error.facets.http,
     requestId: facts.requestId ?? requestId,
-    limits: (facts.limits ?? []).map(limitStateOf),
+    limits: (facts.limits ?? []).map(toLimitState),
     violations: (facts.violations ?? []).map(violation => ({ ...violation, path: [...violation.path] })),
     retryAfterMs: facts.retryAfterMs === undefined ? undefined : BigInt(Math.ceil(facts.retryAfterMs)),
     shouldRetry: error.retry,
@@ -73,7 +76,7 @@ function foreignError(cause: ConnectError): GatewayError {
   }
 }
 
-/** The gateway error that a detail tells of; one of a newer gateway, whose code nobody here knows, becomes `internal`. */
+/** Returns the gateway error of a detail; one of a newer gateway with an unknown code becomes `internal`. */
 export function fromErrorDetail(detail: ErrorDetail): GatewayError {
   const { code, message } = detail;
   return isErrorCode(code) ? new GatewayError(code, message, readFacts(detail)) : unknownError(detail);
@@ -100,7 +103,7 @@ function readFacts(detail: ErrorDetail): ErrorFacts {
 }
 
 /** A limit of requests or tokens as the contract says it. */
-export function limitStateOf(window: WindowState): LimitState {
+export function toLimitState(window: WindowState): LimitState {
   return {
     $typeName: 'tollgate.v1.LimitState',
     limit: window.limit,

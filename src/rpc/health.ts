@@ -2,8 +2,9 @@ import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../gen/grpc/health/v1/health_pb.ts';
 
 /**
- * grpc.health.v1.Health: all services live and die together. `services`: the full names that can be asked about, beside '' for the process as a whole.
- * `draining` is aborted when the process begins to stop; a watch ends after it has told that, and after `durationMs` in any case.
+ * grpc.health.v1.Health: all services are up or down together. `services`: the full names that can be checked,
+ * besides '' for the process as a whole. `draining` is aborted when the process begins to stop; a watch ends after it
+ * has sent that, and after `durationMs` in any case.
  */
 export function healthService(
   services: readonly string[],

@@ -2,7 +2,10 @@ import type { AuditRecord, Entry } from '../gen/tollgate/v1/history_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 
-/** The past of an account as REST clients and the command line show it. Source: control.md, "Audit and money history". */
+/**
+ * The history of an account as REST clients and the command line show it. Source: docs/interfaces/account.md "Entries
+ * and audit".
+ */
 
 /** An entry, or a charge, whose `entry_id` is null. It names its pocket: the key's, the group's, or, without either, the account's. */
 export function entryJson(entry: Entry) {

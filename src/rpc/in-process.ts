@@ -49,8 +49,8 @@ export class InProcessTransport implements PushTransport {
     if (call === undefined) throw notOffered(method);
     const reply = call(request, { requestHeader: headers, service: method.parent, method, signal });
     return reply instanceof Promise
-      ? reply.then(each => messageOf(method.output, each))
-      : messageOf(method.output, reply);
+      ? reply.then(each => toMessage(method.output, each))
+      : toMessage(method.output, reply);
   };
 }
 
@@ -58,7 +58,7 @@ function notOffered({ parent, name }: DescMethod): ConnectError {
   return new ConnectError(`${parent.typeName}.${name} is not offered`, Code.Unimplemented);
 }
 
-/** Returns a message as it is, and makes one of what it is initialised from. */
-export function messageOf<D extends DescMessage>(desc: D, init: MessageInitShape<D>): MessageShape<D> {
+/** Returns a message unchanged, or makes one from its initial values. */
+export function toMessage<D extends DescMessage>(desc: D, init: MessageInitShape<D>): MessageShape<D> {
   return isMessage(init, desc) ? init : create(desc, init);
 }

@@ -7,7 +7,7 @@ import type {
 } from '@bufbuild/protobuf';
 import { makeAnyClient } from '@connectrpc/connect';
 import { type HeaderReader, pull } from '../lib/push.ts';
-import { messageOf } from './in-process.ts';
+import { toMessage } from './in-process.ts';
 import type { PushTransport } from './push-transport.ts';
 
 /** How a call is made. */
@@ -34,11 +34,11 @@ export function leanClient<S extends DescService>(service: S, transport: PushTra
   const client = makeAnyClient(service, method => {
     if (method.methodKind === 'unary') {
       return async (init: MessageInitShape<typeof method.input>, { headers = noHeaders, signal }: CallOptions = {}) =>
-        transport.ask(method, messageOf(method.input, init), headers, signal);
+        transport.ask(method, toMessage(method.input, init), headers, signal);
     }
     if (method.methodKind === 'server_streaming') {
       return (init: MessageInitShape<typeof method.input>, { headers = noHeaders, signal }: CallOptions = {}) =>
-        pull(sink => transport.push(method, messageOf(method.input, init), headers, sink), signal);
+        pull(sink => transport.push(method, toMessage(method.input, init), headers, sink), signal);
     }
     return null;
   });

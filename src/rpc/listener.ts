@@ -18,7 +18,7 @@ import {
   edgeHeader,
   fingerprintHeader,
 } from '../lib/call-headers.ts';
-import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
+import { parseLedgerId, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 import { defaultMessageBytesMax, edgeExtraBytes, messageBounds, type MessageLimits } from './message-bounds.ts';
@@ -28,44 +28,45 @@ import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
 import type { DecodeSource } from './trusted-request.ts';
 
-/** What the internal listener serves. */
+/** The services and options of the internal listener. */
 export interface RpcListenerOptions extends MessageLimits {
   /** The services; health and reflection are added to them. */
   readonly services: InProcessTransport;
   /** Makes a public request id (`req_…`), for every call but those of an edge that bring their own. */
   readonly nextRequestId: () => string;
   /**
-   * Whether a service token has a scope. `edge`: its caller names its requests, says what their bodies were, and authorises its own clients: it passes the gate. `generate`: it works for the API
-   * key that it names by id. Absent: there are no service tokens.
+   * Returns whether a service token has a scope. `edge`: its caller names its requests, supplies their raw bodies,
+   * and authorises its own clients: it passes the gate. `generate`: it works for the API key that it names by id.
+   * Absent: there are no service tokens.
    */
   readonly hasScope?: (token: string, scope: 'edge' | 'generate') => boolean;
-  /** Decodes the raw body that an edge sends with a request; absent: raw bodies are taken from nobody. */
+  /** Decodes the raw body that an edge sends with a request; absent: raw bodies are never accepted. */
   readonly decodeSource?: DecodeSource;
-  /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
+  /** Checks a call before its body is read, besides what its service checks; absent: nothing. */
   readonly gate?: (context: HandlerContext) => Promise<void>;
   /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
   /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */
   readonly unready?: () => string | undefined;
-  /** Told of every call that ended. */
+  /** Called for every call that ended. */
   readonly observe?: CallObserver;
-  /** What calls are timed by; absent: the machine's clock. */
+  /** The runtime that times calls; absent: the machine's. */
   readonly runtime?: Runtime;
-  /** Answers the paths of the dashboard, given the call's id; absent: they are not there. */
+  /** Answers the paths of the dashboard, given the call's id; absent: there is no dashboard. */
   readonly dashboard?: ((request: IncomingMessage, response: ServerResponse, requestId: string) => void) | undefined;
-  /** What differs from `defaultOpenCallLimits`. */
+  /** Overrides of `defaultOpenCallLimits`. */
   readonly openCalls?: Partial<OpenCallLimits>;
   /** The certificate of the port; absent: cleartext. The socket is always cleartext. */
   readonly tls?: TlsFiles | undefined;
   /** Services that answer on the Unix socket alone; absent: none. */
   readonly socketOnly?: readonly DescService[];
-  /** What differs from `defaultConnectionLimits`. */
+  /** Overrides of `defaultConnectionLimits`. */
   readonly connections?: Partial<ConnectionLimits>;
 }
 
 /** An open port. */
 export interface RpcListener {
-  /** Opens the port (0: the system picks one) and answers what was opened. */
+  /** Opens the port (0: the system picks one) and returns the opened one. */
   listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }>;
   /** Opens the same services on a Unix socket that only its owner can open, which replaces one that is there. */
   listenOnSocket(path: string): Promise<void>;
@@ -98,7 +99,7 @@ const drainRetryMs = 1_000;
 
 /**
  * The internal listener: gRPC, gRPC-Web and Connect over HTTP/2 and HTTP/1.1 on one port, over TLS if it has a certificate, with health, reflection, `/healthz`,
- * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
+ * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: docs/interfaces/rpc.md "The listener".
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const stopping = new AbortController();
@@ -131,7 +132,8 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const serve = (isSocket: boolean, tls?: TlsFiles): ProtocolSwitch =>
     createProtocolSwitch(
       (request, response) => {
-        // What is thrown here is a request that can't be parsed (its `Host`), or an answer that nobody takes any more: services' errors are answers.
+        // Errors thrown here are requests that can't be parsed (their `Host`), or answers that can't be delivered:
+        // services' errors are answers.
         answer(request, response, isSocket).catch(() => {
           if (!response.headersSent) response.writeHead(400);
           response.end();
@@ -181,7 +183,7 @@ function admitHeaders({ headers, socket }: IncomingMessage, options: RpcListener
     const bearer = /^Bearer (\S+)$/i.exec(headers.authorization ?? '')?.[1];
     if (bearer !== undefined && options.hasScope?.(bearer, 'generate') === true) headers[actsForHeader] = keyId;
   }
-  const keepsId = isEdge && typeof named === 'string' && ledgerIdOf(named) !== undefined;
+  const keepsId = isEdge && typeof named === 'string' && parseLedgerId(named) !== undefined;
   const requestId = keepsId ? named : options.nextRequestId();
   headers[requestIdHeader] = requestId;
   return requestId;
@@ -195,7 +197,7 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
     if (draining.aborted) {
       throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
     }
-    // An edge has found out who calls; and what it fetches for clients without a key has a credential of its own.
+    // An edge has identified the caller; and what it fetches for clients without a key has a credential of its own.
     if (!context.requestHeader.has(edgeHeader)) await options.gate?.(context);
   };
   const { services } = options.services;
@@ -204,9 +206,9 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
     acceptCompression: [compressionGzip, compressionBrotli],
     interceptors: [callBoundary(watch)],
     requestGate: createGate(check, watch),
-    // Of what a caller's newer contract says beyond this one nothing would be done.
+    // Fields of a caller's newer contract would have no effect.
     binaryOptions: { readUnknownFields: false },
-    // What a message may be is seen to by `boundedCall`, per service.
+    // `boundedCall` checks the bounds of messages, per service.
     readMaxBytes: 2 * (options.messageBytesMax ?? defaultMessageBytesMax) + edgeExtraBytes,
   });
   for (const service of services) {
@@ -241,7 +243,7 @@ async function answerPlainHttp(
     const page = await metrics();
     send(200, page.contentType, page.body);
   } else {
-    // A body that nobody reads must not be taken for the connection's next request.
+    // An unread body must not be taken for the connection's next request.
     if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
     // The path is not repeated: callers paste keys into URLs.
     json(404, { code: 'not_found', message: 'There is nothing at this path on this listener.' });

@@ -20,7 +20,7 @@ export interface MessageLimits {
 
 /** See `MessageLimits`. */
 export const defaultMessageBytesMax = 64 << 20;
-/** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
+/** The size of an edge's message besides its client's body, which it contains twice: raw, and decoded. */
 export const edgeExtraBytes = 1 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;

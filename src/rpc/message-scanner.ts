@@ -31,7 +31,7 @@ function tooDeep(): GatewayError {
 }
 
 function malformed(): GatewayError {
-  return new GatewayError('validation_error', 'The message is no protobuf of its type.');
+  return new GatewayError('validation_error', 'The message is not a valid protobuf of its type.');
 }
 
 /** A message, map entry or group that is being scanned. */
@@ -54,7 +54,7 @@ interface FrameType {
 const noFields: ReadonlySet<number> = new Set();
 const frameTypes = new WeakMap<DescMessage, FrameType>();
 
-function frameTypeOf(desc: DescMessage): FrameType {
+function findFrameType(desc: DescMessage): FrameType {
   const known = frameTypes.get(desc);
   if (known !== undefined) return known;
   const messages = new Map<number, FrameType>();
@@ -64,10 +64,10 @@ function frameTypeOf(desc: DescMessage): FrameType {
   frameTypes.set(desc, type);
   for (const field of desc.fields) {
     if (field.fieldKind === 'map') {
-      const value = field.mapKind === 'message' ? [[2, frameTypeOf(field.message)] as const] : [];
+      const value = field.mapKind === 'message' ? [[2, findFrameType(field.message)] as const] : [];
       messages.set(field.number, { messages: new Map(value), packed: noFields });
     } else if (field.message !== undefined) {
-      messages.set(field.number, frameTypeOf(field.message));
+      messages.set(field.number, findFrameType(field.message));
     } else if (field.fieldKind === 'list' && field.packed) {
       packed.add(field.number);
     }
@@ -94,7 +94,7 @@ export class ProtobufScanner implements MessageScanner {
 
   constructor(desc: DescMessage, elementsMax: number) {
     this.#count = new ElementCount(elementsMax);
-    this.#frames = [{ type: frameTypeOf(desc), end: Infinity, isGroup: false }];
+    this.#frames = [{ type: findFrameType(desc), end: Infinity, isGroup: false }];
   }
 
   push(chunk: Uint8Array): void {
@@ -194,7 +194,7 @@ const comma = 0x2c;
 const opening = new Set([0x5b, 0x7b]);
 const closing = new Set([0x5d, 0x7d]);
 
-/** Scans a message in JSON: counts objects, arrays and what they are divided into. */
+/** Scans a message in JSON: counts objects, arrays and their elements. */
 export class JsonScanner implements MessageScanner {
   readonly #count: ElementCount;
   #depth = 0;

@@ -22,7 +22,7 @@ export class NetworkCall extends RequestStory implements HeaderReader {
 /** By the headers, which are all that the parts of a call have in common. */
 const calls = new WeakMap<Headers, NetworkCall>();
 
-/** Returns the call that these headers belong to, the same whenever it is asked for. */
+/** Returns the call that these headers belong to; always the same one. */
 export function networkCall(headers: Headers): NetworkCall {
   const known = calls.get(headers);
   if (known !== undefined) return known;

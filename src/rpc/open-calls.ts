@@ -10,11 +10,11 @@ export interface OpenCallLimits {
   readonly callsMax: number;
   /** Calls at once from one address. */
   readonly perAddressMax: number;
-  /** How long a call may take, in ms: a watch ends then, and its client asks again. */
+  /** The longest time of a call, in ms: a watch ends then, and its client reconnects. */
   readonly durationMs: number;
 }
 
-/** How long a call that has been told to end may take to do so. */
+/** How long a call that was asked to end may take to do so. */
 const cutMs = 5_000;
 
 /** The calls without a credential that are being answered. */

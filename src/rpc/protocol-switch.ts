@@ -10,7 +10,7 @@ import type { TlsFiles } from '../lib/tls-files.ts';
  * socket goes to a server of that kind, both with the same request listener.
  */
 export interface ProtocolSwitch {
-  /** Listens; the promise has the port that was opened. Rejects where the address is taken or not ours. */
+  /** Listens; resolves with the opened port. Rejects if the address is taken or not ours. */
   listen(host: string, port: number): Promise<number>;
   /** Listens on a Unix socket that only its owner can open; one that an earlier process left there is replaced. */
   listenOnSocket(path: string): Promise<void>;
@@ -30,13 +30,16 @@ export interface ConnectionLimits {
   readonly streamsMax: number;
   /** Memory that one HTTP/2 session may take, in MB. */
   readonly sessionMegabytesMax: number;
-  /** What a client may send ahead of being read, on a stream; a connection gets four times that. */
+  /** The most unread bytes that a client may send on a stream; a connection gets four times that. */
   readonly windowBytes: number;
 }
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 
-/** A port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer. `tls`: the port's certificate; absent: cleartext. */
+/**
+ * Makes a port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer.
+ * `tls`: the port's certificate; absent: cleartext.
+ */
 export function createProtocolSwitch(
   listener: RequestListener,
   limits: ConnectionLimits,
@@ -103,13 +106,13 @@ function createSecondServer(listener: RequestListener, limits: ConnectionLimits)
     settings: { maxConcurrentStreams: limits.streamsMax, initialWindowSize: limits.windowBytes },
   });
   server.on('request', listener as unknown as (request: unknown, response: unknown) => void);
-  // A broken session concerns its own client only; Node throws where nobody listens.
+  // A broken session concerns its own client only; Node throws if no listener is set.
   server.on('sessionError', () => undefined);
   return server;
 }
 
 function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: ConnectionLimits): void {
-  // A client may have left before its session is told of.
+  // A client may have left before the event of its session.
   if (session.destroyed) return;
   session.setLocalWindowSize(windowBytes * 4);
   let answered = true;
@@ -182,13 +185,14 @@ interface Open {
 }
 
 async function closeAll({ http1, http2, sockets }: Open, graceMs: number): Promise<void> {
-  // Resolves with the last connection, whichever protocol it speaks: they all came through this server.
+  // Resolves with the last connection, whichever protocol it uses: they all came through this server.
   const closed = new Promise<void>(resolve => {
     http1.close(() => resolve());
   });
   // It listens nowhere itself: this lets its sessions end.
   http2.close();
-  // A kept-alive HTTP/1.1 connection becomes idle when its last request ends, and Node looks for idle ones only when asked.
+  // A kept-alive HTTP/1.1 connection becomes idle when its last request ends, and Node closes idle ones only on
+  // request.
   const sweep = setInterval(() => http1.closeIdleConnections(), 50);
   const cut = setTimeout(() => {
     for (const socket of sockets) socket.destroy();

@@ -1,7 +1,10 @@
 import type { DescMessage, DescMethodServerStreaming, DescMethodUnary, MessageShape } from '@bufbuild/protobuf';
 import type { HeaderReader, Sink, StreamControl } from '../lib/push.ts';
 
-/** Where the core's services are called: in this process, or in another one. What a call fails with is what `fromConnectError` reads. */
+/**
+ * The transport to the core's services: in this process, or in another one. A call fails with an error that
+ * `fromConnectError` reads.
+ */
 export interface PushTransport {
   /** Calls a method that streams its replies. `sink` is not called before this has returned; every failure reaches it through `end`. */
   push<I extends DescMessage, O extends DescMessage>(

@@ -15,9 +15,10 @@ const questionsMax = 1_024;
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']>;
 
 /**
- * grpc.reflection.v1: lets callers (`buf curl`, grpcurl) read the contract from the running process. A question is answered with the file
- * and all that it imports. `stopping` ends open conversations, which clients keep for as long as they live; `durationMs` and 1,024 questions end them too. An answer does not repeat its
- * question: no credential is asked for, so that nothing of a caller's is kept.
+ * grpc.reflection.v1: lets callers (`buf curl`, grpcurl) read the contract from the running process. A question is
+ * answered with the file and all its imports. `stopping` ends open conversations, which clients keep for as long as
+ * they live; `durationMs` and 1,024 questions end them too. An answer does not repeat its question: no credential is
+ * required, so nothing of a caller's is stored.
  */
 export function reflectionService(
   services: readonly DescService[],
@@ -29,7 +30,7 @@ export function reflectionService(
     async *serverReflectionInfo(requests, context) {
       const source = requests[Symbol.asyncIterator]();
       const over = untilAborted(AbortSignal.any([stopping, context.signal, AbortSignal.timeout(durationMs)]));
-      for (let asked = 0; asked < questionsMax; asked += 1) {
+      for (let requestCount = 0; requestCount < questionsMax; requestCount += 1) {
         const next = await Promise.race([source.next(), over]);
         if (next === undefined || next.done === true) return;
         yield { messageResponse: answer(next.value, services, index) };
@@ -55,9 +56,9 @@ function answer(
         value: { service: services.map(({ typeName }) => ({ name: typeName })) },
       };
     case 'fileByFilename':
-      return filesOf(index.byName.get(messageRequest.value), messageRequest.value);
+      return findFiles(index.byName.get(messageRequest.value), messageRequest.value);
     case 'fileContainingSymbol':
-      return filesOf(index.bySymbol.get(messageRequest.value.replace(/^\./, '')), messageRequest.value);
+      return findFiles(index.bySymbol.get(messageRequest.value.replace(/^\./, '')), messageRequest.value);
     case 'fileContainingExtension':
       return failure(Code.NotFound, 'the contract has no extensions');
     case 'allExtensionNumbersOfType':
@@ -73,24 +74,27 @@ function failure(code: Code, message: string): Answer {
   return { case: 'errorResponse', value: { errorCode: code, errorMessage: message } };
 }
 
-/** A name that is short enough to be a type's is told back to whoever mistyped it; nothing else is. */
+/** An unknown name is repeated to the caller only if it is short enough to be a type's. */
 function unknown(name: string): Answer {
   const named = /^[\w./]{1,100}$/.test(name) ? name : 'that';
   return failure(Code.NotFound, `${named} is not known`);
 }
 
-/** What a file is answered with: made once, because a question costs its sender nothing. */
+/** Answers for files, made once, because a question costs its sender nothing. */
 const descriptors = new WeakMap<DescFile, Uint8Array>();
 
-function descriptorOf(file: DescFile): Uint8Array {
+function encodeDescriptor(file: DescFile): Uint8Array {
   const known = descriptors.get(file) ?? toBinary(FileDescriptorProtoSchema, file.proto);
   descriptors.set(file, known);
   return known;
 }
 
-function filesOf(file: DescFile | undefined, asked: string): Answer {
-  if (file === undefined) return unknown(asked);
-  return { case: 'fileDescriptorResponse', value: { fileDescriptorProto: [...withImports(file)].map(descriptorOf) } };
+function findFiles(file: DescFile | undefined, requestCount: string): Answer {
+  if (file === undefined) return unknown(requestCount);
+  return {
+    case: 'fileDescriptorResponse',
+    value: { fileDescriptorProto: [...withImports(file)].map(encodeDescriptor) },
+  };
 }
 
 /** The file first, then what it imports, directly or not, each once. */
@@ -111,7 +115,7 @@ function indexFiles(services: readonly DescService[]): FileIndex {
   };
 }
 
-/** Returns the full names of a file's types, and of what messages and services consist of. */
+/** Returns the full names of a file's types, and of the members of messages and services. */
 function readSymbols(file: DescFile): string[] {
   return [...nestedTypes(file)].flatMap(type => {
     const members = type.kind === 'message' ? type.fields : type.kind === 'service' ? type.methods : [];

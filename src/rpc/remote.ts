@@ -18,7 +18,7 @@ export interface RemoteTarget {
 const pingMs = 30_000;
 /** Memory that the connection may take, in MB: what its paused streams have received. */
 const sessionMegabytesMax = 1_024;
-/** What the core reads of a call's headers. */
+/** The headers of a call that the core reads. */
 const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader, clientAddressHeader];
 
 /** The services of a gateway in another process, over one HTTP/2 connection. */

@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
 
 /**
- * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller is. However the exchange ends, the body is told
- * (`return`), so that what a service holds for the call is given back: the stock writer waits for ever where an HTTP/2 caller that does
- * not read goes away. An HTTP/1.1 request whose body was not read to its end is the last of its connection.
+ * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller leaves. However the
+ * exchange ends, `return` is called on the body, so that what a service holds for the call is released: the stock
+ * writer waits for ever if an HTTP/2 caller that does not read leaves. An HTTP/1.1 request whose body was not read to
+ * its end is the last of its connection.
  */
 export async function writeReply(
   reply: UniversalServerResponse,
@@ -34,7 +35,7 @@ export async function writeReply(
 /** How long a caller that still sends a refused body is listened to: a connection that closes at once is reset, and the answer lost. */
 const lingerMs = 2_000;
 
-/** Resolves when the rest of a body has come, its caller has left or has taken too long. */
+/** Resolves when the rest of a body has come, or its caller has left or has taken too long. */
 function discardRest(request: IncomingMessage): Promise<void> {
   return new Promise(resolve => {
     const done = (): void => {

@@ -4,7 +4,10 @@ import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { dollarsNumber, jsonDollars } from '../lib/dollars.ts';
 
-/** Resources of the contract as REST clients and the command line show them: the fields of service.md, times in ISO 8601. Source: decisions §1, §2, §4. */
+/**
+ * Resources of the contract as REST clients and the command line show them: the fields of docs/interfaces/account.md,
+ * times in ISO 8601. Source: docs/interfaces/account.md; docs/interfaces/models.md "The list".
+ */
 
 /** The API key resource, dollars as exact JSON numbers; `key` is full only if it was just made. */
 export function apiKeyJson(key: ApiKey) {
@@ -28,6 +31,8 @@ export function apiKeyJson(key: ApiKey) {
     tags: key.tags,
     metadata: JSON.parse(key.metadataJson || '{}') as unknown,
     low_balance: key.lowBalanceNanoUsd === undefined ? null : jsonDollars(key.lowBalanceNanoUsd),
+    keep_bodies: key.keepBodies === '' ? null : key.keepBodies,
+    paused: key.paused,
     expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
   };
 }
@@ -130,12 +135,21 @@ function pricingJson(pricing: Pricing | undefined) {
       output: perMillion(step.outputPicoUsd),
       caching: cachingJson(step.caching),
     })),
-    // Of images at other sizes and qualities, the first that fits holds; null means any. Only if the model has such prices.
+    // For images of other sizes and qualities: the first that matches applies; null means any. Only if the model has
+    // such prices.
     ...(images === undefined || images.length === 0 ? {} : { images }),
     // The factor of batch items, of models that have one of their own.
     ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
+    ...toolPrices(pricing),
     ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
+}
+
+/** Prices of tools that the provider runs, in dollars a call; only if the model has such prices. */
+function toolPrices(pricing: Pricing | undefined) {
+  const prices = Object.entries(pricing?.toolNanoUsd ?? {});
+  if (prices.length === 0) return {};
+  return { tools: Object.fromEntries(prices.map(([name, nanoUsd]) => [name, dollarsNumber(nanoUsd)])) };
 }
 
 /** Prices of cached input; null: charged as uncached input. */

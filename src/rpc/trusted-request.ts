@@ -5,10 +5,10 @@ import { type GenerateRequest, GenerateRequestSchema, type SourceRequest } from 
 import { CreateResponseRequestSchema } from '../gen/tollgate/v1/response_pb.ts';
 import { edgeHeader } from '../lib/call-headers.ts';
 
-/** What a raw body says. */
+/** The decoded content of a raw body. */
 export interface DecodedSource {
   readonly request: GenerateRequest;
-  /** What only the Responses interface says. */
+  /** Fields that only the Responses interface has. */
   readonly response?: {
     readonly previousResponseId: string | undefined;
     readonly conversationId: string | undefined;
@@ -24,20 +24,21 @@ export type DecodeSource = (source: SourceRequest, isPartial: boolean) => Decode
 const answered: readonly string[] = ['Generate', 'CreateResponse'];
 
 /**
- * Returns a call's request such that what is checked and priced is what an upstream gets. An edge's raw body replaces all fields that were read from it; of the fields beside it only
- * what the body does not say is kept: the delivery and strictness. Any other caller's raw body is removed. Throws what the request is refused with.
+ * Returns a call's request such that what is checked and priced is what an upstream gets. An edge's raw body replaces
+ * all fields that were read from it; of the fields next to it only those that the body lacks stay: the delivery and
+ * strictness. Any other caller's raw body is removed. Throws the refusal of the request.
  */
 export function trustedRequest<Message>(
   request: Message,
   { method, requestHeader }: { readonly method: DescMethod; readonly requestHeader: Headers },
   decode: DecodeSource | undefined,
 ): Message {
-  // A request stands in a message of its own, or in another request.
+  // A request is a message of its own, or part of another request.
   for (let each: unknown = request; isMessage(each); each = 'request' in each ? each.request : undefined) {
     if (isMessage(each, GenerateRequestSchema)) {
       const { source } = each;
       if (source !== undefined && decode !== undefined && requestHeader.has(edgeHeader)) {
-        replaceBySource(request, { asked: each, decoded: decode(source, !answered.includes(method.name)) });
+        replaceBySource(request, { requested: each, decoded: decode(source, !answered.includes(method.name)) });
       } else {
         delete each.source;
         checkExtras(each);
@@ -49,13 +50,13 @@ export function trustedRequest<Message>(
 
 function replaceBySource(
   message: unknown,
-  { asked, decoded }: { readonly asked: GenerateRequest; readonly decoded: DecodedSource },
+  { requested, decoded }: { readonly requested: GenerateRequest; readonly decoded: DecodedSource },
 ): void {
-  const { delivery, strict, source } = asked;
-  for (const field of Object.keys(asked) as (keyof GenerateRequest)[]) delete asked[field];
-  Object.assign(asked, decoded.request, { delivery, strict });
-  // Which of them a provider gets is decided where requests to providers are made.
-  if (asked.source !== undefined) asked.source.headers = source?.headers ?? {};
+  const { delivery, strict, source } = requested;
+  for (const field of Object.keys(requested) as (keyof GenerateRequest)[]) delete requested[field];
+  Object.assign(requested, decoded.request, { delivery, strict });
+  // Which of them a provider gets is decided when requests to providers are made.
+  if (requested.source !== undefined) requested.source.headers = source?.headers ?? {};
   if (decoded.response !== undefined && isMessage(message, CreateResponseRequestSchema)) {
     const { previousResponseId, conversationId, store, background } = decoded.response;
     Object.assign(message, { store, background });

@@ -3,7 +3,10 @@ import type { Webhook, WebhookEvent } from '../gen/tollgate/v1/webhook_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 
-/** Webhooks and their events as REST clients and the command line show them. Source: control.md, "Alerts". */
+/**
+ * Webhooks and their events as REST clients and the command line show them. Source: docs/interfaces/account.md
+ * "Webhooks".
+ */
 
 /** The webhook resource; `secret` only if it was just made. */
 export function webhookJson(webhook: Webhook) {

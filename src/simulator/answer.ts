@@ -16,11 +16,11 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 import { type PlannedCall, openedCall, openedMessage, openedPart, openedReasoning } from './items.ts';
 import type { LogprobSource } from './logprobs.ts';
 import { type AnswerStep, quiet } from './pace.ts';
-import { type SealKind, sealThoughts } from './signature.ts';
+import { type SealKind, sealReasoning } from './signature.ts';
 import type { OrderedFault, OrderedFinish } from './steering.ts';
 import { untilStop } from './stop.ts';
 
-/** Thoughts before the answer. */
+/** Reasoning before the answer. */
 export interface PlannedReasoning {
   readonly chunks: Iterable<string>;
   readonly tokensMax: number;
@@ -37,7 +37,7 @@ export interface PlannedText {
   readonly tokens?: number;
 }
 
-/** What one choice is going to say. */
+/** The plan of one choice. */
 export interface ChoicePlan {
   readonly reasoning: PlannedReasoning | undefined;
   readonly text: PlannedText | undefined;
@@ -56,11 +56,11 @@ export interface AnswerSettings {
   readonly limitReason: FinishReason;
   readonly stop: readonly string[];
   readonly faults: readonly OrderedFault[];
-  /** The prompt, where the answer is to begin with it. */
+  /** The prompt, if the answer is to begin with it. */
   readonly echo?: string | undefined;
 }
 
-/** Tokens that frame a tool call in the output, beside its name and arguments. */
+/** Tokens that frame a tool call in the output, besides its name and arguments. */
 const callFrameTokens = 3;
 
 /** Upstreams' own words for ends: Anthropic's on its interface, OpenAI's elsewhere. */
@@ -87,7 +87,7 @@ const refusalDetails = JSON.stringify({
   explanation: 'The steering line asked the built-in model to refuse.',
 });
 
-/** Where a piece of text goes. */
+/** The place of a piece of text. */
 interface Target {
   readonly item: number;
   readonly kind: DeltaKind;
@@ -108,7 +108,7 @@ export class ChoiceWriter {
   #isCut = false;
   #matchedStop: string | undefined;
 
-  /** `logprobs` undefined: none were asked for. */
+  /** `logprobs` undefined: none were requested. */
   constructor(choice: number, settings: AnswerSettings, logprobs: LogprobSource | undefined) {
     this.#choice = choice;
     this.#settings = settings;
@@ -148,14 +148,14 @@ export class ChoiceWriter {
     const kind = form === 'summary' ? DeltaKind.SUMMARY : DeltaKind.REASONING;
     yield this.#free(itemOpened(this.#choice, item, openedReasoning()));
     yield this.#free(partOpened(this.#choice, at, openedPart(form === 'summary' ? 'summary' : 'reasoning')));
-    let thoughts = '';
+    let reasoning = '';
     for (const { text, tokens } of this.#atMost(planned.chunks, tokensMax)) {
-      thoughts += text;
+      reasoning += text;
       this.reasoningTokens += this.#count(tokens);
       if (form !== 'hidden') yield { event: delta(this.#choice, at, { kind, text }), tokens };
     }
     yield this.#free(partClosed(this.#choice, at));
-    yield this.#free(opaqueAdded(this.#choice, item, sealThoughts(seal, this.#settings.model, thoughts)));
+    yield this.#free(opaqueAdded(this.#choice, item, sealReasoning(seal, this.#settings.model, reasoning)));
     yield this.#free(itemClosed(this.#choice, item));
   }
 
@@ -201,7 +201,7 @@ export class ChoiceWriter {
         return;
       }
       for (const piece of this.#settings.tokenizer.pieces(value)) {
-        // Where a code point of several tokens does not fit, full stops fill the rest.
+        // If a code point of several tokens does not fit, full stops fill the rest.
         const fitting = piece.tokens > left ? { text: '.'.repeat(left), tokens: left } : piece;
         yield* this.#piece(fitting, target);
         left -= fitting.tokens;

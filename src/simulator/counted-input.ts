@@ -17,7 +17,7 @@ export interface CountedSegment {
 }
 
 /** All tokens of a piece. */
-export function tokensOf({ segment, runs }: CountedSegment): number {
+export function sumTokens({ segment, runs }: CountedSegment): number {
   return runs.reduce((sum, run) => sum + run.tokens, segment.flatTokens);
 }
 

@@ -5,12 +5,12 @@ export type Json = string | number | boolean | null | Json[] | JsonObject;
 /** A JSON object. */
 export type JsonObject = { readonly [member: string]: Json };
 
-/** Whether a value is a JSON object (not an array, not null). */
+/** Returns whether a value is a JSON object (not an array, not null). */
 export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Parses JSON text; undefined if it is none. */
+/** Parses JSON text; undefined if it is invalid. */
 export function parseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -20,41 +20,41 @@ export function parseJson(text: string): Json | undefined {
 }
 
 /** Returns an object's own member of any name; undefined if it has none. */
-export function memberOf(object: JsonObject, name: string): Json | undefined {
+export function readMember(object: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 /** Returns a member that is a list; empty if it is missing or something else. */
-export function listOf(schema: JsonObject, keyword: string): readonly Json[] {
-  const value = memberOf(schema, keyword);
+export function readList(schema: JsonObject, keyword: string): readonly Json[] {
+  const value = readMember(schema, keyword);
   return Array.isArray(value) ? value : [];
 }
 
 /** Returns a member that is an object; empty if it is missing or something else. */
-export function objectOf(schema: JsonObject, keyword: string): JsonObject {
-  const value = memberOf(schema, keyword);
+export function readObject(schema: JsonObject, keyword: string): JsonObject {
+  const value = readMember(schema, keyword);
   return isObject(value) ? value : {};
 }
 
 /** Returns a member that is a number; undefined if it is missing or something else. */
-export function numberOf(schema: JsonObject, keyword: string): number | undefined {
-  const value = memberOf(schema, keyword);
+export function readNumber(schema: JsonObject, keyword: string): number | undefined {
+  const value = readMember(schema, keyword);
   return typeof value === 'number' ? value : undefined;
 }
 
 /** Returns a member's strings; empty if it is missing or something else. */
-export function stringsOf(schema: JsonObject, keyword: string): readonly string[] {
-  return listOf(schema, keyword).filter(each => typeof each === 'string');
+export function readStrings(schema: JsonObject, keyword: string): readonly string[] {
+  return readList(schema, keyword).filter(each => typeof each === 'string');
 }
 
 /** Returns the types that a schema names; undefined: any. `nullable` (OpenAPI) adds null. */
-export function typesOf(schema: JsonObject): readonly string[] | undefined {
+export function readTypes(schema: JsonObject): readonly string[] | undefined {
   const { type } = schema;
-  const named = typeof type === 'string' ? [type] : Array.isArray(type) ? stringsOf(schema, 'type') : undefined;
+  const named = typeof type === 'string' ? [type] : Array.isArray(type) ? readStrings(schema, 'type') : undefined;
   return named !== undefined && schema['nullable'] === true ? [...named, 'null'] : named;
 }
 
-/** Whether a type is among those that a schema names; integers are numbers. */
+/** Returns whether a type is among those that a schema names; integers are numbers. */
 export function allowsType(types: readonly string[], type: string): boolean {
   return types.includes(type) || (type === 'integer' && types.includes('number'));
 }
@@ -64,7 +64,7 @@ export function elementSchemas(schema: JsonObject): { readonly first: readonly J
   const { items = true, additionalItems = true } = schema;
   return Array.isArray(items)
     ? { first: items, rest: additionalItems }
-    : { first: listOf(schema, 'prefixItems'), rest: items };
+    : { first: readList(schema, 'prefixItems'), rest: items };
 }
 
 /** Follows a reference inside the same document ("#", "#/$defs/Node", "#anchor"); undefined if it leads nowhere. */
@@ -75,13 +75,13 @@ export function follow(root: Json, reference: string): Json | undefined {
   let at: Json | undefined = root;
   for (const step of steps) {
     const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
-    at = typeof at === 'object' && at !== null ? memberOf(at as JsonObject, name) : undefined;
+    at = typeof at === 'object' && at !== null ? readMember(at as JsonObject, name) : undefined;
   }
   return at;
 }
 
 function findAnchor(root: Json, anchor: string | undefined): Json | undefined {
   if (!isObject(root)) return undefined;
-  const definitions = [objectOf(root, 'definitions'), objectOf(root, '$defs')].flatMap(Object.values<Json>);
+  const definitions = [readObject(root, 'definitions'), readObject(root, '$defs')].flatMap(Object.values<Json>);
   return definitions.find(each => isObject(each) && each['$anchor'] === anchor);
 }

@@ -11,7 +11,7 @@ const rivals = [
 
 const utf8 = new TextEncoder();
 
-/** Gives tokens log probabilities that are plausible and the same for the same seed: the token that came is the likeliest one. */
+/** Gives tokens plausible log probabilities, the same for the same seed: the chosen token is the likeliest one. */
 export class LogprobSource {
   readonly #random: SeededRandom;
   readonly #top: number;

@@ -9,7 +9,7 @@ export type SimulatorModel = MessageInitShape<typeof ModelSchema> & {
   readonly maxOutputTokens: number;
 };
 
-/** What all built-in text models have in common. Prices are written in dollars per 1 million tokens. */
+/** What all built-in text models share. Prices are written in dollars per 1 million tokens. */
 const textModel = {
   ownedBy: 'tollgate-simulator',
   createdAt: 1_790_000_000n,
@@ -125,13 +125,13 @@ const imageModel = {
   maxSize: '2048x2048',
 };
 
-/** The built-in image models. Apart from the text models: they are listed where something draws them. */
+/** The built-in image models. Separate from the text models: they are listed if something draws them. */
 export const simulatorImageModels: readonly (MessageInitShape<typeof ModelSchema> & { readonly id: string })[] = [
   {
     ...imageModel,
     id: 'sim/image',
     name: 'Simulator Image',
-    description: 'Draws a picture from prompt and seed.',
+    description: 'Draws an image from prompt and seed.',
     endpoints: [Endpoint.IMAGE_GENERATIONS],
     pricing: {
       imageNanoUsd: 20_000_000n,
@@ -146,7 +146,7 @@ export const simulatorImageModels: readonly (MessageInitShape<typeof ModelSchema
     ...imageModel,
     id: 'sim/image-edit',
     name: 'Simulator Image Edit',
-    description: 'Edits a picture under its mask, from prompt and seed.',
+    description: 'Edits an image under its mask, from prompt and seed.',
     endpoints: [Endpoint.IMAGE_EDITS],
     pricing: { imageNanoUsd: 30_000_000n },
   },
@@ -160,7 +160,7 @@ export const simulatorEmbeddingModels: readonly (MessageInitShape<typeof ModelSc
     available: true,
     id: 'sim/embed',
     name: 'Simulator Embed',
-    description: 'Vectors of 256 numbers, or fewer if asked; texts that share words have near ones.',
+    description: 'Vectors of 256 numbers, or fewer on request; texts that share words have similar ones.',
     contextLength: 8_192,
     endpoints: [Endpoint.EMBEDDINGS],
     dimensions: true,
@@ -184,11 +184,11 @@ export const simulatorRerankModels: readonly (MessageInitShape<typeof ModelSchem
   },
 ];
 
-/** How a model caches prompts: where the client's hints say, by itself wherever prefixes agree, or not at all. */
+/** How a model caches prompts: at the client's hints, automatically wherever prefixes agree, or not at all. */
 export type CacheMode = 'hints' | 'automatic' | 'none';
 
 /** By the prices: who charges for writes lets the client choose what is written. */
-export function cacheModeOf(model: SimulatorModel): CacheMode {
+export function readCacheMode(model: SimulatorModel): CacheMode {
   const prices = model.pricing?.caching;
   if (prices === undefined) return 'none';
   return prices.write5mPicoUsd === undefined ? 'automatic' : 'hints';

@@ -3,10 +3,10 @@ import { sleepOn } from '../lib/backoff.ts';
 import type { Waiting } from './pace.ts';
 import type { Steering } from './steering.ts';
 
-/** Where an upstream would say when to come back. */
+/** Where an upstream would say when to retry. */
 const retryAfterMs = 1_000;
 
-/** Waits before the first event, and fails this try, as far as the steering line orders it. */
+/** Waits before the first event, and fails this attempt, as the steering line orders. */
 export async function beginAsOrdered(steering: Steering, attempt: number, waiting: Waiting): Promise<void> {
   const { status, times = Infinity, delayMs = 0 } = steering;
   if (delayMs > 0) await sleepOn(waiting.runtime)(delayMs, waiting.signal);

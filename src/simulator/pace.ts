@@ -2,7 +2,7 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { sleepOn } from '../lib/backoff.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
-/** One step of an answer: an event, and the output tokens that it carries (0 where it carries none). */
+/** One step of an answer: an event, and its output tokens (0 if it carries none). */
 export interface AnswerStep {
   readonly event: GenerationEvent;
   readonly tokens: number;
@@ -14,7 +14,7 @@ export const quiet = Symbol('quiet');
 /** A choice's steps in order; ends by returning or by throwing an `UpstreamFailure`. */
 export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
 
-/** What an answer waits with, and who may end the waiting. */
+/** How an answer waits, and what ends the waiting. */
 export interface Waiting {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;

@@ -9,13 +9,16 @@ import {
 import type { Tokenizer } from '../generation/tokens.ts';
 import type { ChoicePlan, PlannedReasoning, PlannedText } from './answer.ts';
 import { type PlanInput, type Prompt, partsText } from './prompt.ts';
-import { prose, quoteOf, sentencesAbout, topicsOf } from './prose.ts';
+import { prose, toQuote, sentencesAbout, findTopics } from './prose.ts';
 import { PromptValues } from './prompt-values.ts';
 import { SeededRandom } from './random.ts';
 import { sampleText } from './schema-sampler.ts';
 import { planCalls } from './tool-calls.ts';
 
-/** Tokens of thought by effort: a hundredth of what decisions §4 gives, so that nobody waits for a rehearsal. */
+/**
+ * Reasoning tokens by effort: a hundredth of what docs/interfaces/README.md "Effort and thinking budgets" gives, so
+ * that rehearsals are quick.
+ */
 const effortTokens: Readonly<Record<number, number>> = {
   [ReasoningEffort.MINIMAL]: 12,
   [ReasoningEffort.LOW]: 24,
@@ -28,7 +31,7 @@ const adaptiveTokens = 48;
 /** A thinking budget is used up to this part. */
 const budgetShare = 1 / 64;
 
-function thoughtTokens(request: GenerateRequest): number {
+function reasoningTokens(request: GenerateRequest): number {
   const { effort = 0, thinking = 0, budgetTokens } = request.reasoning ?? {};
   if (effort === ReasoningEffort.NONE || thinking === ThinkingMode.DISABLED) return 0;
   const budget = budgetTokens ?? Infinity;
@@ -41,21 +44,21 @@ function thoughtTokens(request: GenerateRequest): number {
   return Math.min(adaptiveTokens, budget);
 }
 
-function* thoughts(prompt: Prompt, seed: string): Generator<string> {
-  yield `The question is “${quoteOf(prompt.text, 100)}”.`;
+function* reasoningText(prompt: Prompt, seed: string): Generator<string> {
+  yield `The question is “${toQuote(prompt.text, 100)}”.`;
   if (prompt.results.length > 0) yield ' The tools have answered, so their results come first.';
-  yield* sentencesAbout(topicsOf(prompt.text), new SeededRandom(`thoughts ${seed}`));
+  yield* sentencesAbout(findTopics(prompt.text), new SeededRandom(`thoughts ${seed}`));
 }
 
 function planReasoning({ request, prompt }: PlanInput, seed: string): PlannedReasoning | undefined {
-  const tokensMax = thoughtTokens(request);
-  // A paused answer that goes on has been thought about before.
+  const tokensMax = reasoningTokens(request);
+  // A continued answer has its reasoning already.
   if (tokensMax === 0 || prompt.begun !== '') return undefined;
   const { summary, display, thinking } = request.reasoning ?? {};
   const isSigned = request.endpoint === Endpoint.MESSAGES || (thinking ?? 0) !== ThinkingMode.UNSPECIFIED;
   const shown = summary === undefined ? 'reasoning' : 'summary';
   return {
-    chunks: thoughts(prompt, seed),
+    chunks: reasoningText(prompt, seed),
     tokensMax,
     form: display === 'omitted' ? 'hidden' : shown,
     seal: isSigned ? 'anthropic.signature' : 'openai.encrypted',
@@ -63,7 +66,7 @@ function planReasoning({ request, prompt }: PlanInput, seed: string): PlannedRea
 }
 
 function finding(result: ToolResult): string {
-  const said = quoteOf(partsText(result.parts, ' '), 400);
+  const said = toQuote(partsText(result.parts, ' '), 400);
   const tool = result.name === '' ? 'The tool' : `The tool ${result.name}`;
   if (result.isError) return `${tool} failed: ${said === '' ? 'it did not say why' : said}.`;
   return said === '' ? `${tool} answered nothing.` : `${tool} answered: ${said}.`;
@@ -77,7 +80,7 @@ function jsonText({ request, prompt }: PlanInput, seed: string): string | undefi
     case OutputFormatType.JSON_OBJECT: {
       const findings = prompt.results.map(finding);
       const answer = Array.from(prose({ text: prompt.text, findings, seed })).join('');
-      return JSON.stringify({ topics: topicsOf(prompt.text).slice(0, 5), answer: quoteOf(answer, 600) });
+      return JSON.stringify({ topics: findTopics(prompt.text).slice(0, 5), answer: toQuote(answer, 600) });
     }
     default:
       return undefined;
@@ -98,12 +101,13 @@ function planText(input: PlanInput, seed: string): PlannedText {
   return { kind, chunks: prose({ ...facts, length: { unit: 'endless' } }), tokens };
 }
 
-/** How often an ordered pause comes before the answer goes on to its end. */
+/** How often an ordered pause comes before the answer continues to its end. */
 const pauses = 2;
 
 /**
- * The next part of an answer that is to pause twice. Which part it is shows in how much of the text the request already ends with (the core asks again
- * with what was said), so that nothing has to be remembered between the calls.
+ * Returns the next part of an answer that is to pause twice. Which part it is follows from how much of the text the
+ * request already ends with (the core sends it again with the output so far), so that nothing has to be stored
+ * between the calls.
  */
 function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { text?: PlannedText; isLast: boolean } {
   const { chunks, tokens = Infinity } = text;
@@ -125,7 +129,7 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
   const partsLeft = start === 0 ? pauses + 1 : start < first + Math.ceil((pieces.length - first) / pauses) ? pauses : 1;
   const isLast = partsLeft === 1 || left === 0;
   const shown = pieces.slice(start, isLast ? undefined : start + Math.ceil(left / partsLeft));
-  // Where nothing is left there is no block: the Messages interface refuses an empty one when it is sent back.
+  // If nothing is left there is no block: the Messages interface refuses an empty one when it is sent back.
   if (shown.length === 0 && begun !== '') return { isLast };
   return { text: { kind: text.kind, chunks: [shown.join('')] }, isLast };
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
 import type { Clock } from '../lib/clock.ts';
-import { type CountedSegment, tokensOf } from './counted-input.ts';
+import { type CountedSegment, sumTokens } from './counted-input.ts';
 import type { CacheMode } from './models.ts';
 
 /** Input tokens in buckets that do not overlap, and their sum. */
@@ -13,11 +13,11 @@ export interface InputBuckets {
   readonly write1h: number;
 }
 
-/** A place where a cached prefix can end: how many tokens lie before it, and what names them all. */
+/** A place where a cached prefix can end: how many tokens precede it, and a hash of them. */
 interface Boundary {
   readonly tokens: number;
   readonly key: string;
-  /** The hint that asks for a cached prefix to end here. */
+  /** The hint to end a cached prefix here. */
   readonly hint: CacheHint | undefined;
 }
 
@@ -42,7 +42,7 @@ function chain(before: string, text: string): string {
   return createHash('sha256').update(before).update('\n').update(text).digest('base64url');
 }
 
-function lifetimeOf(hint: CacheHint | undefined): number {
+function readLifetime(hint: CacheHint | undefined): number {
   return hint?.lifetime === CacheLifetime.CACHE_LIFETIME_1H ? lifetimesMs.hour : lifetimesMs.fiveMinutes;
 }
 
@@ -63,12 +63,12 @@ export class PromptCache {
     segments: readonly CountedSegment[],
     whole: CacheHint | undefined,
   ): InputBuckets {
-    const total = segments.reduce((sum, each) => sum + tokensOf(each), 0);
+    const total = segments.reduce((sum, each) => sum + sumTokens(each), 0);
     const none = { total, uncached: total, read: 0, write5m: 0, write1h: 0 };
     if (mode === 'none' || total < prefixTokensMin) return none;
     if (mode === 'automatic') return this.#automatic(model, segments, none);
     const hinted = whole !== undefined || segments.some(({ segment }) => segment.cache !== undefined);
-    return hinted ? this.#hinted(boundariesOf(model, segments, whole), none) : none;
+    return hinted ? this.#hinted(listBoundaries(model, segments, whole), none) : none;
   }
 
   /** Every run of text is a place where prefixes may part; nothing is charged for writing. */
@@ -82,7 +82,7 @@ export class PromptCache {
 
   #hinted(boundaries: readonly Boundary[], none: InputBuckets): InputBuckets {
     const last = boundaries.findLastIndex(each => each.hint !== undefined);
-    const lastHour = boundaries.findLastIndex(each => lifetimeOf(each.hint) === lifetimesMs.hour);
+    const lastHour = boundaries.findLastIndex(each => readLifetime(each.hint) === lifetimesMs.hour);
     const read = this.#longestRead(boundaries, last);
     const tokensAt = (at: number): number => {
       const tokens = boundaries[at]?.tokens ?? 0;
@@ -91,7 +91,7 @@ export class PromptCache {
     const toHour = Math.max(read, tokensAt(lastHour));
     const toLast = Math.max(toHour, tokensAt(last));
     for (const { key, tokens, hint } of boundaries) {
-      if (hint !== undefined && tokens >= prefixTokensMin) this.#write(key, lifetimeOf(hint));
+      if (hint !== undefined && tokens >= prefixTokensMin) this.#write(key, readLifetime(hint));
     }
     return { total: none.total, uncached: none.total - toLast, read, write1h: toHour - read, write5m: toLast - toHour };
   }
@@ -108,7 +108,7 @@ export class PromptCache {
     return 0;
   }
 
-  /** Whether a prefix is cached now; reading it starts its lifetime anew. */
+  /** Returns whether a prefix is cached now; reading it restarts its lifetime. */
   #read(key: string): boolean {
     const entry = this.#entries.get(key);
     if (entry === undefined) return false;
@@ -134,7 +134,7 @@ export class PromptCache {
 }
 
 /** The ends of all pieces; a hint for the whole request stands at the last one that is not empty. */
-function boundariesOf(
+function listBoundaries(
   model: string,
   segments: readonly CountedSegment[],
   whole: CacheHint | undefined,
@@ -145,7 +145,7 @@ function boundariesOf(
   let tokens = 0;
   for (const [at, each] of segments.entries()) {
     key = chain(key, `${each.segment.kind}\n${each.segment.text}`);
-    tokens += tokensOf(each);
+    tokens += sumTokens(each);
     const hint = each.segment.cache ?? (at === lastFilled ? whole : undefined);
     boundaries.push({ tokens, key, hint });
   }

@@ -1,4 +1,4 @@
-import { quoteOf, topicsOf } from './prose.ts';
+import { toQuote, findTopics } from './prose.ts';
 
 function wordSet(words: string): ReadonlySet<string> {
   return new Set(words.split(' '));
@@ -12,7 +12,7 @@ const sentenceStarters = wordSet(
 );
 
 /** Words of a member's name: "cityName", "city_name" and "city-name" are "city", "name". */
-export function wordsOfName(name: string): string[] {
+export function splitName(name: string): string[] {
   const spaced = name.replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
   return spaced
     .toLowerCase()
@@ -24,8 +24,8 @@ const namePattern =
   /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:de|da|del|la|of|the|von|van) (?=\p{Lu})| (?=\p{Lu})|[\p{L}\p{M}'’.-])*/gu;
 
 /**
- * Names in a text: runs of capitalised words ("New York"), without the words that only begin sentences. A single word at the beginning of a sentence
- * counts only where there is no other name.
+ * Returns the names in a text: runs of capitalised words ("New York"), without words that only begin sentences. A
+ * single word at the beginning of a sentence counts only if there is no other name.
  */
 function namesIn(text: string): string[] {
   const names = new Set<string>();
@@ -83,7 +83,7 @@ export class PromptValues {
     const names = namesIn(this.#text);
     this.#names = names.length > 0 ? names : after.filter(word => !sentenceStarters.has(word.toLowerCase()));
     this.#numbers = matches(this.#text, /(?<![\p{L}\d_.-])-?\d{1,15}(?:\.\d{1,10})?(?![\p{L}\d_])/gu).map(Number);
-    this.#topics = topicsOf(this.#text);
+    this.#topics = findTopics(this.#text);
     this.#nextName = skip;
   }
 
@@ -92,9 +92,9 @@ export class PromptValues {
     return this.#names;
   }
 
-  /** A fitting string for a member of that name; undefined where the text has none. */
+  /** Returns a fitting string for a member of that name; undefined if the text has none. */
   string(name: string): string | undefined {
-    const words = wordsOfName(name);
+    const words = splitName(name);
     const is = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));
     if (words.includes('email')) return this.#first(/[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,63}/g);
     if (words.some(word => word === 'url' || word === 'uri' || word === 'link'))
@@ -111,11 +111,11 @@ export class PromptValues {
     return is(phraselike) ? this.phrase() : undefined;
   }
 
-  /** What was quoted in the text, or else the text itself, on one line. */
+  /** Returns the quoted part of the text, or else the text itself, on one line. */
   phrase(): string | undefined {
     const quoted = this.#first(/(?<![\p{L}\d])["“«‘']([^"”»’'\n]{2,200})["”»’'](?![\p{L}\d])/gu);
     if (quoted !== undefined) return quoted;
-    return this.#text === '' ? undefined : quoteOf(this.#text, 200);
+    return this.#text === '' ? undefined : toQuote(this.#text, 200);
   }
 
   /** A word that the text is about. */
@@ -123,12 +123,12 @@ export class PromptValues {
     return this.#topics[0];
   }
 
-  /** Whether the text has a word or phrase, whatever the case. */
+  /** Returns whether the text has a word or phrase, ignoring case. */
   mentions(phrase: string): boolean {
     return phrase !== '' && this.#lowerCase.includes(phrase.toLowerCase());
   }
 
-  /** The next number of the text that is allowed; undefined where none is. */
+  /** Returns the next allowed number of the text; undefined if there is none. */
   number(isAllowed: (value: number) => boolean): number | undefined {
     for (let tried = 0; tried < this.#numbers.length; tried += 1) {
       const value = this.#numbers[this.#nextNumber % this.#numbers.length];

@@ -5,7 +5,7 @@ import { inputSegments } from '../generation/input-segments.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import { type Steering, splitSteering } from './steering.ts';
 
-/** A picture in the conversation and where it stands, for messages that have to name it. */
+/** An image in the conversation and its position, for messages that have to name it. */
 export interface PlacedImage {
   readonly image: ImagePart;
   /** From 1, over the whole conversation. */
@@ -14,9 +14,9 @@ export interface PlacedImage {
   readonly isNew: boolean;
 }
 
-/** What the simulator reads out of a request. */
+/** What the simulator reads from a request. */
 export interface Prompt {
-  /** The last user text without steering lines; empty where nobody has said anything. */
+  /** The last user text without steering lines; empty if there is none. */
   readonly text: string;
   /** The last steering line of the last user text. */
   readonly steeringLine: string | undefined;
@@ -24,12 +24,14 @@ export interface Prompt {
   readonly results: readonly ToolResult[];
   /** A tool's result stands after the last user text. */
   readonly hasResultSince: boolean;
+  /** The last user text stands in one message with results of tools: it explains them. */
+  readonly explainsResult: boolean;
   /** The names of the tools that were called after the last user text. */
   readonly called: ReadonlySet<string>;
   readonly images: readonly PlacedImage[];
   /** Names of the files that the last user message brings. */
   readonly files: readonly string[];
-  /** What the assistant has already said of the answer that is asked for: a paused answer that goes on. */
+  /** The assistant's output so far, if it is a paused answer that continues. */
   readonly begun: string;
   /** Distinguishes conversations: all of the input but what is already begun. */
   readonly seed: string;
@@ -42,9 +44,9 @@ export interface PlanInput {
   readonly model: string;
   readonly prompt: Prompt;
   readonly steering: Steering;
-  /** Tells answers apart, of equal requests too: ids of calls are made from it. */
+  /** Distinguishes answers, even of equal requests: ids of calls are made from it. */
   readonly answerId: string;
-  /** What the pictures show; empty if there are none. */
+  /** What the images show; empty if there are none. */
   readonly sights: readonly string[];
   readonly tokenizer: Tokenizer;
 }
@@ -72,14 +74,18 @@ function userText({ content }: Item): string | undefined {
   return said.length === 0 ? undefined : partsText(said, '\n');
 }
 
-function partsOf({ content }: Item): readonly Part[] {
+function isSameMessage(item: Item, other: Item | undefined): boolean {
+  return item.turn !== 0 && item.turn === other?.turn;
+}
+
+function listParts({ content }: Item): readonly Part[] {
   return content.case === 'message' || content.case === 'toolResult' ? content.value.parts : [];
 }
 
-function imagesOf(items: readonly Item[], newFrom: number): PlacedImage[] {
+function listImages(items: readonly Item[], newFrom: number): PlacedImage[] {
   const images: PlacedImage[] = [];
   for (const [at, item] of items.entries()) {
-    for (const { content } of partsOf(item)) {
+    for (const { content } of listParts(item)) {
       if (content.case !== 'image') continue;
       images.push({ image: content.value, number: images.length + 1, isNew: at >= newFrom });
     }
@@ -87,9 +93,9 @@ function imagesOf(items: readonly Item[], newFrom: number): PlacedImage[] {
   return images;
 }
 
-function filesOf(item: Item | undefined): string[] {
+function listFiles(item: Item | undefined): string[] {
   const names: string[] = [];
-  for (const { content } of item === undefined ? [] : partsOf(item)) {
+  for (const { content } of item === undefined ? [] : listParts(item)) {
     if (content.case !== 'file') continue;
     const { filename, title } = content.value;
     names.push([filename, title, 'a document'].find(name => name !== '') ?? '');
@@ -102,7 +108,7 @@ function begunText(items: readonly Item[]): string {
   return said.join('');
 }
 
-function seedOf(request: GenerateRequest, items: readonly Item[]): string {
+function makeSeed(request: GenerateRequest, items: readonly Item[]): string {
   const hash = createHash('sha256');
   for (const { kind, text } of inputSegments({ ...request, items: [...items] })) hash.update(`${kind}\n${text}\n`);
   const { seed, temperature } = request.sampling ?? {};
@@ -112,27 +118,28 @@ function seedOf(request: GenerateRequest, items: readonly Item[]): string {
 /** Reads what is to be answered. `steering` false: a steering line is text like any other. */
 export function readPrompt(request: GenerateRequest, steering: boolean): Prompt {
   const { items } = request;
-  // What the model said last, after whatever it is to answer, is the beginning of the answer.
+  // Assistant output after the last message to answer is the beginning of the answer.
   const end = items.findLastIndex(item => !isFromModel(item)) + 1;
-  const asked = items.slice(0, end);
-  const lastUser = asked.findLastIndex(item => userText(item) !== undefined);
+  const requested = items.slice(0, end);
+  const lastUser = requested.findLastIndex(item => userText(item) !== undefined);
   const lastUserItem = items[lastUser];
   const said = lastUserItem === undefined ? '' : (userText(lastUserItem) ?? '');
   const { plain, line } = splitSteering(said, steering);
-  const newFrom = asked.findLastIndex(isFromModel) + 1;
-  const firstResult = asked.findLastIndex(item => item.content.case !== 'toolResult') + 1;
-  const resultItems = asked.slice(firstResult);
+  const newFrom = requested.findLastIndex(isFromModel) + 1;
+  const firstResult = requested.findLastIndex(item => item.content.case !== 'toolResult') + 1;
+  const resultItems = requested.slice(firstResult);
   return {
     text: plain.trim(),
     steeringLine: line,
     results: resultItems.flatMap(({ content }) => (content.case === 'toolResult' ? [content.value] : [])),
     hasResultSince: items.slice(lastUser + 1).some(item => item.content.case === 'toolResult'),
+    explainsResult: requested.some(item => item.content.case === 'toolResult' && isSameMessage(item, lastUserItem)),
     called: new Set(
       items.slice(lastUser + 1).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : [])),
     ),
-    images: imagesOf(items, newFrom),
-    files: filesOf(lastUserItem),
+    images: listImages(items, newFrom),
+    files: listFiles(lastUserItem),
     begun: begunText(items.slice(end)),
-    seed: seedOf(request, asked),
+    seed: makeSeed(request, requested),
   };
 }

@@ -15,11 +15,11 @@ const stopWords = new Set(
   ).split(' '),
 );
 
-/** How much of a text is looked at, from its beginning; for what is asked at the end of a long one from there too. */
+/** How much of a text is read, from its beginning, and from its end for long ones. */
 const lookedAt = 10_000;
 
 /** The words that a text is about, in order, without repetition; at most 12. */
-export function topicsOf(text: string): string[] {
+export function findTopics(text: string): string[] {
   const topics = new Map<string, string>();
   for (const [word] of text.slice(0, lookedAt).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
     const plain = word.toLowerCase();
@@ -31,8 +31,8 @@ export function topicsOf(text: string): string[] {
   return [...topics.values()];
 }
 
-/** A text's beginning on one line, for a quotation; never half a code point. */
-export function quoteOf(text: string, lengthMax = 160): string {
+/** Returns a text's beginning on one line, for a quotation; never half a code point. */
+export function toQuote(text: string, lengthMax = 160): string {
   const line = text.slice(0, lookedAt).replace(/\s+/gu, ' ').trim();
   if (line.length <= lengthMax) return line;
   const cut = line.slice(0, lengthMax).replace(/[\ud800-\udbff]$/, '');
@@ -52,7 +52,7 @@ const ampleWish =
 /** Words for one of the unit. */
 const wordsPer: Readonly<Record<string, number>> = { word: 1, token: 0.75, character: 0.17, page: 400 };
 
-/** How long an answer the text asks for. */
+/** The requested length of an answer. */
 export function wishedLength(whole: string): Length {
   const text = whole.length <= 2 * lookedAt ? whole : `${whole.slice(0, lookedAt)}\n${whole.slice(-lookedAt)}`;
   const [, digits, unit] = askedCount.exec(text) ?? [];
@@ -107,7 +107,7 @@ function capital(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
-/** Sentences about the topics, without end; each begins with a space, or with an empty line where a paragraph begins. */
+/** Endless sentences about the topics; each begins with a space, or with an empty line where a paragraph begins. */
 export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
   const subjects = topics.length > 0 ? topics : ['the matter'];
   const companions = ['its context', 'the wider view', ...topics.slice(1), ...subjects];
@@ -126,7 +126,7 @@ const openings = ['You wrote', 'The message was', 'Your words were', 'The reques
 export interface ProseFacts {
   /** The last user text. */
   readonly text: string;
-  /** Sentences that come before all others: results of tools, pictures, files. */
+  /** Sentences that come before all others: results of tools, images, files. */
   readonly findings: readonly string[];
   readonly seed: string;
   /** Undefined: as long as the text asks for. */
@@ -140,14 +140,14 @@ function countTo(text: string): string | undefined {
 }
 
 /**
- * Prose that answers a text: it says the findings, quotes the text and goes on about its words. Deterministic by the seed; lazily, chunk by chunk,
- * because an answer may be long and nobody may want all of it.
+ * Writes prose that answers a text: it states the findings, quotes the text and continues about its words.
+ * Deterministic by the seed; lazy, chunk by chunk, because an answer may be long and abandoned.
  */
 export function* prose(facts: ProseFacts): Generator<string> {
   const { text, findings, seed } = facts;
   const random = new SeededRandom(seed);
   const length = facts.length ?? wishedLength(text);
-  const topics = topicsOf(text);
+  const topics = findTopics(text);
   const counted = countTo(text);
   if (counted !== undefined && facts.length === undefined) {
     yield counted;
@@ -180,6 +180,6 @@ export function* prose(facts: ProseFacts): Generator<string> {
 
 function opening(text: string, findings: readonly string[], random: SeededRandom): string[] {
   if (text === '') return findings.length > 0 ? [...findings] : ['There was no text to answer.'];
-  if (findings.length > 0) return [...findings, `That belongs to “${quoteOf(text, 80)}”.`];
-  return [`${random.pick(openings)}: “${quoteOf(text)}”.`];
+  if (findings.length > 0) return [...findings, `That belongs to “${toQuote(text, 80)}”.`];
+  return [`${random.pick(openings)}: “${toQuote(text)}”.`];
 }

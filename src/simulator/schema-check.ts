@@ -6,12 +6,12 @@ import {
   elementSchemas,
   follow,
   isObject,
-  listOf,
-  memberOf,
-  numberOf,
-  objectOf,
-  stringsOf,
-  typesOf,
+  readList,
+  readMember,
+  readNumber,
+  readObject,
+  readStrings,
+  readTypes,
 } from './json-schema.ts';
 
 /** How much work may be spent on one schema, in steps of a few µs: some schemas would take longer than the universe lasts. */
@@ -26,8 +26,8 @@ export class SchemaBudget {
   spend(schema: Json): boolean {
     this.#left -= 1;
     if (isObject(schema)) {
-      const members = Object.keys(objectOf(schema, 'properties')).length;
-      this.#left -= (members + listOf(schema, 'enum').length + listOf(schema, 'required').length) >> 4;
+      const members = Object.keys(readObject(schema, 'properties')).length;
+      this.#left -= (members + readList(schema, 'enum').length + readList(schema, 'required').length) >> 4;
     }
     return this.#left >= 0;
   }
@@ -38,8 +38,9 @@ export class SchemaBudget {
 }
 
 /**
- * Whether a value keeps a schema, as far as a sampler has to know: patterns and formats are taken as kept, because a client's
- * regular expression could run for hours. Where the budget ends, what was not looked at is taken as kept.
+ * Returns whether a value satisfies a schema, as far as a sampler has to know: patterns and formats count as
+ * satisfied, because a client's regular expression could run for hours. If the budget ends, the rest counts as
+ * satisfied.
  */
 export function keepsSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
   return new Check(root, budget).keeps(schema, value, 0);
@@ -78,16 +79,16 @@ class Check {
 
   #keepsObject(schema: JsonObject, value: JsonObject, depth: number): boolean {
     const names = Object.keys(value);
-    const needed = names.flatMap(name => stringsOf(objectOf(schema, 'dependentRequired'), name));
+    const needed = names.flatMap(name => readStrings(readObject(schema, 'dependentRequired'), name));
     if (!isWithin(schema, 'Properties', names.length)) return false;
-    if (![...stringsOf(schema, 'required'), ...needed].every(name => Object.hasOwn(value, name))) return false;
-    const dependent = objectOf(schema, 'dependentSchemas');
-    if (!names.every(name => this.keeps(memberOf(dependent, name) ?? true, value, depth + 1))) return false;
-    const properties = objectOf(schema, 'properties');
+    if (![...readStrings(schema, 'required'), ...needed].every(name => Object.hasOwn(value, name))) return false;
+    const dependent = readObject(schema, 'dependentSchemas');
+    if (!names.every(name => this.keeps(readMember(dependent, name) ?? true, value, depth + 1))) return false;
+    const properties = readObject(schema, 'properties');
     // Names that patterns could cover are let pass: patterns are not run.
     const others = schema['patternProperties'] === undefined ? (schema['additionalProperties'] ?? true) : true;
     return Object.entries(value).every(([name, member]) =>
-      this.keeps(memberOf(properties, name) ?? others, member, depth + 1),
+      this.keeps(readMember(properties, name) ?? others, member, depth + 1),
     );
   }
 
@@ -95,7 +96,7 @@ class Check {
     const keeps = (each: Json): boolean => this.keeps(each, value, depth + 1);
     const { $ref: reference, anyOf, oneOf, not, if: condition } = schema;
     if (typeof reference === 'string' && !keeps(follow(this.#root, reference) ?? true)) return false;
-    if (!listOf(schema, 'allOf').every(keeps)) return false;
+    if (!readList(schema, 'allOf').every(keeps)) return false;
     if (Array.isArray(anyOf) && !anyOf.some(keeps)) return false;
     if (Array.isArray(oneOf) && oneOf.filter(keeps).length !== 1) return false;
     if (not !== undefined && keeps(not)) return false;
@@ -103,10 +104,10 @@ class Check {
   }
 }
 
-/** What a schema says of a value without looking into it. */
+/** Checks what a schema says of a value without looking into it. */
 function keepsScalar(schema: JsonObject, value: Json): boolean {
   const { const: only = value, enum: allowed } = schema;
-  if (!allowsType(typesOf(schema) ?? [typeName(value)], typeName(value)) || !isDeepStrictEqual(only, value))
+  if (!allowsType(readTypes(schema) ?? [typeName(value)], typeName(value)) || !isDeepStrictEqual(only, value))
     return false;
   if (Array.isArray(allowed) && !allowed.some(each => isDeepStrictEqual(each, value))) return false;
   if (typeof value === 'number') return keepsNumber(schema, value);
@@ -121,7 +122,7 @@ function typeName(value: Json): string {
 }
 
 function keepsNumber(schema: JsonObject, value: number): boolean {
-  const bound = (keyword: string, none: number): number => numberOf(schema, keyword) ?? none;
+  const bound = (keyword: string, none: number): number => readNumber(schema, keyword) ?? none;
   const step = bound('multipleOf', 0);
   return (
     (step <= 0 || Number.isInteger(value / step)) &&
@@ -133,7 +134,7 @@ function keepsNumber(schema: JsonObject, value: number): boolean {
 }
 
 function isWithin(schema: JsonObject, what: string, count: number): boolean {
-  return count >= (numberOf(schema, `min${what}`) ?? 0) && count <= (numberOf(schema, `max${what}`) ?? Infinity);
+  return count >= (readNumber(schema, `min${what}`) ?? 0) && count <= (readNumber(schema, `max${what}`) ?? Infinity);
 }
 
 function hasEqual(values: readonly Json[]): boolean {

@@ -4,21 +4,21 @@ import {
   allowsType,
   follow,
   isObject,
-  listOf,
-  memberOf,
-  numberOf,
-  objectOf,
-  typesOf,
+  readList,
+  readMember,
+  readNumber,
+  readObject,
+  readTypes,
 } from './json-schema.ts';
 import type { SchemaBudget } from './schema-check.ts';
 
-/** What one value must keep. */
+/** What one value must satisfy. */
 export interface Demand {
   /** As they were given. */
   readonly schemas: readonly Json[];
   /** Schemas that all hold; what they refer to and their `allOf` are parts too. */
   readonly parts: readonly JsonObject[];
-  /** Of each group one alternative must hold too. Which ones can hold together shows only in a value. */
+  /** One alternative of each group must hold too. Which ones can hold together shows only in a value. */
   readonly groups: readonly (readonly Json[])[];
 }
 
@@ -37,7 +37,7 @@ export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaB
     parts.push(schema);
     const reference = schema['$ref'];
     const target = typeof reference === 'string' ? follow(root, reference) : undefined;
-    open.push(...(target === undefined ? [] : [target]), ...listOf(schema, 'allOf'));
+    open.push(...(target === undefined ? [] : [target]), ...readList(schema, 'allOf'));
   }
   return { schemas, parts, groups: parts.flatMap(alternativesIn) };
 }
@@ -47,8 +47,8 @@ function alternativesIn(schema: JsonObject): (readonly Json[])[] {
   const groups: (readonly Json[])[] = [anyOf, oneOf].filter(Array.isArray);
   if (condition !== undefined) groups.push([{ allOf: [condition, schema['then'] ?? true] }, schema['else'] ?? true]);
   // What depends on a member may hold without it too.
-  for (const required of Object.values(objectOf(schema, 'dependentRequired'))) groups.push([{ required }, true]);
-  for (const dependent of Object.values(objectOf(schema, 'dependentSchemas'))) groups.push([dependent, true]);
+  for (const required of Object.values(readObject(schema, 'dependentRequired'))) groups.push([{ required }, true]);
+  for (const dependent of Object.values(readObject(schema, 'dependentSchemas'))) groups.push([dependent, true]);
   // No alternative, but as with them values are tried until one keeps it.
   if (not !== undefined) groups.push([true]);
   return groups;
@@ -56,23 +56,23 @@ function alternativesIn(schema: JsonObject): (readonly Json[])[] {
 
 /** Returns the largest number that a part has for a keyword; `none` if no part has one. */
 export function largest(parts: readonly JsonObject[], keyword: string, none = -Infinity): number {
-  const found = parts.flatMap(part => numberOf(part, keyword) ?? []);
+  const found = parts.flatMap(part => readNumber(part, keyword) ?? []);
   return found.length === 0 ? none : Math.max(...found);
 }
 
 /** Returns the smallest number that a part has for a keyword; `none` if no part has one. */
 export function smallest(parts: readonly JsonObject[], keyword: string, none = Infinity): number {
-  const found = parts.flatMap(part => numberOf(part, keyword) ?? []);
+  const found = parts.flatMap(part => readNumber(part, keyword) ?? []);
   return found.length === 0 ? none : Math.min(...found);
 }
 
 /** Returns the first of the parts' values for a keyword. */
-export function firstOf(parts: readonly JsonObject[], keyword: string): Json | undefined {
-  return parts.map(part => memberOf(part, keyword)).find(value => value !== undefined);
+export function findFirst(parts: readonly JsonObject[], keyword: string): Json | undefined {
+  return parts.map(part => readMember(part, keyword)).find(value => value !== undefined);
 }
 
 /** Returns the types that all parts allow; undefined if none names any. */
 export function commonTypes(parts: readonly JsonObject[]): readonly string[] | undefined {
-  const lists = parts.flatMap(part => [typesOf(part) ?? []]).filter(list => list.length > 0);
+  const lists = parts.flatMap(part => [readTypes(part) ?? []]).filter(list => list.length > 0);
   return lists.length === 0 ? undefined : lists.flat().filter(type => lists.every(list => allowsType(list, type)));
 }

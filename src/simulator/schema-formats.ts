@@ -29,14 +29,14 @@ const formats: Readonly<Record<string, (variation: number) => string>> = {
   regex: variation => `^item${variation + 1}$`,
 };
 
-/** What a value of the user's text must look like to stand for a format. */
+/** The shape of a value in the user's text that fits a format. */
 const recognised: Readonly<Record<string, readonly [name: string, shape: RegExp]>> = {
   date: ['date', /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])$/],
   email: ['email', /^[a-z0-9.]{1,64}@[a-z0-9]+(?:\.[a-z0-9]+)+$/i],
   uri: ['url', /^https?:\/\/[a-z0-9.-]+(?:\/[a-z0-9/._-]*)?$/i],
 };
 
-/** A string of a format, from the user's text where it has one; undefined if the format is not known. */
+/** Returns a string of a format, from the user's text if it has one; undefined if the format is unknown. */
 export function formattedString(format: string, values: PromptValues, variation: number): string | undefined {
   const [name, shape] = recognised[format] ?? [];
   const found = name === undefined || variation > 0 ? undefined : values.string(name);

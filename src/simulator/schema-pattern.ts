@@ -105,8 +105,8 @@ function isIn(
 }
 
 /**
- * A text that matches the pattern, with a length between the two where its repetitions allow that; undefined where the pattern uses more than is
- * understood here.
+ * Returns a text that matches the pattern, with a length between the two if its repetitions allow that; undefined if
+ * the pattern uses unsupported syntax.
  */
 export function spellPattern(pattern: string, lengthMin = 0, lengthMax = spelledMax): string | undefined {
   if (pattern.length > patternMax) return undefined;
@@ -120,7 +120,7 @@ export function spellPattern(pattern: string, lengthMin = 0, lengthMax = spelled
       if (length >= lengthMin) break;
     }
   } catch {
-    // Not a pattern, or given up; more repetitions may be too long where fewer were not.
+    // Not a pattern, or given up; more repetitions may be too long even if fewer were not.
   }
   return best;
 }

@@ -8,14 +8,14 @@ import { sampleJson, sampleText } from './schema-sampler.ts';
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true });
 
-function errorsOf(schema: Json, value: Json): string | undefined {
+function findErrors(schema: Json, value: Json): string | undefined {
   const validate = ajv.compile(schema as object);
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
 function sample(schema: Json, text = 'What is the weather in Paris for 3 days?'): Json {
   const value = sampleJson(schema, new PromptValues(text));
-  expect({ value, errors: errorsOf(schema, value) }).toEqual({ value, errors: undefined });
+  expect({ value, errors: findErrors(schema, value) }).toEqual({ value, errors: undefined });
   return value;
 }
 
@@ -92,7 +92,7 @@ describe('sampled values keep their schema', () => {
     fc.assert(
       fc.property(withDefinitions, fc.string(), (schema, text) => {
         const value = sampleJson(schema, new PromptValues(text));
-        expect({ value, errors: errorsOf(schema, value) }).toEqual({ value, errors: undefined });
+        expect({ value, errors: findErrors(schema, value) }).toEqual({ value, errors: undefined });
       }),
       { numRuns: 600 },
     );
@@ -253,7 +253,7 @@ test('the check agrees with ajv on generated schemas and values', () => {
       // ajv counts steps of huge numbers wrongly.
       const small = (_: string, each: unknown): unknown => (typeof each === 'number' ? Math.round(each % 1_000) : each);
       const value = JSON.parse(JSON.stringify(raw, small)) as Json;
-      expect(keepsSchema(schema, schema, value)).toBe(errorsOf(schema, value) === undefined);
+      expect(keepsSchema(schema, schema, value)).toBe(findErrors(schema, value) === undefined);
     }),
     { numRuns: 400 },
   );

@@ -4,15 +4,15 @@ import {
   type JsonObject,
   elementSchemas,
   isObject,
-  listOf,
-  memberOf,
-  objectOf,
+  readList,
+  readMember,
+  readObject,
   parseJson,
-  stringsOf,
+  readStrings,
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
 import { SchemaBudget, keepsSchema } from './schema-check.ts';
-import { type Demand, commonTypes, firstOf, largest, readDemand, smallest } from './schema-demand.ts';
+import { type Demand, commonTypes, findFirst, largest, readDemand, smallest } from './schema-demand.ts';
 import { formattedString } from './schema-formats.ts';
 import { spellPattern } from './schema-pattern.ts';
 
@@ -32,7 +32,10 @@ const enumeratedMax = 1_000;
 const elementsMax = 256;
 const lengthMax = 4_096;
 
-/** JSON text that keeps the schema, with values out of the user's text where they fit. A text that is no schema allows anything. */
+/**
+ * Returns JSON text that satisfies the schema, with values from the user's text if they fit. A text that is not a
+ * schema allows anything.
+ */
 export function sampleText(schemaJson: string, values: PromptValues): string {
   return JSON.stringify(sampleJson(parseJson(schemaJson) ?? true, values));
 }
@@ -87,7 +90,7 @@ class Sampler {
     return schemas.every(schema => keepsSchema(this.#root, schema, value, this.#budget));
   }
 
-  /** Tries combinations of alternatives until the value keeps everything. */
+  /** Tries combinations of alternatives until the value satisfies everything. */
   #alternatives({ schemas, parts, groups }: Demand, place: Place): Json {
     const ordered = groups.map(group => this.#ordered(group, place));
     let nearest: Json = null;
@@ -112,7 +115,7 @@ class Sampler {
     return nearest;
   }
 
-  /** In the schema's order, null last; where it is frugal those first that end soonest. */
+  /** In the schema's order, null last; if it is frugal, those first that end soonest. */
   #ordered(group: readonly Json[], { depth }: Place): readonly Json[] {
     const isFrugal = this.#isFrugal(depth);
     const cost = (branch: Json): number => {
@@ -121,7 +124,7 @@ class Sampler {
       const types = commonTypes(demand.parts) ?? [];
       if (!isFrugal) return types.length === 1 && types[0] === 'null' ? 1 : 0;
       if (demand.groups.length > 0) return 4;
-      if (types.includes('object')) return firstOf(demand.parts, 'required') === undefined ? 2 : 5;
+      if (types.includes('object')) return findFirst(demand.parts, 'required') === undefined ? 2 : 5;
       return types.includes('array') ? 1 + largest(demand.parts, 'minItems', 0) : 0;
     };
     return group
@@ -131,11 +134,11 @@ class Sampler {
   }
 
   #plain(parts: Parts, place: Place): Json {
-    const only = firstOf(parts, 'const');
+    const only = findFirst(parts, 'const');
     if (only !== undefined) return only;
     const enumerated = parts.find(part => Array.isArray(part['enum']));
     if (enumerated !== undefined) return this.#enumerated(parts, enumerated);
-    const preset = firstOf(parts, 'default');
+    const preset = findFirst(parts, 'default');
     if (preset !== undefined && this.#variation === 0 && !isObject(preset) && this.#keeps(parts, preset)) return preset;
     switch (typeFor(parts)) {
       case 'object':
@@ -158,7 +161,7 @@ class Sampler {
   #enumerated(parts: Parts, enumerated: JsonObject): Json {
     const { enum: _, ...rest } = enumerated;
     const others = parts.map(part => (part === enumerated ? rest : part));
-    const allowed = listOf(enumerated, 'enum').slice(0, enumeratedMax);
+    const allowed = readList(enumerated, 'enum').slice(0, enumeratedMax);
     const kept = allowed.filter(each => this.#keeps(others, each));
     const mentioned = kept.find(each => typeof each === 'string' && this.#values.mentions(each));
     if (mentioned !== undefined && this.#variation === 0) return mentioned;
@@ -166,9 +169,9 @@ class Sampler {
   }
 
   #object(parts: Parts, { depth }: Place): Json {
-    const known = parts.flatMap(part => Object.keys(objectOf(part, 'properties')));
+    const known = parts.flatMap(part => Object.keys(readObject(part, 'properties')));
     const most = smallest(parts, 'maxProperties');
-    const names = new Set(parts.flatMap(part => stringsOf(part, 'required')));
+    const names = new Set(parts.flatMap(part => readStrings(part, 'required')));
     for (const name of this.#isFrugal(depth) ? [] : known) {
       if (names.size < most && !memberSchemas(parts, name).includes(false)) names.add(name);
     }
@@ -241,10 +244,10 @@ class Sampler {
   #string(parts: Parts, { name }: Place): string {
     const spelled = spelledText(parts, this.#variation);
     if (spelled !== undefined) return spelled;
-    const format = firstOf(parts, 'format');
+    const format = findFirst(parts, 'format');
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
-    const [example] = parts.flatMap(part => stringsOf(part, 'examples'));
+    const [example] = parts.flatMap(part => readStrings(part, 'examples'));
     const found = this.#values.string(name) ?? example ?? this.#values.topic() ?? (name === '' ? 'text' : name);
     return fitLength(found, parts, this.#variation);
   }
@@ -260,25 +263,25 @@ const typeByKeyword: readonly (readonly [type: string, keywords: readonly string
 function typeFor(parts: Parts): string | undefined {
   const types = commonTypes(parts);
   if (types !== undefined) return types.find(type => type !== 'null') ?? 'null';
-  return typeByKeyword.find(([, keywords]) => keywords.some(each => firstOf(parts, each) !== undefined))?.[0];
+  return typeByKeyword.find(([, keywords]) => keywords.some(each => findFirst(parts, each) !== undefined))?.[0];
 }
 
-/** Returns what holds for a member: of each part its own schema, that of its pattern, or that of all others. */
+/** Returns the schemas of a member: of each part its own schema, that of its pattern, or that of all others. */
 function memberSchemas(parts: Parts, name: string): Json[] {
   return parts.map(part => {
-    const covering = Object.entries(objectOf(part, 'patternProperties')).find(
+    const covering = Object.entries(readObject(part, 'patternProperties')).find(
       ([pattern]) => spellPattern(pattern, Array.from(name).length) === name,
     );
-    return memberOf(objectOf(part, 'properties'), name) ?? covering?.[1] ?? part['additionalProperties'] ?? true;
+    return readMember(readObject(part, 'properties'), name) ?? covering?.[1] ?? part['additionalProperties'] ?? true;
   });
 }
 
 /** Yields names for an object that needs more members: those that its schema names, then invented ones. */
 function* furtherNames(parts: Parts, known: readonly string[]): Generator<string> {
   yield* known;
-  const [pattern] = parts.flatMap(part => Object.keys(objectOf(part, 'patternProperties')));
+  const [pattern] = parts.flatMap(part => Object.keys(readObject(part, 'patternProperties')));
   const isClosed = parts.some(part => part['additionalProperties'] === false);
-  const rules = parts.map(part => objectOf(part, 'propertyNames'));
+  const rules = parts.map(part => readObject(part, 'propertyNames'));
   for (let number = 1; number <= elementsMax; number += 1) {
     const spelled = pattern === undefined ? undefined : spellPattern(pattern, number);
     if (spelled !== undefined) yield spelled;
@@ -288,7 +291,7 @@ function* furtherNames(parts: Parts, known: readonly string[]): Generator<string
 
 /** Spells the parts' pattern; undefined if they have none that can be spelled. */
 function spelledText(parts: Parts, variation: number): string | undefined {
-  const pattern = firstOf(parts, 'pattern');
+  const pattern = findFirst(parts, 'pattern');
   if (typeof pattern !== 'string') return undefined;
   const [least, most] = lengthBounds(parts);
   return spellPattern(pattern, least + variation, most);

@@ -16,15 +16,15 @@ import { pump } from '../lib/push.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { type AnswerSettings, ChoiceWriter } from './answer.ts';
 import { echoedPrompt, splitPrompts } from './completion-prompts.ts';
-import { countedInput, tokensOf } from './counted-input.ts';
+import { countedInput, sumTokens } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
-import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
+import { type SimulatorModel, readCacheMode, simulatorModels } from './models.ts';
 import { beginAsOrdered } from './ordered-failure.ts';
 import { type PacedAnswer, paced } from './pace.ts';
 import { planChoice } from './plan.ts';
 import { type PlanInput, type Prompt, readPrompt } from './prompt.ts';
 import { type InputBuckets, PromptCache } from './prompt-cache.ts';
-import { verifyThoughts } from './signature.ts';
+import { verifyReasoning } from './signature.ts';
 import { parseSteering } from './steering.ts';
 import { Sight } from './vision.ts';
 
@@ -34,34 +34,35 @@ export interface SimulatorOptions {
   readonly tokensPerSecond: number;
   /** Whether `!sim ` lines steer; false: they are plain text. */
   readonly steering: boolean;
-  /** Paces answers and judges the life of cached prompts. Undefined: the machine's. */
+  /** Paces answers and times the life of cached prompts. Undefined: the machine's. */
   readonly runtime?: Runtime;
 }
 
 /**
- * The built-in models as an upstream. Of its failures those that a steering line orders are marked (`ordered`), so that they open no circuit breaker.
- * One instance has one prompt cache, for all callers: the models are for trying out and rehearsing.
+ * The built-in models as an upstream. Failures that a steering line orders are marked (`ordered`), so that they open
+ * no circuit breaker. One instance has one prompt cache, for all callers: the models are for trying out and
+ * rehearsing.
  */
 export function createSimulator(options: SimulatorOptions): Upstream {
   const { runtime = systemRuntime } = options;
   const cache = new PromptCache(runtime);
   const sight = new Sight();
-  async function* generate(asked: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
-    const { request, dropped, calls } = readable(asked.request);
-    const call = { ...asked, request };
+  async function* generate(requested: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
+    const { request, dropped, calls } = readable(requested.request);
+    const call = { ...requested, request };
     const waiting = { runtime, signal };
     signal.throwIfAborted();
     const model = findModel(call.model);
     const asks = (await splitPrompts(request)).map(each => readAsk(each, model, options.steering));
-    const { prompt, steering } = lastOf(asks);
+    const { prompt, steering } = lastAsk(asks);
     await beginAsOrdered(steering, call.attempt, waiting);
-    verifyThoughts(request.items);
+    verifyReasoning(request.items);
     const tokenizer = await loadTokenizer();
     const room = inputMost(request, model) ?? Infinity;
     const counted = await countedInput(withItems(request, asks), tokenizer, room, signal);
-    // Of its own account alone: what others have asked must show in nobody's price.
+    // Per account: other accounts' requests must not show in a price.
     const owner = `${call.accountId ?? ''} ${model.id}`;
-    const input = cache.account(owner, cacheModeOf(model), counted, request.cache);
+    const input = cache.account(owner, readCacheMode(model), counted, request.cache);
     const sights = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
@@ -77,7 +78,7 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     countTokens: async (request, _model, signal) => {
       signal.throwIfAborted();
       const counted = await countedInput(request, await loadTokenizer(), Infinity, signal);
-      return counted.reduce((sum, segment) => sum + tokensOf(segment), 0);
+      return counted.reduce((sum, segment) => sum + sumTokens(segment), 0);
     },
   };
 }
@@ -91,8 +92,8 @@ function readAsk(request: GenerateRequest, model: SimulatorModel, steering: bool
   return { request, prompt, steering: line === undefined ? {} : parseSteering(line, model.maxOutputTokens) };
 }
 
-/** Of several prompts the last one orders what happens to all. */
-function lastOf(asks: readonly Ask[]): Ask {
+/** Of several prompts the last one steers all. */
+function lastAsk(asks: readonly Ask[]): Ask {
   const last = asks.at(-1);
   if (last === undefined) throw new Error('a request without a prompt');
   return last;
@@ -105,11 +106,14 @@ function withItems(request: GenerateRequest, asks: readonly Ask[]): GenerateRequ
     : { ...request, items: asks.flatMap(ask => ask.request.items) };
 }
 
-/** What a request says that the simulator reads, and what it does not. Throws what a model without a protocol can't be asked. */
-function readable(asked: GenerateRequest): PortableRequest {
-  const { request, dropped, calls } = toPortable(asked);
-  const all = [...new Set([...dropped, ...unknownFields(asked.source)])];
-  refuseLoss(asked, all);
+/**
+ * Splits a request into what the simulator reads and what it does not. Throws for what a model without a protocol
+ * can't do.
+ */
+function readable(requested: GenerateRequest): PortableRequest {
+  const { request, dropped, calls } = toPortable(requested);
+  const all = [...new Set([...dropped, ...unknownFields(requested.source)])];
+  refuseLoss(requested, all);
   return { request, dropped: all, calls };
 }
 
@@ -139,7 +143,7 @@ function pushed(
   };
 }
 
-/** Beyond a model's limit a steering line can order so many tokens. */
+/** Beyond a model's limit a steering line can order this many tokens. */
 const ignoredLimitExtra = 1_024;
 const systemFingerprint = 'fp_tollgate_simulator';
 
@@ -155,7 +159,7 @@ interface ReadInput {
   readonly dropped: readonly string[];
 }
 
-/** What a plan says, with its usage. */
+/** A plan, with its usage. */
 function planAnswer(
   call: UpstreamCall,
   model: SimulatorModel,
@@ -172,20 +176,20 @@ function planAnswer(
       return { writer, steps: writer.steps(planChoice(plan, choice)) };
     });
   });
-  const isCounted = lastOf(plans).steering.noUsage !== true;
+  const isCounted = lastAsk(plans).steering.noUsage !== true;
   return {
     first: started({
       model: model.id,
       systemFingerprint,
       warnings: dropped.length === 0 ? [] : [`dropped=${dropped.join(',')}`],
-      ...(isCounted ? { usage: usageOf(input) } : {}),
+      ...(isCounted ? { usage: toUsage(input) } : {}),
     }),
     choices: choices.map(choice => choice.steps),
     last: () => {
       const writers = choices.map(choice => choice.writer);
       return completed({
         serviceTier: request.serviceTier || ServiceTier.DEFAULT,
-        ...(isCounted ? { usage: usageOf(input, writers) } : {}),
+        ...(isCounted ? { usage: toUsage(input, writers) } : {}),
       });
     },
   };
@@ -198,8 +202,8 @@ function answerSettings(
   inputTokens: number,
 ): AnswerSettings {
   const ignored = steering.ignore ?? new Set();
-  const asked = Math.min(call.maxOutputTokens ?? Infinity, model.maxOutputTokens);
-  const wanted = ignored.has('max_tokens') ? model.maxOutputTokens + ignoredLimitExtra : asked;
+  const requested = Math.min(call.maxOutputTokens ?? Infinity, model.maxOutputTokens);
+  const wanted = ignored.has('max_tokens') ? model.maxOutputTokens + ignoredLimitExtra : requested;
   const left = Math.max(0, (inputMost(call.request, model) ?? Infinity) - inputTokens);
   return {
     model: model.id,
@@ -223,7 +227,7 @@ function logprobSource(
 }
 
 /** Usage with the output of those writers; without them the input alone, as it is known before the answer begins. */
-function usageOf(input: InputBuckets, writers?: readonly ChoiceWriter[]): Usage {
+function toUsage(input: InputBuckets, writers?: readonly ChoiceWriter[]): Usage {
   const usage: Usage = {
     $typeName: 'tollgate.v1.Usage',
     inputTokens: input.uncached,

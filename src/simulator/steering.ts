@@ -6,7 +6,7 @@ const finishes = ['stop', 'length', 'refusal', 'context_window', 'pause'] as con
 /** Settings that the simulator can be told to ignore, so that the gateway's own enforcement shows. */
 export type IgnoredSetting = (typeof ignorable)[number];
 
-/** How an answer is told to end. */
+/** How an answer is ordered to end. */
 export type OrderedFinish = (typeof finishes)[number];
 
 /** Something that goes wrong after that many text deltas. */
@@ -15,7 +15,7 @@ export interface OrderedFault {
   readonly afterDeltas: number;
 }
 
-/** What a steering line orders; what is absent is as usual. Source: decisions §7. */
+/** The orders of a steering line; what is absent is as usual. Source: docs/providers.md "Rehearsals". */
 export interface Steering {
   readonly tokens?: number;
   /** Tokens a second; 0: no pace. */
@@ -33,13 +33,13 @@ export interface Steering {
 
 const prefix = '!sim ';
 
-/** A text without its steering lines, and the last of these; undefined where it has none. */
+/** A text without its steering lines, and the last of these; undefined if it has none. */
 export interface SplitText {
   readonly plain: string;
   readonly line: string | undefined;
 }
 
-/** Takes the steering lines out of a user's text. `steers` false: they are text like any other. */
+/** Removes the steering lines from a user's text. `steers` false: they are text like any other. */
 export function splitSteering(text: string, steers = true): SplitText {
   if (!steers || !text.includes(prefix)) return { plain: text, line: undefined };
   const lines = text.split(/\r\n|\r|\n/);
@@ -65,7 +65,7 @@ function pace(text: string): number {
   throw refuse(`tps must be 0 or a number from 0.001 to 1000000, not "${text}".`);
 }
 
-function oneOf<T extends string>(key: string, text: string, allowed: readonly T[]): T {
+function readChoice<T extends string>(key: string, text: string, allowed: readonly T[]): T {
   const found = allowed.find(each => each === text);
   if (found !== undefined) return found;
   throw refuse(`${key} must be one of ${allowed.join(', ')}, not "${text}".`);
@@ -74,7 +74,7 @@ function oneOf<T extends string>(key: string, text: string, allowed: readonly T[
 type Reader = (text: string, key: string, countMax: number) => Steering;
 
 const readFault: Reader = (text, key, countMax) => ({
-  faults: [{ kind: oneOf('kind', key, ['fail', 'cut', 'stall']), afterDeltas: integer(key, text, [0, countMax]) }],
+  faults: [{ kind: readChoice('kind', key, ['fail', 'cut', 'stall']), afterDeltas: integer(key, text, [0, countMax]) }],
 });
 
 /** How each key is read. `countMax` bounds tokens and deltas: the model's output limit + 1,024. */
@@ -84,9 +84,9 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['delay_ms', (text, key) => ({ delayMs: integer(key, text, [0, 600_000]) })],
   ['say', say => ({ say })],
   ['calls', (text, key) => ({ calls: integer(key, text, [0, 128]) })],
-  ['finish', (text, key) => ({ finish: oneOf(key, text, finishes) })],
-  ['ignore', (text, key) => ({ ignore: new Set(text.split(',').map(each => oneOf(key, each, ignorable))) })],
-  ['usage', (text, key) => ({ noUsage: oneOf(key, text, ['none']) === 'none' })],
+  ['finish', (text, key) => ({ finish: readChoice(key, text, finishes) })],
+  ['ignore', (text, key) => ({ ignore: new Set(text.split(',').map(each => readChoice(key, each, ignorable))) })],
+  ['usage', (text, key) => ({ noUsage: readChoice(key, text, ['none']) === 'none' })],
   ['status', (text, key) => ({ status: integer(key, text, [400, 599]) })],
   ['times', (text, key) => ({ times: integer(key, text, [0, 1_000]) })],
   ['fail', readFault],
@@ -95,8 +95,8 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
 ]);
 
 /**
- * What a steering line orders, for a model with that output limit. Throws `UpstreamFailure` (status 400, ordered) that names an unknown key or a
- * value out of bounds. Of a key that stands twice the last counts.
+ * Parses a steering line, for a model with that output limit. Throws `UpstreamFailure` (status 400, ordered) that
+ * names an unknown key or a value out of bounds. If a key occurs twice, the last counts.
  */
 export function parseSteering(line: string, maxOutputTokens: number): Steering {
   let steering: Steering = {};

@@ -9,8 +9,9 @@ function earliest(text: string, stops: readonly string[]): { at: number; stop: s
 }
 
 /**
- * Passes a text on, chunk by chunk, up to the first stop sequence, and returns the one that came. What might be the beginning of one is held
- * back; cuts are made before a space where there is one, so that the tokens stay those of the whole text.
+ * Passes a text on, chunk by chunk, up to the first stop sequence, and returns the one that came. What might be the
+ * beginning of one is held back; cuts are made before a space if there is one, so that the tokens stay those of the
+ * whole text.
  */
 export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): Generator<string, string | undefined> {
   const sought = stops.filter(stop => stop !== '');

@@ -3,7 +3,7 @@ const gramLength = 3;
 /** A whole word says more than a piece of one. */
 const wordWeight = 3;
 
-/** Returns the words of a text and their pieces, with their weights: the root of how often they come. */
+/** Returns the words of a text and their pieces, with their weights: the square root of their frequency. */
 export function listFeatures(text: string): Map<string, number> {
   const counts = new Map<string, number>();
   const add = (feature: string): void => void counts.set(feature, (counts.get(feature) ?? 0) + 1);

@@ -88,6 +88,19 @@ describe('a tool is called', () => {
     expect((await ask(simulator, { items: next, tools })).calls).toMatchObject([{ arguments: '{"city":"Lima"}' }]);
   });
 
+  test('never for a result that words stand beside: Claude Code says "Tool loaded." after a search for tools', async () => {
+    const search = tool('ToolSearch', ['query'], 'Finds tools by what they do');
+    const first = await ask(simulator, { items: [user('Search a tool for me.')], tools: [search] });
+    expect(first.calls).toMatchObject([{ name: 'ToolSearch' }]);
+    const items = [
+      user('Search a tool for me.'),
+      ...first.items,
+      { ...toolResult(first.calls[0]?.callId ?? '', 'ExitWorktree'), turn: 3 },
+      { ...user('Tool loaded.'), turn: 3 },
+    ];
+    expect((await ask(simulator, { items, tools: [search] })).calls).toEqual([]);
+  });
+
   test('with ids that do not repeat within a conversation', async () => {
     const ids = new Set<string>();
     let items = [user('Weather in Paris?')];

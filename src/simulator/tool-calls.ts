@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { Endpoint, type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import type { PlannedCall } from './items.ts';
-import { type JsonObject, isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
+import { type JsonObject, isObject, readObject, parseJson, readStrings } from './json-schema.ts';
 import type { PlanInput, Prompt } from './prompt.ts';
-import { PromptValues, wordsOfName } from './prompt-values.ts';
-import { topicsOf } from './prose.ts';
+import { PromptValues, splitName } from './prompt-values.ts';
+import { findTopics } from './prose.ts';
 import { spellPattern } from './schema-pattern.ts';
 import { sampleJson } from './schema-sampler.ts';
 
@@ -17,10 +17,10 @@ interface Callable {
   readonly schema: JsonObject;
 }
 
-/** The most calls that one text asks for by itself. */
+/** The most calls that one text causes by itself. */
 const callsMax = 8;
 
-function callablesOf(request: GenerateRequest): Callable[] {
+function listCallables(request: GenerateRequest): Callable[] {
   return request.tools.flatMap(({ tool }) => {
     if (tool.case !== 'function' && tool.case !== 'custom') return [];
     const { name, description = '' } = tool.value;
@@ -34,7 +34,7 @@ function objectIn(json: string): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** What the request says about tools, as far as the simulator keeps it. */
+/** What the request says about tools, as far as the simulator follows it. */
 interface Rule {
   readonly mayCall: boolean;
   readonly mustCall: boolean;
@@ -43,19 +43,19 @@ interface Rule {
   readonly callsMax: number;
 }
 
-function ruleOf({ request, steering }: PlanInput): Rule {
+function readRule({ request, steering }: PlanInput): Rule {
   const ignored = steering.ignore ?? new Set();
-  const all = callablesOf(request);
+  const all = listCallables(request);
   const choice = ignored.has('tool_choice') ? undefined : request.toolChoice;
   const named = choice?.tools ?? [];
   const isLimited = choice?.restricted === true || choice?.mode === ToolChoiceMode.NAMED;
   const oneOnly = request.parallelToolCalls === false && !ignored.has('parallel');
-  const asked = ignored.has('max_tool_calls') ? Infinity : (request.maxToolCalls ?? Infinity);
+  const requested = ignored.has('max_tool_calls') ? Infinity : (request.maxToolCalls ?? Infinity);
   return {
     mayCall: choice?.mode !== ToolChoiceMode.NONE,
     mustCall: choice?.mode === ToolChoiceMode.REQUIRED || choice?.mode === ToolChoiceMode.NAMED,
     allowed: isLimited ? all.filter(tool => named.some(each => each.name === tool.name)) : all,
-    callsMax: Math.min(oneOnly ? 1 : Infinity, asked),
+    callsMax: Math.min(oneOnly ? 1 : Infinity, requested),
   };
 }
 
@@ -69,8 +69,8 @@ function stem(word: string): string {
 
 function stems(text: string): Set<string> {
   return new Set(
-    topicsOf(text)
-      .flatMap(topic => wordsOfName(topic))
+    findTopics(text)
+      .flatMap(topic => splitName(topic))
       .map(stem),
   );
 }
@@ -96,9 +96,9 @@ interface Fit {
 function fitting(tools: readonly Callable[], text: string): Fit[] {
   const said = allStems(text);
   const fits = tools.map((tool): Fit => {
-    const name = stems(wordsOfName(tool.name).join(' '));
-    const parameters = Object.keys(objectOf(tool.schema, 'properties')).join(' ');
-    const about = stems(`${tool.description} ${wordsOfName(parameters).join(' ')}`);
+    const name = stems(splitName(tool.name).join(' '));
+    const parameters = Object.keys(readObject(tool.schema, 'properties')).join(' ');
+    const about = stems(`${tool.description} ${splitName(parameters).join(' ')}`);
     const named = new Set([...name].filter(word => said.has(word)));
     const described = [...about].filter(word => said.has(word)).length;
     return { tool, named, score: named.size * 3 + described };
@@ -122,10 +122,10 @@ function toolsAskedFor(fits: readonly Fit[]): Callable[] {
 
 /** Whether a tool takes one name at a time, so that "Paris and Rome" are two calls. */
 function takesOneName({ schema }: Callable): boolean {
-  const properties = objectOf(schema, 'properties');
-  const required = stringsOf(schema, 'required');
+  const properties = readObject(schema, 'properties');
+  const required = readStrings(schema, 'required');
   const plain = (required.length > 0 ? required : Object.keys(properties)).filter(name => {
-    const { type, enum: allowed } = objectOf(properties, name);
+    const { type, enum: allowed } = readObject(properties, name);
     return type === 'string' && allowed === undefined;
   });
   return plain.length === 1;
@@ -134,7 +134,7 @@ function takesOneName({ schema }: Callable): boolean {
 /** The most characters between two names of a list. */
 const betweenMax = 40;
 
-/** Names that stand beside each other as a list. */
+/** Names that form a list. */
 function isListed(names: readonly string[], text: string): boolean {
   return names.slice(1).every((name, at) => {
     const start = text.indexOf(names[at] ?? '') + (names[at] ?? '').length;
@@ -155,12 +155,12 @@ interface Chosen {
 }
 
 function chooseFreely(rule: Rule, text: string): Chosen[] {
-  const asked = toolsAskedFor(fitting(rule.allowed, text));
+  const requested = toolsAskedFor(fitting(rule.allowed, text));
   const saysTool = /\b(?:use|call|invoke|run)\b.{0,40}\b(?:tools?|functions?)\b/i.test(text);
   const [first] = rule.allowed;
-  if (asked.length === 0 && first !== undefined && (rule.mustCall || saysTool)) asked.push(first);
+  if (requested.length === 0 && first !== undefined && (rule.mustCall || saysTool)) requested.push(first);
   const { names } = new PromptValues(text);
-  return asked.flatMap(tool => {
+  return requested.flatMap(tool => {
     if (names.length < 2 || !takesOneName(tool) || !isListed(names, text)) return [{ tool, skip: 0 }];
     return names.map((_, skip) => ({ tool, skip }));
   });
@@ -170,7 +170,7 @@ function chooseFreely(rule: Rule, text: string): Chosen[] {
 function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
   const fits = fitting(rule.allowed, input.prompt.text).map(fit => fit.tool);
   const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
-  // Told to ignore the choice, it shows that with a tool that the choice forbids.
+  // Told to ignore the choice, it shows that with a forbidden tool.
   const named = input.request.toolChoice?.tools ?? [];
   if (input.steering.ignore?.has('tool_choice') === true) {
     const isNamed = (tool: Callable): number => Number(named.some(({ name }) => name === tool.name));
@@ -184,17 +184,21 @@ function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
 
 function choose(input: PlanInput): Chosen[] {
   const { prompt, steering } = input;
-  const rule = ruleOf(input);
+  const rule = readRule(input);
   if (!rule.mayCall) return [];
   if (steering.calls !== undefined && !prompt.hasResultSince) {
     return chooseOrdered(rule, input, steering.calls).slice(0, rule.callsMax);
   }
-  const isAnswering = prompt.results.length > 0 || steering.say !== undefined || steering.tokens !== undefined;
+  const isAnswering =
+    prompt.results.length > 0 || prompt.explainsResult || steering.say !== undefined || steering.tokens !== undefined;
   if (!rule.mustCall && (isAnswering || steering.calls !== undefined)) return [];
   return chooseFreely(withoutCalled(rule, prompt), prompt.text).slice(0, Math.min(callsMax, rule.callsMax));
 }
 
-/** A turn goes on with a tool that it has not called yet, as long as there is one: who must call would call the first for ever. */
+/**
+ * A turn continues with a tool that it has not called yet, as long as there is one: a forced call would call the
+ * first one forever.
+ */
 function withoutCalled(rule: Rule, { called }: Prompt): Rule {
   const fresh = rule.allowed.filter(({ name }) => !called.has(name));
   return fresh.length === 0 ? rule : { ...rule, allowed: fresh };
@@ -205,7 +209,10 @@ function customInput({ schema: { syntax, definition } }: Callable, values: Promp
   return spelled ?? values.phrase() ?? 'nothing';
 }
 
-/** The calls of a choice, in order; empty where it answers in text. `seed` makes their ids, which differ within a conversation. */
+/**
+ * Returns the calls of a choice, in order; empty if it answers in text. `seed` makes their ids, which differ within a
+ * conversation.
+ */
 export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
   // As an upstream of the client's own protocol writes them.
   const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';

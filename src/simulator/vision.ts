@@ -14,7 +14,7 @@ const signatures: readonly (readonly [format: string, at: number, bytes: string]
 
 /** The most pixels that are decoded: 50 million, twice what a camera makes. */
 const pixelsMax = 50_000_000;
-/** Descriptions that are remembered, because every turn of a conversation brings its pictures again. */
+/** Cached descriptions, because every turn of a conversation brings its images again. */
 const descriptionsMax = 256;
 /** Side of the thumbnail whose colours are counted. */
 const thumbnail = 48;
@@ -71,7 +71,7 @@ function refuse(number: number, why: string, cause?: unknown): UpstreamFailure {
   });
 }
 
-function formatOf(bytes: Buffer): string | undefined {
+function detectFormat(bytes: Buffer): string | undefined {
   return signatures.find(([, at, hex]) => bytes.toString('hex', at, at + hex.length / 2) === hex)?.[0];
 }
 
@@ -92,14 +92,14 @@ async function look(bytes: Buffer, format: string): Promise<string> {
   return `${width} × ${height} pixels (${kind}), mostly ${colourName(red, green, blue)} (#${code})`;
 }
 
-/** Looks at pictures: their size and commonest colour. */
+/** Analyses images: their size and commonest colour. */
 export class Sight {
   /** By the SHA-256 of the bytes, least recently used first. */
   readonly #seen = new Map<string, string>();
 
   /**
-   * One sentence for each picture that is new in the conversation. Pictures by address or file id are not fetched. Throws `UpstreamFailure` (status
-   * 400) that names the first picture, new or not, that can't be decoded.
+   * Returns one sentence for each image that is new in the conversation. Images by address or file id are not
+   * fetched. Throws `UpstreamFailure` (status 400) that names the first image, new or not, that can't be decoded.
    */
   async describe(images: readonly PlacedImage[]): Promise<string[]> {
     const sentences: string[] = [];
@@ -124,7 +124,7 @@ export class Sight {
   async #decode(base64: string, number: number): Promise<string> {
     const bytes = decodeBase64(base64);
     if (bytes === undefined) throw refuse(number, 'it is not valid base64');
-    const format = formatOf(bytes);
+    const format = detectFormat(bytes);
     if (format === undefined) throw refuse(number, 'it is not a PNG, JPEG, GIF or WebP');
     const key = createHash('sha256').update(bytes).digest('base64url');
     const seen = this.#seen.get(key);

@@ -1,15 +1,16 @@
 /**
- * The port of large files that are written and read in pieces, and of journals: files of records that only grow. Names are of letters, digits, `-`, `_` and dots inside. What is written throws
- * `GatewayError` `overloaded` where there is no room.
+ * The port of large files that are written and read in pieces, and of journals: append-only files of records. Names
+ * consist of letters, digits, `-`, `_` and dots inside. Writing throws `GatewayError` `overloaded` if there is no
+ * room.
  */
 export interface BulkFiles {
   /** Begins a file, which has its name only when it is finished. One of that name is replaced then. */
   create(name: string): Promise<BulkWriter>;
   /** Gives a file a second name, under which it stays when the first is deleted. `not_found`: it is not there. */
   link(name: string, second: string): Promise<'linked' | 'not_found'>;
-  /** Opens a file; undefined if it is not there. Whoever opens it closes it. */
+  /** Opens a file; undefined if it does not exist. The caller closes it. */
   open(name: string): Promise<BulkReader | undefined>;
-  /** Opens a journal, made if it is not there. Whoever opens it closes it. */
+  /** Opens a journal, and creates it if missing. The caller closes it. */
   openJournal(name: string): Promise<Journal>;
   /** Removes a file or a journal; nothing if it is not there. */
   delete(name: string): Promise<void>;

@@ -1,9 +1,10 @@
 /**
- * The port of what is kept beside the money: prompts, answers and tasks, each a document of bytes that only its owner reads. It is capped in size and
- * may be lost without a cent being wrong, so it is never part of the ledger. Times in ms since 1970 UTC.
+ * The port of documents stored besides the money: prompts, answers and tasks, each a document of bytes that only its
+ * owner reads. It is capped in size and may be lost without a cent being wrong, so it is never part of the ledger.
+ * Times in ms since 1970 UTC.
  */
 
-/** What documents are for. */
+/** The kinds of documents. */
 export type DocumentKind =
   | 'response'
   | 'replay'
@@ -12,7 +13,8 @@ export type DocumentKind =
   | 'file'
   | 'hidden_file'
   | 'batch'
-  | 'message_batch';
+  | 'message_batch'
+  | 'bodies';
 
 /** A document's name: ids are unique within a kind, over all accounts. */
 export interface DocumentName {
@@ -20,14 +22,14 @@ export interface DocumentName {
   readonly id: string;
 }
 
-/** What is known of a document without its bytes. */
+/** A document's facts without its bytes. */
 export interface DocumentFacts extends DocumentName {
   readonly accountId: number;
-  /** Absent where no API key owns it. */
+  /** Absent if no API key owns it. */
   readonly apiKeyId?: number;
   /** The owner's own word. */
   readonly state: string;
-  /** Nothing is under way: it may be evicted when space is short, but replays, files and batches stay to their end. */
+  /** Nothing is under way: it may be evicted if space is short, but replays, files and batches stay to their end. */
   readonly finished: boolean;
   readonly createdAtMs: number;
   /** From then on it is not found. */
@@ -49,7 +51,10 @@ export interface Chunk {
 /** A document to be stored. */
 export interface NewDocument extends DocumentFacts {
   readonly body: Uint8Array;
-  /** Another document of the kind and account that it goes on from: that one is kept, unseen, as long as this one lives. */
+  /**
+   * Another document of the kind and account that it continues: that one is stored, hidden, as long as this one
+   * lives.
+   */
   readonly parentId?: string;
   /** The beginning of its log. */
   readonly chunks?: readonly Chunk[];
@@ -63,13 +68,14 @@ export interface DocumentChange extends DocumentName {
   readonly finished?: boolean;
   readonly endsAtMs?: number;
   readonly body?: Uint8Array;
-  /** Added at the end of its log. Throws `internal` where a number is there already. */
+  /** Appended to its log. Throws `internal` if a number exists already. */
   readonly chunks?: readonly Chunk[];
 }
 
 /**
- * All commands are durable when their promise resolves, and done in the order in which they were given. They throw `GatewayError` `overloaded` where
- * storage fails (nothing of the command is done, but where the disk failed in its middle, which nobody can know) or has no room for a running document.
+ * All commands are durable when their promise resolves, and run in the order in which they were given. They throw
+ * `GatewayError` `overloaded` if storage fails (nothing of the command is done, unless the disk failed in its middle,
+ * which can't be known) or has no room for a running document.
  */
 export interface Documents {
   /**
@@ -79,13 +85,19 @@ export interface Documents {
   put(document: NewDocument): Promise<PutOutcome>;
   /** Changes a document. `other_state`: it is not in `ifState`. */
   update(change: DocumentChange): Promise<'updated' | 'not_found' | 'other_state'>;
-  /** Makes a document unseen at once; its bytes go when nothing goes on from it. */
+  /** Hides a document at once; its bytes are removed when nothing continues it. */
   delete(name: DocumentName): Promise<'deleted' | 'not_found'>;
-  /** The document, with an account only where it belongs to it; undefined where it is not there or has ended. */
+  /** Returns the document; with an account, only if it is the owner. Undefined if it does not exist or has ended. */
   find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined>;
-  /** The document with all that it goes on from, the first one first; undefined as `find`. Ancestors may have ended. */
+  /**
+   * Returns the document with all that it continues, the first one first; undefined as `find`. Ancestors may have
+   * ended.
+   */
   chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined>;
-  /** The log's chunks whose numbers are above `after`, at most `limit` of them and about a megabyte, in order; empty where there are none. */
+  /**
+   * Returns the log's chunks whose numbers are above `after`, at most `limit` of them and about a megabyte, in order;
+   * empty if there are none.
+   */
   chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
   /** The unfinished documents of a kind, oldest first: at a start, what a process that is gone has left. */
   unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
@@ -105,7 +117,7 @@ export interface DocumentPage {
   readonly limit: number;
 }
 
-/** What became of a `put`. */
+/** The result of a `put`. */
 export type PutOutcome =
   | { readonly kind: 'stored' }
   | { readonly kind: 'exists'; readonly document: StoredDocument }

@@ -1,23 +1,26 @@
 import type { ImageType } from '../generation/images/image-type.ts';
 
-/** The port of pictures that are delivered by address: each is kept for its time under a name that nobody can guess, then gone. Times in ms since 1970 UTC. */
+/**
+ * The port of images that are delivered by address: each is stored for its time under a name that can't be guessed,
+ * then removed. Times in ms since 1970 UTC.
+ */
 export interface Files {
   /**
-   * Keeps a picture; durable when the promise resolves. Its name is a token of 128 random bits and the ending of its type. Throws `GatewayError`
-   * `overloaded` where there is no room.
+   * Stores an image; durable when the promise resolves. Its name is a token of 128 random bits and the ending of its
+   * type. Throws `GatewayError` `overloaded` if there is no room.
    */
   put(bytes: Uint8Array, type: ImageType): Promise<string>;
-  /** A picture by its name; undefined where there is none, or its time is over. Whoever opens it closes it. */
+  /** Opens an image by its name; undefined if there is none, or its time is over. The caller closes it. */
   open(name: string): Promise<OpenFile | undefined>;
-  /** Removes a picture before its time; nothing where it is not there. */
+  /** Removes an image before its time; does nothing if it does not exist. */
   delete(name: string): Promise<void>;
   /** Removes what has ended; how many were removed. Runs by itself as well. */
   sweep(): Promise<number>;
-  /** Ends the sweeping; the pictures stay. */
+  /** Ends the sweeping; the images stay. */
   close(): Promise<void>;
 }
 
-/** A picture that is read. */
+/** An open image. */
 export interface OpenFile {
   readonly type: ImageType;
   readonly size: number;

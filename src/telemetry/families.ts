@@ -1,4 +1,4 @@
-/** What a metric's text says of it. */
+/** A metric's name, help and labels. */
 export interface FamilySpec {
   readonly name: string;
   readonly help: string;
@@ -45,8 +45,9 @@ class Branch<Series> {
 }
 
 /**
- * A metric and its series, one for each combination of label values that has occurred. A series is found by its values, one after the other, and counts in plain fields: what labels look like as
- * text is written once, and the rest when somebody asks for the text.
+ * A metric and its series, one for each combination of label values that has occurred. A series is found by its
+ * values, one after the other, and counts in plain fields: its labels are formatted once, and the rest when the text
+ * is requested.
  */
 abstract class Family<Series> {
   protected readonly name: string;

@@ -3,22 +3,27 @@ import { type Clock, isoTime, systemClock } from '../lib/clock.ts';
 
 type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** The process's log: JSON lines, one a request. Prompts, outputs, keys and raw bodies never reach it. */
+/** The process's log: JSON lines, one per request. Prompts, outputs, keys and raw bodies never reach it. */
 export interface Logger extends Pick<PinoLogger, LineLevel> {
-  /** Writes a line whose members after level and time are JSON already, each with a comma before it (`,"status":200,"msg":"request"`). */
+  /**
+   * Writes a line whose members after level and time are JSON already, each with a comma before it
+   * (`,"status":200,"msg":"request"`).
+   */
   line(level: LineLevel, members: string): void;
 }
 
-/** From which level on lines are written. */
+/** The lowest level that is written. */
 export type LogLevel = LineLevel | 'silent';
 
 /** How to log. */
 export interface LoggerOptions {
   readonly level: LogLevel;
-  /** Where lines go; absent: standard error, buffered for at most `flushEveryMs`. */
+  /** The destination of lines; absent: standard error, buffered for at most `flushEveryMs`. */
   readonly destination?: DestinationStream;
-  /** What time it is; absent: the machine's. */
+  /** The clock; absent: the machine's. */
   readonly clock?: Clock;
+  /** The number of the worker that logs, a member of every line; absent: none. */
+  readonly worker?: number;
 }
 
 const bufferCharacters = 15_360;
@@ -27,29 +32,35 @@ const causesMax = 5;
 
 /** Errors whose messages repeat what a client or an upstream sent: only their kind is logged. */
 const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']);
-/** Failures of others, which are routine: where this program noticed them says nothing. */
+/** Failures of others, which are routine: their stack traces say nothing. */
 const routine = new Set(['GatewayError', 'UpstreamFailure']);
 
 /**
- * Makes the log. Lines are buffered, because a system call a request would cost more than the line: the buffer is written when it is full,
- * after 100 ms, and when the process ends.
+ * Makes the log. Lines are buffered, because a system call per request would cost more than the line: the buffer is
+ * written when it is full, after 100 ms, and when the process ends.
  */
 export function createLogger({
   level,
   destination: stream = new LineBuffer(),
   clock = systemClock,
+  worker,
 }: LoggerOptions): Logger {
   const timestamp = createTimestamp(clock);
   const formatters = { level: (label: string) => ({ level: label }) };
-  const log = pino({ level, base: null, timestamp, formatters, serializers: { error: describeError } }, stream);
+  const base = worker === undefined ? null : { worker };
+  const log = pino({ level, base, timestamp, formatters, serializers: { error: describeError } }, stream);
+  const named = worker === undefined ? '' : `,"worker":${worker}`;
   const line = (lineLevel: LineLevel, members: string): void => {
     const value = pino.levels.values[lineLevel] ?? 0;
-    if (value >= log.levelVal) stream.write(`{"level":"${lineLevel}"${timestamp()}${members}}\n`);
+    if (value >= log.levelVal) stream.write(`{"level":"${lineLevel}"${timestamp()}${named}${members}}\n`);
   };
   return Object.assign(log, { line });
 }
 
-/** Returns what writes the time as a JSON member. Writing a date costs more than the rest of the line: the second's part is kept for the lines of that second. */
+/**
+ * Returns a function that writes the time as a JSON member. Formatting a date costs more than the rest of the line:
+ * the second's part is reused for the lines of that second.
+ */
 function createTimestamp(clock: Clock): () => string {
   let keptSecond = -1;
   let begun = '';
@@ -65,8 +76,8 @@ function createTimestamp(clock: Clock): () => string {
 }
 
 /**
- * Buffers lines on their way to standard error. Each `write` of pino's own stream measures all that waits there, which costs more than the rest of a line: it gets many
- * lines at once.
+ * Buffers lines on their way to standard error. Each `write` of pino's own stream measures everything that waits,
+ * which costs more than the rest of a line: it gets many lines at once.
  */
 class LineBuffer implements DestinationStream {
   readonly #stream: ReturnType<typeof destination>;
@@ -99,7 +110,10 @@ class LineBuffer implements DestinationStream {
   }
 }
 
-/** What the log may say of an error and its causes: kind, code, where it was thrown unless it is routine, and the message only where it is this program's own. */
+/**
+ * Returns what the log may contain of an error and its causes: kind, code, where it was thrown unless it is routine,
+ * and the message only if it is this program's own.
+ */
 export interface ErrorDescription {
   readonly name: string;
   readonly message?: string;

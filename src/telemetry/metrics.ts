@@ -13,13 +13,13 @@ const namesMax = 2000;
 
 /** One answered request. */
 export interface RequestSample {
-  /** The public path's pattern ("/v1/chat/completions"); `other` of a path that is none. */
+  /** The public path's pattern ("/v1/chat/completions"); `other` for an unknown path. */
   readonly endpoint: string;
-  /** The listed id; `other` where the catalogue does not know what was asked for; absent: no model was asked for. */
+  /** The listed id; `other` if the catalogue does not know the requested model; absent: none was requested. */
   readonly model?: string | undefined;
   /** "provider/model" of the last attempt; absent: none was made. */
   readonly route?: string | undefined;
-  /** The HTTP status; 499 where the client went away before there was one. */
+  /** The HTTP status; 499 if the client left before there was one. */
   readonly status: number;
   /** The error's code; absent: it was answered. */
   readonly code?: string | undefined;
@@ -28,6 +28,8 @@ export interface RequestSample {
   readonly firstEventMs?: number | undefined;
   readonly tokens?: TokenCounts | undefined;
   readonly costUsd?: number | undefined;
+  /** What the provider charges the operator; absent: unknown. */
+  readonly providerCostUsd?: number | undefined;
 }
 
 const tokenKinds = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output'] as const;
@@ -63,13 +65,13 @@ export interface KeySample {
   readonly count: number;
 }
 
-/** What is looked at whenever somebody asks for the metrics. */
+/** Values that are read whenever the metrics are requested. */
 export interface GaugeSources {
   breakers(): readonly BreakerSample[];
   providerKeys(): readonly KeySample[];
-  /** What running requests hold, in dollars. */
+  /** The holds of running requests, in dollars. */
   heldUsd(): number;
-  /** Sizes of the files of the data directory, in bytes, by what they are. */
+  /** Sizes of the files of the data directory, in bytes, by kind. */
   fileBytes(): Readonly<Record<string, number>>;
   /** What was learned of how providers count. */
   learnedTokens(): readonly LearnedSample[];
@@ -112,6 +114,16 @@ export class Metrics {
     name: 'tollgate_cost_dollars_total',
     help: 'Dollars debited.',
     labels: ['endpoint', 'model'],
+  });
+  readonly #providerCost = new Numbers('counter', {
+    name: 'tollgate_provider_cost_dollars_total',
+    help: 'Dollars that providers charge the operator, of routes whose cost is configured.',
+    labels: ['endpoint', 'model', 'route'],
+  });
+  readonly #margin = new Numbers('gauge', {
+    name: 'tollgate_margin_dollars',
+    help: 'Dollars debited since the start less what providers charge, of routes whose cost is configured.',
+    labels: ['endpoint', 'model', 'route'],
   });
   readonly #openStreams = new Numbers('gauge', {
     name: 'tollgate_open_streams',
@@ -214,7 +226,7 @@ export class Metrics {
   }
 
   /** Counts an answered request. */
-  answered({ endpoint, status, code = '', durationMs, firstEventMs, tokens, costUsd, ...sample }: RequestSample): void {
+  answered({ endpoint, status, code = '', durationMs, firstEventMs, tokens, ...sample }: RequestSample): void {
     const model = this.#models.label(sample.model ?? '');
     const route = this.#routes.label(sample.route ?? '');
     this.#requests.of(model, endpoint, route, status, code).value += 1;
@@ -226,7 +238,11 @@ export class Metrics {
         if (count > 0) this.#tokens.of(endpoint, model, kind).value += count;
       }
     }
-    if (costUsd !== undefined) this.#cost.of(endpoint, model).value += costUsd;
+    const { costUsd = 0, providerCostUsd } = sample;
+    if (sample.costUsd !== undefined) this.#cost.of(endpoint, model).value += costUsd;
+    if (providerCostUsd === undefined) return;
+    this.#providerCost.of(endpoint, model, route).value += providerCostUsd;
+    this.#margin.of(endpoint, model, route).value += costUsd - providerCostUsd;
   }
 
   /** A stream began; call the answer when it has ended. */
@@ -238,8 +254,8 @@ export class Metrics {
     };
   }
 
-  /** Returns all metrics in Prometheus' text format. */
-  text(): string {
+  /** Returns metrics in Prometheus' text format: all, or those for anyone, which do not show what providers charge. */
+  text(reader: 'operator' | 'anyone' = 'operator'): string {
     if (this.#sources !== undefined) this.#look(this.#sources);
     const families = [
       this.#requests,
@@ -247,6 +263,7 @@ export class Metrics {
       this.#firstEvent,
       this.#tokens,
       this.#cost,
+      ...(reader === 'operator' ? [this.#providerCost, this.#margin] : []),
       this.#held,
       this.#openStreams,
       this.#attempts,

@@ -42,7 +42,7 @@ function plain(type: 'counter' | 'gauge', name: string, help: string, value: num
   return family;
 }
 
-/** Undefined where the system does not tell. */
+/** Undefined if the system does not provide it. */
 function countOpenDescriptors(): number | undefined {
   try {
     return readdirSync('/proc/self/fd').length;

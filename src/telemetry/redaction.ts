@@ -16,7 +16,10 @@ export function redactTokens(text: string): string {
     .replaceAll(longRun, run => (isWords(run) ? run : '[redacted]'));
 }
 
-/** Whether a run is made of words, as names of fields and paths are: each part between separators is short and has no mix of digits and letters. */
+/**
+ * Returns whether a run is made of words, like names of fields and paths: each part between separators is short and
+ * has no mix of digits and letters.
+ */
 function isWords(run: string): boolean {
   return run
     .split(/[-_/+=]/)

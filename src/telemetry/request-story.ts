@@ -23,7 +23,10 @@ export type RouteReason =
   /** An earlier route failed. */
   | 'fallback';
 
-/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, images, vectors. They have no word for an order of documents. */
+/**
+ * The operation of a request, in the terms of OpenTelemetry's conventions: text, images, vectors. They have no term
+ * for reranking.
+ */
 export type Operation = 'chat' | 'generate_content' | 'embeddings' | 'rerank';
 
 /** How an attempt ended, for a trace. */
@@ -35,12 +38,22 @@ export interface AttemptEnd {
   readonly firstEventMs?: number | undefined;
 }
 
-/** What a request has cost. */
+/** The cost of a request. */
 export interface SettledFacts {
   /** `completed`, `incomplete`, `client_aborted`, `upstream_failed`. */
   readonly state: string;
   readonly tokens: TokenCounts;
   readonly costNanoUsd: bigint;
+  /** What the provider charges the operator; undefined: unknown. */
+  readonly providerCostNanoUsd: bigint | undefined;
+}
+
+/** Takes what the client is answered, to be kept. */
+export interface AnswerTap {
+  /** Takes a piece of the answer's body, in order. */
+  answered(text: string): void;
+  /** The client has its answer, or has left. */
+  clientEnded(): void;
 }
 
 /** How a request was answered, for a trace. */
@@ -55,14 +68,14 @@ export interface RequestEnd {
   readonly finish: string | undefined;
 }
 
-/** The trace of one request; every method is told the moment that it is called in. Made only where traces are switched on. */
+/** The trace of one request; every method is called at the moment it describes. Made only if traces are switched on. */
 export interface RequestTrace {
   /** Undefined: only metrics are made. */
   readonly traceId: string | undefined;
   admissionBegan(): void;
   admissionEnded(story: RequestStory, code: string | undefined): void;
   attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void;
-  /** The request was said in the words of the provider's protocol, which took this long. In ms. */
+  /** The request was encoded for the provider's protocol, which took this long. In ms. */
   translated(protocol: string, durationMs: number): void;
   attemptEnded(story: RequestStory, end: AttemptEnd): void;
   settleBegan(): void;
@@ -74,8 +87,8 @@ export interface RequestTrace {
 }
 
 /**
- * What becomes known of one request on its way through the gateway, for its log line, its metrics and its trace. The edge makes it, and the core of the same process writes into it; a core in
- * another process has its own.
+ * What becomes known of one request on its way through the gateway, for its log line, its metrics and its trace. The
+ * edge makes it, and the core of the same process writes into it; a core in another process has its own.
  */
 export class RequestStory {
   /** The client's own id of the request, which is sent upstream unchanged. */
@@ -95,9 +108,13 @@ export class RequestStory {
   routeReason: RouteReason | undefined;
   attempts = 0;
   upstreamRequestId: string | undefined;
-  /** What the provider said of the last failure, without secrets and without anything of the request. */
+  /** The provider's message about the last failure, without secrets and without anything of the request. */
   upstreamMessage: string | undefined;
   settled: SettledFacts | undefined;
+  /** Set by the core if the request's bodies are kept. */
+  bodies: AnswerTap | undefined;
+  /** Set by an edge that records its answers in `bodies`. */
+  rendersAnswer = false;
 
   /** The trace that the request belongs to, in hexadecimal; undefined: none. */
   get traceId(): string | undefined {
@@ -124,7 +141,7 @@ export class RequestStory {
     this.trace?.attemptBegan(route, attempt, reason, operation);
   }
 
-  /** The headers to send upstream beside the provider's own, names and values in turn; undefined: none. */
+  /** Returns the headers to send upstream besides the provider's own, names and values in turn; undefined: none. */
   get outgoingHeaders(): readonly string[] | undefined {
     const traceparent = this.trace?.traceparent ?? this.traceparent;
     if (traceparent === undefined && this.clientRequestId === undefined) return undefined;
@@ -134,17 +151,17 @@ export class RequestStory {
     return headers;
   }
 
-  /** The request was said in the words of the provider's protocol. */
+  /** The request was encoded for the provider's protocol. */
   translated(protocol: string, durationMs: number): void {
     this.trace?.translated(protocol, durationMs);
   }
 
-  /** The upstream has begun to answer, under an id of its own if it told one. */
+  /** The upstream has begun to answer, with an id of its own if it gave one. */
   answered(upstreamRequestId: string | undefined): void {
     this.upstreamRequestId = upstreamRequestId;
   }
 
-  /** The attempt has ended. `message`: what the provider said of its failure, fit for a log. */
+  /** The attempt has ended. `message`: the provider's message about its failure, fit for a log. */
   attemptEnded(end: AttemptEnd, message: string | undefined): void {
     this.upstreamMessage = message;
     this.trace?.attemptEnded(this, end);
@@ -164,7 +181,7 @@ export class RequestStory {
     this.trace?.admissionEnded(this, code);
   }
 
-  /** What it used is charged; undefined: nothing is, and it leaves no record. */
+  /** Its usage is charged; undefined: nothing is, and it leaves no record. */
   settleEnded(settled: SettledFacts | undefined): void {
     this.settled = settled;
     this.trace?.settleEnded(settled);

@@ -1,9 +1,9 @@
 import { Numbers } from './families.ts';
 
-/** What is written to, as labels say it. */
+/** The stores, as labels name them. */
 export type StoreName = 'ledger' | 'content';
 
-/** Metrics of the disk and of what is kept on it. */
+/** Metrics of the disk and of what is stored on it. */
 export class StorageMetrics {
   readonly #diskFree = new Numbers('gauge', {
     name: 'tollgate_disk_free_bytes',

@@ -2,23 +2,26 @@ import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { isPublicAddress } from './public-address.ts';
 
-/** What a guard lets pass. */
+/** What a guard allows. */
 export interface GuardOptions {
-  /** Finds the addresses of a host; absent: the system's way. */
+  /** Resolves the addresses of a host; absent: the system's resolver. */
   readonly lookup?: LookupFunction | undefined;
-  /** Whether an address may be asked; absent: those of the public internet. */
+  /** Returns whether an address may be contacted; absent: those of the public internet. */
   readonly isAllowed?: ((address: string) => boolean) | undefined;
   /** Plain http is allowed, too. */
   readonly allowsHttp?: boolean;
 }
 
-/** Lets through only addresses of the public internet, over https: nobody here chose them, and they must not reach the gateway's own network. */
+/**
+ * Allows only addresses of the public internet, over https: they come from outside, and must not reach the gateway's
+ * own network.
+ */
 export class AddressGuard {
   readonly #what: string;
   readonly #options: GuardOptions;
   readonly #isAllowed: (address: string) => boolean;
 
-  /** `what`: how refusals call the address ("the picture’s address"). */
+  /** `what`: the name of the address in refusals ("the image’s address"). */
   constructor(what: string, options: GuardOptions) {
     this.#what = what;
     this.#options = options;

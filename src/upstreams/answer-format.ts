@@ -6,8 +6,9 @@ const byteOrderMark = [0xef, 0xbb, 0xbf];
 const fields = ['data:', 'event:', 'id:', 'retry:', ':'];
 
 /**
- * What an answer is by its first bytes: upstreams that do not stream answer JSON, some of them under the content type of a stream, and some
- * streams come under another. `undecided`: only blanks so far. `foreign`: neither, a web page for instance.
+ * The format of an answer by its first bytes: upstreams that do not stream answer JSON, some of them under the
+ * content type of a stream, and some streams come under another. `undecided`: only blanks so far. `foreign`: neither,
+ * for example a web page.
  */
 export function answerFormat(start: Uint8Array, contentType: string): AnswerFormat | 'undecided' | 'foreign' {
   let at = byteOrderMark.every((byte, index) => start[index] === byte) ? byteOrderMark.length : 0;

@@ -20,7 +20,7 @@ const completion = Buffer.from(
   }),
 );
 
-function readerOf(contentType: string, candidates = 1, codec: UpstreamCodec = chatCodec): AnswerReader {
+function makeReader(contentType: string, candidates = 1, codec: UpstreamCodec = chatCodec): AnswerReader {
   const reader = new AnswerReader({ codec, provider: 'local', eventBytesMax: 10_000 }, candidates);
   reader.begin(contentType);
   return reader;
@@ -31,7 +31,7 @@ function read(
   chunks: readonly Uint8Array[],
   contentType = 'text/event-stream',
 ): { events: GenerationEvent[]; failure?: string } {
-  const reader = readerOf(contentType);
+  const reader = makeReader(contentType);
   const events: GenerationEvent[] = [];
   const take = (batch: ReadBatch<GenerationEvent>): string | undefined => {
     events.push(...batch.events);
@@ -88,7 +88,7 @@ test('a stream that ends at any byte is truncated unless its finish has come', (
 });
 
 test('what came before a failure in the same chunk is there', () => {
-  const reader = readerOf('text/event-stream');
+  const reader = makeReader('text/event-stream');
   const chunk = Buffer.concat([golden.subarray(0, 900), Buffer.from('\n\ndata: {nonsense\n\n')]);
   const { events, failure } = reader.push(chunk);
   expect(events[0]?.event.case).toBe('started');
@@ -97,7 +97,7 @@ test('what came before a failure in the same chunk is there', () => {
 
 test('an answer is finished when every asked choice has ended, and complete at its formal end', () => {
   const upToFinish = golden.subarray(0, golden.indexOf('\n\n', golden.indexOf('"finish_reason":"tool_calls"')) + 2);
-  const [one, two] = [readerOf('text/event-stream'), readerOf('text/event-stream', 2)];
+  const [one, two] = [makeReader('text/event-stream'), makeReader('text/event-stream', 2)];
   one.push(upToFinish);
   two.push(upToFinish);
   expect([one.finished, one.completed, two.finished]).toEqual([true, false, false]);
@@ -114,7 +114,7 @@ test('an event or a whole answer that is too large is malformed', () => {
 
 test('an end that a codec takes without a word is truncated', () => {
   const silent = { ...chatCodec, parseStream: () => ({ push: () => [], end: () => [] }) };
-  const reader = readerOf('text/event-stream', 1, silent);
+  const reader = makeReader('text/event-stream', 1, silent);
   reader.push(golden);
   expect(reader.end().failure).toMatchObject({ kind: 'truncated' });
 });

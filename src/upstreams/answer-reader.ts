@@ -8,10 +8,10 @@ import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
 import type { BodyReader, ReadBatch } from './http-attempt.ts';
 
-/** What all answers of a provider are read with. */
+/** The tools for reading all answers of a provider. */
 export interface AnswerReading {
   readonly codec: UpstreamCodec;
-  /** The provider's name, as provenance of what only it can read. */
+  /** The provider's name, as the origin of blobs that only it can read. */
   readonly provider: string;
   /** The most bytes of one event, or of a whole answer. */
   readonly eventBytesMax: number;
@@ -42,7 +42,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   #idleBytes = 0;
   #completed = false;
 
-  /** `candidates`: how many choices were asked for. `restorers` run in their order. */
+  /** `candidates`: how many choices were requested. `restorers` run in their order. */
   constructor(reading: AnswerReading, candidates: number, restorers: readonly EventRestorer[] = []) {
     this.#reading = reading;
     this.#candidates = candidates;
@@ -53,7 +53,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     return this.#completed;
   }
 
-  /** Every asked choice has ended: what is missing is usage and the formal end. */
+  /** Every requested choice has ended: only usage and the formal end are missing. */
   get finished(): boolean {
     return this.#finished.length >= this.#candidates;
   }
@@ -62,7 +62,10 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#contentType = contentType;
   }
 
-  /** Returns the events that are ready because of `chunk`. A failure comes beside the events before it, because those were delivered. */
+  /**
+   * Returns the events that `chunk` completes. A failure comes together with the events before it, because those were
+   * delivered.
+   */
   push(chunk: Uint8Array): ReadBatch<GenerationEvent> {
     this.#idleBytes += chunk.length;
     const batch = this.#read(events => this.#chunk(chunk, events));
@@ -73,7 +76,10 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     return batch;
   }
 
-  /** Returns what was held back. Its failure is `truncated` if the end came too early, and none if nothing is missing. */
+  /**
+   * Returns the events that were held back. Its failure is `truncated` if the end came too early, and absent if
+   * nothing is missing.
+   */
   end(failure?: Error): ReadBatch<GenerationEvent> {
     return this.#read(events => {
       if (failure !== undefined) throw failure;
@@ -106,7 +112,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       this.#end(events);
       return undefined;
     } catch {
-      // What was held back can't be read either.
+      // The held-back bytes can't be read either.
     }
     try {
       this.#take(this.#stream.parser.end(), events);
@@ -155,7 +161,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       this.#messages(sse.end(), events);
       if (!this.#completed) this.#take(parser.end(), events);
     } catch (thrown) {
-      // What the end has cut in the middle of an event can't be read: the stream is truncated, not wrong.
+      // An event cut in the middle by the end can't be read: the stream is truncated, not malformed.
       if (!(thrown instanceof UpstreamFailure) || thrown.kind !== 'malformed') throw thrown;
       throw new UpstreamFailure('truncated', { ...thrown.facts, cause: thrown });
     }

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
-import { itemOf, toolCallContent } from '../codecs/content.ts';
+import { makeItem, toolCallContent } from '../codecs/content.ts';
 import { completed, delta, finished, itemClosed, itemOpened, started } from '../generation/events.ts';
 import { foldEvents } from '../generation/fold.ts';
 import { Validator } from '../generation/guard/validate.ts';
 import { AnswerTool } from './answer-tool.ts';
 
 const call = (item: number, name: string, args: string): GenerationEvent[] => [
-  itemOpened(0, item, itemOf(toolCallContent({ callId: `c${item}`, name }), 0)),
+  itemOpened(0, item, makeItem(toolCallContent({ callId: `c${item}`, name }), 0)),
   delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args.slice(0, 3) }),
   delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args.slice(3) }),
   itemClosed(0, item),

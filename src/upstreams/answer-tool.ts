@@ -1,11 +1,11 @@
 import { Role } from '../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from '../generation/events.ts';
-import { itemOf, messageContent, partOf, textContent } from '../codecs/content.ts';
+import { makeItem, messageContent, makePart, textContent } from '../codecs/content.ts';
 
 /**
- * Answers by a schema, where the upstream got the schema as a tool whose call is the answer: the call comes back as the text that it is. Source: wire.md C3
- * (json schema).
+ * Restores answers by a schema if the upstream got the schema as a tool whose call is the answer: the call becomes
+ * text again. Source: docs/interfaces/README.md "Translation" (json schema).
  */
 export class AnswerTool {
   readonly #name: string;
@@ -37,8 +37,8 @@ export class AnswerTool {
         const { item } = event.value;
         this.#open.add(`${choice} ${item}`);
         return [
-          itemOpened(choice, item, itemOf(messageContent(Role.ASSISTANT, []), 0)),
-          partOpened(choice, [item, 0], partOf(textContent(''))),
+          itemOpened(choice, item, makeItem(messageContent(Role.ASSISTANT, []), 0)),
+          partOpened(choice, [item, 0], makePart(textContent(''))),
         ];
       }
       case 'delta': {

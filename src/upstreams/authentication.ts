@@ -5,5 +5,5 @@ export const authentications = {
   xGoogApiKey: (key: string): readonly [name: string, value: string] => ['x-goog-api-key', key],
 } as const;
 
-/** One of the ways. */
+/** One of the methods. */
 export type Authentication = keyof typeof authentications;

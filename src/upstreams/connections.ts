@@ -14,7 +14,7 @@ export interface ConnectionSettings {
   readonly origin: string;
   readonly connectMs: number;
   readonly proxy: ProxySettings;
-  /** Finds the addresses of a host; absent: the system's way. */
+  /** Resolves the addresses of a host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
 }
 
@@ -46,7 +46,7 @@ export function openConnections({ origin, connectMs, proxy, lookup }: Connection
     },
   };
   if (proxy.httpProxy === undefined && proxy.httpsProxy === undefined) return new Pool(origin, options);
-  // What goes through a proxy has options of its own for the connection, and none of these for requests that are not tunnelled.
+  // Proxied requests have connection options of their own, and none of these if they are not tunnelled.
   const tls = { rejectUnauthorized: true };
   const factory = (to: string | URL, own: object): Pool => new Pool(to, { ...options, ...own });
   return new EnvHttpProxyAgent({

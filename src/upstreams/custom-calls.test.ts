@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { itemOf, requestOf, toolCallContent } from '../codecs/content.ts';
+import { makeItem, makeRequest, toolCallContent } from '../codecs/content.ts';
 import { ItemStatus, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../generation/fold.ts';
 import { delta, itemClosed, itemOpened } from '../generation/events.ts';
 import { CustomCalls } from './custom-calls.ts';
 
-const request = requestOf({
+const request = makeRequest({
   tools: [
     {
       $typeName: 'tollgate.v1.Tool',
@@ -18,9 +18,9 @@ const request = requestOf({
   ],
 });
 
-function callOf(name: string, ...texts: string[]): GenerationEvent[] {
+function callEvents(name: string, ...texts: string[]): GenerationEvent[] {
   return [
-    itemOpened(0, 0, itemOf(toolCallContent({ callId: 'a', name }), 0)),
+    itemOpened(0, 0, makeItem(toolCallContent({ callId: 'a', name }), 0)),
     ...texts.map(text => delta(0, [0, 0], { kind: DeltaKind.ARGUMENTS, text })),
     itemClosed(0, 0),
   ];
@@ -33,7 +33,7 @@ test.each([
   ['{"inp', '{"inp'],
 ])('a call that broke off in %j is incomplete', (args, text) => {
   const calls = new CustomCalls(request);
-  const [call] = foldEvents(calls.restored(callOf('patch', args))).choices[0]?.items ?? [];
+  const [call] = foldEvents(calls.restored(callEvents('patch', args))).choices[0]?.items ?? [];
   expect([call?.status, call?.content.value]).toMatchObject([ItemStatus.INCOMPLETE, { arguments: text }]);
 });
 
@@ -44,7 +44,7 @@ test.each([
   ['f', ['{"input":"a"}'], ToolKind.FUNCTION, '{"input":"a"}'],
 ] as const)('a call of %s with %j', (...[name, texts, kind, text]) => {
   const calls = new CustomCalls(request);
-  const events = callOf(name, ...texts).flatMap(event => calls.restored([event]));
+  const events = callEvents(name, ...texts).flatMap(event => calls.restored([event]));
   const [call] = foldEvents(events).choices[0]?.items ?? [];
   expect(call?.content).toMatchObject({ case: 'toolCall', value: { name, kind, arguments: text } });
 });

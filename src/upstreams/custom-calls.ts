@@ -4,12 +4,13 @@ import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { delta, itemClosed, itemOpened } from '../generation/events.ts';
 
 /**
- * Calls of free-form tools, where the upstream got them as functions with one string, `input`: they come back as what they are. Their arguments are
- * held until they end, since half a JSON string has no text yet; a call whose JSON broke off is incomplete. Source: decisions §4.
+ * Restores calls of free-form tools if the upstream got them as functions with one string, `input`. Their arguments
+ * are held until they end, since half a JSON string has no text yet; a call whose JSON broke off is incomplete.
+ * Source: docs/interfaces/README.md "Tool calls".
  */
 export class CustomCalls {
   readonly #names: ReadonlySet<string>;
-  /** What came of the arguments of open calls, by choice and item. */
+  /** The arguments of open calls so far, by choice and item. */
   readonly #open = new Map<string, string>();
 
   constructor({ tools }: GenerateRequest) {
@@ -44,7 +45,7 @@ export class CustomCalls {
         if (held === undefined) return [whole];
         this.#open.delete(at);
         const { item } = event.value;
-        const { text, isWhole } = inputOf(held);
+        const { text, isWhole } = parseInput(held);
         const end = isWhole ? whole : itemClosed(choice, item, ItemStatus.INCOMPLETE);
         return text === '' ? [end] : [delta(choice, [item, 0], { kind: DeltaKind.ARGUMENTS, text }), end];
       }
@@ -55,7 +56,7 @@ export class CustomCalls {
 }
 
 /** Returns the text of the arguments; the arguments themselves if the upstream wrote something else. */
-function inputOf(args: string): { readonly text: string; readonly isWhole: boolean } {
+function parseInput(args: string): { readonly text: string; readonly isWhole: boolean } {
   if (args === '') return { text: '', isWhole: true };
   const whole = inputIn(args);
   if (whole !== undefined) return { text: whole, isWhole: true };

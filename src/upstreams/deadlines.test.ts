@@ -49,7 +49,7 @@ test.each([
   const { deadlines, expired, pass } = driven();
   deadlines.enter(phase);
   pass(5_000);
-  // The total comes first where the phase may last longer.
+  // The total runs out first if the phase may last longer.
   expect(expired).toEqual([[phase === 'finishing' ? 'total_timeout' : kind, atMs]]);
 });
 

@@ -5,7 +5,7 @@ import type { Runtime, Timer } from '../lib/runtime.ts';
 export interface UpstreamTimeouts {
   /** To take a connection. */
   readonly connectMs: number;
-  /** From the sent request to the first event of the answer; to its head if it was asked for whole. */
+  /** From the sent request to the first event of the answer; to its head if it is not streamed. */
   readonly firstEventMs: number;
   /** Between any bytes of the answer after that; comments count, they are what a busy upstream sends. */
   readonly idleMs: number;
@@ -13,13 +13,13 @@ export interface UpstreamTimeouts {
   readonly totalMs: number;
 }
 
-/** How far an attempt has come: the limit of each phase in ms, and how it fails if that passes. */
+/** The phases of an attempt: the limit of each in ms, and the failure if it passes. */
 const phases = {
   /** No connection yet. */
   connecting: { limitMs: ({ connectMs }: UpstreamTimeouts) => connectMs, kind: 'connect' },
   /** The request goes out, its answer has not begun. */
   sent: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
-  /** The upstream is still loading its model, and is asked again in a moment. */
+  /** The upstream is still loading its model, and is retried in a moment. */
   loading: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
   /** The answer has begun: the limit is between any bytes. */
   answering: { limitMs: ({ idleMs }: UpstreamTimeouts) => idleMs, kind: 'idle_timeout' },

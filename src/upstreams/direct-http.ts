@@ -8,7 +8,7 @@ import type { HttpTarget } from './http-target.ts';
 import { outgoingJson } from './outgoing-json.ts';
 import { refuseRouting } from './passthrough.ts';
 
-/** What is the same for all calls to a provider whose answers come at once. */
+/** What all calls to a provider whose answers come at once share. */
 export interface DirectHttp {
   readonly target: HttpTarget;
   /** Reads the provider's errors. */
@@ -19,7 +19,7 @@ export interface DirectHttp {
 
 /** One request over HTTP. */
 export interface DirectPost {
-  /** What follows the base URL. */
+  /** The path below the base URL. */
   readonly path: string;
   readonly body: JsonObject;
 }
@@ -47,7 +47,10 @@ export async function withCleanFailures<Answer>(target: HttpTarget, attempt: () 
   }
 }
 
-/** Returns the members of a request that its protocol has no place for. Throws `unsupported_parameter` where the caller wants none dropped. */
+/**
+ * Returns the members of a request that its protocol has no place for. Throws `unsupported_parameter` if the caller
+ * wants none dropped.
+ */
 export function listDropped({ extraJson, strict }: { readonly extraJson: string; readonly strict: boolean }): string[] {
   const dropped = Object.keys(fieldJson(extraJson) ?? {});
   const [param] = dropped;

@@ -4,9 +4,12 @@ import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { delta } from '../generation/events.ts';
 import type { EventRestorer } from './answer-reader.ts';
 
-/** Tells the prompt, with which each answer begins, from the answer: it is no output. Where the prompt came as token ids, its text is not known, and all is taken for it. */
+/**
+ * Separates the prompt, with which each answer begins, from the answer: it is not output. If the prompt came as token
+ * ids, its text is unknown, and everything counts as prompt.
+ */
 export class EchoMarker implements EventRestorer {
-  /** Characters of the prompt that still come, by choice. */
+  /** Characters of the prompt that are still to come, by choice. */
   readonly #left: number[];
 
   constructor({ items, candidates = 1 }: Pick<GenerateRequest, 'items' | 'candidates'>) {

@@ -11,14 +11,14 @@ export interface ResponseHead {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** A wait nobody means; a longer `retry-after` is taken as this. */
+/** An implausibly long wait; a longer `retry-after` counts as this. */
 const retryAfterMaxMs = 86_400_000;
 
 const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value);
 
 /**
- * How long an upstream asks to wait, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date); undefined where it does
- * not say so in a way that makes sense. Source: RFC 9110 10.2.3, wire.md B5.
+ * Returns how long an upstream asks to wait, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date);
+ * undefined if there is no plausible value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
  */
 export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): number | undefined {
   const ms = Number(first(headers['retry-after-ms']) ?? Number.NaN);
@@ -31,10 +31,10 @@ export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): nu
   return Math.min(Math.max(wait, 0), retryAfterMaxMs);
 }
 
-/** Where providers tell their own id of a request, in the order in which they are believed. */
+/** The headers with providers' own request ids, in order of preference. */
 const requestIdHeaders = ['x-request-id', 'request-id', 'apim-request-id', 'x-amzn-requestid'] as const;
 
-/** Returns the provider's own id of the request, by which its support finds it; undefined if it tells none that looks like one. */
+/** Returns the provider's own id of the request, by which its support finds it; undefined if none looks like one. */
 export function readRequestId(headers: ResponseHead['headers']): string | undefined {
   for (const name of requestIdHeaders) {
     const value = first(headers[name]);
@@ -65,7 +65,7 @@ export function cleanFailure({ kind, facts }: UpstreamFailure, clean: CleanMessa
   const { message: said, param: named, detailCode = '', ...rest } = facts;
   const message = said === undefined ? undefined : clean(said);
   const param = named === undefined ? undefined : cleanParam(named);
-  // A code that has to be cleaned is none.
+  // A code that needs cleaning is not a code.
   const code = detailCode !== '' && clean(detailCode) === detailCode ? detailCode : undefined;
   return new UpstreamFailure(kind, { ...rest, ...defined({ message, param, detailCode: code }) });
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ItemStatus, Role } from '../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent, UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
-import { itemOf, messageContent, partOf, textContent } from '../codecs/content.ts';
+import { makeItem, messageContent, makePart, textContent } from '../codecs/content.ts';
 import {
   completed,
   delta,
@@ -36,8 +36,8 @@ function answer(text: string, tokens: number, counted = true): GenerationEvent[]
   return [
     [
       started({ usage: { $typeName: 'tollgate.v1.Usage', inputTokens: 10 }, warnings: ['dropped=seed'] }),
-      itemOpened(0, 0, itemOf(messageContent(Role.ASSISTANT, []), 0)),
-      partOpened(0, [0, 0], partOf(textContent(''))),
+      itemOpened(0, 0, makeItem(messageContent(Role.ASSISTANT, []), 0)),
+      partOpened(0, [0, 0], makePart(textContent(''))),
     ],
     [delta(0, [0, 0], { kind: DeltaKind.TEXT, text })],
     [
@@ -50,7 +50,7 @@ function answer(text: string, tokens: number, counted = true): GenerationEvent[]
   ];
 }
 
-const callOf = (candidates: number): UpstreamCall => ({
+const makeCall = (candidates: number): UpstreamCall => ({
   hold: Hold.of({ kind: 'admitted', id: 1 }),
   request: create(GenerateRequestSchema, { candidates }),
   model: 'm',
@@ -59,7 +59,7 @@ const callOf = (candidates: number): UpstreamCall => ({
   whole: false,
 });
 
-/** What has come of a fan-out, and how it ended. */
+/** The output of a fan-out so far, and how it ended. */
 interface Collected {
   readonly attempt: RunningAttempt;
   readonly events: GenerationEvent[];
@@ -78,7 +78,7 @@ function collect(candidates: number, one: AttemptOne, onEvents: () => void = () 
     end: failure => Object.assign(collected, { ended: true, failure }),
   };
   const collected: Collected = {
-    attempt: new FanOut(callOf(candidates), receiver, one),
+    attempt: new FanOut(makeCall(candidates), receiver, one),
     events,
     ended: false,
     failure: undefined,
@@ -86,7 +86,7 @@ function collect(candidates: number, one: AttemptOne, onEvents: () => void = () 
   return collected;
 }
 
-/** An upstream whose answers are pushed by the test, and what was done with each. */
+/** An upstream whose answers the test pushes, and a record of what was done with each. */
 function upstream() {
   const calls: { call: UpstreamCall; receiver: UpstreamReceiver; done: string[] }[] = [];
   const one: AttemptOne = (call, receiver) => {
@@ -101,7 +101,7 @@ function upstream() {
   return { calls, one, push, end };
 }
 
-const textsOf = (events: readonly GenerationEvent[]): unknown[] =>
+const readTexts = (events: readonly GenerationEvent[]): unknown[] =>
   foldEvents(events).choices.map(({ items }) => {
     const content = items[0]?.content;
     const part = content?.case === 'message' ? content.value.parts[0]?.content : undefined;
@@ -125,7 +125,7 @@ describe('several answers', () => {
       [undefined, 50],
       [undefined, 50],
     ]);
-    expect(textsOf(events)).toEqual(['a', 'b', 'c']);
+    expect(readTexts(events)).toEqual(['a', 'b', 'c']);
     const cases = events.map(({ event }) => event.case);
     expect(cases.filter(each => each === 'started' || each === 'completed')).toEqual(['started', 'completed']);
     const { started: start, completed: last } = foldEvents(events);
@@ -218,7 +218,7 @@ describe('several answers', () => {
 
 test('each answer has a seed of its own, and the first one the client’s', () => {
   const seeds: (bigint | undefined)[] = [];
-  const asked = { ...callOf(3), request: create(GenerateRequestSchema, { candidates: 3, sampling: { seed: 7n } }) };
+  const asked = { ...makeCall(3), request: create(GenerateRequestSchema, { candidates: 3, sampling: { seed: 7n } }) };
   const attempt = { cancel: () => undefined, pause: () => undefined, resume: () => undefined };
   const running = new FanOut(asked, { events: () => undefined, end: () => undefined }, ({ request }) => {
     seeds.push(request.sampling?.seed);

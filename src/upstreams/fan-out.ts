@@ -7,14 +7,15 @@ import type { RunningAttempt, UpstreamCall, UpstreamReceiver } from '../generati
 export type AttemptOne = (call: UpstreamCall, receiver: UpstreamReceiver) => RunningAttempt;
 
 /**
- * Several answers from an upstream that gives one: as many calls at once, each a choice of the answer; usage is their sum. Nothing is shown before every one of
- * them has begun, so that one which fails at once can be tried again with nothing lost; one that fails later ends all.
+ * Several answers from an upstream that gives one per request: concurrent calls, each a choice of the answer; usage
+ * is their sum. Nothing is shown before every one of them has begun, so that one that fails at once can be retried
+ * with nothing lost; one that fails later ends all.
  */
 export class FanOut implements RunningAttempt {
   readonly #receiver: UpstreamReceiver;
   readonly #merge: ChoiceMerge;
   readonly #attempts: RunningAttempt[] = [];
-  /** What has come of each choice before every one has begun; undefined: it has not. */
+  /** The output of each choice before every one has begun; undefined: it has not begun. */
   readonly #begun: (GenerationEvent[] | undefined)[];
   #hasBegun = false;
   #running: number;
@@ -90,7 +91,7 @@ export class FanOut implements RunningAttempt {
   }
 }
 
-/** Returns the request of one choice: with one seed for all of them each would say the same. Source: decisions §4 (2026-11-22). */
+/** Returns the request of one choice: with one seed for all of them each would say the same. Source: docs/interfaces/chat-completions.md "Several choices". */
 function withSeed(request: GenerateRequest, choice: number): GenerateRequest {
   const { sampling } = request;
   if (choice === 0 || sampling?.seed === undefined) return request;
@@ -98,7 +99,7 @@ function withSeed(request: GenerateRequest, choice: number): GenerateRequest {
   return { ...request, sampling: { ...sampling, seed } };
 }
 
-/** Answers of one choice each as one answer: one start, one end, choices numbered. */
+/** Merges answers of one choice each into one answer: one start, one end, numbered choices. */
 class ChoiceMerge {
   #starts = 0;
   readonly #usages: (Usage | undefined)[];
@@ -139,9 +140,9 @@ class ChoiceMerge {
     return this.#starts === this.#count ? this.#reported() : [];
   }
 
-  /** Counts are of the whole only where every call has given them. */
+  /** Counts cover the whole answer only if every call reported them. */
   #reported(): GenerationEvent[] {
-    const usage = sumOf(this.#usages, this.#count);
+    const usage = sumUsage(this.#usages, this.#count);
     return usage === undefined ? [] : [usageReported(usage)];
   }
 
@@ -149,7 +150,7 @@ class ChoiceMerge {
     this.#ends.push(usage);
     if (this.#ends.length === 1 || serviceTier === ServiceTier.PRIORITY) this.#tier = serviceTier;
     if (this.#ends.length < this.#count) return [];
-    const total = sumOf(this.#ends, this.#count);
+    const total = sumUsage(this.#ends, this.#count);
     const counted = total === undefined ? {} : { usage: total, usageSource: UsageSource.REPORTED };
     return [completed({ ...counted, serviceTier: this.#tier })];
   }
@@ -166,8 +167,11 @@ const counts = [
 /** Without these a sum would be less than what was used. */
 const needed: readonly string[] = ['inputTokens', 'outputTokens'];
 
-/** The sum of the usages of all calls; undefined where one has given none. What one of them left out of what everybody has is left out of the sum. */
-function sumOf(usages: readonly (Usage | undefined)[], count: number): Usage | undefined {
+/**
+ * Returns the sum of the usages of all calls; undefined if one has none. A count that one of them lacks is left out
+ * of the sum.
+ */
+function sumUsage(usages: readonly (Usage | undefined)[], count: number): Usage | undefined {
   const given = usages.filter(usage => usage !== undefined);
   if (given.length < count) return undefined;
   const total: Usage = { $typeName: 'tollgate.v1.Usage' };

@@ -30,7 +30,10 @@ class BytesReader implements BodyReader<Buffer> {
   }
 }
 
-/** Fetches an answer that nobody needs before its end. Throws `UpstreamFailure`, `malformed` if it is larger than `bytesMax`, and the signal's reason. */
+/**
+ * Fetches an answer that is not streamed. Throws `UpstreamFailure`, `malformed` if it is larger than `bytesMax`, and
+ * the signal's reason.
+ */
 export async function fetchBody(
   target: HttpTarget,
   request: Omit<OutgoingRequest, 'whole'>,
@@ -59,7 +62,7 @@ export async function fetchBody(
   }
 }
 
-/** What a server is asked once. */
+/** A single request to a server. */
 export interface Question {
   /** Path and query. */
   readonly path: string;
@@ -69,7 +72,7 @@ export interface Question {
   readonly json?: object;
 }
 
-/** Fetches from a server that is asked once, without words for its errors. Throws as `fetchBody`. */
+/** Makes a single request to a server, without error texts of its own. Throws like `fetchBody`. */
 export async function fetchOnce(
   options: Omit<HttpTargetOptions, 'headers'>,
   { path, accept, bytesMax, json }: Question,
@@ -84,7 +87,7 @@ export async function fetchOnce(
     const request = { asker: target, model: '', path: target.path(path), headers, body, codec };
     return await fetchBody(target, request, bytesMax, signal);
   } finally {
-    // Whoever left does not wait for a connection that is still being made.
+    // A cancelled call does not wait for a connection that is still being made.
     await target.destroy();
   }
 }

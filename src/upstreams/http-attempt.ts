@@ -1,15 +1,15 @@
 import { type Dispatcher, errors } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
-import { type AttemptWatch, type RunningAttempt, UpstreamFailure } from '../generation/upstream.ts';
+import { type AttemptWatch, type RunningAttempt, UpstreamFailure, type WireTap } from '../generation/upstream.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
 import { readRequestId, type ResponseHead, statusFailure } from './error-answer.ts';
 import type { HttpTarget } from './http-target.ts';
 import { toLogMessage } from './log-message.ts';
 
-/** What is sent, with one key after the other while they are refused. */
+/** The request, sent with one key after the other while they are refused. */
 export interface OutgoingRequest {
-  /** Who asks: what one asker has learnt of the keys holds for all its requests. */
+  /** The asker: what it has learned of the keys holds for all its requests. */
   readonly asker: object;
   /** The model that a key must be allowed to use. */
   readonly model: string;
@@ -19,14 +19,16 @@ export interface OutgoingRequest {
   readonly headers: readonly string[][];
   /** Null: a GET, otherwise a POST. */
   readonly body: Buffer | null;
-  /** Nothing of the answer is to come before its end: with its head it has begun. */
+  /** Nothing of the answer comes before its end: it has begun with its head. */
   readonly whole: boolean;
   readonly codec: Pick<UpstreamCodec, 'parseError'>;
-  /** Absent: nobody follows it. */
+  /** Absent: not traced. */
   readonly watch?: AttemptWatch | undefined;
+  /** Absent: its bytes are not kept. */
+  readonly tap?: WireTap | undefined;
 }
 
-/** What some bytes gave, and the failure that followed it. */
+/** The events of some bytes, and the failure that followed them. */
 export interface ReadBatch<Output> {
   readonly events: Output[];
   readonly failure?: Error;
@@ -36,7 +38,7 @@ export interface ReadBatch<Output> {
 export interface BodyReader<Output> {
   /** Nothing more is wanted. */
   readonly completed: boolean;
-  /** What may be missing is no loss. */
+  /** Nothing that matters is missing. */
   readonly finished: boolean;
   begin(contentType: string): void;
   push(chunk: Buffer): ReadBatch<Output>;
@@ -46,7 +48,7 @@ export interface BodyReader<Output> {
 
 /** Receives what an attempt gives: nothing before its constructor has returned, and nothing once it is cancelled. */
 export interface BodyReceiver<Output> {
-  /** Takes what came at once, never empty. */
+  /** Receives the events of one chunk, never an empty list. */
   events(events: Output[]): void;
   /** Ends the attempt, once and last. */
   end(failure?: Error): void;
@@ -54,17 +56,20 @@ export interface BodyReceiver<Output> {
 
 /** The most that is read of an error's body. */
 const errorBytesMax = 65_536;
-/** Bytes that may come after the end of what is wanted before the connection is closed instead of kept. */
+/** How many bytes may follow the end of the wanted part before the connection is closed instead of reused. */
 const drainBytesMax = 65_536;
-/** What the parser says of an answer that ends too early: bytes are missing, none is wrong. */
+/** The parser's message for an answer that ends too early: bytes are missing, none is wrong. */
 const endedEarly = /EOF/;
 
-/** How often an upstream that loads its model is asked again. */
+/** How often an upstream that is loading its model is retried. */
 const loadingPollMs = 500;
-/** When to try again where such an upstream does not say it. */
+/** When to retry such an upstream if it does not say. */
 const loadingRetryMs = 5_000;
 
-/** The connection broke, or what came over it is not HTTP. Keeps only texts: the parser's errors carry the bytes they stumbled over, which no log may have. */
+/**
+ * The connection broke, or what came over it is not HTTP. Keeps only texts: the parser's errors carry the bytes they
+ * stumbled over, which must not reach a log.
+ */
 class BrokenExchange extends Error {
   override readonly name = 'BrokenExchange';
 }
@@ -128,7 +133,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#deadlines.resume();
-    // Later: it reads at once what waits, and undici's parser must not be entered from a call that came out of it.
+    // Later: resuming reads waiting bytes at once, and undici's parser must not be entered from a call that came out
+    // of it.
     queueMicrotask(() => {
       if (!this.#isPaused && !this.#hasEnded) this.#controller?.resume();
     });
@@ -159,6 +165,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#phase !== 'draining' && this.#phase !== 'over') this.#request.tap?.received(chunk);
     if (this.#phase === 'refused' || this.#phase === 'draining') {
       this.#bytes += chunk.length;
       this.#refusal?.parts.push(chunk);
@@ -223,7 +230,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#end(failure);
   }
 
-  /** No more bytes come. The body of a refusal may break off: the status has said that it failed. */
+  /** No more bytes come. The body of a refusal may break off: its status already says that it failed. */
   #end(failure?: Error): void {
     if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
     else if (this.#phase !== 'over') this.#deliver(this.#reader.end(failure));

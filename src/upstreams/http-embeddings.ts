@@ -8,15 +8,15 @@ import type { Embedded } from '../generation/embeddings/embedding-upstream.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { type DirectHttp, listDropped, postDirectly, withCleanFailures } from './direct-http.ts';
 
-/** How embeddings are asked for over a wire protocol. */
+/** How embeddings are requested over a wire protocol. */
 export interface EmbeddingProtocol {
-  /** What follows the base URL for a model. */
+  /** The path below the base URL for a model. */
   path(model: string): string;
   encode(request: EmbedRequest, model: string): JsonObject;
   parse(text: string): Omit<Embedded, 'dropped'>;
   /** The most inputs of one call. */
   readonly inputsMax: number;
-  /** Members that are passed on as they came; false: there are none in this protocol. */
+  /** Members that are passed on unchanged; false: the protocol has none. */
   readonly takesExtra: boolean;
   /** Providers take token ids, unless their configuration says otherwise. */
   readonly takesTokenIds: boolean;
@@ -42,12 +42,15 @@ export const geminiEmbeddings: EmbeddingProtocol = {
   takesTokenIds: false,
 };
 
-/** What is the same for all calls to a provider. */
+/** What all calls to a provider share. */
 export interface HttpEmbedding extends DirectHttp {
   readonly protocol: EmbeddingProtocol;
 }
 
-/** Embeds over HTTP, in as many calls, one after the other, as the provider's maximum asks for. Throws what `EmbeddingUpstream.embed` throws. */
+/**
+ * Embeds over HTTP, in as many sequential calls as the provider's maximum requires. Throws what
+ * `EmbeddingUpstream.embed` throws.
+ */
 export async function embedOverHttp(http: HttpEmbedding, call: DirectCall<EmbedRequest>): Promise<Embedded> {
   const { protocol, target } = http;
   const { request } = call;

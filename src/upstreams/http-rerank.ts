@@ -5,7 +5,10 @@ import type { DirectCall } from '../generation/direct-call.ts';
 import type { Reranked } from '../generation/rerank/rerank-upstream.ts';
 import { type DirectHttp, postDirectly, withCleanFailures } from './direct-http.ts';
 
-/** Reranks over HTTP at a path below the base URL. Members that the gateway does not know travel as they came. Throws what `RerankUpstream.rerank` throws. */
+/**
+ * Reranks over HTTP at a path below the base URL. Unknown members are passed on unchanged. Throws what
+ * `RerankUpstream.rerank` throws.
+ */
 export function rerankOverHttp(http: DirectHttp, call: DirectCall<RerankRequest>, path: string): Promise<Reranked> {
   return withCleanFailures(http.target, async () => {
     const body = encodeRerankRequest(call.request, call.model);

@@ -10,7 +10,7 @@ import { cleanFailure } from './error-answer.ts';
 import { KeyRing } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
 
-/** A credential that shows itself only when asked by name. */
+/** A credential that is revealed only explicitly. */
 export interface RevealableKey {
   reveal(): string;
 }
@@ -26,15 +26,15 @@ export interface HttpTargetOptions {
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;
   readonly runtime: Runtime;
-  /** Told of every refusal of a key, and of every key that works again; absent: nobody is. */
+  /** Called for every refusal of a key, and for every key that works again; absent: not reported. */
   readonly keyChanged?: ((health: KeyHealth) => void) | undefined;
-  /** Finds the addresses of the host; absent: the system's way. */
+  /** Resolves the addresses of the host; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
 }
 
 type Headers = Readonly<Record<string, string>>;
 
-/** Where the requests to one provider go, and what is the same for all of them. */
+/** The target of requests to one provider, and what they share. */
 export class HttpTarget {
   readonly origin: string;
   readonly keys: KeyRing;
@@ -43,7 +43,7 @@ export class HttpTarget {
   readonly #base: URL;
   readonly #settings: ConnectionSettings;
   readonly #configured: Readonly<Record<string, string>>;
-  /** Of each key; one without a header if there are no keys. */
+  /** One per key; one without a header if there are no keys. */
   readonly #credentials: readonly Headers[];
   readonly #clean: CleanMessage;
   /** Undefined before the first call. */
@@ -52,7 +52,7 @@ export class HttpTarget {
 
   constructor(options: HttpTargetOptions, authentication: Authentication) {
     const keys = options.keys.map(key => key.reveal());
-    const credentialOf = authentications[authentication];
+    const makeCredential = authentications[authentication];
     this.#base = new URL(options.baseUrl);
     this.origin = this.#base.origin;
     this.timeouts = options.timeouts;
@@ -61,7 +61,7 @@ export class HttpTarget {
     this.#settings = { origin: this.origin, connectMs: timeouts.connectMs, proxy, ...defined({ lookup }) };
     const configured = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const);
     this.#configured = Object.fromEntries(configured);
-    this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([credentialOf(key)]));
+    this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([makeCredential(key)]));
     this.keys = new KeyRing(keys.length, { runtime: options.runtime, changed: options.keyChanged });
     const secrets = [...keys, ...Object.values(this.#configured)];
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
@@ -85,12 +85,15 @@ export class HttpTarget {
     return this.#credentials.map(credential => Object.entries({ ...headers, ...credential }).flat());
   }
 
-  /** Whether the configuration sets this header, lower case: then it is not for a request to set. */
+  /** Returns whether the configuration sets this header (lower case): then requests may not set it. */
   sets(header: string): boolean {
     return header in this.#configured;
   }
 
-  /** Returns connections for a call, which must `release` them when it has ended. One that follows the close has connections of its own. */
+  /**
+   * Returns connections for a call, which must `release` them when it has ended. A call after the close gets
+   * connections of its own.
+   */
   acquire(): Dispatcher {
     if (this.#closed) return openConnections(this.#settings);
     this.#connections ??= openConnections(this.#settings);

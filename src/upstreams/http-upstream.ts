@@ -24,6 +24,7 @@ import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
 import { listOwnModels } from './own-models.ts';
+import { countByTemplate } from './template-count.ts';
 import { outgoingJson } from './outgoing-json.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
@@ -33,13 +34,13 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   /** The provider's name in the configuration. */
   readonly name: string;
   readonly protocol: UpstreamProtocol;
-  /** What it does otherwise than its protocol says; absent: nothing. */
+  /** How it deviates from its protocol; absent: not at all. */
   readonly quirks?: readonly UpstreamQuirk[];
-  /** What of its clients' own words it gets; absent: `unpriced`. */
+  /** Which client fields it receives; absent: `unpriced`. */
   readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
-  /** Embeddings may be asked for by token ids. */
+  /** Embeddings may be requested by token ids. */
   readonly takesTokenIds: boolean;
 }
 
@@ -49,7 +50,7 @@ type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
 /** Output tokens of the operator's own call. */
 const probeTokens = 1;
 
-/** What is the same for all calls of a model that want their answers in the same way. */
+/** What all calls of a model with the same delivery share. */
 interface ModelPlan {
   readonly path: string;
   /** By the index of the key. */
@@ -64,14 +65,17 @@ interface Lane {
   readonly plans: { readonly streamed: Map<string, ModelPlan>; readonly whole: Map<string, ModelPlan> };
 }
 
-/** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
+/**
+ * The client of one provider, with connections of its own. It folds nothing: an upstream that does not stream gives
+ * one batch.
+ */
 export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream {
   readonly isRemote = true;
   readonly mayPause: boolean;
   readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
   readonly #own: Lane;
-  /** For old completions; undefined: the provider has none. */
+  /** For legacy completions; undefined: the provider has none. */
   readonly #completions: Lane | undefined;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #passthrough: Passthrough;
@@ -102,7 +106,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
-    // The prompts of an old completion can't be told apart in its body.
+    // The prompts of a legacy completion can't be told apart in its body.
     if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;
     return this.#quirks.includes('one_answer') || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
   }
@@ -121,17 +125,33 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return rerankOverHttp(this.#direct, call, rerankPath);
   }
 
-  /** Begins a call that is nobody's request: the operator's own, to see whether the provider works. */
+  countTokens(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number> | undefined {
+    if (!this.#quirks.includes('template_count')) return undefined;
+    const lane = this.#laneFor(request);
+    const { codec } = lane.reading;
+    const isOwn = request.source?.protocol === codec.protocol;
+    const portable = isOwn ? request : toPortable(request, codec.protocol).request;
+    const call = { request, model, maxOutputTokens: undefined, whole: true };
+    return countByTemplate(this.#direct, this.#encode(lane, call, portable).body, signal);
+  }
+
+  /** Begins a call of the operator's own, to see whether the provider works. */
   probe(request: GenerateRequest, model: string, receiver: UpstreamReceiver): RunningAttempt {
     return this.#send({ request, model, maxOutputTokens: probeTokens, whole: false }, {}, receiver);
   }
 
-  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  /**
+   * Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if the answer is not
+   * JSON, and the signal's reason.
+   */
   listModels(signal: AbortSignal): Promise<string[]> {
     return listOwnModels(this.#target, this.#own.protocol, signal);
   }
 
-  /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
+  /**
+   * Lets running calls end, then closes the connections. A later call gets connections of its own, which close after
+   * it.
+   */
   async close(): Promise<void> {
     await this.#target.close();
   }
@@ -140,9 +160,9 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#send(call, call.hold, receiver);
   }
 
-  /** `asker`: what it has learnt of the keys holds for all that it sends. */
+  /** `asker`: what it has learned of the keys holds for all that it sends. */
   #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
-    const { request, model, whole, watch } = call;
+    const { request, model, whole, watch, tap } = call;
     const lane = this.#laneFor(request);
     const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
@@ -162,7 +182,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = own === noHeaders ? plan.headers : this.#headers(lane.protocol, whole, own);
       const body = outgoingJson(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
-      outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
+      outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch, tap };
+      tap?.sent(body);
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -170,14 +191,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
-  /** Returns what a request is said in. */
+  /** Returns the encoded request. */
   #laneFor({ endpoint }: GenerateRequest): Lane {
     return endpoint === Endpoint.COMPLETIONS ? (this.#completions ?? this.#own) : this.#own;
   }
 
   #encode(
     { reading: { codec, provider } }: Lane,
-    { model, maxOutputTokens, modelOutputTokens, whole, accountId }: SentCall,
+    { model, maxOutputTokens, modelOutputTokens, whole, accountId, paidTools }: SentCall,
     request: GenerateRequest,
   ): EncodedRequest {
     const encoded = codec.encodeRequest({
@@ -189,7 +210,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       provider,
       quirks: this.#quirks,
     });
-    return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId });
+    return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId, paidTools });
   }
 
   #plan({ protocol, plans: { whole: wholePlans, streamed } }: Lane, model: string, whole: boolean): ModelPlan {
@@ -216,7 +237,10 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
   }
 
-  /** Returns what undoes the words in which the codec said a request that the protocol has no words for, and tells what was dropped. */
+  /**
+   * Returns the steps that undo the codec's substitutions for what the protocol can't express, and reports what was
+   * dropped.
+   */
   #restorers(
     { lacksCustomTools, answerTool }: UpstreamProtocol,
     { request, calls }: PortableRequest,
@@ -261,7 +285,10 @@ function asksForTimings({ source }: GenerateRequest): boolean {
   return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
 }
 
-/** Returns a request for an upstream of its client's protocol, which gets it as it came. Throws for calls without results, unless the upstream judges them itself. */
+/**
+ * Returns a request for an upstream of its client's protocol, which gets it unchanged. Throws for calls without
+ * results, unless the upstream judges them itself.
+ */
 function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
   if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
   return { request, dropped: [], calls: undefined };

@@ -2,7 +2,7 @@ import { outgoingJson } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
-import { imageTypeOf } from '../generation/images/image-type.ts';
+import { detectImageType } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
 import { type KeysHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
@@ -10,14 +10,14 @@ import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { listOwnModels } from './own-models.ts';
 import { refuseRouting } from './passthrough.ts';
-import { PictureFetcher } from './picture-fetcher.ts';
+import { ImageFetcher } from './image-fetcher.ts';
 
 /** An images upstream of the configuration; the base URL ends in the version, as the official client takes it. */
 export interface ImagesProviderOptions extends HttpTargetOptions {
-  /** The most bytes of an answer, and of a picture. */
+  /** The most bytes of an answer, and of an image. */
   readonly eventBytesMax: number;
-  /** Fetches results that come by address; absent: with the guards of `PictureFetcher`. */
-  readonly fetcher?: Pick<PictureFetcher, 'fetch'>;
+  /** Fetches results that come by address; absent: with the guards of `ImageFetcher`. */
+  readonly fetcher?: Pick<ImageFetcher, 'fetch'>;
 }
 
 /** The client of one provider of OpenAI's Images interface. Credentials travel in headers only, and no failure names one, nor an address. */
@@ -25,14 +25,14 @@ export class ImagesProvider implements ImageUpstream {
   readonly keys: KeysHealth;
   readonly #target: HttpTarget;
   readonly #bytesMax: number;
-  readonly #fetcher: Pick<PictureFetcher, 'fetch'>;
+  readonly #fetcher: Pick<ImageFetcher, 'fetch'>;
 
   constructor(options: ImagesProviderOptions) {
     const { eventBytesMax: bytesMax, runtime } = options;
     this.#target = new HttpTarget(options, 'bearer');
     this.keys = this.#target.keys;
     this.#bytesMax = bytesMax;
-    this.#fetcher = options.fetcher ?? new PictureFetcher({ bytesMax, runtime });
+    this.#fetcher = options.fetcher ?? new ImageFetcher({ bytesMax, runtime });
   }
 
   async draw(call: ImageCall): Promise<Drawing> {
@@ -49,12 +49,18 @@ export class ImagesProvider implements ImageUpstream {
     }
   }
 
-  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  /**
+   * Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if the answer is not
+   * JSON, and the signal's reason.
+   */
   listModels(signal: AbortSignal): Promise<string[]> {
     return listOwnModels(this.#target, { listPath: '/models' }, signal);
   }
 
-  /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
+  /**
+   * Lets running calls end, then closes the connections. A later call gets connections of its own, which close after
+   * it.
+   */
   async close(): Promise<void> {
     await this.#target.close();
   }
@@ -66,7 +72,8 @@ export class ImagesProvider implements ImageUpstream {
     }
     const parts = encodeEdit(call);
     refuseRouting(Object.fromEntries(parts.map(({ name }) => [name, true])));
-    // The same request makes the same bytes; a boundary that a file could hold by chance would need its own hash in it.
+    // The same request makes the same bytes; the boundary contains a hash of the files, so that no file contains it
+    // by chance.
     const hash = createHash('sha256');
     for (const { value } of parts) hash.update(value);
     const boundary = `tollgate-${hash.digest('hex').slice(0, 40)}`;
@@ -91,9 +98,9 @@ export class ImagesProvider implements ImageUpstream {
 
   async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {
     const bytes = source.kind === 'bytes' ? source.bytes : await this.#fetcher.fetch(source.url, signal);
-    const type = imageTypeOf(bytes);
+    const type = detectImageType(bytes);
     if (type === undefined) {
-      throw new UpstreamFailure('malformed', { cause: new Error('a picture that is no PNG, WebP or JPEG') });
+      throw new UpstreamFailure('malformed', { cause: new Error('an image that is not a PNG, WebP or JPEG') });
     }
     return { bytes, type, revisedPrompt, extraJson };
   }

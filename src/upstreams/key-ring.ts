@@ -2,20 +2,20 @@ import type { KeyHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
-/** What one asker has learnt about a provider's keys. */
+/** The refusals that one asker met. */
 interface Experience {
-  /** Keys that were refused outright, and "index model" of those that may not use a model. */
+  /** Refused keys by index, and "index model" of keys that can't use that model. */
   readonly refused: Set<string>;
-  /** Keys that are at their limit: the last resort. */
+  /** Keys that are at their rate limit: used only if no other is left. */
   readonly limited: Set<number>;
   lastRefusal: UpstreamFailure | undefined;
 }
 
-/** What all requests know of a key. */
+/** The state of a key, shared by all requests. */
 interface KeyState {
-  /** Until when it rests, on the clock that never steps; 0: it works. */
+  /** When its rest ends, on the monotonic clock; 0: it works. */
   restsUntilMs: number;
-  /** Who tries it now, after its rest. */
+  /** The asker that is trying it after its rest. */
   probe: object | undefined;
   /** Refusals since it last worked. */
   refusedInRow: number;
@@ -23,32 +23,34 @@ interface KeyState {
   last: { readonly status: number; readonly atMs: number; readonly message: string | undefined } | undefined;
 }
 
-/** How long a refused key rests at first, and at most. Source: decisions §3. */
+/** How long a refused key rests at first, and at most. Source: docs/providers.md "Keys that rest". */
 const firstRestMs = 30_000;
 const restMaxMs = 600_000;
 
-/** What a ring needs of the world. */
+/** Dependencies of a `KeyRing`. */
 export interface KeyRingTools {
   readonly runtime: Pick<Runtime, 'now' | 'monotonicMs'>;
-  /** Told of every refusal, and of every key that works again; absent: nobody is. */
+  /** Called when a key was refused, and when it works again. */
   readonly changed?: ((health: KeyHealth) => void) | undefined;
 }
 
 /**
- * A provider's keys in rotation, by their index. A key that was refused rests, for all requests: first 30 s or as long as the provider says, twice as long each time, at most ten minutes;
- * then one request tries it. The asker (the hold of a request) that met the refusal takes the next key at once and never the same again; only a key at its limit is its last resort. Nothing is kept of
- * askers that no key has refused.
+ * Rotates through a provider's keys, by index. An asker is an object that stands for one user of keys, usually the hold
+ * of a request. A refused key rests for all askers: 30 s at first, then twice as long each time, or as long as a 429
+ * says, at most ten minutes. After that, one asker tries it. The asker that met the refusal takes the next key at once
+ * and never uses the refused one again, except for a key at its rate limit if no other is left. Nothing is stored for an
+ * asker that has met no refusal.
  */
 export class KeyRing {
   readonly #count: number;
   readonly #tools: KeyRingTools;
   readonly #keys: readonly KeyState[];
   readonly #experience = new WeakMap<object, Experience>();
-  /** Keys that rest or are tried again. While there are none, a pick looks at nothing else. */
+  /** How many keys rest or are being tried again. If 0, `pick` need not check each key. */
   #resting = 0;
   #next = 0;
 
-  /** `count`: of keys; 0: the provider needs none, which is one that is empty and never rests. */
+  /** `count`: number of keys. 0: the provider needs none; the ring then acts as if it had one that never rests. */
   constructor(count: number, tools: KeyRingTools) {
     this.#count = Math.max(count, 1);
     this.#tools = tools;
@@ -61,24 +63,27 @@ export class KeyRing {
     }));
   }
 
-  /** Whether some key may be used by a request that has not met a refusal. */
+  /** Whether a request that has met no refusal can use some key. */
   get isUsable(): boolean {
     return this.#resting < this.#count || this.#keys.some(key => this.#isReady(key));
   }
 
-  /** How long it takes until a key may be tried again, in ms; 0: one may be used now. */
+  /** Time until a key can be used, in ms; 0: one can be used now. */
   get restMs(): number {
     if (this.isUsable) return 0;
     const now = this.#tools.runtime.monotonicMs();
     return Math.max(1, Math.min(...this.#keys.map(({ restsUntilMs }) => restsUntilMs - now)));
   }
 
-  /** How each key is, in the order of the configuration. */
+  /** Returns the health of each key, in the order of the configuration. */
   health(): KeyHealth[] {
-    return this.#keys.map((_, index) => this.#healthOf(index));
+    return this.#keys.map((_, index) => this.#readHealth(index));
   }
 
-  /** Returns the next key in turn that this asker may use for `model`; undefined if there is none. Every pick is followed by `learn`, `works` or `leave`. */
+  /**
+   * Returns the next key in turn that this asker may use for `model`; undefined if there is none. Every pick is
+   * followed by `learn`, `works` or `leave`.
+   */
   pick(asker: object, model: string): number | undefined {
     const { refused, limited } = this.#experience.get(asker) ?? {};
     let picked: number | undefined;
@@ -101,20 +106,20 @@ export class KeyRing {
     return picked;
   }
 
-  /** Returns why the last key was refused to this asker; undefined if none was. */
+  /** Returns the last refusal that this asker met; undefined if none. */
   lastRefusal(asker: object): UpstreamFailure | undefined {
     return this.#experience.get(asker)?.lastRefusal;
   }
 
   /**
-   * Takes in what a key was answered with. Returns whether another key may do, to be taken at once. 404 is how some upstreams say that a key may not use a model: of that no other request
-   * learns anything.
+   * Records that a call with this key failed. Returns whether the asker should try another key at once. Some upstreams
+   * use 404 for a key that can't use a model, so a 404 counts for this asker and model only.
    */
   learn(asker: object, model: string, index: number, failure: UpstreamFailure): boolean {
     const { status = 0, billing = false } = failure.facts;
     const isRefused = status === 401 || status === 403 || (billing && status !== 429);
     if (!isRefused && status !== 404 && status !== 429) {
-      // An error of its own says nothing about the key; that the request is wrong is said by those who have let it in.
+      // The upstream's own error says nothing about the key; a rejected request shows that the key was accepted.
       if (status < 500) this.works(asker, index);
       else this.leave(asker, index);
       return false;
@@ -136,7 +141,7 @@ export class KeyRing {
     return true;
   }
 
-  /** The key was accepted. */
+  /** Records that the upstream accepted the key. */
   works(asker: object, index: number): void {
     const key = this.#keys[index];
     if (key === undefined || key.restsUntilMs === 0 || key.probe !== asker) return;
@@ -144,10 +149,10 @@ export class KeyRing {
     key.restsUntilMs = 0;
     key.refusedInRow = 0;
     this.#resting -= 1;
-    this.#tools.changed?.(this.#healthOf(index));
+    this.#tools.changed?.(this.#readHealth(index));
   }
 
-  /** Nothing was learnt of the key: another request may try one that has rested. */
+  /** Records that a call says nothing about the key. If this asker was trying it after its rest, another one can. */
   leave(asker: object, index: number): void {
     const key = this.#keys[index];
     if (key?.probe === asker) key.probe = undefined;
@@ -158,7 +163,7 @@ export class KeyRing {
     return (probe === undefined || probe === asker) && this.#tools.runtime.monotonicMs() >= restsUntilMs;
   }
 
-  /** Whether the asker has a key left that is not at its limit. */
+  /** Returns whether the asker has a key left that is not at its limit. */
   #hasOther({ refused, limited }: Experience, asker: object, model: string): boolean {
     for (let index = 0; index < this.#count; index += 1) {
       if (limited.has(index) || refused.has(`${index}`) || refused.has(`${index} ${model}`)) continue;
@@ -174,18 +179,18 @@ export class KeyRing {
     const { runtime, changed } = this.#tools;
     key.refusals += 1;
     key.last = { status: facts.status ?? 0, atMs: runtime.now(), message: facts.logMessage };
-    // Requests that were under way when it was refused say nothing new.
-    const isNews = key.restsUntilMs === 0 || key.probe === asker;
-    if (isNews) {
+    // Refusals of calls that were already running when the key was first refused don't extend its rest.
+    const startsRest = key.restsUntilMs === 0 || key.probe === asker;
+    if (startsRest) {
       if (key.restsUntilMs === 0) this.#resting += 1;
       key.probe = undefined;
       key.restsUntilMs = runtime.monotonicMs() + restMs(key.refusedInRow, facts);
       key.refusedInRow += 1;
     }
-    changed?.(this.#healthOf(index));
+    changed?.(this.#readHealth(index));
   }
 
-  #healthOf(index: number): KeyHealth {
+  #readHealth(index: number): KeyHealth {
     const key = this.#keys[index];
     if (key === undefined) return { number: index + 1, state: 'working', refusals: 0 };
     const { restsUntilMs, probe, refusals, last } = key;
@@ -197,7 +202,7 @@ export class KeyRing {
   }
 }
 
-/** How long a key rests after so many refusals in a row before this one. */
+/** Returns how long a refused key rests, in ms; `before`: earlier refusals in a row. */
 function restMs(before: number, { status, retryAfterMs }: UpstreamFailure['facts']): number {
   const growing = firstRestMs * 2 ** Math.min(before, 10);
   return Math.min(status === 429 && retryAfterMs !== undefined ? retryAfterMs : growing, restMaxMs);

@@ -2,11 +2,11 @@ import type { Json } from '../codecs/codec.ts';
 import { parsedJson } from '../codecs/json.ts';
 import { redactTokens } from '../telemetry/redaction.ts';
 
-/** A request that is larger is not compared with what is said of it: then nothing is logged. */
+/** Larger requests are not compared with the message: then nothing is logged. */
 const bodyBytesMax = 1 << 20;
 /** As many characters in common with what the client wrote are a quotation. */
 const quotedMin = 12;
-/** A shorter text of the client's is a quotation where all of it is repeated; one that is shorter still is any word. */
+/** A shorter client text counts as quoted only if all of it is repeated; one shorter still is just a word. */
 const wholeMin = 5;
 /** Members whose values are words of the protocol, which a message may repeat. */
 const protocolMembers = new Set([
@@ -24,8 +24,8 @@ const protocolMembers = new Set([
 const quotation = '[…]';
 
 /**
- * Returns what the log may say of a provider's message: without what it quotes of the request that it answers, and without what may be a secret. Undefined if nothing can be said safely.
- * `message` has no addresses and credentials any more.
+ * Returns what the log may contain of a provider's message: without quotations of the request, and without possible
+ * secrets. Undefined if nothing is safe. `message` has no addresses and credentials any more.
  */
 export function toLogMessage(message: string, body: Buffer | null, model: string): string | undefined {
   if (message === '') return undefined;

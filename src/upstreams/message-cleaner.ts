@@ -1,11 +1,11 @@
-/** What must not be seen, and how long a message may be. */
+/** What must be removed, and how long a message may be. */
 export interface CleanerOptions {
   /** Keys and configured header values. */
   readonly secrets: readonly string[];
   readonly baseUrl: string;
 }
 
-/** An upstream's own text made fit for a client; undefined where nothing readable is left. */
+/** Returns an upstream's own text made fit for a client; undefined if nothing readable is left. */
 export type CleanMessage = (text: string) => string | undefined;
 
 const messageMax = 1_000;
@@ -17,7 +17,10 @@ const secretMin = 6;
 const credential = '[credential]';
 const address = '[address]';
 
-/** What no configuration names: other people's keys, masked keys, addresses behind the upstream. Each is linear in its text. */
+/**
+ * Secrets that no configuration lists: other people's keys, masked keys, addresses behind the upstream. Each pattern
+ * is linear in its text.
+ */
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)\s{1,8}[\w.~+/=*…-]{6,}/gi, `$1 ${credential}`],
   [/\b(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_][\w*….-]{8,}/gi, credential],
@@ -34,7 +37,7 @@ const nameWithPort = /^[a-z].*\..*:\d+$/i;
 
 /**
  * Makes a cleaner: credentials and addresses go, control characters and runs of blanks become one blank, HTML is no message, and
- * what is left has at most 1,000 characters. Source: decisions §3 ("nothing of an upstream's credentials, address or raw headers").
+ * what is left has at most 1,000 characters. Source: docs/errors.md "Errors of providers".
  */
 export function messageCleaner(options: CleanerOptions): CleanMessage {
   const { host, hostname } = new URL(options.baseUrl);
@@ -65,7 +68,7 @@ function withoutAddress(token: string, own: readonly string[]): string {
   return isAddress ? address + token.slice(name.length) : token;
 }
 
-/** An upstream's name of a field, where it looks like one: "messages.0.content", "tools[1].name". */
+/** Returns an upstream's name of a field, if it looks like one: "messages.0.content", "tools[1].name". */
 export function cleanParam(param: string): string | undefined {
   return /^[\w.[\]$-]{1,200}$/.test(param) ? param : undefined;
 }

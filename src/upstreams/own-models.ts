@@ -13,7 +13,10 @@ const codec = {
   parseError: (_: number, body: string) => readErrorBody(body, value => errorFacts(value, { message: /(?!)/ })),
 };
 
-/** Returns a provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+/**
+ * Returns a provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if the answer is not JSON,
+ * and the signal's reason.
+ */
 export async function listOwnModels(
   target: HttpTarget,
   { headers = {}, listPath }: Pick<UpstreamProtocol, 'headers' | 'listPath'>,

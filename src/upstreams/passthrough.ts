@@ -5,11 +5,12 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { refuseUnknown } from '../generation/portable/portable-request.ts';
-import { findPriced, findRouting, isPricedBeta, type WithheldFeature } from './withheld-features.ts';
+import { findPriced, type WithheldFeature } from '../generation/priced-features.ts';
+import { findRouting, isPricedBeta } from './withheld-features.ts';
 
 /**
- * What of a client's own words a provider gets: everything but what leads to other models; besides, nothing that costs extra without a price of its own (`unpriced`), or nothing that the
- * gateway does not know (`known`).
+ * Which of a client's own fields a provider gets: everything except what selects other models; besides, nothing that
+ * costs extra without a configured price (`unpriced`), or nothing that the gateway does not know (`known`).
  */
 export type Passthrough = 'all' | 'unpriced' | 'known';
 
@@ -19,8 +20,10 @@ interface Outgoing {
   readonly protocol: Protocol;
   readonly request: GenerateRequest;
   readonly encoded: EncodedRequest;
-  /** The account that asks; absent: the gateway itself. */
+  /** The account that pays; absent: the gateway itself. */
   readonly accountId: number | undefined;
+  /** The features priced per call, which are held; absent: none. */
+  readonly paidTools?: readonly string[] | undefined;
 }
 
 /** Returns a request as its provider may have it: tools that it may not run are left out, if the request can be answered without. Throws `unsupported_feature` for what is withheld. */
@@ -29,7 +32,7 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   const encoded = policy === 'known' ? plainly(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
   refuseRouting(body);
-  const dropped = policy === 'all' ? [] : withoutPriced(body);
+  const dropped = policy === 'all' ? [] : withoutPriced(body, outgoing.paidTools ?? []);
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy === 'known' && request.source?.protocol === protocol) {
     refuseUnknown(request);
@@ -44,9 +47,12 @@ function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
   return { ...encoded, body: JSON.parse(restore(JSON.stringify(encoded.body))) as JsonObject };
 }
 
-/** Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that the request insists on. Source: decisions §4, "Unknown is not invalid". */
-function withoutPriced(body: JsonObject): string[] {
-  const priced = findPriced(body);
+/**
+ * Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that
+ * the request insists on. Source: docs/interfaces/README.md "Unknown fields and values".
+ */
+function withoutPriced(body: JsonObject, paidTools: readonly string[]): string[] {
+  const priced = findPriced(body).filter(({ feature }) => !paidTools.includes(feature));
   const [first] = priced;
   if (first === undefined) return [];
   const refused = priced.find(({ param }) => !param.startsWith(toolPrefix));
@@ -63,7 +69,7 @@ function withoutPriced(body: JsonObject): string[] {
 
 const toolPrefix = 'tools.';
 
-/** Whether a tool choice demands a tool that is left out, in the words of any protocol. */
+/** Returns whether a tool choice demands a tool that is left out, in any protocol's form. */
 function insistsOn(
   choice: Json | undefined,
   { out, left }: { readonly out: readonly JsonObject[]; readonly left: readonly Json[] },
@@ -106,7 +112,7 @@ function removePath(body: JsonObject, path: readonly string[]): boolean {
 
 /** Names by which a provider groups requests: without a namespace, one account could use the cache of another, or be blamed for it. */
 const groupingMembers = ['user', 'safety_identifier', 'prompt_cache_key'] as const;
-/** What providers take at most for them. */
+/** The providers' maximums. */
 const groupLengthMax = 64;
 
 function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): void {
@@ -149,7 +155,7 @@ export function filterHeaders(
 
 const betaHeader = 'anthropic-beta';
 
-/** Returns a request without the members that the gateway does not know, where they are kept beside its items, parts and tools. */
+/** Returns a request without unknown members, if they are stored separately from its items, parts and tools. */
 export function withoutExtras(request: GenerateRequest): GenerateRequest {
   return { ...request, items: request.items.map(plainItem), tools: request.tools.map(plain) };
 }

@@ -7,37 +7,40 @@ import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
 import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
-/** What is the same for all upstreams of a wire protocol. */
+/** What all upstreams of a wire protocol share. */
 export interface UpstreamProtocol {
   readonly codec: UpstreamCodec;
   readonly authentication: Authentication;
-  /** What follows the base URL for a model, query included. `whole`: the answer is not to be streamed. */
+  /** Returns the path below the base URL for a model, query included. `whole`: not streamed. */
   path(model: string, whole: boolean): string;
-  /** What follows the base URL for the list of models, query included. */
+  /** The path below the base URL for the list of models, query included. */
   readonly listPath: string;
-  /** The names of tools that it takes; others are replaced on the way there and back. */
+  /** The tool names that it accepts; others are replaced on the way there and back. */
   readonly toolName: RegExp;
   /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
   readonly lacksCustomTools?: true;
-  /** The tool whose call is the answer, where the codec sends a schema as one. Absent: it never does. */
+  /** The tool whose call is the answer, if the codec sends a schema as one. Absent: it never does. */
   readonly answerTool?: string;
-  /** Answers may end with a pause, after which the upstream wants to be asked to go on. */
+  /** Answers may end with a pause, after which the upstream wants to be asked to continue. */
   readonly mayPause?: true;
-  /** Whether a model gives one answer to a request only: several are asked for by as many calls. Absent: every model gives several. */
+  /**
+   * Returns whether a model gives only one answer per request: several take as many calls. Absent: every model gives
+   * several.
+   */
   givesOne?(model: string): boolean;
   /** Sent with every call, lower-case names; what the client sent and what is configured wins. */
   readonly headers?: Readonly<Record<string, string>>;
   /** A header whose values of the client and of the configuration are both sent, joined. */
   readonly joinedHeader?: string;
-  /** How embeddings are asked for; absent: not at all. */
+  /** How embeddings are requested; absent: not supported. */
   readonly embeddings?: EmbeddingProtocol;
-  /** What follows the base URL to rerank; absent: it can't. */
+  /** The path below the base URL to rerank; absent: not supported. */
   readonly rerankPath?: string;
-  /** How old completions are asked for; absent: not at all. */
+  /** How legacy completions are requested; absent: not supported. */
   readonly completions?: UpstreamProtocol;
 }
 
-/** Completions, as they came before Chat, of the same providers. */
+/** Legacy completions (before Chat) of the same providers. */
 const completionsProtocol: UpstreamProtocol = {
   codec: completionsCodec,
   toolName: /^$/,
@@ -92,7 +95,7 @@ export const geminiProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
   authentication: 'xGoogApiKey',
   path: (model, whole) =>
-    `/v1beta/models/${pathOfModel(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
+    `/v1beta/models/${modelPath(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
   listPath: '/v1beta/models?pageSize=1000',
   lacksCustomTools: true,
   givesOne: lacksCandidates,
@@ -100,7 +103,7 @@ export const geminiProtocol: UpstreamProtocol = {
 };
 
 /** The name as a piece of a path; "models/…" is how the provider itself lists them. */
-function pathOfModel(model: string): string {
+function modelPath(model: string): string {
   return encodeURIComponent(model.replace(/^models\//, ''));
 }
 

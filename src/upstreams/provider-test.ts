@@ -13,7 +13,7 @@ import { systemRuntime } from '../lib/runtime.ts';
 import type { HttpProvider } from './http-upstream.ts';
 import type { ImagesProvider } from './images.ts';
 
-/** All of a test; a command line waits half a minute. */
+/** The time limit of a whole test; a command line waits half a minute. */
 const testMs = 25_000;
 const modelsMax = 1_000;
 
@@ -23,9 +23,9 @@ export interface Ability {
   readonly error?: string;
 }
 
-/** What a test has found. */
+/** The result of a test. */
 export interface ProviderTest {
-  /** The model that was asked; undefined: none was. */
+  /** The tested model; undefined: none. */
   readonly model?: string;
   /** Undefined: it works. */
   readonly error?: string;
@@ -50,20 +50,20 @@ interface Probe {
 export async function testProvider(provider: HttpProvider, model: string | undefined): Promise<ProviderTest> {
   const signal = AbortSignal.timeout(testMs);
   const list = await readModels(provider, signal);
-  const asked = model ?? list.models[0];
-  if (asked === undefined) {
+  const requested = model ?? list.models[0];
+  if (requested === undefined) {
     const error = 'there is no model to ask: it lists none, and no model of the configuration has a route to it';
     return { ...list, error, reportsUsage: false, abilities: [] };
   }
-  const { error, ...times } = await probe(provider, hello, asked, signal);
-  if (error !== undefined) return { ...list, model: asked, error, reportsUsage: false, abilities: [] };
+  const { error, ...times } = await probe(provider, hello, requested, signal);
+  if (error !== undefined) return { ...list, model: requested, error, reportsUsage: false, abilities: [] };
   const abilities = await Promise.all(
     trials.map(async ({ name, request }) => ({
       name,
-      ...defined({ error: (await probe(provider, request, asked, signal)).error }),
+      ...defined({ error: (await probe(provider, request, requested, signal)).error }),
     })),
   );
-  return { ...list, ...times, model: asked, abilities };
+  return { ...list, ...times, model: requested, abilities };
 }
 
 /** Tests a provider that only draws by its list of models: an image would cost too much. Never rejects. */

@@ -1,8 +1,8 @@
 import { BlockList, isIP } from 'node:net';
 
 /**
- * Addresses that are nobody's on the public internet: a server that names one of them would have the gateway ask its own network. Source: IANA IPv4 and IPv6
- * Special-Purpose Address Registries.
+ * Addresses that are not on the public internet: a server that names one would make the gateway contact its own
+ * network. Source: IANA IPv4 and IPv6 Special-Purpose Address Registries.
  */
 const special = new BlockList();
 for (const [network, prefix] of [
@@ -36,7 +36,10 @@ for (const [network, prefix] of [
 const globalUnicast = new BlockList();
 globalUnicast.addSubnet('2000::', 3, 'ipv6');
 
-/** Whether an IP address is one of the public internet's. Of IPv6 only global unicast is: mapped, translated and local addresses are not. */
+/**
+ * Returns whether an IP address is on the public internet. For IPv6 only global unicast is: mapped, translated and
+ * local addresses are not.
+ */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return !special.check(address, 'ipv4');

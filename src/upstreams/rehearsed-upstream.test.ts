@@ -10,8 +10,8 @@ import { rehearsedUpstream } from './rehearsed-upstream.ts';
 
 const timeouts = { connectMs: 1000, firstEventMs: 400, idleMs: 400, totalMs: 1_500 };
 
-/** Says something after each of the waits. `done`: told what is done with it. */
-function upstreamOf(waitsMs: readonly number[], done: string[]): Upstream {
+/** Emits something after each of the waits. `done`: records what is done with it. */
+function makeUpstream(waitsMs: readonly number[], done: string[]): Upstream {
   return {
     generate: (_, receiver) => {
       let timer: NodeJS.Timeout | undefined;
@@ -51,7 +51,7 @@ function rehearse(waitsMs: readonly number[]): Rehearsed {
   const request = create(GenerateRequestSchema, {});
   const call = { hold, request, model: 'm', maxOutputTokens: undefined, attempt: 1, whole: false };
   const { promise: ended, resolve } = Promise.withResolvers<Error | undefined>();
-  const attempt = rehearsedUpstream(upstreamOf(waitsMs, done), { timeouts, runtime }).generate(call, {
+  const attempt = rehearsedUpstream(makeUpstream(waitsMs, done), { timeouts, runtime }).generate(call, {
     events: batch => void events.push(...batch),
     end: resolve,
   });

@@ -19,14 +19,16 @@ export interface RehearsalLimits {
 }
 
 /**
- * Returns an upstream of this process under the time limits of one over HTTP, so that operators can rehearse them with the simulator. A limit that passes was ordered by
- * whoever steers it, and opens no circuit breaker.
+ * Returns an in-process upstream under the time limits of one over HTTP, so that operators can rehearse them with the
+ * simulator. A limit that passes was ordered by the caller's steering, and opens no circuit breaker.
  */
 export function rehearsedUpstream(upstream: Upstream, limits: RehearsalLimits): Upstream {
   return { ...upstream, generate: (call, receiver) => new Rehearsal(upstream, call, receiver, limits) };
 }
 
-/** Does the same for pictures, which come all at once: the time for the first event and the time for all of it count. */
+/**
+ * Does the same for images, which come all at once: the time limits for the first event and for the total both apply.
+ */
 export function rehearsedImages(images: ImageUpstream, limits: RehearsalLimits): ImageUpstream {
   return { draw: call => rehearse(call, limits, limited => images.draw(limited)) };
 }

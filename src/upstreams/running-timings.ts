@@ -1,7 +1,10 @@
 import { ExtensionScope, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { EventRestorer } from './answer-reader.ts';
 
-/** Keeps from the client the `timings` of every chunk, which a server was asked for so that its running count is known; those at the end it would have sent anyway. */
+/**
+ * Hides the `timings` of every chunk, which the gateway requested for its running count, from the client; those at
+ * the end come in any case.
+ */
 export class RunningTimings implements EventRestorer {
   #hasFinished = false;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { itemOf, messageContent, requestOf, toolCallContent, toolResultContent } from '../codecs/content.ts';
+import { makeItem, messageContent, makeRequest, toolCallContent, toolResultContent } from '../codecs/content.ts';
 import { Role, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 import { type Tool, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import { foldEvents } from '../generation/fold.ts';
@@ -15,7 +15,7 @@ const functionTool = (name: string): Tool => ({
   },
 });
 const long = `mcp__server__${'very_'.repeat(20)}long`;
-const request = requestOf({
+const request = makeRequest({
   tools: [functionTool('f'), functionTool(long), functionTool(`${long}er`)],
   toolChoice: {
     $typeName: 'tollgate.v1.ToolChoice',
@@ -24,14 +24,14 @@ const request = requestOf({
     restricted: false,
   },
   items: [
-    itemOf(messageContent(Role.USER, []), 0),
-    itemOf(toolCallContent({ callId: 'a', name: long }), 1),
-    itemOf(toolResultContent({ callId: 'a', name: long }), 0),
-    itemOf(toolCallContent({ callId: 'b', name: 'gone' }), 2),
-    itemOf(toolResultContent({ callId: 'b' }), 0),
+    makeItem(messageContent(Role.USER, []), 0),
+    makeItem(toolCallContent({ callId: 'a', name: long }), 1),
+    makeItem(toolResultContent({ callId: 'a', name: long }), 0),
+    makeItem(toolCallContent({ callId: 'b', name: 'gone' }), 2),
+    makeItem(toolResultContent({ callId: 'b' }), 0),
   ],
 });
-const namesOf = ({ tools, items, toolChoice }: typeof request): string[] => [
+const listNames = ({ tools, items, toolChoice }: typeof request): string[] => [
   ...tools.map(({ tool }) => (tool.case === 'function' ? tool.value.name : '')),
   ...items.map(({ content }) =>
     content.case === 'toolCall' || content.case === 'toolResult' ? content.value.name : '',
@@ -41,15 +41,15 @@ const namesOf = ({ tools, items, toolChoice }: typeof request): string[] => [
 
 describe('TR-11: names of tools that the protocol does not take', () => {
   test('are others in tools, history and choice, each always the same, and told apart', () => {
-    const [f, first, second, ...rest] = namesOf(new ToolNames(request, legal).request);
+    const [f, first, second, ...rest] = listNames(new ToolNames(request, legal).request);
     expect(f).toBe('f');
     expect(first).toMatch(/^mcp__server__very_[a-z_]+_[0-9a-f]{12}$/);
     expect(first).toHaveLength(64);
     expect(second).toMatch(legal);
     expect(second).not.toBe(first);
     expect(rest).toEqual(['', first, first, 'gone', '', first]);
-    const later = requestOf({ tools: [functionTool(long)] });
-    expect(namesOf(new ToolNames(later, legal).request)).toEqual([first]);
+    const later = makeRequest({ tools: [functionTool(long)] });
+    expect(listNames(new ToolNames(later, legal).request)).toEqual([first]);
   });
 
   test('leave the client’s request as it was', () => {
@@ -60,15 +60,15 @@ describe('TR-11: names of tools that the protocol does not take', () => {
 
   test('begin with a letter or an underscore, and hold no other letters', () => {
     const asked = ['1st', '-x', 'ä b'];
-    const { tools } = new ToolNames(requestOf({ tools: asked.map(functionTool) }), legal).request;
+    const { tools } = new ToolNames(makeRequest({ tools: asked.map(functionTool) }), legal).request;
     for (const { tool } of tools) expect(tool.case === 'function' ? tool.value.name : '').toMatch(legal);
   });
 
   test('come back in calls; other calls stay as they are', () => {
     const names = new ToolNames(request, legal);
-    const [, sent = ''] = namesOf(names.request);
+    const [, sent = ''] = listNames(names.request);
     const call = (item: number, name: string) => [
-      itemOpened(0, item, itemOf(toolCallContent({ callId: `c${item}`, name }), 0)),
+      itemOpened(0, item, makeItem(toolCallContent({ callId: `c${item}`, name }), 0)),
       itemClosed(0, item),
     ];
     const items = foldEvents(names.restored([...call(0, sent), ...call(1, 'f')])).choices[0]?.items ?? [];
@@ -77,6 +77,6 @@ describe('TR-11: names of tools that the protocol does not take', () => {
 });
 
 test('names that are taken leave the request itself', () => {
-  const fits = requestOf({ tools: [functionTool('f')] });
+  const fits = makeRequest({ tools: [functionTool('f')] });
   expect(new ToolNames(fits, legal).request).toBe(fits);
 });

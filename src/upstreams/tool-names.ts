@@ -10,11 +10,12 @@ const nameMax = 64;
 const hashLength = 12;
 
 /**
- * Names of tools that an upstream's protocol does not take, because the client's takes longer ones or other letters: it gets names that depend on the client's alone, so that
- * a conversation goes on with the same ones, and its calls come back under the client's. Source: case TR-11.
+ * Replaces tool names that an upstream's protocol does not accept (too long, or other characters) by names that
+ * depend on the client's name alone, so that a conversation keeps the same ones, and restores the client's names in
+ * its calls. Source: case TR-11.
  */
 export class ToolNames {
-  /** The request under the names that the upstream takes; the same object where it takes all. */
+  /** Returns the request with names that the upstream accepts; the same object if it accepts all. */
   readonly request: GenerateRequest;
   readonly #legal: RegExp;
   /** The client's names by those that the upstream got. */

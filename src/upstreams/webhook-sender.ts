@@ -1,7 +1,7 @@
 import { AddressGuard } from './address-guard.ts';
 import { openConnections } from './connections.ts';
 
-/** What is sent to a webhook. */
+/** A message to a webhook. */
 export interface WebhookMessage {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -17,8 +17,9 @@ export function findAddressFault(url: string, allowPrivate: boolean): string | u
 }
 
 /**
- * Posts a message. Returns the status of the answer, whose body is not read. Throws what the connection throws, the signal's reason, and an `Error` for an address that is not to be asked.
- * No redirect is followed, and no proxy is used, which would ask in the gateway's stead whatever it can reach.
+ * Posts a message. Returns the status of the answer, whose body is not read. Throws what the connection throws, the
+ * signal's reason, and an `Error` for an address that is not allowed. No redirect is followed, and no proxy is used,
+ * which could reach internal addresses for the gateway.
  */
 export async function sendWebhook(
   message: WebhookMessage,

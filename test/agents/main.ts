@@ -33,7 +33,7 @@ function outerConfig({ url, key }: RunningGateway): string {
 }
 
 const everyModel = ['sim/large', 'up/chat', 'up/responses', 'up/messages'];
-const modelsOf: Readonly<Record<string, readonly string[]>> = {
+const modelsByClient: Readonly<Record<string, readonly string[]>> = {
   claude: [...everyModel, 'brand-new', 'claude-sonnet-4-5'],
   codex: [...everyModel, 'gpt-5-codex'],
   opencode: everyModel,
@@ -68,7 +68,7 @@ async function main(agents: readonly string[]): Promise<number> {
       failures += await runPython(clients, inner, outerConfig(inner));
       continue;
     }
-    for (const model of modelsOf[agent] ?? []) {
+    for (const model of modelsByClient[agent] ?? []) {
       for (const { name, run } of conversations[agent] ?? []) {
         const before = recorder.sockets;
         const wrong = await run({ gateway, url, model });

@@ -19,7 +19,7 @@ export interface RunningGateway {
   readonly url: string;
   readonly key: string;
   readonly stop: () => Promise<void>;
-  /** Runs `tollgate ARGS` against it in an agent's home and folder. Given `interruptMs`, sends SIGINT then. */
+  /** Runs `tollgate ARGS` against it in an agent's home and folder. Given `interruptMs`, sends SIGINT so long after it has made its key. */
   readonly tollgate: (
     args: readonly string[],
     options?: { readonly interruptMs?: number; readonly env?: Record<string, string>; readonly input?: string },
@@ -80,7 +80,9 @@ export async function startGateway(config: string): Promise<RunningGateway> {
         timeout: 240_000,
       });
       if (input !== undefined) program.stdin?.end(input);
-      if (interruptMs !== undefined) setTimeout(() => program.kill('SIGINT'), interruptMs);
+      if (interruptMs !== undefined) {
+        program.stderr?.once('data', () => setTimeout(() => program.kill('SIGINT'), interruptMs));
+      }
       return gather(program);
     },
   };

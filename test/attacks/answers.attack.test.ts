@@ -1,9 +1,9 @@
-/** Providers that answer without end, whatever they were asked (docs/limits.md, "Answers"). */
+/** Providers that answer without end, whatever they were asked (docs/security.md "Responses"). */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, expect, test } from 'vitest';
-import { balanceOf, endGateway, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, readRecord, startGateway } from '../gateway.ts';
 import { HealthWatch } from './health-watch.ts';
 import { attackSize } from './scale.ts';
 
@@ -11,20 +11,20 @@ const mebibyte = 1024 ** 2;
 
 /** What an endless provider says again and again, by the model that it is asked for. */
 const said: Readonly<Record<string, (choice: number) => string>> = {
-  text: choice => chunkOf(choice, { delta: { content: 'word '.repeat(200) } }),
+  text: choice => makeChunk(choice, { delta: { content: 'word '.repeat(200) } }),
   nothing: () => ': still there\n\n',
   logprobs: choice =>
-    chunkOf(choice, { delta: { content: '' }, logprobs: { content: Array.from({ length: 20 }, () => token) } }),
-  reasoning: choice => chunkOf(choice, { delta: { reasoning_content: 'hm '.repeat(200) } }),
+    makeChunk(choice, { delta: { content: '' }, logprobs: { content: Array.from({ length: 20 }, () => token) } }),
+  reasoning: choice => makeChunk(choice, { delta: { reasoning_content: 'hm '.repeat(200) } }),
   calls: choice => {
     const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: 'x'.repeat(500) } };
-    return chunkOf(choice, { delta: { tool_calls: [call] } });
+    return makeChunk(choice, { delta: { tool_calls: [call] } });
   },
 };
 const alternative = { token: 'x', logprob: -1, bytes: [120] };
 const token = { ...alternative, top_logprobs: Array.from({ length: 20 }, () => alternative) };
 
-function chunkOf(index: number, choice: object): string {
+function makeChunk(index: number, choice: object): string {
   const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index, ...choice }] };
   return `data: ${JSON.stringify(chunk)}\n\n`;
 }
@@ -102,7 +102,7 @@ const cases: readonly (readonly [model: string, more: object])[] = [
 test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, { ...more, stream }] as const)))(
   'endless %s (%o) ends as the provider’s failure, and what passed is charged',
   async (model, more) => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const watch = new HealthWatch(gateway.url);
     const { text, id } = await ask(model, more);
     await closed;
@@ -111,8 +111,8 @@ test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, {
     // 128 choices of 2 MiB, as they are in memory; and what lies in the sockets.
     const several = 'n' in more && more.stream ? 128 : 1;
     expect(sentBytes).toBeLessThan((several * 12 + attackSize(80, 16)) * mebibyte);
-    const record = await recordOf(gateway, id);
-    const cost = before - (await balanceOf(gateway));
+    const record = await readRecord(gateway, id);
+    const cost = before - (await readBalance(gateway));
     expect(record.costNanoUsd).toBe(cost);
     // Nothing of a whole answer was delivered, and of a stream never more than the model gives.
     const delivered = more.stream && model !== 'nothing' && model !== 'logprobs';
@@ -126,7 +126,7 @@ test('a limit of the client’s ends an endless answer as that limit does, howev
   for (const model of ['text', 'reasoning']) {
     const { text, id } = await ask(model, { max_tokens: 50 });
     expect(text).toContain('"finish_reason":"length"');
-    const { buckets } = await recordOf(gateway, id);
+    const { buckets } = await readRecord(gateway, id);
     expect(buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(50n);
   }
 });

@@ -1,4 +1,4 @@
-/** Bodies that cost the gateway more than their sender (docs/limits.md, "Request bodies"). */
+/** Request bodies that are cheap to send and expensive to process (docs/security.md "Request bodies"). */
 import { afterAll, expect, test } from 'vitest';
 import { createAccount, endGateway, startGateway } from '../gateway.ts';
 import { HealthWatch } from './health-watch.ts';
@@ -8,25 +8,28 @@ const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 
 afterAll(() => endGateway(gateway));
 
 const mebibyte = 1024 ** 2;
-/** A loop that is held this long holds everybody's streams. Other tests share the machine. */
-const heldMsMax = 200;
+/** How long the event loop may be blocked, which delays every stream. Allows for other tests on the same machine. */
+const blockedMsMax = 200;
 
-/** As `attack`, with the shortest of a few waits: what the gateway holds it holds every time, what else the machine does it does not. */
-async function attackOften(...args: Parameters<typeof attack>): ReturnType<typeof attack> {
+/**
+ * Repeats `attack` up to five times and returns the run that blocked least: the gateway blocks in every run, other
+ * processes of the machine only in some.
+ */
+async function attackRepeatedly(...args: Parameters<typeof attack>): ReturnType<typeof attack> {
   let best = await attack(...args);
-  for (let again = 0; again < 4 && best.heldMs >= heldMsMax; again += 1) {
+  for (let retries = 0; retries < 4 && best.blockedMs >= blockedMsMax; retries += 1) {
     const next = await attack(...args);
-    if (next.heldMs < best.heldMs) best = next;
+    if (next.blockedMs < best.blockedMs) best = next;
   }
   return best;
 }
 
-/** What the gateway did with a body, and the longest that it let others wait meanwhile. */
+/** Sends a body. Returns the response, and the longest time that a health check took meanwhile. */
 async function attack(
   path: string,
   body: string,
   key = gateway.apiKey,
-): Promise<{ status: number; code: string; tookMs: number; heldMs: number; answerBytes: number }> {
+): Promise<{ status: number; code: string; tookMs: number; blockedMs: number; responseBytes: number }> {
   const watch = new HealthWatch(gateway.url);
   const began = performance.now();
   const response = await fetch(gateway.url + path, {
@@ -36,9 +39,9 @@ async function attack(
   });
   const text = await response.text();
   const tookMs = performance.now() - began;
-  const heldMs = await watch.end();
+  const blockedMs = await watch.end();
   const { error } = JSON.parse(text) as { error?: { code: string } };
-  return { status: response.status, code: error?.code ?? '', tookMs, heldMs, answerBytes: text.length };
+  return { status: response.status, code: error?.code ?? '', tookMs, blockedMs, responseBytes: text.length };
 }
 
 const large = attackSize(20, 4) * mebibyte;
@@ -71,65 +74,66 @@ const refused: readonly (readonly [name: string, path: string, body: string])[] 
     '/v1/responses',
     `{"model":"sim/small","input":[${Array.from({ length: many / 10 }, () => deep).join()}]}`,
   ],
-  ['numbers to be counted', '/v1/messages/count_tokens', `{"model":"sim/small","messages":${ones}}`],
-  ['numbers for pictures', '/v1/images/generations', `{"model":"sim/image","prompt":${ones}}`],
+  ['numbers as messages to count', '/v1/messages/count_tokens', `{"model":"sim/small","messages":${ones}}`],
+  ['numbers as an image prompt', '/v1/images/generations', `{"model":"sim/image","prompt":${ones}}`],
 ];
 
-test.each(refused)('%s are refused while they arrive and hold nobody up', async (_name, path, body) => {
-  const { status, code, heldMs, answerBytes } = await attackOften(path, body);
+test.each(refused)('%s are refused while they arrive, without blocking other requests', async (_name, path, body) => {
+  const { status, code, blockedMs, responseBytes } = await attackRepeatedly(path, body);
   expect([status, code]).toEqual([400, 'invalid_request']);
-  expect(answerBytes).toBeLessThan(4096);
-  expect(heldMs).toBeLessThan(heldMsMax);
+  expect(responseBytes).toBeLessThan(4096);
+  expect(blockedMs).toBeLessThan(blockedMsMax);
 });
 
-test('who has no money is refused as fast', async () => {
+test('without funds, a large body is refused within 5 s', async () => {
   const key = await createAccount(gateway, '0');
   const { status, tookMs } = await attack('/v1/responses', `{"model":"sim/small","input":${ones}}`, key);
   expect(status).toBe(400);
   expect(tookMs).toBeLessThan(5_000);
 });
 
-test('JSON that breaks at the end of a long body is told where, and holds nobody up', async () => {
+test('a JSON error at the end of a long body is refused without blocking other requests', async () => {
   const text = 'x'.repeat(attackSize(60, 12) * mebibyte);
   const body = `{"model":"sim/small","messages":[{"role":"user","content":"${text}"}]]`;
-  const { status, heldMs } = await attackOften('/v1/chat/completions', body);
+  const { status, blockedMs } = await attackRepeatedly('/v1/chat/completions', body);
   expect(status).toBe(400);
-  expect(heldMs).toBeLessThan(heldMsMax);
+  expect(blockedMs).toBeLessThan(blockedMsMax);
 });
 
-test('a long text that no model takes is refused in turns', async () => {
+test('a text too long for the model is refused without blocking other requests', async () => {
   const text = 'word '.repeat(attackSize(12, 2) * mebibyte);
-  const { status, code, heldMs } = await attackOften(
+  const { status, code, blockedMs } = await attackRepeatedly(
     '/v1/chat/completions',
     JSON.stringify({ model: 'sim/small', messages: [{ role: 'user', content: text }] }),
   );
   expect([status, code]).toEqual([400, 'context_length_exceeded']);
-  expect(heldMs).toBeLessThan(heldMsMax);
+  expect(blockedMs).toBeLessThan(blockedMsMax);
 });
 
-test('what is no generation takes a mebibyte', async () => {
+test('a body of 1.5 MiB is too large for an account path', async () => {
   const body = JSON.stringify({ label: 'x'.repeat(1.5 * mebibyte) });
   const { status, code } = await attack('/v1/account/keys', body, gateway.managementKey);
   expect([status, code]).toEqual([413, 'body_too_large']);
 });
 
-test('large bodies take no more memory than they may, whoever sends them', async () => {
+test('large bodies stay within the memory limit of an account', async () => {
   const text = 'x'.repeat(8 * mebibyte);
   const body = JSON.stringify({ model: 'sim/small', messages: [{ role: 'user', content: text }] });
   const statuses = await Promise.all(
     Array.from({ length: attackSize(60, 30) }, async () => (await attack('/v1/chat/completions', body)).status),
   );
-  // 128 MiB of one account at a time: some are refused, and those that are not get their answer.
+  // An account may have 128 MiB of bodies in memory. Beyond that: 503; the others get 400, because the text is too long.
   expect(new Set(statuses)).toEqual(new Set([400, 503]));
   expect((await attack('/v1/chat/completions', body)).status).toBe(400);
 });
 
-test.runIf(isFullSize)('a body of the largest size with a picture is answered', async () => {
-  const url = `data:image/png;base64,${'A'.repeat(60 * mebibyte)}`;
-  const content = [{ type: 'image_url', image_url: { url } }];
-  const { heldMs } = await attackOften(
-    '/v1/chat/completions',
-    JSON.stringify({ model: 'sim/small', messages: [{ role: 'user', content }] }),
-  );
-  expect(heldMs).toBeLessThan(heldMsMax);
-});
+if (isFullSize)
+  test('a body of the largest size with an image does not block other requests', async () => {
+    const url = `data:image/png;base64,${'A'.repeat(60 * mebibyte)}`;
+    const content = [{ type: 'image_url', image_url: { url } }];
+    const { blockedMs } = await attackRepeatedly(
+      '/v1/chat/completions',
+      JSON.stringify({ model: 'sim/small', messages: [{ role: 'user', content }] }),
+    );
+    expect(blockedMs).toBeLessThan(blockedMsMax);
+  });

@@ -17,7 +17,7 @@ import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { ResponseService } from '../../src/gen/tollgate/v1/response_pb.ts';
-import { balanceOf, endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { HealthWatch } from './health-watch.ts';
 import { Chance, mutateBytes, mutateJson } from './mutations.ts';
 import { attackSize } from './scale.ts';
@@ -283,7 +283,7 @@ function residentBytes({ pid }: Gateway): number {
 
 test('whatever is sent, nothing is the gateway’s fault, and nothing is charged that was not delivered', async () => {
   const chance = new Chance(seed);
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const watch = new HealthWatch(gateway.url);
   const complaints: string[] = [];
   let left = attackSize(1_000_000, 20_000);
@@ -311,5 +311,5 @@ test('whatever is sent, nothing is the gateway’s fault, and nothing is charged
     if (records.length < 1000) break;
   }
   expect(unknown).toEqual([]);
-  expect(before - (await balanceOf(gateway))).toBe(charged);
+  expect(before - (await readBalance(gateway))).toBe(charged);
 }, 36_000_000);

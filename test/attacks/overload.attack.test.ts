@@ -1,4 +1,4 @@
-/** A gateway with too much to do (docs/limits.md, "Overload"). */
+/** A gateway with too much to do (docs/security.md "Overload"). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import { afterAll, expect, test } from 'vitest';

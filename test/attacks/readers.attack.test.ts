@@ -1,4 +1,4 @@
-/** Clients that do not read what they have asked for (docs/limits.md, "Connections"). */
+/** Clients that do not read what they have asked for (docs/security.md "Connections"). */
 import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';

@@ -1,7 +1,7 @@
-/** How large attacks are: 1 with `npm run test:attack`, less in `npm test`. */
+/** Whether attacks have their full size: in `npm run test:attack`, not in `npm test`. */
 export const isFullSize = process.env['ATTACK_SIZE'] === 'full';
 
-/** Returns the size of an attack, which is smaller in `npm test`. */
+/** Returns `full` at full size, else `small`. */
 export function attackSize(full: number, small: number): number {
   return isFullSize ? full : small;
 }

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { balanceOf, endGateway, type Gateway, makeKey, recordOf, root, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, makeKey, readRecord, root, startGateway } from '../gateway.ts';
 import { expectClean, findBarriers, openBrowser, openPage, phone, signIn, type WatchedPage } from './browser.ts';
 
 let gateway: Gateway;
@@ -28,7 +28,7 @@ async function openAsOperator(path = '/dashboard/now', options = {}): Promise<Wa
   return watched;
 }
 
-/** Asks a model over REST. Returns the request's id. */
+/** Calls a model over REST. Returns the request's id. */
 async function askModel(key: string, body: Record<string, unknown> = {}): Promise<string> {
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
@@ -137,7 +137,7 @@ describe.each([
 ] as const)('every page %s', (_name, options) => {
   test('has no barrier for people, breaks no policy and is not wider than the screen', async () => {
     const requestId = await askModel(gateway.apiKey);
-    await recordOf(gateway, requestId);
+    await readRecord(gateway, requestId);
     const watched = await openAsOperator('/dashboard/now', options);
     const { page } = watched;
     for (const path of [...paths, `/activity/${requestId}`]) {
@@ -169,7 +169,7 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   await receipt.click();
   await page.getByText('10 × $1/M + 32 × $4/M = $0.000138').waitFor();
   const requestId = page.url().split('/').at(-1) ?? '';
-  const record = await recordOf(gateway, requestId);
+  const record = await readRecord(gateway, requestId);
   expect(record.costNanoUsd).toBe(10n * 1_000n + 32n * 4_000n);
 
   await page.getByRole('link', { name: 'Keys', exact: true }).click();
@@ -199,13 +199,41 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   );
   const { key: after } = await gateway.admin.getApiKey({ apiKeyId: cent.id });
   expect(after?.balanceNanoUsd).toBeGreaterThanOrEqual(0n);
-  expect(await balanceOf(gateway)).toBeGreaterThan(0n);
+  expect(await readBalance(gateway)).toBeGreaterThan(0n);
+});
+
+test('what was said in a request is shown side by side, marked, and sent again for nothing; its key is paused and goes on', async () => {
+  const { key, id } = await makeKey(gateway, { keepBodies: 'all' });
+  const requestId = await askModel(key, { messages: [{ role: 'user', content: '<b>Pharos</b>' }] });
+  const watched = await openAsOperator(`/dashboard/activity/${requestId}`);
+  const { page } = watched;
+  const translation = page.getByRole('region', { name: 'Translation' });
+  await translation.getByText('"content": "<b>Pharos</b>"').waitFor();
+  await translation.getByText('A built-in model: nothing was sent.').waitFor();
+  await translation.getByRole('button', { name: 'Send again' }).click();
+  const again = translation.getByRole('region', { name: 'Answer of sim/small:free' });
+  await again.getByText('Settled:').waitFor();
+  await again.getByTitle('$0.000000000').waitFor();
+  await translation.getByLabel('Model').selectOption('sim/large');
+  expect(await translation.getByRole('button', { name: 'Send again' }).isDisabled()).toBe(true);
+  await translation.getByRole('button', { name: 'Estimate' }).click();
+  await translation.getByText(/About \d+ input tokens: \$0\.0000/).waitFor();
+  expect(await translation.getByRole('button', { name: 'Send again' }).isEnabled()).toBe(true);
+  await page.goto(`${gateway.rpcUrl}/dashboard/keys/${id}`);
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByText('paused', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByText('works', { exact: true }).waitFor();
+  await page.goto(`${gateway.rpcUrl}/dashboard/next?key=${id}&model=sim/large`);
+  await page.getByText('would begin, holding').waitFor();
+  expectClean(watched);
+  await page.context().close();
 });
 
 test('filters are in the address, survive a reload, and sums have all their digits', async () => {
   const { key } = await makeKey(gateway);
   const ids = [await askModel(key, { model: 'sim/small' }), await askModel(key, { model: 'sim/small' })];
-  const records = await Promise.all(ids.map(id => recordOf(gateway, id)));
+  const records = await Promise.all(ids.map(id => readRecord(gateway, id)));
   const sum = records.reduce((total, { costNanoUsd }) => total + costNanoUsd, 0n);
   const watched = await openPage(browser);
   const { page } = watched;
@@ -229,7 +257,7 @@ test('hostile labels are text: they run nothing, forge no link and break no layo
     '"><img src=x onerror=document.title="owned"><a href="javascript:alert(1)">click</a>' + 'W'.repeat(80);
   const { key } = await makeKey(gateway, { label: hostile });
   const requestId = await askModel(key, { user: '<script>document.title="owned"</script>' });
-  await recordOf(gateway, requestId);
+  await readRecord(gateway, requestId);
   const watched = await openAsOperator('/dashboard/keys', phone);
   const { page } = watched;
   await page.getByText(hostile).first().waitFor();

@@ -114,7 +114,7 @@ class Walker {
   }
 }
 
-const codeOf = (call: Promise<unknown>): Promise<Code> =>
+const readErrorCode = (call: Promise<unknown>): Promise<Code> =>
   call.then(
     () => Promise.reject(new Error('it was answered')),
     (thrown: unknown) => ConnectError.from(thrown).code,
@@ -136,8 +136,8 @@ test('a person signs in through the provider and may do what the configuration s
   });
   const account = page.client(AccountService);
   expect((await account.listKeys({})).keys).toHaveLength(1);
-  expect(await codeOf(account.createKey({}))).toBe(Code.PermissionDenied);
-  // The code works once, and only for the browser that asked for it.
+  expect(await readErrorCode(account.createKey({}))).toBe(Code.PermissionDenied);
+  // The code works once, and only for the browser that requested it.
   expect((await walker.get(back)).status).toBe(400);
 });
 

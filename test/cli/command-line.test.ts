@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { type ControlPlane, startControlPlane } from '../rpc/control-plane.ts';
-import { portsOf } from './ports.ts';
+import { makePorts } from './ports.ts';
 
 const entry = resolve(import.meta.dirname, 'process.ts');
 let plane: ControlPlane;
@@ -35,7 +35,7 @@ async function tollgate(args: readonly string[], environment: Record<string, str
   const printed = { stdout: '', stderr: '' };
   const variables = { ...own(), ...environment };
   const code = await runCommandLine(args, {
-    ...portsOf(variables),
+    ...makePorts(variables),
     streams: { out: text => void (printed.stdout += text), err: text => void (printed.stderr += text) },
   });
   return { code, ...printed };
@@ -120,6 +120,8 @@ test('an API key is shown whole once, and its settings as they were given', asyn
     group_id: null,
     tags: {},
     metadata: {},
+    keep_bodies: null,
+    paused: false,
   });
   const masked = { ...created, key: `${key.slice(0, 10)}…${key.slice(-4)}` };
   expect(await json('keys', 'list', '--account', account)).toEqual({ data: [masked] });
@@ -285,6 +287,7 @@ test('management keys are created with scopes or all of them, changed, disabled 
       'account:read',
       'account:activity',
       'account:balance',
+      'account:bodies',
       'limits:read',
       'limits:write',
       'groups:read',

@@ -5,18 +5,19 @@ import { readEnvironment, type Variables } from '../../src/config/env.ts';
 import { runProgram } from '../../src/gateway/run-program.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 
-/** Ports over the given environment; `serve` ends at once with 3, so that its code can be told from the others. */
-export function portsOf(variables: Variables): Omit<CommandLinePorts, 'streams'> {
+/** Ports over the given environment; `serve` ends at once with 3, so that its code is distinguishable. */
+export function makePorts(variables: Variables): Omit<CommandLinePorts, 'streams'> {
   const environment = () => readEnvironment(variables);
   return {
     environment,
     serve: ({ configPath }) => Promise.resolve(configPath === undefined ? 3 : 4),
-    loadConfig: path =>
+    loadConfig: async path =>
       loadConfig({ ...(path === undefined ? {} : { path }), environment: environment(), builtInIds: [] }),
     runProgram,
     openBrowser: () => undefined,
     verifyLedger: verifyLedgerFile,
     makeBackup: () => Promise.reject(new Error('no backup here')),
+    migrateStore: () => Promise.reject(new Error('no database here')),
     restoreBackup: () => Promise.reject(new Error('no backup here')),
   };
 }

@@ -1,8 +1,8 @@
 /** The command line as a process of its own. */
 import { runCommandLine } from '../../src/cli/program.ts';
-import { portsOf } from './ports.ts';
+import { makePorts } from './ports.ts';
 
 process.exitCode = await runCommandLine(process.argv.slice(2), {
-  ...portsOf(process.env),
+  ...makePorts(process.env),
   streams: { out: text => void process.stdout.write(text), err: text => void process.stderr.write(text) },
 });

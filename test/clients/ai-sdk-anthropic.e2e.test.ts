@@ -1,10 +1,10 @@
-/** Conversations of the AI SDK with its Anthropic provider. */
+/** The AI SDK with its Anthropic provider, against a running gateway. */
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { APICallError, generateText, isStepCount, streamText, tool } from 'ai';
 import { afterAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
-import { picture } from '../e2e/picture.ts';
+import { picture } from '../e2e/sample-image.ts';
 import { endTarget, startTarget } from './second-gateway.ts';
 
 const gateway = await startTarget();
@@ -33,14 +33,14 @@ test('streamText gives the same text in deltas, and usage', async () => {
   expect((await result.usage).outputTokens).toBe(200);
 });
 
-test('tools run and their results go on, streamed and not', async () => {
-  const asked: string[] = [];
+test('the SDK runs tool calls and sends their results, streamed and not', async () => {
+  const cities: string[] = [];
   const tools = {
     get_weather: tool({
       description: 'The weather of a city',
       inputSchema: z.object({ city: z.string() }),
       execute: ({ city }) => {
-        asked.push(city);
+        cities.push(city);
         return `Sunny in ${city}`;
       },
     }),
@@ -51,10 +51,10 @@ test('tools run and their results go on, streamed and not', async () => {
   expect(whole.finishReason).toBe('stop');
   const streamed = streamText(settings);
   expect(await streamed.finishReason).toBe('stop');
-  expect(asked).toHaveLength(4);
+  expect(cities).toHaveLength(4);
 });
 
-test('thinking is shown, and a picture is taken', async () => {
+test('reasoning is returned, and an image is accepted', async () => {
   const data = await picture(20, 10, 'blue');
   const result = await generateText({
     model,

@@ -7,8 +7,8 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { payg } from '../e2e/chat-client.ts';
-import { picture } from '../e2e/picture.ts';
-import { recordOf } from '../gateway.ts';
+import { picture } from '../e2e/sample-image.ts';
+import { readRecord } from '../gateway.ts';
 import { endTarget, startTarget } from './second-gateway.ts';
 
 const gateway = await startTarget();
@@ -156,7 +156,7 @@ describe.each(models)('$name', ({ model }) => {
         return newest?.state;
       })
       .toBe(RecordState.CLIENT_ABORTED);
-    expect((await recordOf(gateway, requestId ?? '')).usage?.outputTokens).toBeLessThan(400);
+    expect((await readRecord(gateway, requestId ?? '')).usage?.outputTokens).toBeLessThan(400);
   });
 
   test('an error is APICallError with status and body, and is not retried where it can’t help', async () => {

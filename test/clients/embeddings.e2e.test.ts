@@ -24,7 +24,7 @@ afterAll(async () => {
 
 const texts = ['The gate is open.', 'Das Tor ist offen. 門', 'a'.repeat(2000)];
 
-/** What the interface itself says, as numbers. */
+/** The numbers of the raw interface. */
 async function expected({ url, apiKey }: Gateway, model: string): Promise<number[][]> {
   const response = await fetch(`${url}/v1/embeddings`, {
     method: 'POST',

@@ -1,6 +1,6 @@
 /** A Chat stream of a second gateway as the frames of generateContent. */
 import type { Candidate, GenerateContentResponseUsageMetadata, Part } from '@google/genai';
-import { signatureOf, textSignature } from './gemini-request.ts';
+import { makeSignature, textSignature } from './gemini-request.ts';
 
 /** A chunk of a Chat stream, as far as it is read here. */
 export interface ChatChunk {
@@ -48,11 +48,11 @@ const finishes: Readonly<Record<string, string>> = {
   content_filter: 'SAFETY',
 };
 
-/** What an answer is told by. */
+/** What an answer is made from. */
 export interface AnswerName {
   readonly model: string;
   readonly responseId: string;
-  /** Thoughts are shown. */
+  /** Reasoning is shown. */
   readonly includeThoughts: boolean;
   readonly signsTexts: boolean;
 }
@@ -96,7 +96,7 @@ export class GeminiAnswer {
       index,
       content: { role: 'model', parts },
       ...(finish === null ? {} : { finishReason: finishes[finish] }),
-      ...(logprobs?.content ? { logprobsResult: logprobsOf(logprobs.content) } : {}),
+      ...(logprobs?.content ? { logprobsResult: toLogprobs(logprobs.content) } : {}),
     };
     // The enum is a type of the client's: on the wire it is a text.
     return [this.#frame({ candidates: [candidate as Candidate] })];
@@ -128,12 +128,12 @@ function callParts(calls: readonly { name: string; arguments: string }[], finish
     const id = place % 2 === 1 ? { id: `up-${place}-${Math.random().toString(36).slice(2)}` } : {};
     return {
       functionCall: { ...id, name, args },
-      ...(place === 0 ? { thoughtSignature: signatureOf(name, args) } : {}),
+      ...(place === 0 ? { thoughtSignature: makeSignature(name, args) } : {}),
     };
   });
 }
 
-function logprobsOf(tokens: readonly ChatLogprob[]): Candidate['logprobsResult'] {
+function toLogprobs(tokens: readonly ChatLogprob[]): Candidate['logprobsResult'] {
   const one = ({ token, logprob }: { token: string; logprob: number }) => ({ token, logProbability: logprob });
   return {
     chosenCandidates: tokens.map(one),

@@ -1,6 +1,6 @@
 /**
- * What a server of generateContent reads, as the public schema has it (types of `@google/genai`): members that the schema lacks are refused, as the provider
- * refuses them. It is asked on as a Chat request of a second gateway.
+ * What a server of generateContent reads, according to the public schema (types of `@google/genai`): members that the
+ * schema lacks are refused, as the provider refuses them. It is forwarded as a Chat request to a second gateway.
  */
 import type {
   Content,
@@ -60,12 +60,12 @@ function refuseUnknown(value: object, kind: string): void {
 }
 
 /** The signature that this server gives with a call: it knows its own again. */
-export function signatureOf(name: string, args: unknown): string {
+export function makeSignature(name: string, args: unknown): string {
   return Buffer.from(`signed:${name}:${JSON.stringify(args)}`).toString('base64');
 }
 
 /** The signature that this server gives with the end of a text. */
-export const textSignature = signatureOf('text', {});
+export const textSignature = makeSignature('text', {});
 
 const skip = 'skip_thought_signature_validator';
 
@@ -74,7 +74,7 @@ function checkSignature({ functionCall, thoughtSignature: signature }: Part, isF
   if (strict && isFirst && signature === undefined) {
     throw new InvalidArgument('Function call is missing a thought_signature in functionCall parts.');
   }
-  const own = signatureOf(functionCall.name ?? '', functionCall.args ?? {});
+  const own = makeSignature(functionCall.name ?? '', functionCall.args ?? {});
   if (signature !== undefined && signature !== skip && signature !== own) {
     throw new InvalidArgument('Corrupted thought signature.');
   }
@@ -142,12 +142,12 @@ class Messages {
         typeof output === 'string' && Object.keys(rest).length === 0 ? output : JSON.stringify(result.response);
       this.list.push({ role: 'tool', tool_call_id: call?.id, content });
     }
-    const words = parts.filter(part => part.functionResponse === undefined).map(partOf);
+    const words = parts.filter(part => part.functionResponse === undefined).map(toPart);
     if (words.length > 0) this.list.push({ role: 'user', content: words });
   }
 }
 
-function partOf({ text, inlineData, fileData }: Part): Json {
+function toPart({ text, inlineData, fileData }: Part): Json {
   if (text !== undefined) {
     if (text === '') throw new InvalidArgument('A part must have one initialized field.');
     return { type: 'text', text };
@@ -160,7 +160,7 @@ function partOf({ text, inlineData, fileData }: Part): Json {
 }
 
 /** The Chat request that says the same. `strict`: calls must be signed. Throws `InvalidArgument`. */
-export function chatRequestOf(body: GenerateContentBody, model: string, strict: boolean): Json {
+export function toChatRequest(body: GenerateContentBody, model: string, strict: boolean): Json {
   refuseUnknown(body, '');
   const messages = new Messages(strict);
   const system = (body.systemInstruction?.parts ?? []).map(({ text = '' }) => text).join('\n');
@@ -170,15 +170,15 @@ export function chatRequestOf(body: GenerateContentBody, model: string, strict: 
   return {
     model,
     messages: messages.list,
-    ...toolsOf(body),
-    ...settingsOf(body.generationConfig ?? {}),
+    ...toTools(body),
+    ...toSettings(body.generationConfig ?? {}),
     ...(body.serviceTier === undefined ? {} : { service_tier: body.serviceTier }),
     stream: true,
     stream_options: { include_usage: true },
   };
 }
 
-function toolsOf({ tools = [], toolConfig }: GenerateContentBody): Json {
+function toTools({ tools = [], toolConfig }: GenerateContentBody): Json {
   const declarations = tools.flatMap(({ functionDeclarations = [] }) => functionDeclarations);
   if (declarations.length === 0) return {};
   for (const each of declarations) refuseUnknown(each, 'declaration');
@@ -199,7 +199,7 @@ function toolsOf({ tools = [], toolConfig }: GenerateContentBody): Json {
   };
 }
 
-function settingsOf(config: NonNullable<GenerateContentBody['generationConfig']>): Json {
+function toSettings(config: NonNullable<GenerateContentBody['generationConfig']>): Json {
   refuseUnknown(config, 'generationConfig');
   const { thinkingConfig, responseMimeType, responseJsonSchema } = config;
   const settings: Json = {
@@ -216,7 +216,7 @@ function settingsOf(config: NonNullable<GenerateContentBody['generationConfig']>
   };
   if (thinkingConfig !== undefined) {
     refuseUnknown(thinkingConfig, 'thinkingConfig');
-    settings['reasoning_effort'] = effortOf(thinkingConfig);
+    settings['reasoning_effort'] = toEffort(thinkingConfig);
   }
   if (responseJsonSchema !== undefined) {
     settings['response_format'] = { type: 'json_schema', json_schema: { name: 'answer', schema: responseJsonSchema } };
@@ -224,7 +224,7 @@ function settingsOf(config: NonNullable<GenerateContentBody['generationConfig']>
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
-function effortOf({ thinkingBudget, thinkingLevel }: ThinkingConfig): string {
+function toEffort({ thinkingBudget, thinkingLevel }: ThinkingConfig): string {
   if (thinkingLevel !== undefined) return thinkingLevel.toLowerCase();
   if (thinkingBudget === 0) return 'none';
   const budget = thinkingBudget ?? -1;

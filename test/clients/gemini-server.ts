@@ -1,15 +1,16 @@
 /**
- * A server of Gemini's generateContent, made from the public schema and typed by the official client: a second gateway on its built-in models answers what it
- * is asked. It refuses what the provider refuses: members that the schema lacks, results without calls, signatures that are not its own.
+ * A server of Gemini's generateContent, made from the public schema and typed by the official client: a second
+ * gateway on its built-in models answers the requests. It refuses what the provider refuses: members that the schema
+ * lacks, results without calls, signatures that are not its own.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { SseReader } from '../../src/lib/sse.ts';
 import { type ChatChunk, GeminiAnswer } from './gemini-answer.ts';
-import { chatRequestOf, type GenerateContentBody, InvalidArgument } from './gemini-request.ts';
+import { toChatRequest, type GenerateContentBody, InvalidArgument } from './gemini-request.ts';
 
-/** What answers behind it. */
+/** The gateway that answers behind it. */
 export interface Behind {
   readonly url: string;
   readonly apiKey: string;
@@ -71,7 +72,7 @@ export class GeminiServer {
     this.requests.push(body);
     let asked: Record<string, unknown>;
     try {
-      asked = chatRequestOf(body, model, name.startsWith('gemini-3'));
+      asked = toChatRequest(body, model, name.startsWith('gemini-3'));
     } catch (error) {
       if (error instanceof InvalidArgument) return refuse(response, 400, error.message);
       throw error;
@@ -102,7 +103,7 @@ interface Passing {
   readonly whole: boolean;
 }
 
-/** Asks the second gateway and passes its stream on; a caller that goes away ends both. */
+/** Calls the second gateway and passes its stream on; a caller that leaves ends both. */
 async function pass(response: ServerResponse, { behind, asked, answer, whole }: Passing): Promise<void> {
   const gone = new AbortController();
   response.on('close', () => gone.abort());
@@ -127,7 +128,7 @@ async function pass(response: ServerResponse, { behind, asked, answer, whole }: 
     for await (const bytes of inner.body) {
       for (const { data } of reader.push(bytes)) {
         if (data === '[DONE]') continue;
-        const ready = framesOf(JSON.parse(data) as ChatChunk, answer);
+        const ready = toFrames(JSON.parse(data) as ChatChunk, answer);
         for (const frame of ready) send(frame);
       }
     }
@@ -137,7 +138,7 @@ async function pass(response: ServerResponse, { behind, asked, answer, whole }: 
   }
 }
 
-function framesOf(chunk: ChatChunk, answer: GeminiAnswer): unknown[] {
+function toFrames(chunk: ChatChunk, answer: GeminiAnswer): unknown[] {
   if (chunk.error === undefined) return answer.push(chunk);
   return [{ error: { code: 503, message: chunk.error.message, status: 'UNAVAILABLE' } }];
 }

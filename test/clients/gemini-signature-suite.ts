@@ -1,6 +1,7 @@
 /**
- * Signatures of thoughts through loops of tools: whatever client keeps the conversation, each call goes back to the upstream with the signature that it came with, and
- * the upstream is sent what it was sent before, to the byte (case RE-22). The server's signatures name their call; a switched-off check is not taken for one.
+ * Signatures of reasoning through loops of tools: whichever client keeps the conversation, each call goes back to the
+ * upstream with the signature that it came with, and the upstream gets what it got before, to the byte (case RE-22).
+ * The server's signatures name their call; a switched-off check does not count as one.
  */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -8,13 +9,13 @@ import type { ChatCompletionMessageParam } from 'openai/resources/chat/completio
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Gateway } from '../gateway.ts';
-import { signatureOf } from './gemini-request.ts';
+import { makeSignature } from './gemini-request.ts';
 import type { GeminiServer } from './gemini-server.ts';
 
-/** Where the conversations are held. */
+/** The gateway of the conversations. */
 export interface SignatureTarget {
   readonly gateway: Pick<Gateway, 'url' | 'apiKey'>;
-  /** What is behind the model; its models insist on signatures. */
+  /** The server behind the model; its models require signatures. */
   readonly server: GeminiServer;
   readonly model: string;
 }
@@ -22,7 +23,7 @@ export interface SignatureTarget {
 /** Known when the first test runs. */
 let target: SignatureTarget;
 
-/** A conversation: what the user says, and a result for every call of the answer before. Answers how many calls came. */
+/** A conversation: the user's text, and a result for every call of the answer before. Returns how many calls came. */
 interface Conversation {
   say(text: string): Promise<number>;
   giveResults(): Promise<number>;
@@ -87,7 +88,7 @@ function responses(streamed: boolean, stored: boolean, background = false): Conv
     const { id, output } = streamed
       ? await client.responses.stream({ ...body, background }).finalResponse()
       : await ended(await client.responses.create({ ...body, background }));
-    // What an answer has is what a question takes, but for fields that only answers have.
+    // A request accepts the members of an answer, except those that only answers have.
     said.push(...more, ...(output as ResponseInputItem[]));
     if (stored) previous = id;
     calls = output.flatMap(item => (item.type === 'function_call' ? [item.call_id] : []));
@@ -127,20 +128,20 @@ const clients: Readonly<Record<string, (streamed: boolean) => Conversation>> = {
   Messages: messages,
 };
 
-/** Of every turn of calls in a request: the signature of each call, '-' where it has none. */
+/** For every turn of calls in a request: the signature of each call, '-' if it has none. */
 function signaturesIn(request: GeminiServer['requests'][number]): string[][] {
   return (request.contents ?? []).flatMap(({ role, parts = [] }) => {
     const calls = parts.filter(part => part.functionCall !== undefined);
     if (role !== 'model' || calls.length === 0) return [];
     return [
       calls.map(({ functionCall, thoughtSignature: signature = '-' }) =>
-        signature === signatureOf(functionCall?.name ?? '', functionCall?.args) ? 'own' : signature,
+        signature === makeSignature(functionCall?.name ?? '', functionCall?.args) ? 'own' : signature,
       ),
     ];
   });
 }
 
-/** The tests; `find` is asked when they run. */
+/** Registers the tests; `find` is called when they run. */
 export function signatureTests(find: () => SignatureTarget): void {
   beforeEach(() => {
     target = find();
@@ -173,7 +174,7 @@ export function signatureTests(find: () => SignatureTarget): void {
     );
   });
 
-  test('a client of Responses that neither keeps sealed thoughts nor has them kept is told what is lost, and answered', async () => {
+  test('a client of Responses that neither keeps sealed reasoning nor has them kept is told what is lost, and answered', async () => {
     const ask = async (input: unknown): Promise<{ warnings: string | null; output: ResponseInputItem[] }> => {
       const response = await fetch(`${target.gateway.url}/v1/responses`, {
         method: 'POST',

@@ -10,7 +10,7 @@ import { endTarget, startTarget } from './second-gateway.ts';
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
-const modelOf = (fields: ChatAnthropicInput = {}): ChatAnthropic =>
+const makeModel = (fields: ChatAnthropicInput = {}): ChatAnthropic =>
   new ChatAnthropic({
     model: payg,
     apiKey: gateway.apiKey,
@@ -27,7 +27,7 @@ const weather = tool(({ city }) => `Sunny in ${city}`, {
 });
 
 test('invoke answers a conversation with usage', async () => {
-  const answer = await modelOf().invoke([
+  const answer = await makeModel().invoke([
     new SystemMessage('You are brief.'),
     new HumanMessage('What is a toll gate?\n!sim tokens=30'),
   ]);
@@ -39,7 +39,7 @@ test('invoke answers a conversation with usage', async () => {
 test('stream gives chunks that concatenate to the whole, with usage', async () => {
   let whole: AIMessageChunk | undefined;
   let count = 0;
-  for await (const chunk of await modelOf().stream('Tell me about bridges.\n!sim tokens=100')) {
+  for await (const chunk of await makeModel().stream('Tell me about bridges.\n!sim tokens=100')) {
     whole = whole === undefined ? chunk : whole.concat(chunk);
     count += 1;
   }
@@ -49,7 +49,7 @@ test('stream gives chunks that concatenate to the whole, with usage', async () =
 });
 
 test('calls are parsed, and their results go on', async () => {
-  const model = modelOf().bindTools([weather]);
+  const model = makeModel().bindTools([weather]);
   const ask = new HumanMessage('Weather in Paris and Rome?\n!sim calls=2');
   const answer = await model.invoke([ask]);
   expect(answer.tool_calls?.map(({ name }) => name)).toEqual(['get_weather', 'get_weather']);
@@ -62,7 +62,9 @@ test('calls are parsed, and their results go on', async () => {
 });
 
 test('thinking is part of the answer', async () => {
-  const answer = await modelOf({ maxTokens: 3000, thinking: { type: 'enabled', budget_tokens: 1024 } }).invoke('Why?');
+  const answer = await makeModel({ maxTokens: 3000, thinking: { type: 'enabled', budget_tokens: 1024 } }).invoke(
+    'Why?',
+  );
   const kinds = Array.isArray(answer.content) ? answer.content.map(({ type }) => type) : [];
   expect(kinds).toEqual(['thinking', 'text']);
 });

@@ -5,7 +5,7 @@ import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
-import { pictureUrl } from '../e2e/picture.ts';
+import { pictureUrl } from '../e2e/sample-image.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
 const gateway = await startTarget();
@@ -20,7 +20,7 @@ const weather = tool(({ city }) => `Sunny in ${city}`, {
 describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
   'useResponsesApi: $useResponsesApi',
   ({ useResponsesApi }) => {
-    const modelOf = (fields: ChatOpenAIFields = {}): ChatOpenAI =>
+    const makeModel = (fields: ChatOpenAIFields = {}): ChatOpenAI =>
       new ChatOpenAI({
         model: payg,
         apiKey: gateway.apiKey,
@@ -31,7 +31,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
       });
 
     test('invoke answers a conversation with usage', async () => {
-      const answer = await modelOf().invoke([
+      const answer = await makeModel().invoke([
         new SystemMessage('You are brief.'),
         new HumanMessage('What is a toll gate?\n!sim tokens=30'),
       ]);
@@ -45,7 +45,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
     test('stream gives chunks that concatenate to the whole, with usage at the end', async () => {
       let whole: AIMessageChunk | undefined;
       let count = 0;
-      for await (const chunk of await modelOf().stream('Tell me about bridges.\n!sim tokens=100')) {
+      for await (const chunk of await makeModel().stream('Tell me about bridges.\n!sim tokens=100')) {
         whole = whole === undefined ? chunk : whole.concat(chunk);
         count += 1;
       }
@@ -56,12 +56,13 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
 
     test('comments that keep a quiet stream alive disturb nobody', async () => {
       let text = '';
-      for await (const chunk of await modelOf().stream('Hi\n!sim delay_ms=300 say=quiet at first')) text += chunk.text;
+      for await (const chunk of await makeModel().stream('Hi\n!sim delay_ms=300 say=quiet at first'))
+        text += chunk.text;
       expect(text).toBe('quiet at first');
     });
 
     test('bindTools: parallel calls, their results, then text', async () => {
-      const model = modelOf().bindTools([weather]);
+      const model = makeModel().bindTools([weather]);
       const question = new HumanMessage('What is the weather in Paris and in Oslo?\n!sim calls=2');
       const asked = await model.invoke([question]);
       expect(asked.tool_calls).toHaveLength(2);
@@ -75,7 +76,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
 
     test('streamed calls concatenate to valid calls', async () => {
       let whole: AIMessageChunk | undefined;
-      for await (const chunk of await modelOf().bindTools([weather]).stream('The weather in Rome?\n!sim calls=2')) {
+      for await (const chunk of await makeModel().bindTools([weather]).stream('The weather in Rome?\n!sim calls=2')) {
         whole = whole === undefined ? chunk : whole.concat(chunk);
       }
       expect(whole?.tool_calls?.map(({ name, args }) => [name, Object.keys(args)])).toEqual([
@@ -87,7 +88,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
 
     const Person = z.object({ name: z.string(), age: z.number().int() });
 
-    /** A Messages upstream is only asked for JSON in words, which the built-in models do not heed. */
+    /** A Messages upstream gets only a written instruction for JSON, which the built-in models ignore. */
     const methods = [
       'jsonSchema',
       'functionCalling',
@@ -96,7 +97,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
     test.each(methods as readonly ('jsonSchema' | 'functionCalling' | 'jsonMode')[])(
       'withStructuredOutput by %s',
       async method => {
-        const model = modelOf().withStructuredOutput(method === 'jsonMode' ? z.looseObject({}) : Person, {
+        const model = makeModel().withStructuredOutput(method === 'jsonMode' ? z.looseObject({}) : Person, {
           name: 'person',
           method,
         });
@@ -107,7 +108,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
     );
 
     test('an image is seen: its size and its colour', async () => {
-      const answer = await modelOf().invoke([
+      const answer = await makeModel().invoke([
         new HumanMessage({
           content: [
             { type: 'text', text: 'What is in this image?' },
@@ -120,38 +121,38 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
     });
 
     test('limit and tier travel, and stop where the interface has it', async () => {
-      const stopped = await modelOf().invoke('Count\n!sim say=one two three', { stop: [' two'] });
+      const stopped = await makeModel().invoke('Count\n!sim say=one two three', { stop: [' two'] });
       expect(stopped.text).toBe(useResponsesApi ? 'one two three' : 'one');
-      const cut = await modelOf({ maxTokens: 16 }).invoke('Write a long text.');
+      const cut = await makeModel({ maxTokens: 16 }).invoke('Write a long text.');
       const ended = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } };
       expect(cut.response_metadata).toMatchObject(useResponsesApi ? ended : { finish_reason: 'length' });
       expect(cut.usage_metadata).toMatchObject({ output_tokens: 16 });
-      const flex = await modelOf({ service_tier: 'flex' }).invoke('Hello');
+      const flex = await makeModel({ service_tier: 'flex' }).invoke('Hello');
       if (useResponsesApi) {
         expect(flex.response_metadata).toMatchObject({ service_tier: 'flex' });
         return;
       }
-      const standard = await modelOf().invoke('Hello');
-      const costOf = (answer: typeof flex): number =>
+      const standard = await makeModel().invoke('Hello');
+      const readCost = (answer: typeof flex): number =>
         (answer.response_metadata as { usage: { cost: number } }).usage.cost;
-      expect(costOf(flex)).toBeCloseTo(costOf(standard) / 2, 9);
+      expect(readCost(flex)).toBeCloseTo(readCost(standard) / 2, 9);
     });
 
     test('an abort ends a stream', async () => {
       const leave = new AbortController();
       const read = async (): Promise<void> => {
-        const stream = await modelOf().stream('Go on\n!sim tokens=4000 tps=100', { signal: leave.signal });
+        const stream = await makeModel().stream('Go on\n!sim tokens=4000 tps=100', { signal: leave.signal });
         for await (const chunk of stream) if (chunk.text !== '') leave.abort();
       };
       await expect(read()).rejects.toThrow(/abort/i);
     });
 
     test('errors carry status and code', async () => {
-      const failure = await modelOf({ model: 'acme/unknown' })
+      const failure = await makeModel({ model: 'acme/unknown' })
         .invoke('Hello')
         .catch((error: unknown) => error);
       expect(failure).toMatchObject({ status: 400, code: 'model_not_found' });
-      const broken = modelOf().invoke('Hello\n!sim status=500');
+      const broken = makeModel().invoke('Hello\n!sim status=500');
       await expect(broken).rejects.toMatchObject({ status: 502 });
     });
   },

@@ -1,11 +1,11 @@
-/** The two official clients, asked for the same things in their own words; what they got, in common words. */
+/** The two official clients with the same requests in their own formats; their answers in a common format. */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import type { ResponseCreateParamsNonStreaming, ResponseInputItem } from 'openai/resources/responses/responses';
 import type { Gateway } from '../gateway.ts';
 
-/** What is asked: the last user text, and what a feature adds. */
+/** The request: the last user text, and what a feature adds. */
 export interface Asked {
   readonly text: string;
   readonly tools?: true;
@@ -19,7 +19,7 @@ export interface Asked {
   readonly limit?: number;
 }
 
-/** What a client got. */
+/** A client's answer. */
 export interface Got {
   readonly text: string;
   readonly thoughts: string;
@@ -29,7 +29,7 @@ export interface Got {
   readonly output: number;
 }
 
-/** A client: asks, and goes on after calls with a result for each. */
+/** A client: sends a request, and continues after calls with a result for each. */
 export interface MatrixClient {
   readonly name: string;
   ask(model: string, asked: Asked, streamed: boolean): Promise<{ got: Got; goOn: (result: string) => Promise<Got> }>;
@@ -57,7 +57,7 @@ const messagesFinishes: Readonly<Record<string, Got['finish']>> = {
   refusal: 'content_filter',
 };
 
-/** What the gateway adds to a message or a delta. */
+/** Members that the gateway adds to a message or a delta. */
 interface Thinking {
   readonly reasoning_content?: string;
 }
@@ -79,7 +79,7 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
     }
     const stream = client.chat.completions.stream({ ...body, stream: true, stream_options: { include_usage: true } });
     let thoughts = '';
-    // The client knows nothing of thoughts: of members that it does not know its final message keeps the last delta only.
+    // The client does not know reasoning: its final message keeps only the last delta of unknown members.
     stream.on('chunk', chunk => {
       thoughts += ((chunk.choices[0]?.delta ?? {}) as Thinking).reasoning_content ?? '';
     });
@@ -91,7 +91,7 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
       const body: Body = { model, messages: chatMessages(asked), ...chatSettings(asked) };
       const first = await answer(body, streamed);
       return {
-        got: gotOfChat(first),
+        got: readChatAnswer(first),
         goOn: async result => {
           const message = first.completion.choices[0]?.message;
           const results = (message?.tool_calls ?? []).map(({ id }) => ({
@@ -100,7 +100,7 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
             content: result,
           }));
           const messages = [...body.messages, ...(message === undefined ? [] : [message]), ...results];
-          return gotOfChat(await answer({ ...body, messages }, streamed));
+          return readChatAnswer(await answer({ ...body, messages }, streamed));
         },
       };
     },
@@ -129,7 +129,7 @@ function chatSettings(asked: Asked): Omit<ChatCompletionCreateParamsNonStreaming
   };
 }
 
-function gotOfChat({ completion: { choices, usage }, thoughts }: ChatAnswer): Got {
+function readChatAnswer({ completion: { choices, usage }, thoughts }: ChatAnswer): Got {
   const message = choices[0]?.message;
   const calls = (message?.tool_calls ?? []).flatMap(call =>
     call.type === 'function'
@@ -146,7 +146,7 @@ function gotOfChat({ completion: { choices, usage }, thoughts }: ChatAnswer): Go
   };
 }
 
-/** The official client of Responses; it goes on with the items that it was given, as its own users do. */
+/** The official client of Responses; it continues with the items that it received, as its own users do. */
 export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey });
   type Body = ResponseCreateParamsNonStreaming;
@@ -159,16 +159,16 @@ export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>
       const body: Body = { model, input, store: false, ...responsesSettings(asked) };
       const first = await answer(body, streamed);
       return {
-        got: gotOfResponses(first),
+        got: readResponsesAnswer(first),
         goOn: async result => {
           const results = first.output.flatMap(item =>
             item.type === 'function_call'
               ? [{ type: 'function_call_output' as const, call_id: item.call_id, output: result }]
               : [],
           );
-          // What an answer has is what a question takes, but for fields that only answers have.
+          // A request accepts the members of an answer, except those that only answers have.
           const said = first.output as ResponseInputItem[];
-          return gotOfResponses(await answer({ ...body, input: [...input, ...said, ...results] }, streamed));
+          return readResponsesAnswer(await answer({ ...body, input: [...input, ...said, ...results] }, streamed));
         },
       };
     },
@@ -209,7 +209,12 @@ function responsesSettings(asked: Asked): Omit<ResponseCreateParamsNonStreaming,
   };
 }
 
-function gotOfResponses({ output, output_text: text, incomplete_details: why, usage }: OpenAI.Responses.Response): Got {
+function readResponsesAnswer({
+  output,
+  output_text: text,
+  incomplete_details: why,
+  usage,
+}: OpenAI.Responses.Response): Got {
   const calls = output.flatMap(item =>
     item.type === 'function_call'
       ? [{ id: item.call_id, name: item.name, args: JSON.parse(item.arguments) as unknown }]
@@ -240,7 +245,7 @@ export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>)
       const body = messagesBody(model, asked);
       const first = await answer(body, streamed);
       return {
-        got: gotOfMessages(first),
+        got: readMessagesAnswer(first),
         goOn: async result => {
           const results = first.content.flatMap(block =>
             block.type === 'tool_use' ? [{ type: 'tool_result' as const, tool_use_id: block.id, content: result }] : [],
@@ -250,7 +255,7 @@ export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>)
             { role: 'assistant' as const, content: first.content },
             { role: 'user' as const, content: results },
           ];
-          return gotOfMessages(await answer({ ...body, messages }, streamed));
+          return readMessagesAnswer(await answer({ ...body, messages }, streamed));
         },
       };
     },
@@ -278,7 +283,7 @@ function messagesBody(model: string, asked: Asked): Anthropic.MessageCreateParam
   };
 }
 
-function gotOfMessages({ content, stop_reason: reason, usage }: Anthropic.Message): Got {
+function readMessagesAnswer({ content, stop_reason: reason, usage }: Anthropic.Message): Got {
   return {
     text: content.map(block => (block.type === 'text' ? block.text : '')).join(''),
     thoughts: content.map(block => (block.type === 'thinking' ? block.thinking : '')).join(''),

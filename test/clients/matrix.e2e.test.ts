@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { picture } from '../e2e/picture.ts';
+import { picture } from '../e2e/sample-image.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { signatureTests } from './gemini-signature-suite.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
@@ -25,7 +25,7 @@ const schema = {
 };
 
 interface Feature {
-  /** What stands behind the upstream's protocol, where it is not the model of all others. */
+  /** What is behind the upstream's protocol, if it is not the common model. */
   readonly model?: 'caching';
   ask(): Promise<Asked> | Asked;
   check(got: Got, goOn: (result: string) => Promise<Got>, again: () => Promise<Got>): Promise<void> | void;
@@ -163,9 +163,9 @@ const impossible: readonly { readonly client: string; readonly feature: string; 
 const isImpossible = (client: string, feature: string): boolean =>
   impossible.some(each => each.client === client && each.feature === feature);
 
-/** What became of each cell: undefined until it has run. */
+/** The result of each cell: undefined until it has run. */
 const cells = new Map<string, 'ok' | 'failed'>();
-const keyOf = (...names: readonly string[]): string => names.join(' | ');
+const toKey = (...names: readonly string[]): string => names.join(' | ');
 const all = clientNames.flatMap(client =>
   upstreams.flatMap(upstream =>
     ways.flatMap(way => Object.keys(features).map(feature => ({ client, upstream, way, feature }))),
@@ -178,13 +178,13 @@ describe.each(clientNames)('a client of %s', client => {
       test.each(Object.entries(features).filter(([feature]) => !isImpossible(client, feature)))(
         '%s',
         async (feature, { ask, check, model = 'usual' }) => {
-          cells.set(keyOf(client, upstream, way, feature), 'failed');
+          cells.set(toKey(client, upstream, way, feature), 'failed');
           const asked = await ask();
           const run = () =>
             clients[client]?.ask(`${upstream}/${model}`, asked, way === 'streamed') ?? expect.fail('no such client');
           const { got, goOn } = await run();
           await check(got, goOn, async () => (await run()).got);
-          cells.set(keyOf(client, upstream, way, feature), 'ok');
+          cells.set(toKey(client, upstream, way, feature), 'ok');
         },
       );
     });
@@ -197,13 +197,13 @@ test('no cell is left out', () => {
   );
   const rows = Object.keys(features).map(feature => [
     feature,
-    ...columns.map(column => cells.get(keyOf(...column, feature)) ?? '–'),
+    ...columns.map(column => cells.get(toKey(...column, feature)) ?? '–'),
   ]);
   const heads = [0, 1, 2].map(line => ['', ...columns.map(column => column[line] ?? '')]);
   const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
   process.stdout.write(`\n${lines.join('\n')}\n`);
   for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
-  // What was signed came back signed, through every client: nothing was asked to be believed unsigned.
+  // Signatures came back through every client: none was switched off.
   expect(JSON.stringify(server.requests)).not.toContain('skip_thought_signature_validator');
   expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
 });

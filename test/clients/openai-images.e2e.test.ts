@@ -1,9 +1,9 @@
-/** Pictures with the official `openai` client: directly from the built-in models, and through a second gateway. */
+/** Images with the official `openai` client: directly from the built-in models, and through a second gateway. */
 import OpenAI, { toFile } from 'openai';
 import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { leftHalfMask } from '../e2e/image-caller.ts';
-import { picture } from '../e2e/picture.ts';
+import { picture } from '../e2e/sample-image.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
 const inner = await startGateway({ balance: '100' });
@@ -31,13 +31,13 @@ afterAll(async () => {
   await endGateway(inner);
 });
 
-const clientOf = ({ url, apiKey }: Gateway): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
+const makeClient = ({ url, apiKey }: Gateway): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
 
 describe.each([
   { way: 'built-in', gateway: inner, draws: 'sim/image', edits: 'sim/image-edit' },
   { way: 'through a second gateway', gateway: outer, draws: 'acme/image', edits: 'acme/image-edit' },
 ])('$way', ({ gateway, draws, edits }) => {
-  const client = clientOf(gateway);
+  const client = makeClient(gateway);
 
   test('images.generate by address', async () => {
     const { created, data = [] } = await client.images.generate({
@@ -74,7 +74,7 @@ describe.each([
     expect([format, width]).toEqual(['webp', 512]);
   });
 
-  test('images.edit with files: one picture with a mask, and several', async () => {
+  test('images.edit with files: one image with a mask, and several', async () => {
     const blue = await picture(256, 256, '#2040c0');
     const mask = await leftHalfMask(256, 256);
     const one = await client.images.edit({
@@ -117,7 +117,7 @@ describe.each([
   });
 
   test('a text model is a BadRequestError', async () => {
-    const wrong = clientOf(inner).images.generate({ model: 'sim/large', prompt: 'x' });
+    const wrong = makeClient(inner).images.generate({ model: 'sim/large', prompt: 'x' });
     await expect(wrong).rejects.toThrow(OpenAI.BadRequestError);
   });
 });

@@ -8,16 +8,16 @@ import type {
 } from 'openai/resources/responses/responses';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { requestIdOf } from '../../src/generation/response-ids.ts';
+import { toRequestId } from '../../src/generation/response-ids.ts';
 import { payg } from '../e2e/chat-client.ts';
-import { balanceOf, makeKey, recordOf } from '../gateway.ts';
+import { readBalance, makeKey, readRecord } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
-const clientOf = (apiKey: string): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 });
-const client = clientOf(gateway.apiKey);
+const makeClient = (apiKey: string): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 });
+const client = makeClient(gateway.apiKey);
 const model = payg;
 
 /** Waits until a response has ended. */
@@ -100,7 +100,7 @@ describe('a stored response', () => {
     const { id, output } = await client.responses.create({ model, input: '!sim say=Mine.' });
     const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 1_000_000_000n });
     const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
-    const other = clientOf(made.key?.key ?? '');
+    const other = makeClient(made.key?.key ?? '');
     for (const asked of [
       () => other.responses.retrieve(id),
       () => other.responses.cancel(id),
@@ -116,7 +116,7 @@ describe('a stored response', () => {
     const reference = { type: 'item_reference' as const, id: output[0]?.id ?? '' };
     const referred = await refused(other.responses.create({ model, input: [reference] }));
     expect([referred.status, referred.param]).toEqual([400, 'input.0.id']);
-    const sibling = clientOf((await makeKey(gateway)).key);
+    const sibling = makeClient((await makeKey(gateway)).key);
     expect((await sibling.responses.retrieve(id)).id).toBe(id);
   });
 
@@ -127,7 +127,7 @@ describe('a stored response', () => {
     expect(await refused(client.responses.retrieve(first.id))).toBeInstanceOf(NotFoundError);
     expect(await refused(client.responses.delete(first.id))).toBeInstanceOf(NotFoundError);
     const third = await client.responses.create({ model, input: '!sim say=Three.', previous_response_id: second.id });
-    const texts = (await all(client.responses.inputItems.list(third.id, { order: 'asc' }))).map(textOf);
+    const texts = (await all(client.responses.inputItems.list(third.id, { order: 'asc' }))).map(readText);
     expect(texts).toEqual(['!sim say=One.', 'One.', '!sim say=Two.', 'Two.', '!sim say=Three.']);
   });
 
@@ -140,7 +140,7 @@ describe('a stored response', () => {
       if (event.type === 'response.output_text.delta') text += event.delta;
       if (text.length > 40) break;
     }
-    const record = await recordOf(gateway, requestIdOf(id) ?? '');
+    const record = await readRecord(gateway, toRequestId(id) ?? '');
     expect(record.state).toBe(RecordState.CLIENT_ABORTED);
     let response = await client.responses.retrieve(id).catch(() => undefined);
     for (let tries = 0; response === undefined && tries < 100; tries++) {
@@ -232,7 +232,7 @@ describe('a conversation', () => {
       input: [...references, { role: 'user', content: '!sim say=Heron.' }],
     });
     const items = await all(client.responses.inputItems.list(second.id, { order: 'asc' }));
-    expect(items.map(textOf)).toEqual(['Remember the word heron.\n!sim say=Done.', 'Done.', '!sim say=Heron.']);
+    expect(items.map(readText)).toEqual(['Remember the word heron.\n!sim say=Done.', 'Done.', '!sim say=Heron.']);
     const unknown = await refused(
       client.responses.create({ model, input: [{ type: 'item_reference', id: 'msg_no' }] }),
     );
@@ -244,8 +244,8 @@ describe('a conversation', () => {
     input.push({ role: 'user', content: '!sim say=ok' });
     const { id } = await client.responses.create({ model, input });
     const page = await client.responses.inputItems.list(id);
-    expect([page.data.length, page.has_more, textOf(page.data[0])]).toEqual([20, true, '!sim say=ok']);
-    expect((await all(client.responses.inputItems.list(id, { limit: 7 }))).map(textOf)).toEqual([
+    expect([page.data.length, page.has_more, readText(page.data[0])]).toEqual([20, true, '!sim say=ok']);
+    expect((await all(client.responses.inputItems.list(id, { limit: 7 }))).map(readText)).toEqual([
       '!sim say=ok',
       ...Array.from({ length: 25 }, (_, n) => `line ${24 - n}`),
     ]);
@@ -254,7 +254,7 @@ describe('a conversation', () => {
       limit: 2,
       after: page.data[19]?.id ?? '',
     });
-    expect(ascending.data.map(textOf)).toEqual(['line 7', 'line 8']);
+    expect(ascending.data.map(readText)).toEqual(['line 7', 'line 8']);
     for (const query of [{ limit: 0 }, { limit: 101 }, { after: 'msg_unknown' }, { order: 'up' as 'asc' }]) {
       expect((await refused(client.responses.inputItems.list(id, query))).status).toBe(400);
     }
@@ -270,18 +270,18 @@ describe('a conversation', () => {
     });
     const expected = ['one', 'two\n!sim say=Three', 'Three', 'Three', '!sim say=ok'];
     const items = await all(client.responses.inputItems.list(again.id, { order: 'asc', limit: 1 }));
-    expect(items.map(textOf)).toEqual(expected);
+    expect(items.map(readText)).toEqual(expected);
     expect(new Set(items.map(({ id }) => id)).size).toBe(5);
     // The first one keeps the client’s own id, by which nothing is found.
     const named = items.slice(1).map(({ id }): ResponseInputItem => ({ type: 'item_reference', id: id ?? '' }));
     const third = await client.responses.create({ model, input: [...named, { role: 'user', content: 'last' }] });
     const listed = await all(client.responses.inputItems.list(third.id, { order: 'asc', limit: 2 }));
-    expect(listed.map(textOf)).toEqual([...expected.slice(1), 'last']);
+    expect(listed.map(readText)).toEqual([...expected.slice(1), 'last']);
   });
 
   test('is compacted to what the user said and one sealed item, from which it goes on', async () => {
     const first = await client.responses.create({ model, input: 'My name is Ada.\n!sim say=Hello Ada.' });
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const compacted = await client.responses.compact({
       model,
       previous_response_id: first.id,
@@ -292,8 +292,8 @@ describe('a conversation', () => {
       ['message', 'message', 'compaction'],
     ]);
     expect(compacted.usage.output_tokens).toBeGreaterThan(0);
-    expect(await balanceOf(gateway)).toBeLessThan(before);
-    const record = await recordOf(gateway, requestIdOf(compacted.id) ?? '');
+    expect(await readBalance(gateway)).toBeLessThan(before);
+    const record = await readRecord(gateway, toRequestId(compacted.id) ?? '');
     expect(Number(record.costNanoUsd)).toBe(Math.round((compacted.usage as unknown as { cost: number }).cost * 1e9));
     const input = compacted.output.filter(item => item.type === 'compaction' || item.type === 'message');
     const next = await client.responses.create({
@@ -339,7 +339,7 @@ describe('in the background', () => {
     expect([queued.status, queued.background, queued.output]).toEqual(['queued', true, []]);
     const done = await ended(queued.id);
     expect([done.status, done.output_text]).toEqual(['completed', 'Late.']);
-    const record = await recordOf(gateway, requestIdOf(queued.id) ?? '');
+    const record = await readRecord(gateway, toRequestId(queued.id) ?? '');
     expect((done.usage as unknown as { cost: number }).cost).toBe(Number(record.costNanoUsd) / 1e9);
   });
 
@@ -423,16 +423,16 @@ describe('in the background', () => {
     expect(delivered.length).toBeGreaterThanOrEqual(40);
     expect(cancelled).toEqual(stored);
     expect(terminal(await following)).toEqual(stored);
-    expect((await recordOf(gateway, requestIdOf(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
+    expect((await readRecord(gateway, toRequestId(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
     expect(await client.responses.cancel(id)).toEqual(cancelled);
   });
 
   test('a response that waits for its model is cancelled for nothing', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
     expect((await client.responses.retrieve(id)).status).toBe('queued');
     expect((await client.responses.cancel(id)).status).toBe('cancelled');
-    expect(await balanceOf(gateway)).toBeLessThanOrEqual(before);
+    expect(await readBalance(gateway)).toBeLessThanOrEqual(before);
   });
 
   test('cancelling what has ended changes nothing; what does not run there can’t be cancelled', async () => {
@@ -449,7 +449,7 @@ describe('in the background', () => {
     while ((await client.responses.retrieve(id)).status === 'queued') await sleep(5);
     await client.responses.delete(id);
     expect((await refused(client.responses.retrieve(id))).status).toBe(404);
-    expect((await recordOf(gateway, requestIdOf(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
+    expect((await readRecord(gateway, toRequestId(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
   });
 
   test('a provider’s failure is the response’s', async () => {
@@ -465,8 +465,8 @@ describe('in the background', () => {
       })().catch(() => undefined);
       expect(types.slice(0, 2)).toEqual(['response.created', 'response.queued']);
     }
-    expect((await recordOf(gateway, requestIdOf(early.id) ?? '')).costNanoUsd).toBe(0n);
-    expect((await recordOf(gateway, requestIdOf(late.id) ?? '')).costNanoUsd).toBeGreaterThan(0n);
+    expect((await readRecord(gateway, toRequestId(early.id) ?? '')).costNanoUsd).toBe(0n);
+    expect((await readRecord(gateway, toRequestId(late.id) ?? '')).costNanoUsd).toBeGreaterThan(0n);
   });
 
   test('a response that still runs can’t be gone on from yet', async () => {
@@ -478,7 +478,7 @@ describe('in the background', () => {
 });
 
 /** The text of an item's content. */
-function textOf(item: unknown): string {
+function readText(item: unknown): string {
   const { content } = item as { content?: string | { text?: string }[] };
   return typeof content === 'string' ? content : (content ?? []).map(part => part.text ?? '').join('');
 }

@@ -5,16 +5,16 @@ import OpenAI from 'openai';
 import { afterAll, expect, test } from 'vitest';
 import { openApiDocPath, openApiText } from '../../scripts/openapi-doc.ts';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type Json, operationsOf, Schemas } from '../reference/schemas.ts';
+import { type Json, listOperations, Schemas } from '../reference/schemas.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
 afterAll(() => endGateway(gateway));
 
 const document = JSON.parse(openApiText()) as Json;
-const operations = operationsOf(document);
+const operations = listOperations(document);
 const schemas = new Schemas(document, { strict: false });
 
-/** What is wrong with the calls that were made so far, and how many there were. */
+/** The faults of the calls so far, and how many there were. */
 const faults: string[] = [];
 let calls = 0;
 
@@ -34,10 +34,11 @@ const recorded: typeof fetch = async (input, init) => {
   const call = `${method} ${pathname}`;
   if (operation === undefined) faults.push(`${call} is not documented`);
   else {
-    if (sent !== undefined) faults.push(...schemas.faultsOfBody(operation, sent).map(fault => `${call} body${fault}`));
+    if (sent !== undefined)
+      faults.push(...schemas.findBodyFaults(operation, sent).map(fault => `${call} body${fault}`));
     if (answer.headers.get('content-type')?.startsWith('application/json') === true) {
       const json: unknown = await answer.clone().json();
-      faults.push(...schemas.faultsOfAnswer(operation, answer.status, json).map(fault => `${call} answer${fault}`));
+      faults.push(...schemas.findAnswerFaults(operation, answer.status, json).map(fault => `${call} answer${fault}`));
     }
   }
   return answer;

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import OpenAI from 'openai';
 import { expect, test } from 'vitest';
 import type { DecodedRequest } from '../../src/codecs/codec.ts';
-import { requestOf } from '../../src/codecs/content.ts';
+import { makeRequest } from '../../src/codecs/content.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { ItemStatus, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
@@ -14,9 +14,9 @@ import { foldEvents } from '../../src/generation/fold.ts';
 import { pushAll } from '../contracts/codec-suite.ts';
 import { responsesAnswers, withoutPhases } from '../contracts/responses-arbitraries.ts';
 
-const decoded: DecodedRequest = { request: requestOf({ model: 'acme/large' }), stream: true, includeUsage: true };
+const decoded: DecodedRequest = { request: makeRequest({ model: 'acme/large' }), stream: true, includeUsage: true };
 
-const framesOf = (events: readonly GenerationEvent[]): string => {
+const renderFrames = (events: readonly GenerationEvent[]): string => {
   const renderer = responsesCodec.renderStream(decoded);
   return pushAll(renderer, events) + renderer.end();
 };
@@ -37,7 +37,7 @@ const openai = (frames: string): OpenAI =>
 test('openai: the final response of the stream helper is the last resource', async () => {
   await fc.assert(
     fc.asyncProperty(responsesAnswers.map(withoutPhases), async events => {
-      const stream = openai(framesOf(events)).responses.stream({ model: 'acme/large', input: 'Hello' });
+      const stream = openai(renderFrames(events)).responses.stream({ model: 'acme/large', input: 'Hello' });
       const final = await stream.finalResponse();
       const whole = responsesCodec.renderWhole(events, decoded);
       expect(final.status).toBe(whole['status']);
@@ -64,7 +64,7 @@ test('openai: a stream that fails anywhere raises APIError with the code', async
 });
 
 /** The words of an answer, in order: this client shows refusals as text. */
-function textOf(events: readonly GenerationEvent[]): string {
+function readText(events: readonly GenerationEvent[]): string {
   const words = new Set<DeltaKind>([DeltaKind.TEXT, DeltaKind.REFUSAL]);
   return events
     .map(({ event }) => (event.case === 'delta' && words.has(event.value.kind) ? event.value.text : ''))
@@ -73,7 +73,7 @@ function textOf(events: readonly GenerationEvent[]): string {
 }
 
 /** The names of the calls of an answer, in order. */
-function callsOf(events: readonly GenerationEvent[]): string[] {
+function readCalls(events: readonly GenerationEvent[]): string[] {
   const [choice] = foldEvents(events).choices;
   return (choice?.items ?? []).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : []));
 }
@@ -91,7 +91,7 @@ test('AI SDK: text and calls are whole, and nothing is an error', async () => {
   await fc.assert(
     fc.asyncProperty(responsesAnswers.map(withoutPhases), async events => {
       fc.pre(!hasCutInput(events));
-      const settings = { apiKey: 'k', baseURL: 'http://gateway.test/v1', fetch: answering(framesOf(events)) };
+      const settings = { apiKey: 'k', baseURL: 'http://gateway.test/v1', fetch: answering(renderFrames(events)) };
       const result = streamText({
         model: createOpenAI(settings).responses('acme/large'),
         prompt: 'Hello',
@@ -102,14 +102,14 @@ test('AI SDK: text and calls are whole, and nothing is an error', async () => {
       const calls: string[] = [];
       const errors: unknown[] = [];
       for await (const part of result.stream) {
-        // Searches that the upstream did itself are told as calls too.
+        // Searches that the upstream ran itself are shown as calls too.
         if (part.type === 'tool-call' && part.providerExecuted !== true) calls.push(part.toolName);
         if (part.type === 'error') errors.push(part.error);
         if (part.type === 'text-delta') text += part.text;
       }
       expect(errors).toEqual([]);
-      expect(text).toBe(textOf(events));
-      expect(calls).toEqual(callsOf(events));
+      expect(text).toBe(readText(events));
+      expect(calls).toEqual(readCalls(events));
     }),
     { numRuns: 100 },
   );

@@ -1,4 +1,4 @@
-/** The conversations of `anthropic.e2e.test.ts` through gateway → Gemini server → gateway → built-in models. */
+/** Runs `anthropic.e2e.test.ts` through gateway → Gemini server → gateway → built-in models. */
 import { speakThroughSecondGateway } from './second-gateway.ts';
 
 speakThroughSecondGateway('gemini');

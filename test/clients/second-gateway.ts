@@ -1,6 +1,7 @@
 /**
- * What the suites of conversations speak to: a gateway on its built-in models, or one whose upstream is such a gateway over HTTP. A suite that is
- * imported after `speakThroughSecondGateway()` runs against the latter: every request then goes through the upstream client and back.
+ * The target of the conversation suites: a gateway on its built-in models, or one whose upstream is such a gateway
+ * over HTTP. A suite that is imported after `speakThroughSecondGateway()` runs against the latter: every request then
+ * goes through the upstream client and back.
  */
 import { expect } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -10,15 +11,15 @@ const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
 /** The protocols that upstreams can speak. */
 export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
 let behind: UpstreamName | undefined;
-const innerOf = new WeakMap<Gateway, Gateway>();
-const serverOf = new WeakMap<Gateway, GeminiServer>();
+const innerGateways = new WeakMap<Gateway, Gateway>();
+const servers = new WeakMap<Gateway, GeminiServer>();
 
 /** From now on targets are gateways in front of a second one, which they speak the protocol with. */
 export function speakThroughSecondGateway(protocol: UpstreamName = 'chat'): void {
   behind = protocol;
 }
 
-/** What the gateway speaks with its upstream; undefined: its own models, which speak what the client does. */
+/** The protocol between the gateway and its upstream; undefined: its own models, in the client's protocol. */
 export function upstreamProtocol(): UpstreamName | undefined {
   return behind;
 }
@@ -32,19 +33,19 @@ export async function startTarget(): Promise<Gateway> {
     config: frontConfig(server?.baseUrl ?? inner.url, behind),
     environment: { INNER_KEY: server === undefined ? inner.apiKey : geminiKey },
   });
-  innerOf.set(gateway, inner);
-  if (server !== undefined) serverOf.set(gateway, server);
+  innerGateways.set(gateway, inner);
+  if (server !== undefined) servers.set(gateway, server);
   return gateway;
 }
 
 /** Ends it and what is behind it; both must have settled everything. */
 export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(gateway);
-  const inner = innerOf.get(gateway);
+  const inner = innerGateways.get(gateway);
   if (inner === undefined) return;
   // Nothing was answered by the front alone.
   expect((await inner.account.listActivity({ limit: 1 })).records).toHaveLength(1);
-  await serverOf.get(gateway)?.stop();
+  await servers.get(gateway)?.stop();
   await endGateway(inner);
 }
 

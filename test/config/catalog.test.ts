@@ -1,10 +1,10 @@
 /** The way from the configuration file to a listed model: no folder below src sees both ends. */
 import { expect, test } from 'vitest';
-import { configOf } from '../../src/config/config.ts';
+import { parseConfig } from '../../src/config/config.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
-import { modelOf } from '../../src/core/catalog/configured-model.ts';
+import { toModel } from '../../src/core/catalog/configured-model.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { costLines, costOf, priceSheet } from '../../src/generation/price.ts';
+import { costLines, sumCost, priceSheet } from '../../src/generation/price.ts';
 
 const file = `
 providers:
@@ -33,8 +33,8 @@ models:
 aliases: { best: acme/large }
 `;
 
-const config = configOf('t.yaml', file, { variables: {}, builtInIds: [] });
-const catalog = new Catalog({ models: config.models.map(modelOf), aliases: config.aliases }, () => true);
+const config = parseConfig('t.yaml', file, { variables: {}, builtInIds: [] });
+const catalog = new Catalog({ models: config.models.map(toModel), aliases: config.aliases }, () => true);
 
 test('every field of the file reaches the listed model', () => {
   expect(catalog.list()).toMatchObject([
@@ -82,7 +82,7 @@ test('a configured price is charged to the digit', () => {
   if (pricing === undefined) throw new Error('no prices');
   const usage = { input: 10, cacheRead: 1_000_000, cacheWrite5m: 0, cacheWrite1h: 4, output: 3_000_000, images: 0 };
   // 10 × 0.1, 1,000,000 × 0.07, 4 × 0.1 (no price of its own) and 3,000,000 × 0.000001 dollars per million tokens.
-  expect(costOf(costLines(usage, priceSheet(pricing, 500), 1000))).toBe(70_004_400n);
+  expect(sumCost(costLines(usage, priceSheet(pricing, 500), 1000))).toBe(70_004_400n);
   // Above the threshold reads have no price of their own, writes for an hour have.
-  expect(costOf(costLines(usage, priceSheet(pricing, 1001), 1000))).toBe(300_003_000n + 10_000n + 3_300_000_000n);
+  expect(sumCost(costLines(usage, priceSheet(pricing, 1001), 1000))).toBe(300_003_000n + 10_000n + 3_300_000_000n);
 });

@@ -21,11 +21,11 @@ import {
 } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
-  extraOf,
-  itemOf,
+  toExtra,
+  makeItem,
   messageContent,
-  opaqueOf,
-  partOf,
+  makeOpaque,
+  makePart,
   reasoningContent,
   reasoningTextContent,
   refusalContent,
@@ -49,10 +49,10 @@ import {
   usageReported,
 } from '../../src/generation/events.ts';
 
-/** What a protocol can say in an answer, and in which words. */
+/** The possible content of an answer in a protocol. */
 export interface AnswerAbilities {
   readonly protocol: Protocol;
-  /** Whose blobs are in it: the name that the parser is given. */
+  /** The provider of its blobs: the name that the parser is given. */
   readonly provider: string;
   /** The protocol's own words for a finish. */
   readonly natives: Readonly<Partial<Record<FinishReason, string>>>;
@@ -97,13 +97,13 @@ const scored: fc.Arbitrary<TokenLogprob[]> = fc.array(
   { maxLength: 2 },
 );
 
-function annotationsOf(protocol: Protocol): fc.Arbitrary<Annotation[]> {
+function arbitraryAnnotations(protocol: Protocol): fc.Arbitrary<Annotation[]> {
   const url = fc
     .record({ url: fc.webUrl(), title: anyText, startIndex: fc.nat(99), endIndex: fc.nat(99) })
     .map((fields): Annotation['annotation'] => ({ case: 'urlCitation', value: urlCitation(fields) }));
   const other = anyText.map((text): Annotation['annotation'] => ({
     case: 'other',
-    value: extraOf(protocol, JSON.stringify({ type: 'file_citation', quote: text })),
+    value: toExtra(protocol, JSON.stringify({ type: 'file_citation', quote: text })),
   }));
   const annotation = fc
     .oneof(url, other)
@@ -123,7 +123,7 @@ function written(
 
 function partSteps(part: number, content: Part['content'], inside: readonly Step[]): Step[] {
   return [
-    ({ choice, item }) => [partOpened(choice, [item, part], partOf(content))],
+    ({ choice, item }) => [partOpened(choice, [item, part], makePart(content))],
     ...inside,
     ({ choice, item }) => [partClosed(choice, [item, part])],
   ];
@@ -138,7 +138,7 @@ interface ItemPlan {
 }
 
 function messagePlan(abilities: AnswerAbilities): fc.Arbitrary<ItemPlan> {
-  const words = fc.tuple(pieces(anyText), fc.array(scored, { maxLength: 3 }), annotationsOf(abilities.protocol));
+  const words = fc.tuple(pieces(anyText), fc.array(scored, { maxLength: 3 }), arbitraryAnnotations(abilities.protocol));
   return fc.tuple(fc.option(words), fc.option(pieces(anyText))).map(([text, refusal]) => {
     const steps: Step[] = [];
     const [texts, logprobs, annotations] = text ?? [refusal === null ? ['only text'] : [], [], []];
@@ -153,7 +153,7 @@ function messagePlan(abilities: AnswerAbilities): fc.Arbitrary<ItemPlan> {
       const part = texts.length > 0 ? 1 : 0;
       steps.push(...partSteps(part, refusalContent(''), [written(DeltaKind.REFUSAL, part, refusal)]));
     }
-    return { kind: 'message', item: itemOf(messageContent(Role.ASSISTANT, []), 0), steps, isWhole: true };
+    return { kind: 'message', item: makeItem(messageContent(Role.ASSISTANT, []), 0), steps, isWhole: true };
   });
 }
 
@@ -169,20 +169,20 @@ function reasoningPlan({ provider }: AnswerAbilities): fc.Arbitrary<ItemPlan> {
       ({ choice, item }) => [opaqueAdded(choice, item, sealed(kind, data, provider))];
     const asText = partSteps(0, reasoningTextContent(''), [written(DeltaKind.REASONING, 0, texts)]);
     const asSummary = partSteps(0, summaryTextContent(''), [written(DeltaKind.SUMMARY, 0, texts)]);
-    const stepsOf: Record<typeof form, readonly Step[]> = {
+    const stepsByForm: Record<typeof form, readonly Step[]> = {
       text: asText,
       signed: [...asText, seal('anthropic.signature')],
       summary: asSummary,
       sealed: [...asSummary, seal('openai.encrypted')],
       redacted: [seal('anthropic.redacted')],
     };
-    const item = itemOf(reasoningContent({ redacted: form === 'redacted' }), 0);
-    return { kind: 'reasoning', item, steps: stepsOf[form], isWhole: true };
+    const item = makeItem(reasoningContent({ redacted: form === 'redacted' }), 0);
+    return { kind: 'reasoning', item, steps: stepsByForm[form], isWhole: true };
   });
 }
 
 function sealed(kind: string, data: string, provider: string): Opaque {
-  return opaqueOf(kind, data, provider);
+  return makeOpaque(kind, data, provider);
 }
 
 function callPlan(canBeCut: boolean): fc.Arbitrary<ItemPlan> {
@@ -191,13 +191,16 @@ function callPlan(canBeCut: boolean): fc.Arbitrary<ItemPlan> {
     .tuple(fc.uuid(), name, pieces(args), fc.constantFrom(ToolKind.FUNCTION, ToolKind.CUSTOM))
     .map(([id, tool, texts, kind]) => ({
       kind: 'call',
-      item: itemOf(toolCallContent({ callId: `call_${id}`, name: tool, kind }), 0),
+      item: makeItem(toolCallContent({ callId: `call_${id}`, name: tool, kind }), 0),
       steps: [written(DeltaKind.ARGUMENTS, 0, texts)],
       isWhole: texts.join('').endsWith('}'),
     }));
 }
 
-/** Items that can be told apart where a protocol has no items: no two messages side by side, calls last, only the last one cut. */
+/**
+ * Items that are distinguishable in a protocol without items: no two adjacent messages, calls last, only the last one
+ * cut.
+ */
 function itemPlans(abilities: AnswerAbilities, isCut: boolean): fc.Arbitrary<ItemPlan[]> {
   const block = fc.tuple(fc.array(reasoningPlan(abilities), { maxLength: 2 }), fc.option(messagePlan(abilities)));
   return fc
@@ -212,21 +215,21 @@ function itemPlans(abilities: AnswerAbilities, isCut: boolean): fc.Arbitrary<Ite
     });
 }
 
-function statusOf(plan: ItemPlan, isLast: boolean, isCut: boolean): ItemStatus {
+function chooseStatus(plan: ItemPlan, isLast: boolean, isCut: boolean): ItemStatus {
   if (!isCut) return ItemStatus.COMPLETED;
   if (plan.kind !== 'call') return isLast ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
   const custom = plan.item.content.case === 'toolCall' && plan.item.content.value.kind === ToolKind.CUSTOM;
   return custom || !plan.isWhole ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
 }
 
-const extensionOf = (protocol: Protocol, choice: number): fc.Arbitrary<GenerationEvent> =>
+const arbitraryExtension = (protocol: Protocol, choice: number): fc.Arbitrary<GenerationEvent> =>
   fc
     .tuple(
       fc.constantFrom(...(choice === 0 ? [ExtensionScope.RESPONSE] : []), ExtensionScope.CHOICE, ExtensionScope.DELTA),
       anyText,
     )
     .map(([scope, text]) =>
-      extension(choice, scope, extraOf(protocol, JSON.stringify({ x_unknown: text, x_nested: { a: [1] } }))),
+      extension(choice, scope, toExtra(protocol, JSON.stringify({ x_unknown: text, x_nested: { a: [1] } }))),
     );
 
 function choiceEvents(abilities: AnswerAbilities, choice: number): fc.Arbitrary<GenerationEvent[]> {
@@ -234,12 +237,16 @@ function choiceEvents(abilities: AnswerAbilities, choice: number): fc.Arbitrary<
   return fc.constantFrom(...reasons).chain(reason => {
     const isCut = reason !== FinishReason.STOP;
     return fc
-      .tuple(itemPlans(abilities, isCut), fc.array(extensionOf(abilities.protocol, choice), { maxLength: 2 }), fc.nat())
+      .tuple(
+        itemPlans(abilities, isCut),
+        fc.array(arbitraryExtension(abilities.protocol, choice), { maxLength: 2 }),
+        fc.nat(),
+      )
       .map(([plans, extensions, seed]) => {
         const events = plans.flatMap((plan, item) => [
           itemOpened(choice, item, plan.item),
           ...plan.steps.flatMap(step => step({ choice, item })),
-          itemClosed(choice, item, statusOf(plan, item === plans.length - 1, isCut)),
+          itemClosed(choice, item, chooseStatus(plan, item === plans.length - 1, isCut)),
         ]);
         for (const [index, each] of extensions.entries()) events.splice((seed >> index) % (events.length + 1), 0, each);
         const called = plans.some(plan => plan.kind === 'call');

@@ -316,7 +316,7 @@ function plantedAt(frame: JsonTree, path: TreePath, name: string, value: JsonTre
   return { name, type: typeIn(frame), path: names, value };
 }
 
-/** The type of a frame; '' where it has none. */
+/** Returns the type of a frame; '' if it has none. */
 export function typeIn(frame: JsonTree): string {
   const type = treeAt(frame, ['type']);
   return type?.kind === 'leaf' ? (JSON.parse(type.text) as string) : '';

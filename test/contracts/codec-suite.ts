@@ -1,6 +1,6 @@
 /**
- * What every codec must hold: the same bytes however they are cut, nothing lost by unknown members and events, no end where none came, and both of its
- * directions inverse to each other.
+ * What every codec must satisfy: the same result however the bytes are cut, nothing lost by unknown members and
+ * events, no end without a terminator, and both of its directions inverse to each other.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ import type {
   StreamRenderer,
   UpstreamCodec,
 } from '../../src/codecs/codec.ts';
-import { requestOf } from '../../src/codecs/content.ts';
+import { makeRequest } from '../../src/codecs/content.ts';
 import type { Extension, ExtensionScope, GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
@@ -60,22 +60,22 @@ export function renderFrames(
   decoded: DecodedRequest,
 ): string[] {
   const renderer = codec.renderStream(decoded);
-  return framesOf(pushAll(renderer, events) + renderer.end());
+  return splitFrames(pushAll(renderer, events) + renderer.end());
 }
 
-/** What a renderer makes of events, as one text. */
+/** Returns a renderer's output for events, as one text. */
 export function pushAll(renderer: StreamRenderer, events: readonly GenerationEvent[]): string {
   return events.map(event => renderer.push(event)).join('');
 }
 
 /** A streaming client that wants all that the protocol has. */
 export const wantsEverything: DecodedRequest = {
-  request: requestOf({ candidates: 3 }),
+  request: makeRequest({ candidates: 3 }),
   stream: true,
   includeUsage: true,
 };
 
-/** What an answer says, without what only the gateway knows or a protocol does not carry. */
+/** Returns the content of an answer, without what only the gateway knows or a protocol does not carry. */
 export function gist(events: readonly GenerationEvent[]): unknown {
   const { started, choices, completed } = foldEvents(events);
   return {
@@ -93,7 +93,7 @@ function byScope(extensions: readonly Extension[]): { scope: ExtensionScope; mem
 }
 
 /** Frames of a stream: each ends in a blank line. */
-export function framesOf(stream: Buffer | string): string[] {
+export function splitFrames(stream: Buffer | string): string[] {
   return stream
     .toString()
     .split(/(?<=\n\n)/)
@@ -140,7 +140,7 @@ export function codecSuite(under: CodecUnderTest): void {
     );
 
     test.each(Object.entries(goldens))('%s: a member that nobody knows changes nothing else', (_, bytes) => {
-      const strange = Buffer.from(framesOf(bytes).map(withStrangeMember).join(''));
+      const strange = Buffer.from(splitFrames(bytes).map(withStrangeMember).join(''));
       expect(strange.toString()).toContain('x_strange');
       expect(withoutExtensions(parse(strange))).toEqual(withoutExtensions(parse(bytes)));
     });
@@ -149,7 +149,7 @@ export function codecSuite(under: CodecUnderTest): void {
       '%s: a frame that nobody knows changes nothing else, wherever it stands',
       (_, bytes) => {
         const whole = parse(bytes);
-        const frames = framesOf(bytes);
+        const frames = splitFrames(bytes);
         for (let at = 0; at <= frames.length; at += 1) {
           const strange = [...frames.slice(0, at), ...under.strangeFrames, ...frames.slice(at)].join('');
           expect(withoutExtensions(parse(Buffer.from(strange))), `before frame ${at}`).toEqual(
@@ -160,11 +160,11 @@ export function codecSuite(under: CodecUnderTest): void {
     );
 
     test.each(Object.entries(goldens))('%s: an end before the end is truncated, never a finish', (_, bytes) => {
-      const frames = framesOf(bytes);
+      const frames = splitFrames(bytes);
       for (let size = 0; size < frames.length - under.optionalFrames; size += 1) {
         const cut = Buffer.from(frames.slice(0, size).join(''));
         expect(
-          failureOf(() => parse(cut)),
+          catchFailure(() => parse(cut)),
           `after ${size} frames`,
         ).toBe('truncated');
       }
@@ -186,7 +186,7 @@ export function codecSuite(under: CodecUnderTest): void {
       fc.assert(
         fc.property(under.answers, events => {
           const renderer = codec.renderStream(wantsEverything);
-          const frames = framesOf(pushAll(renderer, events) + renderer.end());
+          const frames = splitFrames(pushAll(renderer, events) + renderer.end());
           for (const frame of frames) {
             expect(frame).toMatch(/^(event: [^\n]+\n)?data: [^\n]+\n\n$/);
             expect(frame.isWellFormed() && !/\\ud[89a-f]/i.test(frame)).toBe(true);
@@ -204,7 +204,7 @@ export function codecSuite(under: CodecUnderTest): void {
           const size = seed % events.length;
           const frames = pushAll(renderer, events.slice(0, size));
           expect(() => renderer.end()).toThrow();
-          expect(failureOf(() => parse(Buffer.from(frames)))).toBe('truncated');
+          expect(catchFailure(() => parse(Buffer.from(frames)))).toBe('truncated');
         }),
       );
     });
@@ -246,7 +246,7 @@ function decode(codec: ClientCodec, body: JsonObject): DecodedRequest {
   return codec.decodeRequest({ body: JSON.parse(raw.toString()) as unknown, raw, headers: {} });
 }
 
-function failureOf(act: () => unknown): string {
+function catchFailure(act: () => unknown): string {
   try {
     act();
   } catch (thrown) {

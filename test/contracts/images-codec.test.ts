@@ -23,7 +23,7 @@ const ratio = fc.integer({ min: 0, max: 1_000 }).map(thousandths => thousandths 
 const bytes = fc.uint8Array({ minLength: 1, maxLength: 40 });
 const optional = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 
-function requestOf(values: Record<string, unknown>): ImageRequest {
+function makeRequest(values: Record<string, unknown>): ImageRequest {
   const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   return create(ImageRequestSchema, { ...said, form: ImageForm.BYTES });
 }
@@ -45,7 +45,7 @@ const generation = fc
     guidanceScale: optional(fc.double({ noNaN: true, noDefaultInfinity: true, min: -1e6, max: 1e6 })),
     extraJson: extra,
   })
-  .map(requestOf);
+  .map(makeRequest);
 const edit = fc
   .record({
     ...common,
@@ -58,7 +58,7 @@ const edit = fc
     mask: optional(bytes),
     extraJson: fc.constantFrom('', '{"style":"vivid"}'),
   })
-  .map(requestOf);
+  .map(makeRequest);
 
 describe('requests', () => {
   test('a generation is decoded as it was encoded', () => {
@@ -136,7 +136,7 @@ const part = (value: ImageAnswer['part']): ImageAnswer => create(ImageAnswerSche
 const picture = fc.record({ content: bytes, revisedPrompt: word, extraJson: fc.constantFrom('', '{"b":1}') });
 
 describe('answers', () => {
-  test('pictures are parsed as they were rendered, in pieces or whole', () => {
+  test('images are parsed as they were rendered, in pieces or whole', () => {
     fc.assert(
       fc.property(
         fc.array(picture, { minLength: 1, maxLength: 10 }),

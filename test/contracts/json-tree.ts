@@ -30,7 +30,7 @@ class Reader {
       this.#at += 1;
       return { kind: 'array', items };
     }
-    if (token !== '{') return { kind: 'leaf', text: leafOf(token) };
+    if (token !== '{') return { kind: 'leaf', text: makeLeaf(token) };
     const members: (readonly [string, JsonTree])[] = [];
     while (this.#tokens[this.#at] !== '}') {
       const name = JSON.parse(this.#next()) as string;
@@ -51,7 +51,7 @@ class Reader {
 }
 
 /** A string without its escapes and with whole surrogates, a number by its value. */
-function leafOf(token: string): string {
+function makeLeaf(token: string): string {
   if (token.startsWith('"')) return JSON.stringify((JSON.parse(token) as string).toWellFormed());
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(token) ?? [];
@@ -77,7 +77,7 @@ export function writeTree(tree: JsonTree): string {
 /** A place in a value: names and numbers. */
 export type TreePath = readonly (string | number)[];
 
-/** What stands at a place; undefined where nothing does. */
+/** Returns the value at a place; undefined if there is none. */
 export function treeAt(tree: JsonTree | undefined, path: TreePath): JsonTree | undefined {
   let found = tree;
   for (const step of path) {

@@ -1,4 +1,6 @@
-/** What Messages can say: generated answers of an upstream, and requests that its decoder could have made. */
+/**
+ * The possible content in Messages: generated answers of an upstream, and requests that its decoder could have made.
+ */
 import fc from 'fast-check';
 import { type Item, type Part, Protocol, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import {
@@ -19,17 +21,17 @@ import {
   ToolChoiceMode,
 } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
-  extraOf,
+  toExtra,
   imageContent,
-  itemOf,
+  makeItem,
   mediaSource,
   messageContent,
-  opaqueOf,
-  partOf,
+  makeOpaque,
+  makePart,
   reasoningContent,
   reasoningTextContent,
-  requestOf,
-  samplingOf,
+  makeRequest,
+  makeSampling,
   textContent,
   toolCallContent,
   toolResultContent,
@@ -64,8 +66,8 @@ const block: fc.Arbitrary<Block> = fc.oneof(
   fc.tuple(pieces, fc.option(anyText)).map(
     ([texts, quote]): Block =>
       item => [
-        itemOpened(0, item, itemOf(messageContent(Role.ASSISTANT, []), 0)),
-        partOpened(0, [item, 0], partOf(textContent(''))),
+        itemOpened(0, item, makeItem(messageContent(Role.ASSISTANT, []), 0)),
+        partOpened(0, [item, 0], makePart(textContent(''))),
         ...texts.map(text => delta(0, [item, 0], { kind: DeltaKind.TEXT, text })),
         ...(quote === null
           ? []
@@ -74,7 +76,7 @@ const block: fc.Arbitrary<Block> = fc.oneof(
                 $typeName: 'tollgate.v1.Annotation',
                 annotation: {
                   case: 'other',
-                  value: extraOf(Protocol.MESSAGES, JSON.stringify({ type: 'char_location', cited_text: quote })),
+                  value: toExtra(Protocol.MESSAGES, JSON.stringify({ type: 'char_location', cited_text: quote })),
                 },
               }),
             ]),
@@ -85,26 +87,26 @@ const block: fc.Arbitrary<Block> = fc.oneof(
   fc.tuple(pieces, blob, fc.constantFrom('anthropic.signature', 'openai.encrypted')).map(
     ([texts, data, kind]): Block =>
       item => [
-        itemOpened(0, item, itemOf(reasoningContent({}), 0)),
-        partOpened(0, [item, 0], partOf(reasoningTextContent(''))),
+        itemOpened(0, item, makeItem(reasoningContent({}), 0)),
+        partOpened(0, [item, 0], makePart(reasoningTextContent(''))),
         ...texts.map(text => delta(0, [item, 0], { kind: DeltaKind.REASONING, text })),
         partClosed(0, [item, 0]),
-        opaqueAdded(0, item, opaqueOf(kind, data, provider)),
+        opaqueAdded(0, item, makeOpaque(kind, data, provider)),
         itemClosed(0, item),
       ],
   ),
   blob.map(
     (data): Block =>
       item => [
-        itemOpened(0, item, itemOf(reasoningContent({ redacted: true }), 0)),
-        opaqueAdded(0, item, opaqueOf('anthropic.redacted', data, provider)),
+        itemOpened(0, item, makeItem(reasoningContent({ redacted: true }), 0)),
+        opaqueAdded(0, item, makeOpaque('anthropic.redacted', data, provider)),
         itemClosed(0, item),
       ],
   ),
   fc.tuple(fc.uuid(), jsonText, fc.nat(8)).map(
     ([id, args, at]): Block =>
       item => [
-        itemOpened(0, item, itemOf(toolCallContent({ callId: `toolu_${id}`, name: 'get_weather' }), 0)),
+        itemOpened(0, item, makeItem(toolCallContent({ callId: `toolu_${id}`, name: 'get_weather' }), 0)),
         ...[args.slice(0, at), args.slice(at)]
           .filter(text => text !== '')
           .map(text => delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text })),
@@ -117,7 +119,7 @@ const block: fc.Arbitrary<Block> = fc.oneof(
         itemOpened(
           0,
           item,
-          itemOf(
+          makeItem(
             {
               case: 'serverTool',
               value: {
@@ -178,7 +180,7 @@ export const messagesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
       ...events,
       ...(member === null
         ? []
-        : [extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.MESSAGES, JSON.stringify({ x_unknown: member })))]),
+        : [extension(0, ExtensionScope.RESPONSE, toExtra(Protocol.MESSAGES, JSON.stringify({ x_unknown: member })))]),
       usageReported(usage),
       isCalled ? finished(0, FinishReason.TOOL_CALLS, { native: 'tool_use' }) : ends[end],
       completed({ usage, usageSource: UsageSource.REPORTED, costNanoUsd: 1_234_567n, serviceTier: tier }),
@@ -189,7 +191,7 @@ const cache = fc.constantFrom(0, 1, 2).map(lifetime => ({ $typeName: 'tollgate.v
 const hinted = (content: fc.Arbitrary<Part['content']>): fc.Arbitrary<Part> =>
   fc
     .tuple(content, fc.option(cache))
-    .map(([each, hint]) => ({ ...partOf(each), ...(hint === null ? {} : { cache: hint }) }));
+    .map(([each, hint]) => ({ ...makePart(each), ...(hint === null ? {} : { cache: hint }) }));
 const png = 'iVBORw0KGgoAAAANSUhEUg==';
 const textPart = hinted(anyText.map(textContent));
 const userPart = fc.oneof(
@@ -225,9 +227,9 @@ const userPart = fc.oneof(
 type Turn = (turn: number) => Item[];
 const asked: fc.Arbitrary<Turn> = fc.array(userPart, { minLength: 1, maxLength: 3 }).map(
   (parts): Turn =>
-    turn => [itemOf(messageContent(Role.USER, parts), turn)],
+    turn => [makeItem(messageContent(Role.USER, parts), turn)],
 );
-/** An answer with thoughts and calls, and the results of the calls. */
+/** An answer with reasoning and calls, and the results of the calls. */
 const called: fc.Arbitrary<readonly [Turn, Turn]> = fc
   .tuple(
     blob,
@@ -239,16 +241,16 @@ const called: fc.Arbitrary<readonly [Turn, Turn]> = fc
   )
   .map(([data, text, inputs, isError, then, seed]) => [
     turn => [
-      itemOf(
+      makeItem(
         reasoningContent({
-          parts: [partOf(reasoningTextContent(text))],
-          opaque: [opaqueOf('anthropic.signature', data)],
+          parts: [makePart(reasoningTextContent(text))],
+          opaque: [makeOpaque('anthropic.signature', data)],
         }),
         turn,
       ),
-      itemOf(messageContent(Role.ASSISTANT, [partOf(textContent(text))]), turn),
+      makeItem(messageContent(Role.ASSISTANT, [makePart(textContent(text))]), turn),
       ...inputs.map((args, index) =>
-        itemOf(
+        makeItem(
           toolCallContent({ callId: `toolu_${seed}_${turn}_${index}`, name: 'get_weather', arguments: args }),
           turn,
         ),
@@ -256,17 +258,20 @@ const called: fc.Arbitrary<readonly [Turn, Turn]> = fc
     ],
     turn => [
       ...inputs.map((_, index) =>
-        itemOf(
+        makeItem(
           toolResultContent({
             callId: `toolu_${seed}_${turn - 1}_${index}`,
-            parts: index === 0 ? [partOf(textContent(text))] : [partOf(textContent(text)), partOf(textContent('more'))],
+            parts:
+              index === 0
+                ? [makePart(textContent(text))]
+                : [makePart(textContent(text)), makePart(textContent('more'))],
             plain: index === 0,
             isError,
           }),
           turn,
         ),
       ),
-      ...(then === null ? [] : [itemOf(messageContent(Role.USER, [then]), turn)]),
+      ...(then === null ? [] : [makeItem(messageContent(Role.USER, [then]), turn)]),
     ],
   ]);
 
@@ -292,8 +297,8 @@ export const messagesRequests: fc.Arbitrary<GenerateRequest> = fc
   .map(fields => {
     const turns = [fields.first, ...fields.rounds.flat(), fields.last];
     const items = turns.flatMap((turn, index) => turn(index + 1));
-    if (fields.system !== null) items.unshift(itemOf(messageContent(Role.SYSTEM, fields.system), 0));
-    const request = requestOf({
+    if (fields.system !== null) items.unshift(makeItem(messageContent(Role.SYSTEM, fields.system), 0));
+    const request = makeRequest({
       model: 'acme/large',
       endpoint: Endpoint.MESSAGES,
       delivery: fields.stream ? Delivery.STREAMED : Delivery.WHOLE,
@@ -341,7 +346,7 @@ export const messagesRequests: fc.Arbitrary<GenerateRequest> = fc
         schemaJson,
       };
     }
-    if (fields.topK !== null) request.sampling = samplingOf({ topK: fields.topK, temperature: 0.5 });
+    if (fields.topK !== null) request.sampling = makeSampling({ topK: fields.topK, temperature: 0.5 });
     if (fields.user !== null) request.user = fields.user;
     if (fields.topCache !== null) request.cache = fields.topCache;
     return request;

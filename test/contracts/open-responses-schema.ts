@@ -1,74 +1,92 @@
 /**
- * The public Open Responses schema as a judge of what the gateway writes. It is reference data beside the checkout, never part of it: where it is missing, who asks for
- * it says loudly that nothing was judged.
+ * Judges what the gateway writes by the public Open Responses schema of 2026-04-24 (Apache-2.0). Its facts stand in `open-responses.json`: for each type its fields, optional ones
+ * with a question mark, and what they hold, as TypeScript would write it.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Ajv, type ValidateFunction } from 'ajv';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 import { listIn, objectIn, textIn } from '../../src/codecs/json.ts';
 
-const file = resolve(import.meta.dirname, '../../../shared/spec/open-responses-2026-04-24.openapi.json');
+/** Fields of an object, or the notation of a type that is no object. */
+type Shape = string | Readonly<Record<string, string>>;
 
-/** Where the gateway does not follow the schema, each with who says so. Nothing else is taken out before the schema judges. */
+const shapes = JSON.parse(readFileSync(resolve(import.meta.dirname, 'open-responses.json'), 'utf8')) as Readonly<
+  Record<string, Shape>
+>;
+
+/**
+ * Where the gateway deviates from the schema, each with its source. Nothing else is removed before the schema judges.
+ */
 export const deviations = {
-  schema: '`text.format.schema`: the schema has only null, the official client the real one (wire.md B6, case JS-08)',
-  effort: '`reasoning.effort`: "minimal" and "max" are echoed as they were asked (wire.md B6)',
-  custom: 'free-form tools, their calls and outputs: the official client’s (decisions §4)',
-  hosted: 'tools that an upstream of the protocol runs, and their items: as they came (decisions §4, wire.md C3)',
-  citation: 'citations other than addresses, of an upstream of the protocol: as they came (decisions §4)',
+  schema:
+    '`text.format.schema`: the schema has only null, the official client the real one (docs/interfaces/responses.md "Open Responses", case JS-08)',
+  effort:
+    '`reasoning.effort`: "minimal" and "max" are echoed as they were asked (docs/interfaces/responses.md "Open Responses")',
+  custom: 'free-form tools, their calls and outputs: the official client’s (docs/interfaces/README.md "Tool calls")',
+  hosted:
+    'tools that an upstream of the protocol runs, and their items: as they came (docs/interfaces/README.md "Tools of one provider", "Translation")',
+  citation:
+    'citations other than addresses, of an upstream of the protocol: as they came (docs/interfaces/README.md "Translation")',
 } as const;
 
 /** Judges resources and events. */
 export interface Judge {
-  /** What is wrong with a resource; undefined: nothing. */
+  /** Returns the faults of a resource; undefined: none. */
   resource(value: JsonObject): string | undefined;
-  /** What is wrong with an event of a stream; undefined: nothing. */
+  /** Returns the faults of a stream's event; undefined: none. */
   event(value: JsonObject): string | undefined;
 }
 
-/** Undefined where the schema is not there. */
-export function openJudge(): Judge | undefined {
-  if (!existsSync(file)) {
-    process.stderr.write(
-      `\nSKIPPED: ${file} is not there, so that nothing was judged by the Open Responses schema.\n\n`,
-    );
-    return undefined;
-  }
-  return judgeOf(JSON.parse(readFileSync(file, 'utf8')) as OpenApi);
+const alternatives = / \| (?![^[]*\])/;
+
+/** Returns the JSON schema of a notation: `'literal'`, `string`, `[Entry]`, `{Value}` (an object of values), `any`, the name of a shape, or several with ` | ` between them. */
+function toSchema(notation: string): JsonObject {
+  const several = notation.split(alternatives);
+  if (several.length > 1) return { anyOf: several.map(toSchema) };
+  const inner = notation.slice(1, -1);
+  if (notation.startsWith("'")) return { const: inner };
+  if (notation.startsWith('[')) return { type: 'array', items: toSchema(inner) };
+  if (notation.startsWith('{')) return { type: 'object', additionalProperties: toSchema(inner) };
+  if (notation === 'any') return {};
+  return notation in shapes ? { $ref: `#/$defs/${notation}` } : { type: notation };
 }
 
-interface OpenApi {
-  readonly components: { readonly schemas: Readonly<Record<string, JsonObject>> };
+function shapeToSchema(shape: Shape): JsonObject {
+  if (typeof shape === 'string') return toSchema(shape);
+  const fields = Object.entries(shape);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(fields.map(([name, held]) => [name.replace('?', ''), toSchema(held)])),
+    required: fields.map(([name]) => name).filter(name => !name.endsWith('?')),
+  };
 }
 
-function judgeOf(api: OpenApi): Judge {
-  const ajv = new Ajv({ strict: false, allErrors: true, discriminator: false });
-  ajv.addSchema({ $id: 'api', ...api });
-  const compiled = (name: string): ValidateFunction => ajv.compile({ $ref: `api#/components/schemas/${name}` });
+/** Returns the judge of resources and events. */
+export function openJudge(): Judge {
+  const ajv = new Ajv({ strict: false, allErrors: true });
+  const $defs = Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [name, shapeToSchema(shape)]));
+  ajv.addSchema({ $id: 'api', $defs });
+  const compiled = (name: string): ValidateFunction => ajv.compile({ $ref: `api#/$defs/${name}` });
   const resource = compiled('ResponseResource');
   const events = new Map<string, ValidateFunction>();
-  for (const [name, schema] of Object.entries(api.components.schemas)) {
-    if (name.endsWith('StreamingEvent')) events.set(typeOf(schema), compiled(name));
+  for (const [name, shape] of Object.entries(shapes)) {
+    if (name.endsWith('StreamingEvent') && typeof shape !== 'string') {
+      events.set((shape['type'] ?? '').slice(1, -1), compiled(name));
+    }
   }
   return {
-    resource: value => faultOf(resource, followed(value)),
+    resource: value => findFault(resource, followed(value)),
     event: value => {
       const validate = events.get(textIn(value['type']));
       const own = followed(value);
       if (own === undefined) return undefined;
-      return validate === undefined ? `there is no event ${textIn(value['type'])}` : faultOf(validate, own);
+      return validate === undefined ? `there is no event ${textIn(value['type'])}` : findFault(validate, own);
     },
   };
 }
 
-/** The type of the event that a schema describes. */
-function typeOf(schema: JsonObject): string {
-  const type = objectIn(objectIn(schema['properties'])?.['type']);
-  return String((type?.['enum'] as string[] | undefined)?.[0]);
-}
-
-function faultOf(validate: ValidateFunction, value: JsonObject | undefined): string | undefined {
+function findFault(validate: ValidateFunction, value: JsonObject | undefined): string | undefined {
   if (value === undefined || validate(value)) return undefined;
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`).join('; ');
 }

@@ -9,14 +9,14 @@ import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
 import {
   imageContent,
-  itemOf,
+  makeItem,
   mediaSource,
   messageContent,
-  partOf,
+  makePart,
   reasoningContent,
   reasoningTextContent,
-  requestOf,
-  samplingOf,
+  makeRequest,
+  makeSampling,
   textContent,
   toolCallContent,
   toolResultContent,
@@ -45,32 +45,35 @@ import {
   started,
 } from '../../src/generation/events.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
-import { chatRequestOf } from '../clients/gemini-request.ts';
+import { toChatRequest } from '../clients/gemini-request.ts';
 import { parseChunks, renderFrames, wantsEverything } from './codec-suite.ts';
 
 const anyText = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).filter(text => text.trim() !== '');
 const name = fc.constantFrom('get_weather', 'now', 'search_2');
 const args = fc.dictionary(fc.constantFrom('city', 'n'), fc.oneof(anyText, fc.integer()), { maxKeys: 2 });
 const userPart = fc.oneof(
-  anyText.map(text => partOf(textContent(text))),
-  fc.constant(partOf(imageContent(mediaSource({ case: 'base64', value: 'iVBORw0KGgoAAAAN' }, 'image/png')))),
+  anyText.map(text => makePart(textContent(text))),
+  fc.constant(makePart(imageContent(mediaSource({ case: 'base64', value: 'iVBORw0KGgoAAAAN' }, 'image/png')))),
 );
 const user = fc
   .array(userPart, { minLength: 1, maxLength: 3 })
-  .map(parts => [itemOf(messageContent(Role.USER, parts), 0)]);
+  .map(parts => [makeItem(messageContent(Role.USER, parts), 0)]);
 
 /** The model says something and calls tools, whose results follow. */
 const exchange = fc
   .record({ said: fc.option(anyText), calls: fc.array(fc.tuple(name, args, anyText), { minLength: 1, maxLength: 3 }) })
   .map(({ said, calls }) => (turn: number): Item[] => {
-    const idOf = (index: number): string => `call_${turn}_${index}`;
+    const makeId = (index: number): string => `call_${turn}_${index}`;
     return [
-      ...(said === null ? [] : [itemOf(messageContent(Role.ASSISTANT, [partOf(textContent(said))]), turn)]),
+      ...(said === null ? [] : [makeItem(messageContent(Role.ASSISTANT, [makePart(textContent(said))]), turn)]),
       ...calls.map(([tool, input], index) =>
-        itemOf(toolCallContent({ callId: idOf(index), name: tool, arguments: JSON.stringify(input) }), turn),
+        makeItem(toolCallContent({ callId: makeId(index), name: tool, arguments: JSON.stringify(input) }), turn),
       ),
       ...calls.map(([, , text], index) =>
-        itemOf(toolResultContent({ callId: idOf(index), parts: [partOf(textContent(text))], plain: true }), turn + 1),
+        makeItem(
+          toolResultContent({ callId: makeId(index), parts: [makePart(textContent(text))], plain: true }),
+          turn + 1,
+        ),
       ),
     ];
   });
@@ -120,10 +123,10 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
     limit: fc.integer({ min: 16, max: 4_000 }),
   })
   .map(({ system, first, rounds, tools, choice, schema, temperature, stop, limit }) =>
-    requestOf({
+    makeRequest({
       model: 'm',
       items: [
-        ...(system === null ? [] : [itemOf(messageContent(Role.SYSTEM, [partOf(textContent(system))]), 0)]),
+        ...(system === null ? [] : [makeItem(messageContent(Role.SYSTEM, [makePart(textContent(system))]), 0)]),
         ...first,
         ...rounds.flatMap(([calls, next], index) => [...calls(index * 2 + 1), ...next]),
       ],
@@ -134,15 +137,18 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
         tools: choice === ToolChoiceMode.NAMED ? namesIn(tools).slice(0, 1) : [],
         restricted: false,
       },
-      sampling: samplingOf({ temperature }),
+      sampling: makeSampling({ temperature }),
       stop,
       maxOutputTokens: limit,
       ...(schema ? { outputFormat: cityFormat } : {}),
     }),
   );
 
-/** What a request says, without how its protocol groups or names it: ids of calls are replaced by their place. */
-function gistOf(request: GenerateRequest): unknown {
+/**
+ * Returns the content of a request, independent of how its protocol groups or names it: ids of calls are replaced by
+ * their positions.
+ */
+function toGist(request: GenerateRequest): unknown {
   const places = new Map<string, number>();
   const said = request.items.flatMap(({ content }): unknown[] => {
     if (content.case === 'message') return content.value.parts.map(part => [content.value.role, partGist(part)]);
@@ -187,7 +193,7 @@ const readers: Readonly<Record<string, readonly [UpstreamCodec, (body: JsonObjec
   Messages: [messagesCodec, body => decoded(messagesCodec, body)],
   Responses: [responsesCodec, body => decoded(responsesCodec, body)],
   // Read as the server of the client tests reads it, which refuses what the schema lacks.
-  Gemini: [geminiCodec, body => decoded(chatCodec, chatRequestOf(body, 'm', false))],
+  Gemini: [geminiCodec, body => decoded(chatCodec, toChatRequest(body, 'm', false))],
 };
 const clients: Readonly<Record<string, ClientCodec & UpstreamCodec>> = {
   Chat: chatCodec,
@@ -201,7 +207,7 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
       fc.property(requests, drawn => {
         // Responses has no stop sequences.
         const generated = { ...drawn, ...([from, to].includes('Responses') ? { stop: [] } : {}) };
-        // This model of Google's takes no schema beside tools.
+        // This model of Google's accepts no schema together with tools.
         if (to === 'Gemini') delete generated.outputFormat;
         // As the client writes it, and as the gateway reads that.
         const { model, maxOutputTokens } = generated;
@@ -214,47 +220,47 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
           stream: true,
         });
         expect(sent.dropped).toEqual([]);
-        expect(gistOf(read(sent.body))).toEqual(gistOf(generated));
+        expect(toGist(read(sent.body))).toEqual(toGist(generated));
       }),
       { numRuns: 150 },
     );
   });
 });
 
-interface Said {
+interface AnswerParts {
   readonly thought: string | null;
   readonly text: string;
   readonly calls: readonly (readonly [name: string, args: object])[];
   readonly cut: boolean;
 }
-const answers: fc.Arbitrary<Said> = fc.record({
+const answers: fc.Arbitrary<AnswerParts> = fc.record({
   thought: fc.option(anyText),
   text: anyText,
   calls: fc.array(fc.tuple(name, args), { maxLength: 3 }),
   cut: fc.boolean(),
 });
 
-function reasonOf({ calls, cut }: Said): FinishReason {
+function toReason({ calls, cut }: AnswerParts): FinishReason {
   if (cut) return FinishReason.LENGTH;
   return calls.length > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
 }
 
 /** The answer as events, whose wire form the codec's own renderer writes. */
-function eventsOf(said: Said): GenerationEvent[] {
+function toEvents(said: AnswerParts): GenerationEvent[] {
   let item = 0;
   const events = [started({})];
   if (said.thought !== null) {
     events.push(
-      itemOpened(0, item, itemOf(reasoningContent({}), 0)),
-      partOpened(0, [item, 0], partOf(reasoningTextContent(''))),
+      itemOpened(0, item, makeItem(reasoningContent({}), 0)),
+      partOpened(0, [item, 0], makePart(reasoningTextContent(''))),
       delta(0, [item, 0], { kind: DeltaKind.REASONING, text: said.thought }),
       partClosed(0, [item, 0]),
       itemClosed(0, item),
     );
     item += 1;
   }
-  const text = itemOf(messageContent(Role.ASSISTANT, []), 0);
-  events.push(itemOpened(0, item, text), partOpened(0, [item, 0], partOf(textContent(''))));
+  const text = makeItem(messageContent(Role.ASSISTANT, []), 0);
+  events.push(itemOpened(0, item, text), partOpened(0, [item, 0], makePart(textContent(''))));
   events.push(
     delta(0, [item, 0], { kind: DeltaKind.TEXT, text: said.text }),
     partClosed(0, [item, 0]),
@@ -262,15 +268,15 @@ function eventsOf(said: Said): GenerationEvent[] {
   );
   for (const [index, [called, input]] of said.calls.entries()) {
     item += 1;
-    events.push(itemOpened(0, item, itemOf(toolCallContent({ callId: `c${index}`, name: called }), 0)));
+    events.push(itemOpened(0, item, makeItem(toolCallContent({ callId: `c${index}`, name: called }), 0)));
     events.push(delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: JSON.stringify(input) }), itemClosed(0, item));
   }
   const usage = { $typeName: 'tollgate.v1.Usage' as const, inputTokens: 7, cacheReadTokens: 3, outputTokens: 9 };
-  events.push(finished(0, reasonOf(said)), completed({ usage }));
+  events.push(finished(0, toReason(said)), completed({ usage }));
   return events;
 }
 
-function geminiBytes({ thought, text, calls, cut }: Said): Buffer {
+function geminiBytes({ thought, text, calls, cut }: AnswerParts): Buffer {
   const parts = [
     ...(thought === null ? [] : [{ text: thought, thought: true }]),
     { text },
@@ -281,18 +287,18 @@ function geminiBytes({ thought, text, calls, cut }: Said): Buffer {
   return Buffer.from(`data: ${JSON.stringify({ candidates, usageMetadata, responseId: 'r' })}\n\n`);
 }
 
-const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (said: Said) => Buffer]>> = {
-  Chat: [chatCodec, said => Buffer.from(renderFrames(chatCodec, eventsOf(said), wantsEverything).join(''))],
-  Messages: [messagesCodec, said => Buffer.from(renderFrames(messagesCodec, eventsOf(said), wantsEverything).join(''))],
+const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (said: AnswerParts) => Buffer]>> = {
+  Chat: [chatCodec, said => Buffer.from(renderFrames(chatCodec, toEvents(said), wantsEverything).join(''))],
+  Messages: [messagesCodec, said => Buffer.from(renderFrames(messagesCodec, toEvents(said), wantsEverything).join(''))],
   Responses: [
     responsesCodec,
-    said => Buffer.from(renderFrames(responsesCodec, eventsOf(said), wantsEverything).join('')),
+    said => Buffer.from(renderFrames(responsesCodec, toEvents(said), wantsEverything).join('')),
   ],
   Gemini: [geminiCodec, geminiBytes],
 };
 
-/** The words of a thought, or of its summary. */
-function textOf(part: Part['content']): string {
+/** The text of reasoning, or of its summary. */
+function readText(part: Part['content']): string {
   return part.case === 'reasoningText' || part.case === 'summaryText' ? part.value.text : '';
 }
 
@@ -300,11 +306,11 @@ function answerGist(events: readonly GenerationEvent[]): unknown {
   const { choices, completed: end } = foldEvents(events);
   const items = (choices[0]?.items ?? []).flatMap(({ content }): unknown[] => {
     if (content.case === 'message') return content.value.parts.map(partGist);
-    // Of a call without arguments some protocols say nothing, others an empty object.
+    // For a call without arguments some protocols send nothing, others an empty object.
     return content.case === 'toolCall' ? [[content.value.name, JSON.parse(content.value.arguments || '{}')]] : [];
   });
   const thoughts = (choices[0]?.items ?? []).flatMap(({ content }) =>
-    content.case === 'reasoning' ? content.value.parts.map(({ content: part }) => textOf(part)) : [],
+    content.case === 'reasoning' ? content.value.parts.map(({ content: part }) => readText(part)) : [],
   );
   return {
     thought: thoughts.join(''),
@@ -326,7 +332,7 @@ describe.each(Object.entries(upstreamBytes))('answers of an upstream of %s', (_,
           const expected = {
             thought: said.thought ?? '',
             items: [said.text, ...said.calls.map(([called, input]) => [called, input])],
-            finish: reasonOf(said),
+            finish: toReason(said),
             input: 7,
             cached: 3,
             output: 9,

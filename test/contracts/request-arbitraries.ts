@@ -18,16 +18,16 @@ import {
 } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
   imageContent,
-  itemOf,
+  makeItem,
   mediaSource,
   messageContent,
-  opaqueOf,
-  partOf,
+  makeOpaque,
+  makePart,
   reasoningContent,
   reasoningTextContent,
   refusalContent,
-  requestOf,
-  samplingOf,
+  makeRequest,
+  makeSampling,
   summaryTextContent,
   textContent,
   toolCallContent,
@@ -50,18 +50,18 @@ function defined<T extends object>(fields: T): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }
 
-const textPart = anyText.map(text => partOf(textContent(text)));
+const textPart = anyText.map(text => makePart(textContent(text)));
 const detail = fc.constantFrom('', 'low', 'high', 'auto', 'original');
 const userPart: fc.Arbitrary<Part> = fc.oneof(
   textPart,
   fc
     .tuple(base64, detail)
-    .map(([data, each]) => partOf(imageContent(mediaSource({ case: 'base64', value: data }, 'image/png'), each))),
+    .map(([data, each]) => makePart(imageContent(mediaSource({ case: 'base64', value: data }, 'image/png'), each))),
   fc
     .tuple(fc.webUrl(), detail)
-    .map(([url, each]) => partOf(imageContent(mediaSource({ case: 'url', value: url }), each))),
+    .map(([url, each]) => makePart(imageContent(mediaSource({ case: 'url', value: url }), each))),
   base64.map(data =>
-    partOf({
+    makePart({
       case: 'audio',
       value: {
         $typeName: 'tollgate.v1.AudioPart',
@@ -71,7 +71,7 @@ const userPart: fc.Arbitrary<Part> = fc.oneof(
     }),
   ),
   fc.tuple(base64, fc.constantFrom('application/pdf', ''), fc.constantFrom('a.pdf', '')).map(([data, type, filename]) =>
-    partOf({
+    makePart({
       case: 'file',
       value: {
         $typeName: 'tollgate.v1.FilePart',
@@ -90,24 +90,24 @@ type Turn = (message: number) => { readonly items: Item[]; readonly messages: nu
 const speaker = fc.constantFrom('', 'ann');
 const said: fc.Arbitrary<Turn> = fc.oneof(
   fc.tuple(fc.array(textPart, { minLength: 1, maxLength: 2 }), speaker).map(([parts, who]): Turn => {
-    return () => ({ items: [itemOf(messageContent(Role.SYSTEM, parts, who), 0)], messages: 1 });
+    return () => ({ items: [makeItem(messageContent(Role.SYSTEM, parts, who), 0)], messages: 1 });
   }),
   fc.tuple(fc.array(userPart, { minLength: 1, maxLength: 3 }), speaker).map(([parts, who]): Turn => {
-    return () => ({ items: [itemOf(messageContent(Role.USER, parts, who), 0)], messages: 1 });
+    return () => ({ items: [makeItem(messageContent(Role.USER, parts, who), 0)], messages: 1 });
   }),
 );
 
 type Thought = Parameters<typeof reasoningContent>[0];
 
-const plainThought = anyText.map((text): Thought => ({ parts: [partOf(reasoningTextContent(text))] }));
+const plainThought = anyText.map((text): Thought => ({ parts: [makePart(reasoningTextContent(text))] }));
 const sealedThought = fc
   .tuple(anyText, base64, fc.constantFrom('signed', 'sealed', 'redacted'))
   .map(([text, data, form]): Thought => {
     if (form === 'signed')
-      return { parts: [partOf(reasoningTextContent(text))], opaque: [opaqueOf('anthropic.signature', data)] };
+      return { parts: [makePart(reasoningTextContent(text))], opaque: [makeOpaque('anthropic.signature', data)] };
     if (form === 'sealed')
-      return { parts: [partOf(summaryTextContent(text))], opaque: [opaqueOf('openai.encrypted', data)] };
-    return { parts: [], opaque: [opaqueOf('anthropic.redacted', data)], redacted: true };
+      return { parts: [makePart(summaryTextContent(text))], opaque: [makeOpaque('openai.encrypted', data)] };
+    return { parts: [], opaque: [makeOpaque('anthropic.redacted', data)], redacted: true };
   });
 const thoughts: fc.Arbitrary<Thought[]> = fc.oneof(
   fc.constant<Thought[]>([]),
@@ -137,8 +137,8 @@ function callItem(
   const signed =
     signature === null || kind === ToolKind.CUSTOM
       ? {}
-      : { signature: opaqueOf('gemini.thought_signature', signature) };
-  return itemOf(toolCallContent({ callId: id, name: called, kind, arguments: args, ...signed }), turn);
+      : { signature: makeOpaque('gemini.thought_signature', signature) };
+  return makeItem(toolCallContent({ callId: id, name: called, kind, arguments: args, ...signed }), turn);
 }
 
 const answered: fc.Arbitrary<Turn> = fc
@@ -154,24 +154,25 @@ const answered: fc.Arbitrary<Turn> = fc
       message => {
         const turn = message + 1;
         const parts = [
-          ...(text === undefined ? [] : [partOf(textContent(text))]),
-          ...(refusal === undefined ? [] : [partOf(refusalContent(refusal))]),
+          ...(text === undefined ? [] : [makePart(textContent(text))]),
+          ...(refusal === undefined ? [] : [makePart(refusalContent(refusal))]),
         ];
         const isSilent = calls.length > 0 || blocks.length > 0;
-        const spoken = parts.length === 0 && isSilent ? [] : [itemOf(messageContent(Role.ASSISTANT, parts, who), turn)];
+        const spoken =
+          parts.length === 0 && isSilent ? [] : [makeItem(messageContent(Role.ASSISTANT, parts, who), turn)];
         const items = [
-          ...blocks.map(block => itemOf(reasoningContent(block), turn)),
+          ...blocks.map(block => makeItem(reasoningContent(block), turn)),
           ...spoken,
           ...calls.map(([each]) => callItem(each, turn)),
           ...calls.map(([{ id }, texts]) =>
-            itemOf(toolResultContent({ callId: id, parts: texts, plain: texts.length === 1 }), 0),
+            makeItem(toolResultContent({ callId: id, parts: texts, plain: texts.length === 1 }), 0),
           ),
         ];
         return { items, messages: 1 + calls.length };
       },
   );
 
-function itemsOf(turns: readonly Turn[]): Item[] {
+function makeItems(turns: readonly Turn[]): Item[] {
   const items: Item[] = [];
   let message = 0;
   for (const turn of turns) {
@@ -247,7 +248,7 @@ const sampling: fc.Arbitrary<Sampling | undefined> = fc
   .map(({ topLogprobs, logitBias, ...rest }) => {
     const fields = defined({ ...rest, topLogprobs: rest.logprobs === true ? topLogprobs : undefined });
     const empty = Object.keys(fields).length === 0 && Object.keys(logitBias).length === 0;
-    return empty ? undefined : samplingOf({ ...fields, logitBias });
+    return empty ? undefined : makeSampling({ ...fields, logitBias });
   });
 
 const efforts = [
@@ -296,10 +297,10 @@ export function requests(endpoint: Endpoint): fc.Arbitrary<GenerateRequest> {
       tools,
     })
     .map(({ turns, optional: more, tools: called, ...rest }) =>
-      requestOf({
+      makeRequest({
         model: 'acme/large',
         endpoint,
-        items: itemsOf(turns),
+        items: makeItems(turns),
         ...rest,
         ...defined(more),
         ...defined(called),

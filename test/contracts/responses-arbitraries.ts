@@ -1,4 +1,6 @@
-/** What Responses can say: generated answers of an upstream, and requests that its decoder could have made. */
+/**
+ * The possible content in Responses: generated answers of an upstream, and requests that its decoder could have made.
+ */
 import fc from 'fast-check';
 import {
   type Annotation,
@@ -34,17 +36,17 @@ import {
   Truncation,
 } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
-  extraOf,
+  toExtra,
   imageContent,
-  itemOf,
+  makeItem,
   mediaSource,
   messageContent,
-  opaqueOf,
-  partOf,
+  makeOpaque,
+  makePart,
   reasoningContent,
   refusalContent,
-  requestOf,
-  samplingOf,
+  makeRequest,
+  makeSampling,
   summaryTextContent,
   textContent,
   toolCallContent,
@@ -102,7 +104,7 @@ const annotation: fc.Arbitrary<Annotation> = fc
       .map((fields): Annotation['annotation'] => ({ case: 'urlCitation', value: urlCitation(fields) })),
     anyText.map((text): Annotation['annotation'] => ({
       case: 'other',
-      value: extraOf(
+      value: toExtra(
         Protocol.RESPONSES,
         JSON.stringify({ type: 'file_citation', file_id: text, filename: 'a.txt', index: 0 }),
       ),
@@ -133,9 +135,9 @@ const message = (refuses: boolean): fc.Arbitrary<Block> =>
     .map(
       ({ texts, refusal, phase }): Block =>
         (item, isCut) => [
-          itemOpened(0, item, itemOf(messageContent(Role.ASSISTANT, []), 0)),
+          itemOpened(0, item, makeItem(messageContent(Role.ASSISTANT, []), 0)),
           ...texts.flatMap(({ texts: said, logprobs, cited }, part) => [
-            partOpened(0, [item, part], partOf(textContent(''))),
+            partOpened(0, [item, part], makePart(textContent(''))),
             ...said.map((text, index) =>
               delta(0, [item, part], { kind: DeltaKind.TEXT, text, logprobs: logprobs[index] ?? [] }),
             ),
@@ -144,7 +146,7 @@ const message = (refuses: boolean): fc.Arbitrary<Block> =>
           ]),
           ...(refuses
             ? [
-                partOpened(0, [item, texts.length], partOf(refusalContent(''))),
+                partOpened(0, [item, texts.length], makePart(refusalContent(''))),
                 ...refusal.map(text => delta(0, [item, texts.length], { kind: DeltaKind.REFUSAL, text })),
                 partClosed(0, [item, texts.length]),
               ]
@@ -156,9 +158,9 @@ const message = (refuses: boolean): fc.Arbitrary<Block> =>
 const thought: fc.Arbitrary<Block> = fc.array(pieces, { maxLength: 2 }).map(
   (parts): Block =>
     (item, isCut) => [
-      itemOpened(0, item, itemOf(reasoningContent({}), 0)),
+      itemOpened(0, item, makeItem(reasoningContent({}), 0)),
       ...parts.flatMap((texts, part) => [
-        partOpened(0, [item, part], partOf(summaryTextContent(''))),
+        partOpened(0, [item, part], makePart(summaryTextContent(''))),
         ...texts.map(text => delta(0, [item, part], { kind: DeltaKind.SUMMARY, text })),
         partClosed(0, [item, part]),
       ]),
@@ -180,7 +182,7 @@ const call: fc.Arbitrary<Block> = fc
         const whole = kind === ToolKind.CUSTOM ? text : args;
         const written = isCut ? whole.slice(0, -1).toWellFormed() : whole;
         return [
-          itemOpened(0, item, itemOf(toolCallContent({ callId: `call_${id}`, name: 'get_weather', kind }), 0)),
+          itemOpened(0, item, makeItem(toolCallContent({ callId: `call_${id}`, name: 'get_weather', kind }), 0)),
           ...[written.slice(0, at), written.slice(at)]
             .filter(each => each !== '')
             .map(each => delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: each })),
@@ -196,7 +198,7 @@ const search: fc.Arbitrary<Block> = fc.tuple(fc.uuid(), anyText).map(
       const call = { id: `ws_${id}`, type: 'web_search_call', status: 'completed', action: { type: 'search', query } };
       const json = JSON.stringify(call);
       const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.RESPONSES, json } as const;
-      return [itemOpened(0, item, itemOf({ case: 'serverTool', value }, 0)), closed(item, false)];
+      return [itemOpened(0, item, makeItem({ case: 'serverTool', value }, 0)), closed(item, false)];
     },
 );
 
@@ -250,7 +252,7 @@ export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
       ...events,
       ...(member === null
         ? []
-        : [extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.RESPONSES, JSON.stringify({ x_unknown: member })))]),
+        : [extension(0, ExtensionScope.RESPONSE, toExtra(Protocol.RESPONSES, JSON.stringify({ x_unknown: member })))]),
       usageReported(usage),
       ends[end],
       completed({
@@ -268,12 +270,12 @@ const schemaJson = fc
   .dictionary(fc.constantFrom('type', 'properties', 'x'), fc.oneof(anyText, fc.constant(null)))
   .map(value => JSON.stringify(value));
 const base64 = fc.base64String({ minLength: 4, maxLength: 16 });
-const textPart = anyText.map(text => partOf(textContent(text)));
+const textPart = anyText.map(text => makePart(textContent(text)));
 const detail = fc.constantFrom('', 'low', 'high', 'auto', 'original');
 const file = fc
   .tuple(base64, fc.constantFrom('application/pdf', ''), fc.constantFrom('a.pdf', ''))
   .map(([data, type, filename]) =>
-    partOf({
+    makePart({
       case: 'file',
       value: {
         $typeName: 'tollgate.v1.FilePart',
@@ -287,23 +289,23 @@ const file = fc
 const image = fc.oneof(
   fc
     .tuple(base64, detail)
-    .map(([data, each]) => partOf(imageContent(mediaSource({ case: 'base64', value: data }, 'image/png'), each))),
+    .map(([data, each]) => makePart(imageContent(mediaSource({ case: 'base64', value: data }, 'image/png'), each))),
   fc
     .tuple(fc.webUrl(), detail)
-    .map(([url, each]) => partOf(imageContent(mediaSource({ case: 'url', value: url }), each))),
-  detail.map(each => partOf(imageContent(mediaSource({ case: 'fileId', value: 'file_1' }), each))),
+    .map(([url, each]) => makePart(imageContent(mediaSource({ case: 'url', value: url }), each))),
+  detail.map(each => makePart(imageContent(mediaSource({ case: 'fileId', value: 'file_1' }), each))),
 );
 const video = fc.webUrl().map(url => {
   const source = mediaSource({ case: 'url', value: url });
-  return partOf({ case: 'video', value: { $typeName: 'tollgate.v1.VideoPart', source } });
+  return makePart({ case: 'video', value: { $typeName: 'tollgate.v1.VideoPart', source } });
 });
 const userPart: fc.Arbitrary<Part> = fc.oneof(textPart, image, file);
 const resultPart: fc.Arbitrary<Part> = fc.oneof(textPart, image, file, video);
 const strange = fc
   .option(anyText)
-  .map(text => (text === null ? undefined : extraOf(Protocol.RESPONSES, JSON.stringify({ x_unknown: text }))));
+  .map(text => (text === null ? undefined : toExtra(Protocol.RESPONSES, JSON.stringify({ x_unknown: text }))));
 
-/** Without unknown members: the law asks that nothing is listed as unknown. */
+/** Without unknown members: the property demands that nothing is listed as unknown. */
 const item: fc.Arbitrary<Item[]> = fc.oneof(
   fc
     .tuple(
@@ -312,14 +314,14 @@ const item: fc.Arbitrary<Item[]> = fc.oneof(
       fc.array(userPart, { maxLength: 2 }),
     )
     .map(([role, texts, parts]) => [
-      itemOf(messageContent(role, role === Role.USER ? [...texts, ...parts] : texts), 0),
+      makeItem(messageContent(role, role === Role.USER ? [...texts, ...parts] : texts), 0),
     ]),
   fc
     .tuple(
       fc.array(
         fc.oneof(
           textPart,
-          anyText.map(text => partOf(refusalContent(text))),
+          anyText.map(text => makePart(refusalContent(text))),
         ),
         { minLength: 1, maxLength: 2 },
       ),
@@ -328,15 +330,17 @@ const item: fc.Arbitrary<Item[]> = fc.oneof(
     .map(([parts, phase]) => {
       const content = messageContent(Role.ASSISTANT, parts);
       if (content.case === 'message') content.value.phase = phase;
-      return [itemOf(content, 0)];
+      return [makeItem(content, 0)];
     }),
   fc.tuple(fc.array(anyText, { maxLength: 2 }), base64).map(([texts, data]) => {
-    const parts = texts.map(text => partOf(summaryTextContent(text)));
-    return [{ ...itemOf(reasoningContent({ parts, opaque: [opaqueOf('openai.encrypted', data)] }), 0), id: 'rs_1' }];
+    const parts = texts.map(text => makePart(summaryTextContent(text)));
+    return [
+      { ...makeItem(reasoningContent({ parts, opaque: [makeOpaque('openai.encrypted', data)] }), 0), id: 'rs_1' },
+    ];
   }),
   base64.map(data => {
-    const opaque = opaqueOf('openai.compaction', data);
-    return [itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0)];
+    const opaque = makeOpaque('openai.compaction', data);
+    return [makeItem({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0)];
   }),
   fc
     .record({
@@ -345,13 +349,13 @@ const item: fc.Arbitrary<Item[]> = fc.oneof(
       kind: fc.constantFrom(ToolKind.FUNCTION, ToolKind.CUSTOM),
       text: fc.oneof(jsonText, anyText),
       result: fc.oneof(
-        anyText.map(text => ({ plain: true, parts: [partOf(textContent(text))] })),
+        anyText.map(text => ({ plain: true, parts: [makePart(textContent(text))] })),
         fc.array(resultPart, { maxLength: 2 }).map(parts => ({ plain: false, parts })),
       ),
     })
     .map(({ id, called, kind, text, result }) => [
-      itemOf(toolCallContent({ callId: id, name: called, kind, arguments: text }), 0),
-      itemOf(toolResultContent({ callId: id, kind, ...result }), 0),
+      makeItem(toolCallContent({ callId: id, name: called, kind, arguments: text }), 0),
+      makeItem(toolResultContent({ callId: id, kind, ...result }), 0),
     ]),
 );
 
@@ -439,8 +443,8 @@ const efforts = [
 const penalty = fc.double({ min: -2, max: 2, noNaN: true }).map(value => value + 0);
 
 /**
- * Requests that a Responses body can say, in the form in which the upstream's side writes them: nothing is stored there, and thoughts are worth something only with
- * what is encrypted of them.
+ * Requests of a Responses body, in the form in which the upstream's side writes them: nothing is stored there, and
+ * reasoning is only useful with its encrypted content.
  */
 export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
   .record({
@@ -487,7 +491,7 @@ export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
       thinking: ThinkingMode.UNSPECIFIED,
       ...(summary === undefined ? {} : { summary }),
     };
-    return requestOf({
+    return makeRequest({
       model: 'acme/large',
       endpoint: Endpoint.RESPONSES,
       items: conversation,
@@ -501,7 +505,7 @@ export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
       ...defined(called),
       ...defined(optional),
       ...(effort === undefined && summary === undefined ? {} : { reasoning }),
-      ...(Object.keys(drawn).length === 0 ? {} : { sampling: samplingOf(drawn) }),
+      ...(Object.keys(drawn).length === 0 ? {} : { sampling: makeSampling(drawn) }),
     });
   });
 

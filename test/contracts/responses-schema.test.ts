@@ -1,4 +1,4 @@
-/** What the codec writes, judged by the public schema and by what a reader of streams depends on. */
+/** The codec's output, checked by the public schema and by what readers of streams rely on. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DecodedRequest, Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -7,16 +7,16 @@ import { ResponseRenderer, responsesCodec } from '../../src/codecs/responses/ind
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { responseIdOf } from '../../src/generation/response-ids.ts';
+import { toResponseId } from '../../src/generation/response-ids.ts';
 import { deviations, openJudge } from './open-responses-schema.ts';
 import { responsesAnswers, responsesRequests, withoutPhases } from './responses-arbitraries.ts';
 
 const judge = openJudge();
 const requestId = `req_${'1'.repeat(21)}`;
 
-function factsOf(request: GenerateRequest): ConstructorParameters<typeof ResponseRenderer>[0] {
+function makeFacts(request: GenerateRequest): ConstructorParameters<typeof ResponseRenderer>[0] {
   return {
-    id: responseIdOf(requestId),
+    id: toResponseId(requestId),
     model: 'acme/large',
     createdAtMs: 1_790_000_000_123,
     request,
@@ -26,34 +26,34 @@ function factsOf(request: GenerateRequest): ConstructorParameters<typeof Respons
   };
 }
 
-interface Said {
+interface JsonMembers {
   readonly events: JsonObject[];
   readonly renderer: ResponseRenderer;
 }
 
 /** The events of a stream that goes so far. */
-function rendered(request: GenerateRequest, events: readonly GenerationEvent[]): Said {
-  const renderer = new ResponseRenderer(factsOf(request));
+function rendered(request: GenerateRequest, events: readonly GenerationEvent[]): JsonMembers {
+  const renderer = new ResponseRenderer(makeFacts(request));
   const said = events.flatMap(event => renderer.push(event));
   return { events: said.map(({ data }) => JSON.parse(data) as JsonObject), renderer };
 }
 
-const parsedOf = (said: readonly { readonly data: string }[]): JsonObject[] =>
+const parseData = (said: readonly { readonly data: string }[]): JsonObject[] =>
   said.map(({ data }) => JSON.parse(data) as JsonObject);
 
-const typesOf = (events: readonly JsonObject[]): string[] => events.map(({ type }) => textIn(type));
+const readTypes = (events: readonly JsonObject[]): string[] => events.map(({ type }) => textIn(type));
 
-describe.skipIf(judge === undefined)('the Open Responses schema', () => {
+describe('the Open Responses schema', () => {
   test('refuses what it has no word for, so that its silence says something', () => {
-    expect(judge?.event({ type: 'response.reasoning_text.delta' })).toContain('there is no event');
-    expect(judge?.event({ type: 'response.output_text.delta', item_id: 'a', delta: 'x' })).toContain('sequence_number');
+    expect(judge.event({ type: 'response.reasoning_text.delta' })).toContain('there is no event');
+    expect(judge.event({ type: 'response.output_text.delta', item_id: 'a', delta: 'x' })).toContain('sequence_number');
     const [first] = fc.sample(responsesAnswers, { seed: 1, numRuns: 1 });
     const [request] = fc.sample(responsesRequests, { seed: 1, numRuns: 1 });
     if (first === undefined || request === undefined) throw new Error('no sample');
     const whole = responsesCodec.renderWhole(first, { request, stream: false, includeUsage: true });
-    expect(judge?.resource(whole)).toBeUndefined();
+    expect(judge.resource(whole)).toBeUndefined();
     for (const member of ['temperature', 'truncation', 'tools', 'service_tier', 'store', 'text']) {
-      expect(judge?.resource({ ...whole, [member]: null }), `${member}`).toContain(`/${member}`);
+      expect(judge.resource({ ...whole, [member]: null }), `${member}`).toContain(`/${member}`);
     }
   });
 
@@ -62,9 +62,9 @@ describe.skipIf(judge === undefined)('the Open Responses schema', () => {
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {
         const { events } = rendered(request, answer);
-        for (const event of events) expect(judge?.event(event), `${textIn(event['type'])}`).toBeUndefined();
+        for (const event of events) expect(judge.event(event), `${textIn(event['type'])}`).toBeUndefined();
         const decoded: DecodedRequest = { request, stream: false, includeUsage: true };
-        expect(judge?.resource(responsesCodec.renderWhole(answer, decoded))).toBeUndefined();
+        expect(judge.resource(responsesCodec.renderWhole(answer, decoded))).toBeUndefined();
       }),
       { numRuns: 200 },
     );
@@ -75,16 +75,16 @@ describe.skipIf(judge === undefined)('the Open Responses schema', () => {
       fc.property(responsesRequests, responsesAnswers, fc.nat(), fc.boolean(), (request, answer, seed, fails) => {
         const { events, renderer } = rendered(request, answer.slice(0, seed % answer.length));
         const error = new GatewayError('upstream_error', 'The upstream failed.');
-        const last = parsedOf(fails ? renderer.fail(error, requestId) : renderer.cancel());
+        const last = parseData(fails ? renderer.fail(error, requestId) : renderer.cancel());
         for (const event of [...events, ...last])
-          expect(judge?.event(event), `${textIn(event['type'])}`).toBeUndefined();
+          expect(judge.event(event), `${textIn(event['type'])}`).toBeUndefined();
       }),
       { numRuns: 200 },
     );
   });
 });
 
-/** What a reader of the stream puts together, by the events alone. */
+/** The response that a reader assembles from the stream's events alone. */
 class Reader {
   readonly output: JsonObject[] = [];
   #added = 0;
@@ -130,7 +130,7 @@ class Reader {
   }
 }
 
-const answersOfAll = fc
+const allAnswers = fc
   .tuple(responsesAnswers, fc.boolean())
   .map(([events, says]) => (says ? events : withoutPhases(events)));
 
@@ -155,7 +155,7 @@ describe('streams of responses', () => {
 
   test('numbers have no gaps, deltas add up, and the last resource has what was streamed and nothing else', () => {
     fc.assert(
-      fc.property(responsesRequests, answersOfAll, (request, answer) => {
+      fc.property(responsesRequests, allAnswers, (request, answer) => {
         const { events } = rendered(request, answer);
         expect(events.map(event => event['sequence_number'])).toEqual(events.map((_, index) => index));
         const reader = new Reader();
@@ -184,8 +184,8 @@ describe('streams of responses', () => {
 
   test('the same events are the same frames however they are batched, and the whole answer is the last resource', () => {
     fc.assert(
-      fc.property(responsesRequests, answersOfAll, (request, answer) => {
-        const facts = { ...factsOf(request), background: false };
+      fc.property(responsesRequests, allAnswers, (request, answer) => {
+        const facts = { ...makeFacts(request), background: false };
         const renderer = new ResponseRenderer(facts);
         const early = renderer.begin();
         const said = [...early, ...answer.flatMap(event => renderer.push(event)), ...renderer.end()];
@@ -211,13 +211,13 @@ describe('streams of responses', () => {
 
   test('a failure closes what is open, tells the error once and ends with a failed resource of what was streamed', () => {
     fc.assert(
-      fc.property(responsesRequests, answersOfAll, fc.nat(), (request, answer, seed) => {
+      fc.property(responsesRequests, allAnswers, fc.nat(), (request, answer, seed) => {
         const { events, renderer } = rendered(request, answer.slice(0, seed % answer.length));
         const error = new GatewayError('upstream_error', 'The upstream failed.', { param: 'input' });
-        const all = [...events, ...parsedOf(renderer.fail(error, requestId))];
+        const all = [...events, ...parseData(renderer.fail(error, requestId))];
         expect(all.map(event => event['sequence_number'])).toEqual(all.map((_, index) => index));
-        expect(typesOf(all)[0]).toBe('response.created');
-        expect(typesOf(all).slice(-2)).toEqual(['error', 'response.failed']);
+        expect(readTypes(all)[0]).toBe('response.created');
+        expect(readTypes(all).slice(-2)).toEqual(['error', 'response.failed']);
         const said = { message: 'The upstream failed.', param: 'input', code: 'upstream_error' };
         expect(all.at(-2)).toMatchObject({ ...said, error: { ...said, type: 'upstream_error', id: requestId } });
         const reader = new Reader();

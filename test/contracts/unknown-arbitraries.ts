@@ -8,9 +8,9 @@ export interface ProtocolSample {
   readonly body: object;
   /** Objects that may get members, by their places. */
   readonly objects: readonly TreePath[];
-  /** Objects that are free-form, or nothing but hints: no one is warned of what is in them. */
+  /** Objects that are free-form, or pure hints: unknown members in them cause no warning. */
   readonly free: readonly TreePath[];
-  /** Lists that may get entries, and what tells their entries apart. */
+  /** Lists that may get entries, and what distinguishes their entries. */
   readonly lists: readonly { readonly path: TreePath; readonly key: 'type' | 'role' }[];
   /** Enumerations that may get other words. */
   readonly words: readonly TreePath[];
@@ -284,10 +284,12 @@ type Change =
     }
   | { readonly kind: 'word'; readonly path: TreePath; readonly name: string };
 
-/** What may be changed: everything, or only what the interface itself reads (null means there that nothing was sent). */
+/**
+ * What may be changed: everything, or only what the interface itself reads (null means there that nothing was sent).
+ */
 export type Extent = 'everything' | 'interface';
 
-function changeOf({ objects, free, lists, words }: ProtocolSample, extent: Extent): fc.Arbitrary<Change> {
+function arbitraryChange({ objects, free, lists, words }: ProtocolSample, extent: Extent): fc.Arbitrary<Change> {
   const isAll = extent === 'everything';
   const value = isAll ? json : json.filter(text_ => text_ !== 'null');
   return fc.oneof(
@@ -303,7 +305,7 @@ function changeOf({ objects, free, lists, words }: ProtocolSample, extent: Exten
 
 /** A request with unknown things in it, as text without its model. */
 export function unknownRequest(sample: ProtocolSample, extent: Extent): fc.Arbitrary<JsonTree> {
-  return fc.array(changeOf(sample, extent), { minLength: 1, maxLength: 4 }).map(changes => {
+  return fc.array(arbitraryChange(sample, extent), { minLength: 1, maxLength: 4 }).map(changes => {
     // Entries last and at the end of their lists, so that no other place moves.
     const order = { word: 0, member: 1, entry: 2 };
     let tree = readTree(JSON.stringify(sample.body));
@@ -323,7 +325,10 @@ function changed(tree: JsonTree, change: Change): JsonTree {
   return replaced(tree, change.path, { kind: 'array', items: [...found.items, { kind: 'object', members }] });
 }
 
-/** The tree with a member more in the object at a place; the same tree if there is none, or if it has the member. */
+/**
+ * Returns the tree with one more member in the object at a place; unchanged if there is no such object, or if it has
+ * the member.
+ */
 export function withMember(tree: JsonTree, path: TreePath, member: readonly [name: string, value: JsonTree]): JsonTree {
   const found = treeAt(tree, path);
   if (found?.kind !== 'object' || found.members.some(([known]) => known === member[0])) return tree;

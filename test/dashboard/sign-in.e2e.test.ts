@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => endGateway(gateway));
 
-const codeOf = (call: Promise<unknown>): Promise<Code> =>
+const readErrorCode = (call: Promise<unknown>): Promise<Code> =>
   call.then(
     () => Promise.reject(new Error('it was answered')),
     (thrown: unknown) => ConnectError.from(thrown).code,
@@ -37,7 +37,7 @@ test('the first start prints a link that signs the operator in once, also where 
     isInternal: true,
     internalUrl: gateway.rpcUrl,
   });
-  expect(await codeOf(new PageCaller(gateway.rpcUrl).signIn(token))).toBe(Code.Unauthenticated);
+  expect(await readErrorCode(new PageCaller(gateway.rpcUrl).signIn(token))).toBe(Code.Unauthenticated);
   expect((await page.client(AdminService).listAccounts({})).accounts).toHaveLength(1);
   page.set('x-tollgate-account-id', '1');
   expect((await page.client(AccountService).listKeys({})).keys).toHaveLength(1);
@@ -53,20 +53,20 @@ test('tollgate dashboard prints a link, and the session is the only one that it 
     data: expect.arrayContaining([expect.objectContaining({ session_id: Number(sessionId), role: 'operator' })]),
   });
   expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(0);
-  expect(await codeOf(page.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
+  expect(await readErrorCode(page.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
   expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(1);
 });
 
 test('the operator’s sessions and links are worth nothing on the public listener', async () => {
   const page = new PageCaller(gateway.url);
-  expect(await codeOf(page.signIn(await newLink()))).toBe(Code.PermissionDenied);
+  expect(await readErrorCode(page.signIn(await newLink()))).toBe(Code.PermissionDenied);
   const internal = new PageCaller(gateway.rpcUrl);
   await internal.signIn(await newLink());
   page.cookie = internal.cookie.replace('tollgate_internal_session', 'tollgate_session');
-  expect(await codeOf(page.client(DashboardService).whoAmI({}))).toBe(Code.PermissionDenied);
-  expect(await codeOf(page.client(AdminService).listAccounts({}))).toBe(Code.NotFound);
+  expect(await readErrorCode(page.client(DashboardService).whoAmI({}))).toBe(Code.PermissionDenied);
+  expect(await readErrorCode(page.client(AdminService).listAccounts({}))).toBe(Code.NotFound);
   const bearer = new PageCaller(gateway.url).set('authorization', `Bearer ${internal.cookie.split('=')[1] ?? ''}`);
-  expect(await codeOf(bearer.client(AccountService).listKeys({}))).toBe(Code.PermissionDenied);
+  expect(await readErrorCode(bearer.client(AccountService).listKeys({}))).toBe(Code.PermissionDenied);
 });
 
 test('a management key signs in with its scopes, and its end is the end of its sessions', async () => {
@@ -79,9 +79,9 @@ test('a management key signs in with its scopes, and its end is the end of its s
     isInternal: false,
   });
   expect((await page.client(AccountService).listKeys({})).keys).toHaveLength(1);
-  expect(await codeOf(page.client(AccountService).getBalance({}))).toBe(Code.PermissionDenied);
+  expect(await readErrorCode(page.client(AccountService).getBalance({}))).toBe(Code.PermissionDenied);
   await gateway.admin.setManagementKeyState({ managementKeyId: key?.managementKeyId ?? 0n, state: 3 });
-  expect(await codeOf(page.client(AccountService).listKeys({}))).toBe(Code.Unauthenticated);
+  expect(await readErrorCode(page.client(AccountService).listKeys({}))).toBe(Code.Unauthenticated);
 });
 
 test('an API key signs in as its holder, who sees only its own', async () => {
@@ -92,7 +92,7 @@ test('an API key signs in as its holder, who sees only its own', async () => {
   expect((await account.getOwnKey({})).apiKeyId).toBe(1n);
   expect((await account.listActivity({ own: true })).records).toEqual([]);
   for (const call of [() => account.listKeys({}), () => account.listActivity({}), () => account.getBalance({})]) {
-    expect(await codeOf(call())).toBe(Code.PermissionDenied);
+    expect(await readErrorCode(call())).toBe(Code.PermissionDenied);
   }
 });
 
@@ -112,7 +112,7 @@ test('a session lives through a restart, and signing out ends it', async () => {
   await again.client(DashboardService).signOut({});
   expect(again.cookie).toBe('tollgate_session=');
   again.cookie = cookie;
-  expect(await codeOf(again.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
+  expect(await readErrorCode(again.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
 });
 
 test('a cookie is out of reach of scripts and of other sites, and lasts twelve hours', async () => {

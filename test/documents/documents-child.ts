@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { bytesOf, dayMs } from './fixture.ts';
+import { toBytes, dayMs } from './fixture.ts';
 
 /**
  * Runs until it is killed: conversations whose turns are stored, logged and finished. Says each thing only when it was acknowledged. Arguments: the
@@ -24,13 +24,13 @@ async function converse(name: string): Promise<never> {
       finished: false,
       createdAtMs,
       endsAtMs: createdAtMs + dayMs,
-      body: bytesOf(`begun ${id}`),
+      body: toBytes(`begun ${id}`),
       ...(parentId === undefined ? {} : { parentId }),
     });
     appendFileSync(file, `put ${id}\n`);
-    await documents.update({ kind: 'response', id, chunks: [{ seq: 0, content: bytesOf(`chunk ${id}`) }] });
+    await documents.update({ kind: 'response', id, chunks: [{ seq: 0, content: toBytes(`chunk ${id}`) }] });
     appendFileSync(file, `logged ${id}\n`);
-    await documents.update({ kind: 'response', id, state: 'done', finished: true, body: bytesOf(`done ${id}`) });
+    await documents.update({ kind: 'response', id, state: 'done', finished: true, body: toBytes(`done ${id}`) });
     appendFileSync(file, `done ${id}\n`);
     if (turn % 5 === 4) {
       await documents.delete({ kind: 'response', id });

@@ -4,7 +4,7 @@ import type { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { DocumentKind } from '../../src/store/documents.ts';
-import { bytesOf, dayMs, type DocumentBench, openDocumentBench, textOf } from './fixture.ts';
+import { toBytes, dayMs, type DocumentBench, openDocumentBench, toText } from './fixture.ts';
 
 let bench: DocumentBench;
 beforeEach(async () => {
@@ -14,7 +14,7 @@ afterEach(() => bench.end());
 
 const named = (id: string, kind: DocumentKind = 'response') => ({ kind, id });
 
-async function idsOfChain(id: string): Promise<string[] | undefined> {
+async function listChainIds(id: string): Promise<string[] | undefined> {
   return (await bench.documents.chain(named(id), 1))?.map(document => document.id);
 }
 
@@ -23,20 +23,20 @@ test('what was stored is read with all its facts, also after a restart', async (
   expect(await bench.documents.put(document)).toEqual({ kind: 'stored' });
   await bench.reopen();
   const found = await bench.documents.find(named('a'));
-  expect(textOf(found?.body)).toBe('a');
+  expect(toText(found?.body)).toBe('a');
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
 test('a name is taken once: the second put is told what is there', async () => {
   await bench.documents.put(bench.make('a'));
-  const second = await bench.documents.put(bench.make('a', { body: bytesOf('other') }));
-  expect(second.kind === 'exists' && textOf(second.document.body)).toBe('a');
+  const second = await bench.documents.put(bench.make('a', { body: toBytes('other') }));
+  expect(second.kind === 'exists' && toText(second.document.body)).toBe('a');
   expect(await bench.documents.put(bench.make('a', { kind: 'replay' }))).toEqual({ kind: 'stored' });
 });
 
 test('of puts at once exactly one is stored', async () => {
   const outcomes = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => bench.documents.put(bench.make('a', { body: bytesOf(String(n)) }))),
+    Array.from({ length: 20 }, (_, n) => bench.documents.put(bench.make('a', { body: toBytes(String(n)) }))),
   );
   expect(outcomes.filter(outcome => outcome.kind === 'stored')).toHaveLength(1);
 });
@@ -54,8 +54,8 @@ test('a document ends when the clock says so, and its name is free again', async
   bench.clock.step(1);
   expect(await bench.documents.find(named('a'))).toBeUndefined();
   expect(await bench.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
-  expect(await bench.documents.put(bench.make('a', { body: bytesOf('new') }))).toEqual({ kind: 'stored' });
-  expect(textOf((await bench.documents.find(named('a')))?.body)).toBe('new');
+  expect(await bench.documents.put(bench.make('a', { body: toBytes('new') }))).toEqual({ kind: 'stored' });
+  expect(toText((await bench.documents.find(named('a')))?.body)).toBe('new');
 });
 
 describe('a change', () => {
@@ -63,7 +63,7 @@ describe('a change', () => {
     await bench.documents.put(bench.make('a', { state: 'queued', finished: false }));
     expect(await bench.documents.update({ ...named('a'), state: 'in_progress' })).toBe('updated');
     const found = await bench.documents.find(named('a'));
-    expect([found?.state, found?.finished, textOf(found?.body)]).toEqual(['in_progress', false, 'a']);
+    expect([found?.state, found?.finished, toText(found?.body)]).toEqual(['in_progress', false, 'a']);
   });
 
   test('is done only in the state that it names', async () => {
@@ -90,8 +90,8 @@ describe('a change', () => {
 
 describe('the log', () => {
   test('is read in order after a number, in pages', async () => {
-    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: bytesOf('zero') }] }));
-    const chunks = [2, 5, 9].map(seq => ({ seq, content: bytesOf(String(seq)) }));
+    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
+    const chunks = [2, 5, 9].map(seq => ({ seq, content: toBytes(String(seq)) }));
     await bench.documents.update({ ...named('a'), chunks });
     const numbers = async (after: number, limit: number): Promise<number[]> =>
       (await bench.documents.chunks(named('a'), after, limit)).map(chunk => chunk.seq);
@@ -101,18 +101,18 @@ describe('the log', () => {
   });
 
   test('never has a number twice: the change is refused whole', async () => {
-    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: bytesOf('zero') }] }));
-    const again = { ...named('a'), state: 'x', chunks: [{ seq: 0, content: bytesOf('other') }] };
+    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
+    const again = { ...named('a'), state: 'x', chunks: [{ seq: 0, content: toBytes('other') }] };
     await expect(bench.documents.update(again)).rejects.toMatchObject({ code: 'internal' });
     expect((await bench.documents.find(named('a')))?.state).toBe('completed');
-    expect((await bench.documents.chunks(named('a'), -1, 10)).map(chunk => textOf(chunk.content))).toEqual(['zero']);
+    expect((await bench.documents.chunks(named('a'), -1, 10)).map(chunk => toText(chunk.content))).toEqual(['zero']);
   });
 
   test('a broken command does not break those beside it', async () => {
-    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: bytesOf('zero') }] }));
+    await bench.documents.put(bench.make('a', { chunks: [{ seq: 0, content: toBytes('zero') }] }));
     const outcomes = await Promise.allSettled([
       bench.documents.put(bench.make('b')),
-      bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: bytesOf('other') }] }),
+      bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: toBytes('other') }] }),
       bench.documents.put(bench.make('c')),
     ]);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
@@ -130,8 +130,8 @@ describe('a chain', () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
-    expect(await idsOfChain('c')).toEqual(['a', 'b', 'c']);
-    expect(await idsOfChain('b')).toEqual(['a', 'b']);
+    expect(await listChainIds('c')).toEqual(['a', 'b', 'c']);
+    expect(await listChainIds('b')).toEqual(['a', 'b']);
   });
 
   test('needs its parent, of the same account', async () => {
@@ -148,8 +148,8 @@ describe('a chain', () => {
     expect(await bench.documents.delete(named('a'))).toBe('deleted');
     expect(await bench.documents.delete(named('a'))).toBe('not_found');
     expect(await bench.documents.find(named('a'))).toBeUndefined();
-    expect(await idsOfChain('a')).toBeUndefined();
-    expect(await idsOfChain('c')).toEqual(['a', 'b', 'c']);
+    expect(await listChainIds('a')).toBeUndefined();
+    expect(await listChainIds('c')).toEqual(['a', 'b', 'c']);
   });
 
   test('goes with its last document, whatever had waited for that', async () => {
@@ -171,8 +171,8 @@ describe('a chain', () => {
     bench.clock.step(20 * dayMs);
     await put('b', 'a');
     bench.clock.step(20 * dayMs);
-    expect(await idsOfChain('a')).toBeUndefined();
-    expect(await idsOfChain('b')).toEqual(['a', 'b']);
+    expect(await listChainIds('a')).toBeUndefined();
+    expect(await listChainIds('b')).toEqual(['a', 'b']);
     bench.clock.step(20 * dayMs);
     await put('other');
     expect(rows()).toEqual(['other']);
@@ -216,7 +216,7 @@ describe('where space is short', () => {
     await put('b', { parentId: 'a' });
     await put('c', { parentId: 'b' });
     await put('d', { parentId: 'c' });
-    // Nothing but the conversation itself could go, and what goes on from its end needs all of it.
+    // Only the conversation itself could be evicted, and what continues from its end needs all of it.
     await expect(put('e', { parentId: 'd' })).rejects.toMatchObject({ code: 'overloaded' });
     expect(await put('other')).toEqual({ kind: 'stored' });
     expect(rows()).toEqual(['other']);
@@ -255,7 +255,7 @@ describe('space is shared', () => {
     await put('theirs');
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
     expect(rows()).toEqual(['f', 'g', 'h', 'theirs']);
-    // Who has least gets room from who has most, whoever is older.
+    // The smallest account gets room from the largest, whichever is older.
     await put('another', { accountId: 3 });
     expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
     // More than anybody has left.
@@ -278,7 +278,7 @@ describe('space is shared', () => {
 
 test('what was deleted can’t be read from the files', async () => {
   const secret = 'a-word-that-nobody-else-says';
-  await bench.documents.put(bench.make('a', { body: bytesOf(secret.repeat(50)) }));
+  await bench.documents.put(bench.make('a', { body: toBytes(secret.repeat(50)) }));
   expect(filesWith(secret)).not.toEqual([]);
   await bench.documents.delete(named('a'));
   await bench.documents.close();
@@ -314,9 +314,9 @@ test('a file of a newer program is not opened', async () => {
 });
 
 test('1,000 documents of a chain are read within 50 ms, and the event loop turns meanwhile', async () => {
-  await bench.documents.put(bench.make('t0', { body: bytesOf('x'.repeat(500)) }));
+  await bench.documents.put(bench.make('t0', { body: toBytes('x'.repeat(500)) }));
   const puts = Array.from({ length: 999 }, (_, n) =>
-    bench.documents.put(bench.make(`t${n + 1}`, { parentId: `t${n}`, body: bytesOf('x'.repeat(500)) })),
+    bench.documents.put(bench.make(`t${n + 1}`, { parentId: `t${n}`, body: toBytes('x'.repeat(500)) })),
   );
   await Promise.all(puts);
   let best = Infinity;

@@ -2,17 +2,17 @@ import type { Documents, NewDocument } from '../../src/store/documents.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { temporaryDirectory, TestClock } from '../ledger/fixture.ts';
 
-/** What the tests of documents share: documents with few words, in a directory that goes away. */
+/** What the tests of documents share: short ways to make documents, in a temporary directory. */
 
 export const dayMs = 86_400_000;
 
 /** The bytes of a text. */
-export function bytesOf(text: string): Uint8Array {
+export function toBytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
 /** The text of bytes. */
-export function textOf(bytes: Uint8Array | undefined): string | undefined {
+export function toText(bytes: Uint8Array | undefined): string | undefined {
   return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
 }
 
@@ -44,7 +44,7 @@ export async function openDocumentBench(bytesMax = 100_000_000): Promise<Documen
       finished: true,
       createdAtMs: clock.now(),
       endsAtMs: clock.now() + 30 * dayMs,
-      body: bytesOf(id),
+      body: toBytes(id),
       ...change,
     }),
     async reopen() {

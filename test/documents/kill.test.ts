@@ -8,7 +8,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import type { Documents } from '../../src/store/documents.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { temporaryDirectory } from '../ledger/fixture.ts';
-import { textOf } from './fixture.ts';
+import { toText } from './fixture.ts';
 
 const child = join(import.meta.dirname, 'documents-child.ts');
 const kills = 5;
@@ -43,15 +43,15 @@ async function seeThatItHolds(
   // A deletion that was not acknowledged may be done.
   if (found === undefined) return expect(id).toMatch(/-\d*[49]$/);
   if (words.has('done')) expect(found.state).toBe('done');
-  expect(textOf(found.body)).toBe(found.finished ? `done ${id}` : `begun ${id}`);
+  expect(toText(found.body)).toBe(found.finished ? `done ${id}` : `begun ${id}`);
   expect(unfinished).toBe(!found.finished);
-  const log = (await documents.chunks(named(id), -1, 10)).map(({ content }) => textOf(content));
+  const log = (await documents.chunks(named(id), -1, 10)).map(({ content }) => toText(content));
   if (words.has('logged') || log.length > 0) expect(log).toEqual([`chunk ${id}`]);
   const turn = Number(id.split('-').at(-1));
   expect(await documents.chain(named(id), 1)).toHaveLength((turn % 5) + 1);
 }
 
-/** Starts the load, kills it with SIGKILL some time after it is ready; answers what it said. */
+/** Starts the load and kills it with SIGKILL some time after it is ready. Returns its output. */
 async function runAndKill(dataDir: string, kill: number): Promise<[word: string, id: string][]> {
   const file = join(dataDir, `said-${kill}.txt`);
   const load = spawn(process.execPath, [child, dataDir, file, `run${kill}`], { stdio: 'inherit' });

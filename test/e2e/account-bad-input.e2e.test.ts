@@ -1,7 +1,7 @@
-/** What the account endpoints refuse, and how: status, envelope, and the field that is named (decisions §3). Nothing refused changes anything. */
+/** What the account endpoints refuse, and how: status, envelope, and the field that is named (docs/interfaces/account.md "Errors"). Nothing refused changes anything. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
-import { call, dollarsOf, type KeyJson, newKey } from './account-client.ts';
+import { call, readDollars, type KeyJson, newKey } from './account-client.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(async () => {
   expect(await keys()).toHaveLength(2);
   expect((await call<{ data: KeyJson }>(gateway, 'GET', `/keys/${id}`)).body.data).toEqual(before);
-  expect(await dollarsOf(gateway)).toBe(9);
+  expect(await readDollars(gateway)).toBe(9);
 });
 
 const longLabel = 'l'.repeat(201);

@@ -164,7 +164,7 @@ export async function newKey(gateway: Gateway, settings: object = {}, key = gate
 }
 
 /** Dollars of an account. */
-export async function dollarsOf(gateway: Gateway, key = gateway.managementKey): Promise<number> {
+export async function readDollars(gateway: Gateway, key = gateway.managementKey): Promise<number> {
   return (await call<{ balance: number }>(gateway, 'GET', '/balance', { key })).body.balance;
 }
 

@@ -1,4 +1,4 @@
-/** Two accounts × every account route × every id: nothing of the one reaches the other. Each scope opens its routes and no others (decisions §2). */
+/** Two accounts × every account route × every id: nothing of the one reaches the other. Each scope opens its routes and no others (docs/security.md "Credentials"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import {
@@ -51,7 +51,7 @@ type Tenant = Awaited<ReturnType<typeof tenant>>;
 const [mine, other] = [await tenant('mine'), await tenant('other')];
 
 /** Every route with every id of a tenant. */
-const routesOf = ({ apiKey, requestId, group, limit }: Tenant) =>
+const listRoutes = ({ apiKey, requestId, group, limit }: Tenant) =>
   [
     ['GET', '/keys', 'keys:read'],
     ['POST', '/keys', 'keys:create'],
@@ -79,7 +79,7 @@ const routesOf = ({ apiKey, requestId, group, limit }: Tenant) =>
     ['DELETE', `/groups/${group.group_id}`, 'groups:write'],
   ] as const;
 
-const bodyOf = (method: string, path = '/keys') => {
+const makeBody = (method: string, path = '/keys') => {
   if (method !== 'POST' && method !== 'PATCH') return {};
   if (path.startsWith('/limits')) return { body: { max: 1 } };
   if (path.endsWith('/rotate')) return { body: {} };
@@ -89,7 +89,7 @@ const bodyOf = (method: string, path = '/keys') => {
 test('an id of another account is not found, in the same words as one that nobody has', async () => {
   const absent = { api_key_id: 4_000_000, request_id: `${mine.requestId.slice(0, 14)}${'0'.repeat(11)}` };
   for (const method of ['GET', 'PATCH', 'DELETE']) {
-    const options = { key: mine.managementKey, ...bodyOf(method) };
+    const options = { key: mine.managementKey, ...makeBody(method) };
     const foreign = await call(gateway, method, `/keys/${other.apiKey.api_key_id}`, options);
     const none = await call(gateway, method, `/keys/${absent.api_key_id}`, options);
     const shown = ({ status, text }: typeof foreign) => [status, text.replaceAll(/req_\w+|API key \d+/g, '')];
@@ -154,8 +154,8 @@ describe.each(scopes)('a management key without %s', absent => {
   test('gets 403 where it is needed, whatever else is wrong with the request, and only there', async () => {
     const left = scopes.filter(scope => scope !== absent);
     const key = await newManagementKey(gateway, mine.accountId, left);
-    for (const [method, path, scope] of routesOf(other)) {
-      const reply = await call(gateway, method, path, { key, ...bodyOf(method, path) });
+    for (const [method, path, scope] of listRoutes(other)) {
+      const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
       expect([method, path, reply.status === 403]).toEqual([method, path, scope === absent]);
       if (scope !== absent) continue;
       expect(reply.body.error).toMatchObject({ code: 'permission_denied' });
@@ -165,8 +165,8 @@ describe.each(scopes)('a management key without %s', absent => {
 
   test('does all of it with that scope alone, and nothing else', async () => {
     const key = await newManagementKey(gateway, mine.accountId, [absent]);
-    for (const [method, path, scope] of routesOf(other)) {
-      const reply = await call(gateway, method, path, { key, ...bodyOf(method, path) });
+    for (const [method, path, scope] of listRoutes(other)) {
+      const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
       expect([method, path, reply.status !== 403]).toEqual([method, path, scope === absent]);
     }
   });
@@ -197,10 +197,10 @@ test('API keys, no key, a wrong one and a revoked one open no account endpoint; 
   const disabled = await newManagementKey(gateway, mine.accountId, ['all']);
   const { data } = (await gateway.cli(['management-keys', 'list', '--account', String(mine.accountId), '--json']))
     .json as { data: readonly { management_key_id: number; key: string }[] };
-  const idOf = (key: string): string =>
+  const findId = (key: string): string =>
     String(data.find(each => each.key.endsWith(key.slice(-4)))?.management_key_id ?? '');
-  await gateway.cli(['management-keys', 'revoke', idOf(revoked)]);
-  await gateway.cli(['management-keys', 'disable', idOf(disabled)]);
+  await gateway.cli(['management-keys', 'revoke', findId(revoked)]);
+  await gateway.cli(['management-keys', 'disable', findId(disabled)]);
   const expected = [
     [mine.apiKey.key, 403, 'permission_denied'],
     [null, 401, 'invalid_api_key'],
@@ -209,8 +209,8 @@ test('API keys, no key, a wrong one and a revoked one open no account endpoint; 
     [disabled, 403, 'key_disabled'],
   ] as const;
   for (const [key, status, code] of expected) {
-    for (const [method, path] of routesOf(mine)) {
-      const reply = await call(gateway, method, path, { key, ...bodyOf(method, path) });
+    for (const [method, path] of listRoutes(mine)) {
+      const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
       expect([path, reply.status, reply.body.error.code]).toEqual([path, status, code]);
     }
   }

@@ -1,11 +1,11 @@
-/** The account endpoints as their clients see them (service.md "Account endpoints"; decisions §2, §3, §6). */
+/** The account endpoints as their clients see them (docs/interfaces/account.md). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import {
   type AnalyticsJson,
   type ArithmeticJson,
   call,
-  dollarsOf,
+  readDollars,
   type KeyJson,
   newAccount,
   newKey,
@@ -21,7 +21,7 @@ const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const get = async (id: number): Promise<KeyJson> =>
   (await call<{ data: KeyJson }>(gateway, 'GET', `/keys/${id}`)).body.data;
 const patch = (id: number, body: object) => call<{ data: KeyJson }>(gateway, 'PATCH', `/keys/${id}`, { body });
-const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 
 describe('keys', () => {
   test('a key that is made without settings has the defaults; its full value is in that answer only', async () => {
@@ -48,6 +48,8 @@ describe('keys', () => {
       group_id: null,
       tags: {},
       metadata: {},
+      keep_bodies: null,
+      paused: false,
     });
     const masked = { ...made.body.data, key: `${key.slice(0, 10)}…${key.slice(-4)}` };
     expect(await get(api_key_id)).toEqual(masked);
@@ -106,7 +108,7 @@ describe('keys', () => {
   test('a deleted key answers 401 at once, is not found any more, and can’t be deleted twice', async () => {
     const made = await newKey(gateway, { balance: 1 });
     expect((await complete(gateway, hello, { key: made.key })).status).toBe(200);
-    const before = await dollarsOf(gateway);
+    const before = await readDollars(gateway);
     const left = (await get(made.api_key_id)).balance ?? 0;
     const deleted = await call(gateway, 'DELETE', `/keys/${made.api_key_id}`);
     expect([deleted.status, deleted.body]).toEqual([200, { message: 'API key successfully deleted.' }]);
@@ -119,7 +121,7 @@ describe('keys', () => {
     const { data } = (await call<{ data: KeyJson[] }>(gateway, 'GET', '/keys')).body;
     expect(data.some(({ api_key_id }) => api_key_id === made.api_key_id)).toBe(false);
     // What the key had left is the account's again; what it did stays.
-    expect(await dollarsOf(gateway)).toBeCloseTo(before + left, 9);
+    expect(await readDollars(gateway)).toBeCloseTo(before + left, 9);
     const { data: records } = (
       await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${made.api_key_id}`)
     ).body;
@@ -162,7 +164,7 @@ describe('money', () => {
       'validation_error',
       'balance',
     ]);
-    expect(await dollarsOf(gateway, key)).toBe(10);
+    expect(await readDollars(gateway, key)).toBe(10);
   });
 
   test('large amounts keep their nano-dollars', async () => {
@@ -198,9 +200,9 @@ describe('activity', () => {
     };
     const all = await page('');
     expect([all.limit, all.offset]).toEqual([100, 0]);
-    expect(all.data.map(({ request_id }) => request_id)).toEqual([failed, flex, free, small, large].map(requestIdOf));
+    expect(all.data.map(({ request_id }) => request_id)).toEqual([failed, flex, free, small, large].map(readRequestId));
     expect(all.data[4]).toEqual({
-      request_id: requestIdOf(large),
+      request_id: readRequestId(large),
       model: 'sim/large',
       api_key_id: one.api_key_id,
       cost: large.body.usage.cost,
@@ -220,29 +222,29 @@ describe('activity', () => {
     expect(all.data[2]).toMatchObject({ model: 'sim/small:free', cost: 0 });
 
     const ids = async (query: string) => (await page(query)).data.map(({ request_id }) => request_id);
-    const idsOf = (...answers: { readonly headers: Headers }[]) => answers.map(requestIdOf);
-    expect(await ids('?limit=2')).toEqual(idsOf(failed, flex));
-    expect(await ids('?limit=2&offset=3')).toEqual(idsOf(small, large));
+    const readIds = (...answers: { readonly headers: Headers }[]) => answers.map(readRequestId);
+    expect(await ids('?limit=2')).toEqual(readIds(failed, flex));
+    expect(await ids('?limit=2&offset=3')).toEqual(readIds(small, large));
     expect(await ids('?offset=5')).toEqual([]);
-    expect(await ids('?model=sim/large')).toEqual(idsOf(failed, flex, large));
-    expect(await ids(`?api_key_id=${one.api_key_id}`)).toEqual(idsOf(small, large));
-    expect(await ids(`?api_key_id=${other.api_key_id}&model=sim/large&limit=1&offset=1`)).toEqual(idsOf(flex));
+    expect(await ids('?model=sim/large')).toEqual(readIds(failed, flex, large));
+    expect(await ids(`?api_key_id=${one.api_key_id}`)).toEqual(readIds(small, large));
+    expect(await ids(`?api_key_id=${other.api_key_id}&model=sim/large&limit=1&offset=1`)).toEqual(readIds(flex));
     expect(await ids('?model=sim/other')).toEqual([]);
     expect(await ids('?api_key_id=1')).toEqual([]);
     const since = all.data[2]?.created_at ?? '';
-    expect(await ids(`?start=${since}`)).toEqual(idsOf(failed, flex, free));
-    expect(await ids(`?end=${since}`)).toEqual(idsOf(small, large));
+    expect(await ids(`?start=${since}`)).toEqual(readIds(failed, flex, free));
+    expect(await ids(`?end=${since}`)).toEqual(readIds(small, large));
     expect(await ids(`?start=${since}&end=${since}`)).toEqual([]);
     expect(await ids('?end=2026-01-01')).toEqual([]);
   });
 
   test('one record shows the arithmetic: the buckets’ exact costs, rounded once, are what was paid', async () => {
     const answer = await complete(gateway, { ...hello, service_tier: 'flex' });
-    const { body, status } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${requestIdOf(answer)}`);
+    const { body, status } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${readRequestId(answer)}`);
     const input = answer.body.usage.prompt_tokens;
     expect(status).toBe(200);
     expect(body).toEqual({
-      request_id: requestIdOf(answer),
+      request_id: readRequestId(answer),
       model: 'sim/large',
       api_key_id: 1,
       cost: answer.body.usage.cost,
@@ -260,6 +262,14 @@ describe('activity', () => {
       end_user: null,
       tags: {},
       batch_id: null,
+      course: {
+        attempts: 1,
+        extensions: [],
+        first_event_ms: expect.any(Number),
+        held_at_admission: expect.any(Number),
+        provider: 'simulator',
+        tries: [],
+      },
       buckets: [
         { kind: 'input', tokens: input, price: 1, multiplier: 0.5, discount: 0, cost: input / 2e6, paid_by: 'account' },
         { kind: 'output', tokens: 10, price: 4, multiplier: 0.5, discount: 0, cost: 0.00002, paid_by: 'account' },

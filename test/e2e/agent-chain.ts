@@ -89,16 +89,16 @@ export async function startAgentChain(): Promise<AgentChain> {
     config: frontConfig(addresses),
     environment: { INNER_KEY: inner.apiKey, GEMINI_KEY: geminiKey },
   });
-  const recorderOf = (model: ChainModel): Recorder => {
+  const findRecorder = (model: ChainModel): Recorder => {
     const recorder = recorders.get(model);
     if (recorder === undefined) throw new Error(`${model} has no upstream`);
     return recorder;
   };
   return {
     gateway,
-    sentText: model => recorderOf(model).texts.at(-1) ?? '',
-    sent: model => JSON.parse(recorderOf(model).texts.at(-1) ?? '') as SentJson,
-    sentHeaders: model => recorderOf(model).headers.at(-1) ?? {},
+    sentText: model => findRecorder(model).texts.at(-1) ?? '',
+    sent: model => JSON.parse(findRecorder(model).texts.at(-1) ?? '') as SentJson,
+    sentHeaders: model => findRecorder(model).headers.at(-1) ?? {},
     end: async () => {
       await endGateway(gateway);
       for (const recorder of recorders.values()) await recorder.stop();

@@ -1,13 +1,13 @@
 /** Every row of the table of bad requests, posted to a running gateway: status, code and field as the table says, nothing charged, nothing held. */
 import { afterAll, expect, test } from 'vitest';
 import { chatBadRequests, chatUnknownHints } from '../translation/chat-bad-requests.ts';
-import { balanceOf, endGateway, heldBy, makeKey, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { complete } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
 afterAll(() => endGateway(gateway));
 const { key, id } = await makeKey(gateway);
-const before = await balanceOf(gateway);
+const before = await readBalance(gateway);
 
 test('the table has at least 150 rows, each with a name of its own', () => {
   expect(chatBadRequests.length).toBeGreaterThanOrEqual(150);
@@ -22,7 +22,7 @@ test.each(chatBadRequests)('$name', async ({ body, status, code, param }) => {
 });
 
 test('nothing was charged, held or recorded', async () => {
-  expect(await balanceOf(gateway)).toBe(before);
+  expect(await readBalance(gateway)).toBe(before);
   expect(await heldBy(gateway)).toBe(0n);
   expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { balanceOf, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 import { allRecords, chatItem, createBatch, endedBatch, getBatch, readLines } from './batch-caller.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
@@ -17,7 +17,7 @@ export interface BatchKills {
 }
 
 /** Resident memory of a process in bytes. */
-async function memoryOf({ pid }: Gateway): Promise<number> {
+async function readMemory({ pid }: Gateway): Promise<number> {
   const [, kilobytes = '0'] = /VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kilobytes) * 1024;
 }
@@ -36,16 +36,16 @@ export async function killBatchOften({ items, kills, line }: BatchKills): Promis
       const wanted = Math.floor((items * (kill + 1)) / (kills + 1));
       for (;;) {
         const { request_counts: counts } = await getBatch(gateway, made.id);
-        memory = Math.max(memory, await memoryOf(gateway));
+        memory = Math.max(memory, await readMemory(gateway));
         if (counts.completed + counts.failed >= wanted) break;
-        await sleep(2);
+        await sleep(15);
       }
       await gateway.kill();
       gateway = await startGateway({ config, home });
       expect(await heldBy(gateway), `held after kill ${kill}`).toBeLessThan(1_000_000_000n);
     }
     const batch = await endedBatch(gateway, made.id, 600_000);
-    memory = Math.max(memory, await memoryOf(gateway));
+    memory = Math.max(memory, await readMemory(gateway));
     expect([batch.status, batch.request_counts.total]).toEqual(['completed', items]);
     const results = await readLines(gateway, batch.output_file_id);
     const errors = await readLines(gateway, batch.error_file_id);
@@ -57,7 +57,7 @@ export async function killBatchOften({ items, kills, line }: BatchKills): Promis
     expect(records.filter(({ costNanoUsd }) => costNanoUsd > 0n)).toHaveLength(results.length);
     expect(told.filter(([id, cost]) => charged.get(id) !== cost)).toEqual([]);
     const total = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
-    expect(1_000n * 1_000_000_000n - (await balanceOf(gateway))).toBe(total);
+    expect(1_000n * 1_000_000_000n - (await readBalance(gateway))).toBe(total);
     expect(batch.usage.cost).toBeCloseTo(Number(total) / 1e9, 9);
     await endGateway(gateway);
     return memory;

@@ -1,7 +1,7 @@
 /** Batches of OpenAI's interface: what their maker is told, what each item costs, what waits and what is refused. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
-import { balanceOf, createAccount, endGateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, createAccount, endGateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
 import {
   allRecords,
   type BatchBody,
@@ -79,7 +79,7 @@ describe('files', () => {
 
 describe('a batch', () => {
   test('answers every item, charges each by itself, and says what all have used', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const items = [
       chatItem('a', 'say=one'),
       chatItem('b', 'status=400'),
@@ -114,13 +114,13 @@ describe('a batch', () => {
     ]);
     let cost = 0n;
     for (const { response } of results) {
-      const record = await recordOf(gateway, response?.request_id ?? '');
+      const record = await readRecord(gateway, response?.request_id ?? '');
       expect(record.batchId).toBe(made.id);
       expect(response?.body.usage?.cost).toBe(dollars(record.costNanoUsd));
       expect(record.costNanoUsd).toBeGreaterThan(0n);
       cost += record.costNanoUsd;
     }
-    expect(before - (await balanceOf(gateway))).toBe(cost);
+    expect(before - (await readBalance(gateway))).toBe(cost);
     expect(batch.usage.cost).toBe(dollars(cost));
     expect(batch.usage.output_tokens).toBeGreaterThan(20);
     expect(await heldBy(gateway)).toBe(0n);
@@ -146,7 +146,7 @@ describe('a batch', () => {
     });
     const ended = await endedBatch(gateway, second.id);
     const [vectors] = await readLines(gateway, ended.output_file_id);
-    const record = await recordOf(gateway, vectors?.response?.request_id ?? '');
+    const record = await readRecord(gateway, vectors?.response?.request_id ?? '');
     expect(vectors?.response?.body).toMatchObject({ object: 'list', data: [{ index: 0 }, { index: 1 }] });
     expect([vectors?.response?.body.usage?.cost, record.batchId]).toEqual([dollars(record.costNanoUsd), second.id]);
   });
@@ -155,7 +155,7 @@ describe('a batch', () => {
     const at = async (model: string, more: object = {}): Promise<unknown[]> => {
       const made = await createBatch(gateway, [chatItem('x', 'say=ok', { model, ...more })]);
       const [line] = await readLines(gateway, (await endedBatch(gateway, made.id)).output_file_id);
-      const record = await recordOf(gateway, line?.response?.request_id ?? '');
+      const record = await readRecord(gateway, line?.response?.request_id ?? '');
       return [line?.response?.body['service_tier'], ...new Set(record.buckets.map(each => each.multiplierPermille))];
     };
     expect(await at('sim/large')).toEqual(['flex', 500]);

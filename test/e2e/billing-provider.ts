@@ -33,7 +33,7 @@ export const templateTokens = 25;
 const reasoningTokensPerMs = 0.4;
 
 /** Its tokenizer: up to three letters, any other character that is no space. East Asian characters are one and a half. */
-export function tokensOf(text: string): number {
+export function countTokens(text: string): number {
   const wide = text.match(/[\u2e80-\uffff]/g)?.length ?? 0;
   return Math.ceil(wide * 1.5) + (text.match(/[a-z]{1,3}|[^a-z\s\u2e80-\uffff]/gi)?.length ?? 0);
 }
@@ -72,7 +72,7 @@ export class BillingProvider {
     const body = JSON.parse(Buffer.concat(parts).toString()) as Json;
     this.bodies.push(body);
     const messages = body['messages'] as { content: string }[];
-    const input = templateTokens + messages.reduce((sum, { content }) => sum + tokensOf(content), 0);
+    const input = templateTokens + messages.reduce((sum, { content }) => sum + countTokens(content), 0);
     const bill: Bill = { input, output: 0, reasoning: 0, isWhole: false };
     this.bills.push(bill);
     const order = JSON.parse(messages.at(-1)?.content.split('\n').at(-1) ?? '{}') as Order;
@@ -82,7 +82,7 @@ export class BillingProvider {
     for (let time = 0; time < order.times && !response.destroyed; time += 1) {
       await sleep(5);
       if (response.destroyed) break;
-      bill.output += tokensOf(order.say);
+      bill.output += countTokens(order.say);
       if (isStream) response.write(this.#chunk({ delta: { content: order.say } }, bill));
     }
     if (response.destroyed) return;
@@ -104,7 +104,7 @@ export class BillingProvider {
     response: ServerResponse,
     { bill, order, isStream }: { readonly bill: Bill; readonly order: Order; readonly isStream: boolean },
   ): void {
-    const usage = usageOf(bill);
+    const usage = toUsage(bill);
     if (!isStream) {
       const message = { role: 'assistant', content: order.say.repeat(order.times) };
       const choices = [{ index: 0, message, finish_reason: 'stop' }];
@@ -120,7 +120,7 @@ export class BillingProvider {
   #chunk(choice: Json, bill: Bill): string {
     const running = {
       timings: { timings: { prompt_n: bill.input, cache_n: 0, predicted_n: bill.output } },
-      usage: { usage: usageOf(bill) },
+      usage: { usage: toUsage(bill) },
     };
     return data({
       choices: [{ index: 0, finish_reason: null, ...choice }],
@@ -129,7 +129,7 @@ export class BillingProvider {
   }
 }
 
-function usageOf({ input, output, reasoning }: Bill): Json {
+function toUsage({ input, output, reasoning }: Bill): Json {
   return {
     prompt_tokens: input,
     completion_tokens: output,

@@ -1,10 +1,11 @@
 /** Secrets and what customers write, as canaries in every place: whatever happens, none is found in a log, a metric, an error or the ledger's files. */
 import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runInside } from '../cli/run-inside.ts';
 import { endGateway, type Gateway, makeHome, makeKey, startGateway } from '../gateway.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { Collector } from './otlp-collector.ts';
@@ -220,7 +221,7 @@ async function ask(path: string, init: RequestInit): Promise<void> {
   else told.errors += heard;
 }
 
-const headersOf = (key: string): Record<string, string> => ({
+const makeHeaders = (key: string): Record<string, string> => ({
   authorization: `Bearer ${key}`,
   'content-type': 'application/json',
 });
@@ -231,7 +232,7 @@ async function customersAsk(): Promise<void> {
     for (const stream of [false, true]) {
       await ask('/v1/chat/completions', {
         method: 'POST',
-        headers: headersOf(home.apiKey),
+        headers: makeHeaders(home.apiKey),
         body: JSON.stringify(body(model, stream)),
       });
     }
@@ -239,7 +240,7 @@ async function customersAsk(): Promise<void> {
   const leave = new AbortController();
   const left = ask('/v1/chat/completions', {
     method: 'POST',
-    headers: headersOf(made.key),
+    headers: makeHeaders(made.key),
     body: JSON.stringify(body('acme/stalls', true)),
     signal: leave.signal,
   });
@@ -250,7 +251,7 @@ async function customersAsk(): Promise<void> {
 /** Requests that are wrong, each with something in it that must not be repeated in a log. */
 async function strangersAsk(): Promise<void> {
   const post = (path: string, key: string, text: string, more: Record<string, string> = {}): Promise<void> =>
-    ask(path, { method: 'POST', headers: { ...headersOf(key), ...more }, body: text });
+    ask(path, { method: 'POST', headers: { ...makeHeaders(key), ...more }, body: text });
   const good = JSON.stringify(body('acme/whole', false));
   await post('/v1/chat/completions', stranger, good);
   await post('/v1/chat/completions', home.managementKey, good);
@@ -271,8 +272,8 @@ async function strangersAsk(): Promise<void> {
   await post('/v1/chat/completions', home.apiKey, prompt.user, { 'content-type': `text/${prompt.user}` });
   await post(`/v1/${home.apiKey}`, home.apiKey, good);
   await post(`/v1/chat/completions?key=${home.apiKey}`, stranger, good);
-  await ask(`/v1/models/${prompt.user}?q=${home.apiKey}`, { headers: headersOf(home.apiKey) });
-  await ask('/v1/models', { headers: headersOf(home.apiKey) });
+  await ask(`/v1/models/${prompt.user}?q=${home.apiKey}`, { headers: makeHeaders(home.apiKey) });
+  await ask('/v1/models', { headers: makeHeaders(home.apiKey) });
   await rawly(
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${home.apiKey}\r\ncontent-length: 10\r\ncontent-length: 99\r\n\r\n${prompt.user}`,
   );
@@ -304,12 +305,12 @@ async function callersAsk(): Promise<void> {
     for (const model of models)
       keep(await program.call(gateway, { request: request(model), headers: { 'x-api-key': home.apiKey } }));
     for (const key of [stranger, home.managementKey, operatorToken]) {
-      keep(await program.call(gateway, { request: request('acme/whole'), headers: headersOf(key) }));
+      keep(await program.call(gateway, { request: request('acme/whole'), headers: makeHeaders(key) }));
     }
     keep(
       await program.call(gateway, {
         request: { ...request('acme/whole'), sampling: { temperature: 9 } },
-        headers: headersOf(home.apiKey),
+        headers: makeHeaders(home.apiKey),
       }),
     );
   }
@@ -319,7 +320,7 @@ async function callersAsk(): Promise<void> {
     '/tollgate.v1.AdminService/ListAccounts',
   ]) {
     for (const key of [home.apiKey, home.managementKey, made.managementKey, stranger]) {
-      const response = await fetch(gateway.rpcUrl + path, { method: 'POST', headers: headersOf(key), body: '{}' });
+      const response = await fetch(gateway.rpcUrl + path, { method: 'POST', headers: makeHeaders(key), body: '{}' });
       const heard = await response.text();
       told[response.status === 200 ? 'successes' : 'errors'] += heard;
     }
@@ -446,4 +447,44 @@ test('the command line shows keys masked', async () => {
   expect(
     found(listed.map(({ stdout, stderr }) => stdout + stderr).join(), { ...credentials(), ...contents() }),
   ).toEqual([]);
+});
+
+/** The command lines of all processes, as `ps` shows them to everybody. */
+function readProcessList(): string {
+  const pids = existsSync('/proc') ? readdirSync('/proc').filter(name => /^\d+$/.test(name)) : [];
+  return pids
+    .map(pid => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      } catch {
+        // It has ended.
+        return '';
+      }
+    })
+    .join('\n');
+}
+
+test('process lists, names of backups, the completion of shells and the state of the gateway have none', async () => {
+  const backup = join(home.folder, 'canary-backup');
+  const lists: string[] = [readProcessList()];
+  const looking = setInterval(() => lists.push(readProcessList()), 20);
+  const ended = await Promise.all([
+    gateway.cli(['backup', backup]),
+    gateway.cli(['run', '--', 'sleep', '0.2']),
+    ...['bash', 'zsh', 'fish'].map(shell => runInside(gateway, ['completion', shell])),
+    ...['status', 'doctor'].map(command => runInside(gateway, [command])),
+  ]);
+  clearInterval(looking);
+  expect(ended.map(({ code }) => code)).toEqual(ended.map(() => 0));
+  // They were looked at while they ran.
+  expect(lists.some(list => list.includes(backup))).toBe(true);
+  expect(lists.some(list => list.includes('sleep\u{0}0.2'))).toBe(true);
+  const names = readdirSync(backup, { recursive: true, encoding: 'utf8' });
+  expect(names).toContain('manifest.json');
+  const shown = [...lists, ...names, ...ended.map(({ stdout, stderr }) => stdout + stderr)].join('\n');
+  const secrets = ['operator.token', 'edge.token', 'server.secret'].map(name => [
+    name,
+    readFileSync(join(home.dataDir, name), 'utf8').trim(),
+  ]);
+  expect(found(shown, { ...credentials(), ...contents(), ...Object.fromEntries(secrets) })).toEqual([]);
 });

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
-import { endGateway, type Gateway, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
 import { type Answer, ask, type ChatBody, complete, type Streamed, stream } from './chat-client.ts';
 
 const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '100' });
@@ -51,7 +51,7 @@ afterAll(async () => {
 });
 
 const steer = (line: string, more?: object): ChatBody => ask(`Tolls\n!sim ${line}`, { model: 'acme/large', ...more });
-const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 const tools = [
   {
     type: 'function',
@@ -74,7 +74,7 @@ describe.each(ways)('$way', ({ way, send }) => {
   test('text arrives to the letter and is charged at the outer prices', async () => {
     const answer = await send(outer, steer('say=Ünï ✓ 日本語 👩‍👩‍👧'));
     expect([answer.status, answer.text, answer.finish]).toEqual([200, 'Ünï ✓ 日本語 👩‍👩‍👧', 'stop']);
-    const record = await recordOf(outer, requestIdOf(answer));
+    const record = await readRecord(outer, readRequestId(answer));
     expect(record).toMatchObject({
       model: 'acme/large',
       state: RecordState.COMPLETED,
@@ -93,12 +93,12 @@ describe.each(ways)('$way', ({ way, send }) => {
     expect(stopped.text).toBe('one');
     const cut = await send(outer, steer('tokens=500', { max_tokens: 30 }));
     expect(cut.finish).toBe('length');
-    expect((await recordOf(outer, requestIdOf(cut))).usage?.outputTokens).toBe(30);
+    expect((await readRecord(outer, readRequestId(cut))).usage?.outputTokens).toBe(30);
   });
 
   test('a tier travels, and is billed as the upstream reports it', async () => {
     const answer = await send(outer, steer('tokens=10', { service_tier: 'flex' }));
-    const record = await recordOf(outer, requestIdOf(answer));
+    const record = await readRecord(outer, readRequestId(answer));
     const { inputTokens = 0 } = record.usage ?? {};
     expect(record.costNanoUsd).toBe((BigInt(inputTokens) * 3_000n + 150_000n) / 2n);
   });
@@ -108,14 +108,14 @@ describe.each(ways)('$way', ({ way, send }) => {
     const error = 'body' in answer ? answer.body.error : answer.error;
     expect([answer.status, error?.code]).toEqual([400, 'upstream_rejected']);
     expect(error?.message).toContain('nonsense');
-    await expect(outer.account.getActivity({ requestId: requestIdOf(answer) })).rejects.toThrow(/not.?found/i);
+    await expect(outer.account.getActivity({ requestId: readRequestId(answer) })).rejects.toThrow(/not.?found/i);
   });
 
   test.each(['status=500', 'fail=0'])('%s is 502 and free', async line => {
     const answer = await send(outer, steer(`tokens=50 ${line}`));
     const error = 'body' in answer ? answer.body.error : answer.error;
     expect(error?.code).toBe('upstream_error');
-    expect((await recordOf(outer, requestIdOf(answer))).costNanoUsd).toBe(0n);
+    expect((await readRecord(outer, readRequestId(answer))).costNanoUsd).toBe(0n);
   });
 
   test.each([
@@ -125,7 +125,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     const answer = await send(outer, steer(`tokens=100 ${line}`));
     const error = 'body' in answer ? answer.body.error : answer.error;
     expect(error?.code).toBe(code);
-    const record = await recordOf(outer, requestIdOf(answer));
+    const record = await readRecord(outer, readRequestId(answer));
     expect(record.state).toBe(RecordState.UPSTREAM_FAILED);
     if (way === 'whole') expect(record.costNanoUsd).toBe(0n);
     else expect(record.costNanoUsd).toBeGreaterThan(0n);
@@ -134,7 +134,7 @@ describe.each(ways)('$way', ({ way, send }) => {
   test('routes that are down or refuse the key are passed over, and the customer pays once', async () => {
     const answer = await send(outer, steer('tokens=7', { model: 'acme/second-route' }));
     expect(answer.status).toBe(200);
-    const { usage, costNanoUsd } = await recordOf(outer, requestIdOf(answer));
+    const { usage, costNanoUsd } = await readRecord(outer, readRequestId(answer));
     expect(usage?.outputTokens).toBe(7);
     expect(costNanoUsd).toBe(BigInt((usage?.inputTokens ?? 0) + 7) * 1_000n);
   });
@@ -152,7 +152,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     const answer = await send(outer, steer('tokens=7', { model: 'acme/local' }));
     expect(answer.status).toBe(200);
     expect(answer.headers.get('x-ratelimit-limit-requests')).toBeNull();
-    expect((await recordOf(outer, requestIdOf(answer))).costNanoUsd).toBe(0n);
+    expect((await readRecord(outer, readRequestId(answer))).costNanoUsd).toBe(0n);
   });
 });
 
@@ -163,7 +163,7 @@ test('unknown members come back to a client of the same protocol', async () => {
 
 test('a client that goes away stops the upstream’s upstream within a second', async () => {
   const left = await stream(outer, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 10 });
-  const record = await recordOf(outer, requestIdOf(left));
+  const record = await readRecord(outer, readRequestId(left));
   expect(record.state).toBe(RecordState.CLIENT_ABORTED);
   await expect
     .poll(async () => (await inner.account.listActivity({ limit: 1 })).records[0]?.state, { timeout: 3_000 })

@@ -19,7 +19,7 @@ export interface ToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-/** The envelope of decisions §3. */
+/** The envelope of docs/errors.md "The envelope". */
 export interface ChatError {
   readonly message: string;
   readonly type: string;
@@ -192,26 +192,26 @@ export async function stream(
   for await (const bytes of response.body ?? []) {
     if (raw === '') first = performance.now();
     raw += decoder.decode(bytes as Uint8Array, { stream: true });
-    if (options.until?.(chunksOf(raw)) === true) break;
+    if (options.until?.(readChunks(raw)) === true) break;
   }
   leave.abort();
   return collected(response, raw, began, first);
 }
 
-function dataOf(raw: string): string[] {
+function readData(raw: string): string[] {
   // A comment that keeps the stream alive is a line of its own, before a frame.
   const whole = raw.slice(0, raw.lastIndexOf('\n\n') + 2).replaceAll(/^:.*\n/gm, '');
   return whole.split('\n\n').flatMap(frame => (frame.startsWith('data: ') ? [frame.slice('data: '.length)] : []));
 }
 
-function chunksOf(raw: string): ChatChunk[] {
-  return dataOf(raw)
+function readChunks(raw: string): ChatChunk[] {
+  return readData(raw)
     .filter(data => data !== '[DONE]')
     .map(data => JSON.parse(data) as ChatChunk);
 }
 
 function collected(response: Response, raw: string, began: number, first: number): Streamed {
-  const chunks = chunksOf(raw);
+  const chunks = readChunks(raw);
   const choices = chunks.flatMap(chunk => chunk.choices ?? []).filter(({ index }) => index === 0);
   return {
     status: response.status,
@@ -219,7 +219,7 @@ function collected(response: Response, raw: string, began: number, first: number
     raw,
     chunks,
     text: choices.map(({ delta }) => delta.content ?? '').join(''),
-    calls: callsOf(choices),
+    calls: readCalls(choices),
     finish: choices.find(choice => choice.finish_reason != null)?.finish_reason ?? undefined,
     usage: chunks.find(chunk => chunk.usage != null)?.usage ?? undefined,
     error: chunks.find(chunk => chunk.error !== undefined)?.error,
@@ -229,7 +229,7 @@ function collected(response: Response, raw: string, began: number, first: number
   };
 }
 
-function callsOf(choices: readonly ChatChunk['choices'][number][]): ToolCall[] {
+function readCalls(choices: readonly ChatChunk['choices'][number][]): ToolCall[] {
   const calls: { id: string; type: string; function: { name: string; arguments: string } }[] = [];
   for (const { index, id, type, function: part } of choices.flatMap(({ delta }) => delta.tool_calls ?? [])) {
     calls[index] ??= { id: '', type: '', function: { name: '', arguments: '' } };

@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AgentChain, chainModels, startAgentChain } from './agent-chain.ts';
-import { picture } from './picture.ts';
+import { picture } from './sample-image.ts';
 
 const chain: AgentChain = await startAgentChain();
 afterAll(() => chain.end());
@@ -55,7 +55,7 @@ const deferred = { name: 'WebFetch', description: 'Fetches a page.', input_schem
 const hosted = { type: 'web_search_20260209', name: 'web_search', max_uses: 8 };
 
 /** A body as the agent writes it. */
-function bodyOf(model: string, messages: readonly unknown[]): Json {
+function makeBody(model: string, messages: readonly unknown[]): Json {
   return {
     model,
     max_tokens: 8_000,
@@ -79,7 +79,7 @@ async function post(path: string, body: Json): Promise<Response> {
 
 /** Reads a stream as the agent does: blocks from their deltas. */
 async function ask(model: string, messages: readonly unknown[]): Promise<Answer> {
-  const response = await post('/v1/messages?beta=true', bodyOf(model, messages));
+  const response = await post('/v1/messages?beta=true', makeBody(model, messages));
   const text = await response.text();
   const { status, headers: seen } = response;
   if (status !== 200) {
@@ -112,13 +112,13 @@ async function ask(model: string, messages: readonly unknown[]): Promise<Answer>
   return { status, headers: seen, blocks: whole, stopReason, error: undefined };
 }
 
-const callOf = ({ blocks }: Answer): Block => {
+const findCall = ({ blocks }: Answer): Block => {
   const call = blocks.find(({ type }) => type === 'tool_use');
   if (call === undefined) throw new Error(`no call in ${JSON.stringify(blocks)}`);
   return call;
 };
-const textOf = ({ blocks }: Answer): string => blocks.map(({ text = '' }) => text).join('');
-const resultOf = (call: Block, content: unknown): Json => ({
+const readText = ({ blocks }: Answer): string => blocks.map(({ text = '' }) => text).join('');
+const makeResult = (call: Block, content: unknown): Json => ({
   role: 'user',
   content: [{ type: 'tool_result', tool_use_id: call.id, content, ...cached }],
 });
@@ -140,12 +140,12 @@ describe.each(chainModels)('on %s', model => {
     const messages: unknown[] = [question, midSystem];
     const first = await ask(model, messages);
     expect([first.status, first.error, first.stopReason]).toEqual([200, undefined, 'tool_use']);
-    expect(callOf(first).name).toBe('Bash');
+    expect(findCall(first).name).toBe('Bash');
 
-    messages.push({ role: 'assistant', content: first.blocks }, resultOf(callOf(first), 'a.txt b.txt'));
+    messages.push({ role: 'assistant', content: first.blocks }, makeResult(findCall(first), 'a.txt b.txt'));
     const second = await ask(model, messages);
     expect([second.status, second.error, second.stopReason]).toEqual([200, undefined, 'end_turn']);
-    expect(textOf(second)).toContain('a.txt b.txt');
+    expect(readText(second)).toContain('a.txt b.txt');
 
     messages.push(
       { role: 'assistant', content: second.blocks },
@@ -153,21 +153,21 @@ describe.each(chainModels)('on %s', model => {
       { role: 'system', content: 'Instructions in the middle: call ToolSearch with the query.' },
     );
     const third = await ask(model, messages);
-    expect([third.error, third.stopReason, callOf(third).name]).toEqual([undefined, 'tool_use', 'ToolSearch']);
+    expect([third.error, third.stopReason, findCall(third).name]).toEqual([undefined, 'tool_use', 'ToolSearch']);
 
     messages.push(
       { role: 'assistant', content: third.blocks },
-      resultOf(callOf(third), [{ type: 'tool_reference', tool_name: 'WebFetch' }]),
+      makeResult(findCall(third), [{ type: 'tool_reference', tool_name: 'WebFetch' }]),
       { role: 'user', content: 'Call WebFetch with the url https://example.com to fetch the page.' },
     );
     const fourth = await ask(model, messages);
-    expect([fourth.error, fourth.stopReason, callOf(fourth).name]).toEqual([undefined, 'tool_use', 'WebFetch']);
+    expect([fourth.error, fourth.stopReason, findCall(fourth).name]).toEqual([undefined, 'tool_use', 'WebFetch']);
 
     const data = (await picture(2, 2, 'red')).toString('base64');
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data } };
     messages.push(
       { role: 'assistant', content: fourth.blocks },
-      resultOf(callOf(fourth), [{ type: 'text', text: 'A page.' }, image]),
+      makeResult(findCall(fourth), [{ type: 'text', text: 'A page.' }, image]),
       {
         role: 'assistant',
         content: [
@@ -179,11 +179,11 @@ describe.each(chainModels)('on %s', model => {
     );
     const fifth = await ask(model, messages);
     expect([fifth.status, fifth.error]).toEqual([200, undefined]);
-    expect(textOf(fifth)).not.toBe('');
+    expect(readText(fifth)).not.toBe('');
   });
 
   test('its tokens can be counted', async () => {
-    const { max_tokens: _, stream: __, ...body } = bodyOf(model, [question, midSystem]);
+    const { max_tokens: _, stream: __, ...body } = makeBody(model, [question, midSystem]);
     const answer = await post('/v1/messages/count_tokens?beta=true', body);
     expect(answer.status).toBe(200);
     expect(((await answer.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(100);
@@ -204,7 +204,7 @@ describe('what upstreams are sent', () => {
     const messages = [question, midSystem];
     await ask('via/messages', messages);
     // The name of the user is the account's own, and a tool that costs extra has no price here.
-    const { model: _, max_tokens: __, metadata: ___, tools, ...asked } = bodyOf('via/messages', messages);
+    const { model: _, max_tokens: __, metadata: ___, tools, ...asked } = makeBody('via/messages', messages);
     expect(chain.sent('via/messages')).toMatchObject({ ...asked, tools: (tools as unknown[]).slice(0, 3) });
     expect(chain.sentHeaders('via/messages')['anthropic-beta']).toBe(headers['anthropic-beta']);
   });

@@ -1,9 +1,9 @@
 /**
- * What Codex 0.169 sends with its default settings, written by hand, on the built-in models and on upstreams of every protocol: over HTTP and over its WebSocket, with groups of
- * tools, hosted tools, and outputs of tools that nobody called.
+ * Hand-written requests as Codex 0.169 sends them by default, to the built-in models and to upstreams of every protocol, over HTTP and WebSocket: with
+ * namespaces of tools, hosted tools, and tool outputs without a call.
  */
 import { afterAll, describe, expect, test } from 'vitest';
-import { balanceOf } from '../gateway.ts';
+import { readBalance } from '../gateway.ts';
 import { type AgentChain, chainModels, startAgentChain } from './agent-chain.ts';
 import { SocketClient } from './socket-client.ts';
 
@@ -26,7 +26,7 @@ interface Answer {
   readonly headers: Headers;
   readonly output: readonly OutputItem[];
   readonly error: Json | undefined;
-  /** The items as `response.output_item.added` told them. */
+  /** The items of the `response.output_item.added` events. */
   readonly added: readonly OutputItem[];
 }
 
@@ -69,7 +69,7 @@ const tools = [
   { type: 'image_generation', output_format: 'png' },
 ];
 
-function bodyOf(model: string, input: readonly unknown[], more: Json = {}): Json {
+function makeBody(model: string, input: readonly unknown[], more: Json = {}): Json {
   return {
     model,
     instructions: 'You are Codex, a coding agent.',
@@ -98,7 +98,7 @@ async function ask(model: string, input: readonly unknown[], more: Json = {}): P
       originator: 'codex_cli_rs',
       session_id: '0197a9d4-0000-7000-8000-000000000000',
     },
-    body: JSON.stringify(bodyOf(model, input, more)),
+    body: JSON.stringify(makeBody(model, input, more)),
   });
   const text = await response.text();
   const { status, headers } = response;
@@ -127,17 +127,17 @@ const developer = {
   role: 'developer',
   content: [{ type: 'input_text', text: '<permissions instructions>Workspace write.</permissions instructions>' }],
 };
-const callOf = ({ output }: Pick<Answer, 'output'>): OutputItem => {
+const findCall = ({ output }: Pick<Answer, 'output'>): OutputItem => {
   const call = output.find(({ type }) => type === 'function_call');
   if (call === undefined) throw new Error(`no call in ${JSON.stringify(output)}`);
   return call;
 };
-const resultOf = (call: OutputItem, output: unknown): Json => ({
+const makeResult = (call: OutputItem, output: unknown): Json => ({
   type: 'function_call_output',
   call_id: call.call_id,
   output,
 });
-const textOf = ({ output }: Pick<Answer, 'output'>): string =>
+const readText = ({ output }: Pick<Answer, 'output'>): string =>
   output.flatMap(({ content = [] }) => content.map(({ text = '' }) => text)).join('');
 
 describe.each(chainModels)('on %s', model => {
@@ -145,21 +145,21 @@ describe.each(chainModels)('on %s', model => {
     const input: unknown[] = [developer, user('Run a command in the PTY: exec command ls.')];
     const first = await ask(model, input);
     expect([first.status, first.error]).toEqual([200, undefined]);
-    expect([callOf(first).name, callOf(first).namespace]).toEqual(['exec_command', undefined]);
+    expect([findCall(first).name, findCall(first).namespace]).toEqual(['exec_command', undefined]);
 
-    input.push(...first.output, resultOf(callOf(first), 'a.txt b.txt'));
+    input.push(...first.output, makeResult(findCall(first), 'a.txt b.txt'));
     const second = await ask(model, input);
-    expect([second.error, textOf(second)]).toEqual([undefined, expect.stringContaining('a.txt b.txt')]);
+    expect([second.error, readText(second)]).toEqual([undefined, expect.stringContaining('a.txt b.txt')]);
 
     input.push(...second.output, user('Search the manual for the topic sandboxes.'));
     const third = await ask(model, input);
-    expect([third.error, callOf(third)]).toMatchObject([undefined, { name: 'search', namespace: 'mcp__docs__' }]);
-    // As it is told while it streams, too.
-    expect(callOf({ output: third.added })).toMatchObject({ name: 'search', namespace: 'mcp__docs__' });
+    expect([third.error, findCall(third)]).toMatchObject([undefined, { name: 'search', namespace: 'mcp__docs__' }]);
+    // The streamed event has the namespace, too.
+    expect(findCall({ output: third.added })).toMatchObject({ name: 'search', namespace: 'mcp__docs__' });
 
-    input.push(...third.output, resultOf(callOf(third), [{ type: 'input_text', text: 'Sandboxes are boxes.' }]));
+    input.push(...third.output, makeResult(findCall(third), [{ type: 'input_text', text: 'Sandboxes are boxes.' }]));
     const fourth = await ask(model, input);
-    expect([fourth.error, textOf(fourth)]).toEqual([undefined, expect.stringContaining('Sandboxes are boxes.')]);
+    expect([fourth.error, readText(fourth)]).toEqual([undefined, expect.stringContaining('Sandboxes are boxes.')]);
 
     input.push(
       ...fourth.output,
@@ -168,48 +168,48 @@ describe.each(chainModels)('on %s', model => {
     );
     const fifth = await ask(model, input);
     expect([fifth.status, fifth.error]).toEqual([200, undefined]);
-    expect(textOf(fifth)).not.toBe('');
+    expect(readText(fifth)).not.toBe('');
   });
 
-  test('a tool of a group is told from one of the same name outside of it', async () => {
+  test('a tool in a namespace is distinguished from a top-level tool of the same name', async () => {
     const answer = await ask(model, [user('Print a chapter of the book: exec command.')]);
-    expect(callOf(answer)).toMatchObject({ name: 'exec_command', namespace: 'mcp__docs__' });
+    expect(findCall(answer)).toMatchObject({ name: 'exec_command', namespace: 'mcp__docs__' });
   });
 
-  test('its WebSocket session: prepared free of charge, gone on from, with tools', async () => {
-    const before = await balanceOf(chain.gateway);
+  test('a WebSocket session with tools continues from a response that was prepared free of charge', async () => {
+    const before = await readBalance(chain.gateway);
     const socket = await SocketClient.open(chain.gateway.url, chain.gateway.apiKey);
-    const prepared = await socket.ask(bodyOf(model, [developer], { generate: false }));
+    const prepared = await socket.ask(makeBody(model, [developer], { generate: false }));
     if ('error' in prepared) throw new Error(JSON.stringify(prepared.error));
     expect(prepared.response).toMatchObject({ status: 'completed', output: [], usage: { input_tokens: 0, cost: 0 } });
-    expect(await balanceOf(chain.gateway)).toBe(before);
+    expect(await readBalance(chain.gateway)).toBe(before);
 
     const previous = (id: string): Json => ({ previous_response_id: id });
-    const asked = [user('Search the manual for the topic sandboxes.')];
-    const first = await socket.ask(bodyOf(model, asked, previous(prepared.response.id)));
+    const input = [user('Search the manual for the topic sandboxes.')];
+    const first = await socket.ask(makeBody(model, input, previous(prepared.response.id)));
     if ('error' in first) throw new Error(JSON.stringify(first.error));
-    const call = callOf(first.response);
+    const call = findCall(first.response);
     expect(call).toMatchObject({ name: 'search', namespace: 'mcp__docs__' });
 
-    const second = await socket.ask(bodyOf(model, [resultOf(call, 'Boxes.')], previous(first.response.id)));
+    const second = await socket.ask(makeBody(model, [makeResult(call, 'Boxes.')], previous(first.response.id)));
     if ('error' in second) throw new Error(JSON.stringify(second.error));
-    expect(textOf(second.response)).toContain('Boxes.');
+    expect(readText(second.response)).toContain('Boxes.');
     await socket.close();
-    expect(await balanceOf(chain.gateway)).toBeLessThan(before);
+    expect(await readBalance(chain.gateway)).toBeLessThan(before);
   });
 });
 
-describe('what upstreams are sent', () => {
-  test('a Responses upstream gets tools, items and unknown members as they came', async () => {
+describe('requests to upstreams', () => {
+  test('a Responses upstream gets tools, items and unknown members unchanged', async () => {
     const input = [developer, { type: 'function_call_output', name: 'watch', output: 'Changed.' }, user('Hello?')];
     await ask('via/responses', input);
-    // The group is the account's own, and tools that cost extra have no price here.
-    const { model: _, prompt_cache_key: __, ...asked } = bodyOf('via/responses', input);
-    expect(chain.sent('via/responses')).toMatchObject({ ...asked, tools: tools.slice(0, 3) });
+    // The cache key is made unique to the account, and hosted tools are left out because they have no price here.
+    const { model: _, prompt_cache_key: __, ...unchanged } = makeBody('via/responses', input);
+    expect(chain.sent('via/responses')).toMatchObject({ ...unchanged, tools: tools.slice(0, 3) });
   });
 
   test.each(['via/chat', 'via/messages', 'via/gemini'] as const)(
-    '%s gets the tools of a group side by side, no hosted ones, and what a tool said by itself',
+    '%s gets the tools of a namespace as plain tools, no hosted tools, and a tool output without a call as text',
     async model => {
       const { headers } = await ask(model, [
         developer,
@@ -228,7 +228,7 @@ describe('what upstreams are sent', () => {
   );
 
   test.each(['via/chat', 'via/messages', 'via/gemini', 'sim/large'] as const)(
-    '%s can’t run a hosted tool that is demanded, and says so',
+    '%s: a request whose `tool_choice` names a hosted tool is refused',
     async model => {
       const answer = await ask(model, [user('Search.')], { tool_choice: { type: 'web_search' } });
       expect([answer.status, answer.error?.['code'], answer.error?.['param']]).toEqual([
@@ -239,7 +239,7 @@ describe('what upstreams are sent', () => {
     },
   );
 
-  test('a Responses upstream judges itself where results stand; for others they are moved to their calls', async () => {
+  test('a Responses upstream gets tool results in place; for other upstreams they are moved next to their calls', async () => {
     const call = { type: 'function_call', call_id: 'call_1', name: 'exec_command', arguments: '{"cmd":"ls"}' };
     const input = [
       user('List.'),
@@ -254,9 +254,9 @@ describe('what upstreams are sent', () => {
   });
 });
 
-test('results of a Chat client’s calls are moved to them for an upstream of its own protocol too', async () => {
+test('tool results of a Chat client are moved next to their calls for a Chat upstream, too', async () => {
   const calls = ['a', 'b'].map(id => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } }));
-  const [asked, calling, between] = [
+  const [first, calling, between] = [
     { role: 'user', content: 'Go.' },
     { role: 'assistant', content: null, tool_calls: calls },
     { role: 'user', content: 'Are you there?' },
@@ -265,15 +265,15 @@ test('results of a Chat client’s calls are moved to them for an upstream of it
   const response = await fetch(`${chain.gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${chain.gateway.apiKey}` },
-    body: JSON.stringify({ model: 'via/chat', messages: [asked, calling, b, between, a] }),
+    body: JSON.stringify({ model: 'via/chat', messages: [first, calling, b, between, a] }),
   });
   expect(response.status).toBe(200);
-  expect(chain.sent('via/chat')['messages']).toEqual([asked, calling, a, b, between]);
+  expect(chain.sent('via/chat')['messages']).toEqual([first, calling, a, b, between]);
 });
 
-test('generate must be a boolean, and only a WebSocket knows it', async () => {
+test('`generate` must be a boolean over a WebSocket, and is ignored with a warning over HTTP', async () => {
   const socket = await SocketClient.open(chain.gateway.url, chain.gateway.apiKey);
-  const answer = await socket.ask(bodyOf('sim/large', [user('Hi')], { generate: 'no' }));
+  const answer = await socket.ask(makeBody('sim/large', [user('Hi')], { generate: 'no' }));
   expect(answer).toMatchObject({ error: { status: 422, error: { code: 'validation_error', param: 'generate' } } });
   await socket.close();
   const { headers } = await ask('sim/large', [user('Hi')], { generate: false });

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { encode } from 'gpt-tokenizer/encoding/cl100k_base';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
 /** What the scripted provider got, and what it answers next: JSON, or chunks of a stream. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
@@ -105,17 +105,17 @@ describe.each([
   { name: 'through a second gateway', gateway: outer, model: 'acme/small' },
 ])('$name', ({ gateway, model }) => {
   test('obeys the steering line of the prompt, and charges what it used', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const { status, headers, body } = await complete(gateway, { model, prompt: 'Once\n!sim say=upon a time' });
     expect(status).toBe(200);
     expect(body).toMatchObject({ object: 'text_completion', model });
     expect(body.id).toMatch(/^cmpl-/);
     expect(body.choices).toEqual([{ text: 'upon a time', index: 0, logprobs: null, finish_reason: 'stop' }]);
     expect(body.usage?.completion_tokens).toBe(3);
-    const cost = before - (await balanceOf(gateway));
+    const cost = before - (await readBalance(gateway));
     expect(Number(cost) / 1e9).toBe(body.usage?.cost);
     expect(headers.get('x-tollgate-cost')).toBe(String(body.usage?.cost));
-    const record = await recordOf(gateway, headers.get('x-request-id') ?? '');
+    const record = await readRecord(gateway, headers.get('x-request-id') ?? '');
     expect(record).toMatchObject({ state: RecordState.COMPLETED, model });
   });
 
@@ -168,9 +168,9 @@ describe.each([
     expect(said(chunks)).not.toBe('');
     expect(chunks.at(-1)?.error?.code).toBe('upstream_error');
     expect(isDone).toBe(false);
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     expect((await complete(gateway, { model, prompt: '!sim status=500' })).status).toBe(502);
-    expect(await balanceOf(gateway)).toBe(before);
+    expect(await readBalance(gateway)).toBe(before);
     expect(await heldBy(gateway)).toBe(0n);
   });
 });
@@ -188,10 +188,10 @@ describe('what is refused, named and free', () => {
     ['a model without the path', { model: 'sim/large', prompt: 'a' }, [400, 'model_not_supported', 'model']],
   ];
   test.each(refused)('%s', async (_, body, told) => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const answer = await complete(inner, body);
     expect([answer.status, answer.body.error?.code, answer.body.error?.param]).toEqual(told);
-    expect(await balanceOf(inner)).toBe(before);
+    expect(await readBalance(inner)).toBe(before);
   });
 
   test('a model without the path is told of chat', async () => {
@@ -218,11 +218,11 @@ describe('providers', () => {
     const first = [{ text: 'ab', index: 0, logprobs, finish_reason: 'stop' }];
     const second = { text: 'cd', index: 1, logprobs: null, finish_reason: 'eos', matched: 1 };
     answers = [{ id: 'x', choices: [...first, second], usage, kv: 1 }];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const { body } = await complete(outer, { model: 'acme/base', ...asked });
     expect(received).toEqual([{ path: '/v1/completions', body: { model: 'base-1', ...asked } }]);
     expect(body).toMatchObject({ kv: 1, choices: [...first, second] });
-    expect(before - (await balanceOf(outer))).toBe(5_000n + 6_000n);
+    expect(before - (await readBalance(outer))).toBe(5_000n + 6_000n);
   });
 
   test('a stream is asked for its usage; log probabilities stand with their text, and are joined in a whole answer', async () => {
@@ -281,9 +281,9 @@ describe('providers', () => {
   ];
   test.each(broken)('%s: 502 and free', async (_, answer) => {
     answers = [answer];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const { status } = await complete(outer, { model: 'acme/base', prompt: 'a', n: 2 });
     expect(status).toBe(502);
-    expect(await balanceOf(outer)).toBe(before);
+    expect(await readBalance(outer)).toBe(before);
   });
 });

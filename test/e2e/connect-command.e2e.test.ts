@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { runInside } from '../cli/run-inside.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
 let gateway: Gateway;
@@ -19,7 +20,7 @@ beforeEach(() => {
   }
 });
 
-const connect = (...args: string[]) => gateway.cli(['connect', ...args]);
+const connect = (...args: string[]) => runInside(gateway, ['connect', ...args]);
 const keys = async (client: string) =>
   (await gateway.admin.listApiKeys({ accountId: 1n })).keys.filter(({ label }) => label === `connect: ${client}`);
 const read = (path: string): string => readFileSync(join(home, path), 'utf8');
@@ -181,6 +182,6 @@ test('a test call that fails says why, and how to go back', async () => {
 });
 
 test('an unknown client is wrong use, and the known ones are named', async () => {
-  const { code, stderr } = await connect('notepad');
+  const { code, stderr } = await gateway.cli(['connect', 'notepad']);
   expect([code, stderr]).toEqual([2, expect.stringContaining('claude-code or codex or opencode')]);
 });

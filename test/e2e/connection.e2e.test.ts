@@ -1,10 +1,10 @@
-/** Quiet streams, slow readers and connections that break, on real sockets (decisions §1, §4). */
+/** Quiet streams, slow readers and connections that break, on real sockets (docs/interfaces/README.md "Streams"). */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { ask, complete, stream } from './chat-client.ts';
 
 const gateway = await startGateway({
@@ -28,7 +28,7 @@ function request(body: Record<string, unknown>, key = gateway.apiKey): Socket {
   return socket;
 }
 
-const statesOf = async (apiKeyId: bigint): Promise<RecordState[]> =>
+const listStates = async (apiKeyId: bigint): Promise<RecordState[]> =>
   (await gateway.account.listActivity({ apiKeyId })).records.map(({ state }) => state);
 
 describe('a quiet stream', () => {
@@ -72,7 +72,7 @@ describe('a client', () => {
     await sleep(3_000);
     expect(memory() - before).toBeLessThan(150_000);
     for (const socket of sockets) socket.destroy();
-    await expect.poll(() => statesOf(id), { timeout: 5_000 }).toEqual(sockets.map(() => RecordState.CLIENT_ABORTED));
+    await expect.poll(() => listStates(id), { timeout: 5_000 }).toEqual(sockets.map(() => RecordState.CLIENT_ABORTED));
     const { records } = await gateway.account.listActivity({ apiKeyId: id });
     for (const { usage } of records) expect(usage?.outputTokens).toBeLessThan(16_000);
   });
@@ -96,7 +96,7 @@ describe('a client', () => {
     });
     await sleep(300);
     socket.resetAndDestroy();
-    await expect.poll(() => statesOf(id)).toEqual([RecordState.CLIENT_ABORTED]);
+    await expect.poll(() => listStates(id)).toEqual([RecordState.CLIENT_ABORTED]);
   });
 
   test('that sends half a body and goes away costs nothing', async () => {
@@ -110,7 +110,7 @@ describe('a client', () => {
     await sleep(100);
     socket.destroy();
     await sleep(200);
-    expect(await statesOf(id)).toEqual([]);
+    expect(await listStates(id)).toEqual([]);
   });
 
   test('that pipelines requests gets their answers in order', async () => {
@@ -143,5 +143,5 @@ test('many at once are all answered, each with its own', async () => {
   expect(answers.map(({ text }) => text)).toEqual(answers.map((_, index) => `number ${index}`));
   expect(performance.now() - before).toBeLessThan(20_000);
   const last = answers.at(-1);
-  expect((await recordOf(gateway, last?.headers.get('x-request-id') ?? '')).state).toBe(RecordState.COMPLETED);
+  expect((await readRecord(gateway, last?.headers.get('x-request-id') ?? '')).state).toBe(RecordState.COMPLETED);
 });

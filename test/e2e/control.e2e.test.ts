@@ -1,4 +1,4 @@
-/** Limits, groups, tags and what a key's holder sees, as a client of REST meets them (control.md). */
+/** Limits, groups, tags and what a key's holder sees, as a client of REST meets them (docs/interfaces/account.md). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
 import {

@@ -62,7 +62,7 @@ async function call(
 const user = (text: string) => ({ type: 'message', role: 'user', content: text });
 const begin = async (...texts: string[]): Promise<string> =>
   (await call('POST', '/v1/conversations', { items: texts.map(user) })).body.id;
-const textsOf = (items: readonly Item[]): string[] =>
+const readTexts = (items: readonly Item[]): string[] =>
   items.map(({ content }) => content?.map(({ text }) => text).join('') ?? '');
 const list = async (id: string, query = '?order=asc&limit=100'): Promise<Body> =>
   (await call('GET', `/v1/conversations/${id}/items${query}`)).body;
@@ -95,21 +95,21 @@ describe('a conversation', () => {
   test('has items: added, listed in pages, read and deleted one by one', async () => {
     const id = await begin('one', 'two');
     const added = await call('POST', `/v1/conversations/${id}/items`, { items: [user('three'), user('four')] });
-    expect([added.body.object, textsOf(added.body.data)]).toEqual(['list', ['three', 'four']]);
+    expect([added.body.object, readTexts(added.body.data)]).toEqual(['list', ['three', 'four']]);
     const all = await list(id);
-    expect(textsOf(all.data)).toEqual(['one', 'two', 'three', 'four']);
+    expect(readTexts(all.data)).toEqual(['one', 'two', 'three', 'four']);
     expect(new Set(all.data.map(item => item.id)).size).toBe(4);
-    expect(textsOf((await list(id, '')).data)).toEqual(['four', 'three', 'two', 'one']);
+    expect(readTexts((await list(id, '')).data)).toEqual(['four', 'three', 'two', 'one']);
     const page = await list(id, '?limit=2');
-    expect([textsOf(page.data), page.has_more, page.last_id]).toEqual([['four', 'three'], true, page.data[1]?.id]);
+    expect([readTexts(page.data), page.has_more, page.last_id]).toEqual([['four', 'three'], true, page.data[1]?.id]);
     const rest = await list(id, `?limit=2&after=${page.last_id}`);
-    expect([textsOf(rest.data), rest.has_more]).toEqual([['two', 'one'], false]);
+    expect([readTexts(rest.data), rest.has_more]).toEqual([['two', 'one'], false]);
     const second = all.data[1]?.id ?? '';
-    expect(textsOf([(await call('GET', `/v1/conversations/${id}/items/${second}`)).body as unknown as Item])).toEqual([
-      'two',
-    ]);
+    expect(readTexts([(await call('GET', `/v1/conversations/${id}/items/${second}`)).body as unknown as Item])).toEqual(
+      ['two'],
+    );
     expect((await call('DELETE', `/v1/conversations/${id}/items/${second}`)).body).toMatchObject({ id });
-    expect(textsOf((await list(id)).data)).toEqual(['one', 'three', 'four']);
+    expect(readTexts((await list(id)).data)).toEqual(['one', 'three', 'four']);
   });
 
   test('another account’s, an unknown one and unknown items are not found', async () => {
@@ -156,7 +156,7 @@ describe('a conversation', () => {
       const answer = await call('POST', path, body);
       expect([path, answer.status, answer.body.error.param]).toEqual([path, 422, param]);
     }
-    expect(textsOf((await list(id)).data)).toEqual(['kept']);
+    expect(readTexts((await list(id)).data)).toEqual(['kept']);
   });
 });
 
@@ -166,7 +166,7 @@ describe('a response in a conversation', () => {
     const first = await respond({ input: '!sim say=Hello Ada.', conversation: id });
     expect(first.body.conversation).toEqual({ id });
     const { data } = await list(id);
-    expect(textsOf(data)).toEqual(['My name is Ada.', '!sim say=Hello Ada.', 'Hello Ada.']);
+    expect(readTexts(data)).toEqual(['My name is Ada.', '!sim say=Hello Ada.', 'Hello Ada.']);
     expect(data[2]?.id).toBe(first.body.output[0]?.id);
     const stored = await call('GET', `/v1/responses/${first.body.id}`);
     expect(stored.body.conversation).toEqual({ id });
@@ -194,7 +194,7 @@ describe('a response in a conversation', () => {
       ({ status } = (await call('GET', `/v1/responses/${background.body.id}`)).body);
     }
     const answers = (await list(id)).data.filter(({ role }) => role === 'assistant');
-    expect(textsOf(answers)).toEqual(['streamed', 'unstored', 'background']);
+    expect(readTexts(answers)).toEqual(['streamed', 'unstored', 'background']);
     expect(answers.at(-1)?.id).toBe((await call('GET', `/v1/responses/${background.body.id}`)).body.output[0]?.id);
   });
 
@@ -228,7 +228,7 @@ describe('a response in a conversation', () => {
       ({ status } = await respond({ input: '!sim say=next', conversation: id }));
     }
     expect(status).toBe(200);
-    expect(textsOf((await list(id)).data)).toEqual(['before', '!sim say=next', 'next']);
+    expect(readTexts((await list(id)).data)).toEqual(['before', '!sim say=next', 'next']);
   });
 
   test('with previous_response_id, and in a compaction: 400', async () => {
@@ -247,7 +247,7 @@ describe('a response in a conversation', () => {
     expect([first.status, first.body.conversation]).toEqual([200, { id: made.body.id }]);
     expect((await respond(asked, { at: outer })).status).toBe(200);
     const { body } = await call('GET', `/v1/conversations/${made.body.id}/items?order=asc`, undefined, { at: outer });
-    expect(textsOf(body.data).filter(text => text === 'through')).toHaveLength(2);
+    expect(readTexts(body.data).filter(text => text === 'through')).toHaveLength(2);
   });
 
   test('over the WebSocket; a locked conversation is an error event', async () => {
@@ -266,7 +266,7 @@ describe('a response in a conversation', () => {
       });
     await once(socket, 'open');
     expect(await turn({ input: '!sim say=spoken' })).toMatchObject({ response: { conversation: { id } } });
-    expect(textsOf((await list(id)).data)).toEqual(['!sim say=spoken', 'spoken']);
+    expect(readTexts((await list(id)).data)).toEqual(['!sim say=spoken', 'spoken']);
     socket.removeAllListeners('message');
     const running = respond({ input: '!sim delay_ms=1500 say=slow', conversation: id });
     await sleep(300);
@@ -293,7 +293,7 @@ describe('a response in a conversation', () => {
     }
     expect((await list(id)).data).toHaveLength(1);
     expect((await running).status).toBe(200);
-    expect(textsOf((await list(id)).data)).toEqual(['kept', '!sim delay_ms=1500 say=slow', 'slow']);
+    expect(readTexts((await list(id)).data)).toEqual(['kept', '!sim delay_ms=1500 say=slow', 'slow']);
     expect((await call('DELETE', `/v1/conversations/${id}/items/${item}`)).status).toBe(200);
   });
 });

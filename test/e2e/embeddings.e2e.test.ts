@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { decode as decodeIds, encode } from 'gpt-tokenizer/encoding/cl100k_base';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
 /** What the scripted provider got, and what it answers next. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
@@ -73,8 +73,8 @@ async function embed(
   return { status: response.status, headers: response.headers, body: (await response.json()) as Answer };
 }
 
-const requestIdOf = (headers: Headers): string => headers.get('x-request-id') ?? '';
-const numbersOf = (entry: Answer['data'][number] | undefined): number[] => {
+const readRequestId = (headers: Headers): string => headers.get('x-request-id') ?? '';
+const readNumbers = (entry: Answer['data'][number] | undefined): number[] => {
   const { embedding = [] } = entry ?? {};
   if (typeof embedding !== 'string') return embedding;
   const bytes = Buffer.from(embedding, 'base64');
@@ -85,7 +85,7 @@ const cosine = (one: readonly number[], other: readonly number[]): number =>
 
 describe('the built-in model', () => {
   test('answers in the official shape, 256 numbers each, and charges the counted input', async () => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const { status, headers, body } = await embed(inner, { model: 'sim/embed', input: ['hello world', 'bye'] });
     expect(status).toBe(200);
     expect(body).toMatchObject({ object: 'list', model: 'sim/embed' });
@@ -93,11 +93,11 @@ describe('the built-in model', () => {
       ['embedding', 0],
       ['embedding', 1],
     ]);
-    expect(body.data.map(entry => numbersOf(entry).length)).toEqual([256, 256]);
+    expect(body.data.map(entry => readNumbers(entry).length)).toEqual([256, 256]);
     expect(body.usage).toEqual({ prompt_tokens: 3, total_tokens: 3, cost: 6e-8 });
     expect(headers.get('x-tollgate-cost')).toBe('0.00000006');
-    expect(before - (await balanceOf(inner))).toBe(60n);
-    const record = await recordOf(inner, requestIdOf(headers));
+    expect(before - (await readBalance(inner))).toBe(60n);
+    const record = await readRecord(inner, readRequestId(headers));
     expect(record).toMatchObject({ state: RecordState.COMPLETED, model: 'sim/embed' });
     expect(await heldBy(inner)).toBe(0n);
   });
@@ -106,7 +106,7 @@ describe('the built-in model', () => {
     const input = ['a cat sleeps on the sofa', 'the cats are sleeping on a sofa', 'quarterly tax report of a bank'];
     const [first, again] = await Promise.all([1, 2].map(() => embed(inner, { model: 'embed', input })));
     expect(first?.body.data).toEqual(again?.body.data);
-    const [cat, cats, tax] = (first?.body.data ?? []).map(numbersOf);
+    const [cat, cats, tax] = (first?.body.data ?? []).map(readNumbers);
     if (cat === undefined || cats === undefined || tax === undefined) throw new Error('three vectors');
     expect(cosine(cat, cat)).toBeCloseTo(1, 5);
     expect(cosine(cat, cats)).toBeGreaterThan(cosine(cat, tax) + 0.3);
@@ -114,7 +114,7 @@ describe('the built-in model', () => {
 
   test('base64 holds the same bits as the numbers, through two gateways as well', async () => {
     const input = 'bit for bit';
-    const numbers = numbersOf((await embed(inner, { model: 'sim/embed', input })).body.data[0]);
+    const numbers = readNumbers((await embed(inner, { model: 'sim/embed', input })).body.data[0]);
     for (const [gateway, model] of [
       [inner, 'sim/embed'],
       [outer, 'acme/embed'],
@@ -122,7 +122,7 @@ describe('the built-in model', () => {
       for (const encoding_format of ['base64', 'float'] as const) {
         const { body } = await embed(gateway, { model, input, encoding_format });
         expect(typeof body.data[0]?.embedding).toBe(encoding_format === 'base64' ? 'string' : 'object');
-        expect(numbersOf(body.data[0])).toEqual(numbers);
+        expect(readNumbers(body.data[0])).toEqual(numbers);
       }
     }
   });
@@ -133,21 +133,21 @@ describe('the built-in model', () => {
     const [asText, asIds, asLists] = await Promise.all(
       [text, ids, [ids, encode('other')]].map(input => embed(inner, { model: 'sim/embed', input })),
     );
-    expect(numbersOf(asIds?.body.data[0])).toEqual(numbersOf(asText?.body.data[0]));
-    expect(numbersOf(asLists?.body.data[0])).toEqual(numbersOf(asText?.body.data[0]));
+    expect(readNumbers(asIds?.body.data[0])).toEqual(readNumbers(asText?.body.data[0]));
+    expect(readNumbers(asLists?.body.data[0])).toEqual(readNumbers(asText?.body.data[0]));
     expect(asLists?.body.data).toHaveLength(2);
   });
 
   test('dimensions, Idempotency-Key: vectors of the asked length, one charge', async () => {
     const { body } = await embed(inner, { model: 'sim/embed', input: 'short', dimensions: 16 });
-    expect(numbersOf(body.data[0])).toHaveLength(16);
-    const before = await balanceOf(inner);
+    expect(readNumbers(body.data[0])).toHaveLength(16);
+    const before = await readBalance(inner);
     const key = { 'idempotency-key': 'embed-once' };
     const first = await embed(inner, { model: 'sim/embed', input: 'once' }, key);
     const second = await embed(inner, { model: 'sim/embed', input: 'once' }, key);
     expect(second.body).toEqual(first.body);
     expect(second.headers.get('idempotent-replayed')).toBe('true');
-    expect(before - (await balanceOf(inner))).toBe(BigInt(first.body.usage.prompt_tokens) * 20n);
+    expect(before - (await readBalance(inner))).toBe(BigInt(first.body.usage.prompt_tokens) * 20n);
     expect((await embed(inner, { model: 'sim/embed', input: 'other' }, key)).status).toBe(422);
   });
 
@@ -180,10 +180,10 @@ describe('what is refused, named and free', () => {
     ['an unknown model', { model: 'no/such', input: 'a' }, [400, 'model_not_found', 'model']],
   ];
   test.each(refused)('%s', async (_, body, told) => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const answer = await embed(inner, body);
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(told);
-    expect(await balanceOf(inner)).toBe(before);
+    expect(await readBalance(inner)).toBe(before);
   });
 
   test('dimensions, and token ids, of a model without', async () => {
@@ -228,7 +228,7 @@ describe('providers', () => {
         },
       }),
     ];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const { status, body } = await embed(outer, {
       model: 'acme/scripted',
       input: ['a', 'b'],
@@ -241,7 +241,7 @@ describe('providers', () => {
       path: '/v1/embeddings',
       body: { truncate: 'END', model: 'vectors-1', input: ['a', 'b'], encoding_format: 'float', user: 'u' },
     });
-    expect(before - (await balanceOf(outer))).toBe(7000n);
+    expect(before - (await readBalance(outer))).toBe(7000n);
   });
 
   test('token ids travel as they came, or as text to a provider that takes none', async () => {
@@ -313,13 +313,13 @@ describe('providers', () => {
   test.each(broken)('%s is the provider’s failure: tried again, then 502 and free', async (_, answer) => {
     received.length = 0;
     answers = [() => answer, () => answer];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const { status, headers, body } = await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] });
     expect([status, body.error.code]).toEqual([502, 'upstream_error']);
     expect(received).toHaveLength(2);
-    expect(await balanceOf(outer)).toBe(before);
+    expect(await readBalance(outer)).toBe(before);
     expect(await heldBy(outer)).toBe(0n);
-    expect(await recordOf(outer, requestIdOf(headers))).toMatchObject({ state: RecordState.UPSTREAM_FAILED });
+    expect(await readRecord(outer, readRequestId(headers))).toMatchObject({ state: RecordState.UPSTREAM_FAILED });
     // The next good answer closes the breaker again.
     answers = [() => good([[1], [2]])];
     expect((await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] })).status).toBe(200);
@@ -333,7 +333,7 @@ describe('providers', () => {
     );
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(5);
     expect(replies.filter(({ status }) => status === 429)).toHaveLength(195);
-    expect(await balanceOf(poor)).toBe(0n);
+    expect(await readBalance(poor)).toBe(0n);
     await endGateway(poor);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Across protocols nothing changes in silence (decisions §4, wire.md C4): refused, listed, or a pure hint; and what an upstream lacks is made up for: a schema by a tool,
+ * Across protocols nothing changes in silence (docs/interfaces/README.md "Refused, listed or dropped"): refused, listed, or a pure hint; and what an upstream lacks is made up for: a schema by a tool,
  * several answers by several calls. Clients on one side, servers that note every byte on the other.
  */
 import { once } from 'node:events';
@@ -8,10 +8,10 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { opaqueOf } from '../../src/codecs/content.ts';
-import { signatureOf } from '../../src/codecs/messages/thought-blobs.ts';
+import { makeOpaque } from '../../src/codecs/content.ts';
+import { toSignature } from '../../src/codecs/messages/reasoning-blobs.ts';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
 import { complete, post, stream } from './chat-client.ts';
 
 type Json = Record<string, unknown>;
@@ -207,7 +207,7 @@ test('several answers of a server that gives one: as many calls, each choice pai
   expect(new Set(seen.map(({ raw }) => raw)).size).toBe(1);
   // 3 × 10 tokens of input, and 1 + 2 + 3 of output.
   expect(whole.body.usage).toMatchObject({ prompt_tokens: 30, completion_tokens: 6, cost: 0.00009 });
-  const record = await recordOf(gateway, whole.headers.get('x-request-id') ?? '');
+  const record = await readRecord(gateway, whole.headers.get('x-request-id') ?? '');
   expect([record.state, record.costNanoUsd]).toEqual([RecordState.COMPLETED, 90_000n]);
   answered = 0;
   const streamed = await stream(gateway, asked);
@@ -327,9 +327,9 @@ describe('a conversation stays where', () => {
     ).toBe(1);
   });
 
-  test('its sealed thoughts can be read, also when another route comes first', async () => {
+  test('its sealed reasoning can be read, also when another route comes first', async () => {
     const from = (provider: string): Json => {
-      const signature = signatureOf([opaqueOf('gemini.thought_signature', 'S1', provider, '')]);
+      const signature = toSignature([makeOpaque('gemini.thought_signature', 'S1', provider, '')]);
       return {
         model: 'up/spare',
         max_tokens: 100,

@@ -1,7 +1,7 @@
 /** Bodies that no schema foresaw: whatever JSON comes, the answer is a 200 or names a mistake of the client; the gateway never fails over it. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { balanceOf, endGateway, makeKey, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, makeKey, startGateway } from '../gateway.ts';
 import { complete, payg, post } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
@@ -135,7 +135,7 @@ test('the body itself is fine', async () => {
 
 test('odd values anywhere are taken or refused as the client’s mistake', async () => {
   const { key, id } = await makeKey(gateway);
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   let paid = 0n;
   let taken = 0;
   const property = fc.asyncProperty(bodies, async body => {
@@ -151,7 +151,7 @@ test('odd values anywhere are taken or refused as the client’s mistake', async
   });
   await fc.assert(property, { numRuns: 700 });
   expect(taken).toBeGreaterThan(50);
-  expect(before - (await balanceOf(gateway))).toBe(paid);
+  expect(before - (await readBalance(gateway))).toBe(paid);
   expect((await gateway.account.listActivity({ apiKeyId: id, limit: 1_000 })).records.length).toBeGreaterThanOrEqual(
     taken,
   );

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { ActivityRecord } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 import { ask, complete, stream } from './chat-client.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
@@ -69,7 +69,7 @@ export async function killGatewayOften(rounds: number): Promise<number[]> {
     const lost = [...acknowledged].filter(([id, cost]) => charged.get(id) !== cost);
     expect(lost).toEqual([]);
     const total = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
-    expect(funds - (await balanceOf(gateway))).toBe(total);
+    expect(funds - (await readBalance(gateway))).toBe(total);
     // Killed requests were given up without a charge and are listed for the operator.
     const { holds } = await gateway.admin.listVoidedHolds({ limit: 1_000 });
     expect(holds.length).toBeGreaterThan(0);

@@ -1,10 +1,10 @@
-/** What a Gemini upstream alone says of an answer, as each client and the ledger see it: blocked prompts, cached input, thoughts, cut calls (wire.md B4, C3; cases FI-11, FI-14, US-11, US-18). */
+/** What a Gemini upstream alone says of an answer, as each client and the ledger see it: blocked prompts, cached input, thoughts, cut calls (docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-14, US-11, US-18). */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
 import { post } from './chat-client.ts';
 
 type Json = Record<string, unknown>;
@@ -122,7 +122,7 @@ describe.each([
   test('a prompt that was blocked is a refusal, and costs its input', async () => {
     const { status, answer, requestId } = await ask(name, 'blocked before');
     expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
-    const { state, costNanoUsd, usage } = await recordOf(gateway, requestId);
+    const { state, costNanoUsd, usage } = await readRecord(gateway, requestId);
     expect([state, costNanoUsd, usage?.inputTokens, usage?.outputTokens]).toEqual([
       RecordState.INCOMPLETE,
       100_000n,
@@ -135,13 +135,13 @@ describe.each([
     const { status, answer, requestId } = await ask(name, 'blocked within');
     expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
     expect(JSON.stringify(answer)).toContain('Well, ');
-    expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(120_000n);
+    expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(120_000n);
   });
 
-  test('cached input is paid as such, thoughts as output, the prompt of tools as input', async () => {
+  test('cached input is paid as such, reasoning as output, the prompt of tools as input', async () => {
     const { answer, requestId } = await ask(name, 'counted apart');
     // 150 × $1, 900 × $0.10 and 40 × $10 per million.
-    const { costNanoUsd, usage } = await recordOf(gateway, requestId);
+    const { costNanoUsd, usage } = await readRecord(gateway, requestId);
     expect([costNanoUsd, usage]).toMatchObject([
       640_000n,
       { inputTokens: 150, cacheReadTokens: 900, outputTokens: 40, reasoningTokens: 30 },
@@ -152,7 +152,7 @@ describe.each([
   test('a call that the model broke is no answer: 502, and free', async () => {
     const { status, answer, requestId } = await ask(name, 'broken call');
     expect([status, (answer['error'] as Json)['code']]).toEqual([502, 'upstream_error']);
-    expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(0n);
+    expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(0n);
   });
 });
 

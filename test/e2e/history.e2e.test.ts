@@ -1,4 +1,4 @@
-/** Entries and the audit, as a client of REST and the operator meet them (control.md, "Audit and money history"). */
+/** Entries and the audit, as a client of REST and the operator meet them (docs/interfaces/account.md "Entries and audit". */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';

@@ -1,4 +1,4 @@
-/** What every answer of the public listener has, and the catalogue as REST shows it (decisions §3, §4). */
+/** What every answer of the public listener has, and the catalogue as REST shows it (docs/errors.md "The envelope"; docs/interfaces/models.md "The list"). */
 import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';

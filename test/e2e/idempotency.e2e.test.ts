@@ -1,4 +1,4 @@
-/** Idempotency-Key as its callers see it (decisions §6): one upstream call, one charge, the same answer for a day. */
+/** Idempotency-Key as its callers see it (docs/accounting.md "Idempotency"): one upstream call, one charge, the same answer for a day. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
@@ -35,16 +35,16 @@ interface Interface {
   /** The prompt in the interface's own words, and what it insists on. */
   readonly ask: (text: string) => object;
 }
-const messagesOf = (content: string) => ({ messages: [{ role: 'user', content }] });
-const chat: Interface = { name: 'Chat', path: '/v1/chat/completions', ask: messagesOf };
+const makeMessages = (content: string) => ({ messages: [{ role: 'user', content }] });
+const chat: Interface = { name: 'Chat', path: '/v1/chat/completions', ask: makeMessages };
 const messages: Interface = {
   name: 'Messages',
   path: '/v1/messages',
-  ask: text => ({ max_tokens: 500, ...messagesOf(text) }),
+  ask: text => ({ max_tokens: 500, ...makeMessages(text) }),
 };
 const responses: Interface = { name: 'Responses', path: '/v1/responses', ask: input => ({ input }) };
 
-const bodyOf = ({ ask }: Interface, line: string, stream: boolean): string =>
+const makeBody = ({ ask }: Interface, line: string, stream: boolean): string =>
   JSON.stringify({ model: 'sim/large', stream, ...ask(`Tolls\n!sim ${line}`) });
 
 /** A customer with an account of its own. */
@@ -86,7 +86,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('a repeat is the same answer, byte for byte, from one generation', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = bodyOf(asked, 'tokens=60', stream);
+      const body = makeBody(asked, 'tokens=60', stream);
       const first = await send(path, body, key);
       expect(first.status).toBe(200);
       expect(first.headers.get('idempotent-replayed')).toBeNull();
@@ -109,7 +109,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('the key with another body, be it by a blank, is refused with 422', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = bodyOf(asked, 'tokens=5', stream);
+      const body = makeBody(asked, 'tokens=5', stream);
       await send(path, body, key);
       for (const changed of [
         ` ${body}`,
@@ -130,7 +130,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('while the first runs a repeat is told 409 and when to come back; another body 422', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = bodyOf(asked, 'tokens=20 tps=20', stream);
+      const body = makeBody(asked, 'tokens=20 tps=20', stream);
       const first = send(path, body, key);
       await sleep(300);
       const early = await send(path, body, key);
@@ -148,7 +148,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('a client that leaves does not end it: its repeat finds the whole answer', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = bodyOf(asked, 'tokens=40 tps=40', stream);
+      const body = makeBody(asked, 'tokens=40 tps=40', stream);
       await expect(send(path, body, key, AbortSignal.timeout(300))).rejects.toThrow();
       let again = await send(path, body, key);
       expect(again.code).toBe('idempotency_in_progress');
@@ -164,14 +164,14 @@ describe.each([chat, messages, responses])('$name', asked => {
       const { send, records } = await customer();
       const key = randomUUID();
       const refused = [
-        [422, path, bodyOf(asked, 'tokens=5', stream).replace('"model"', '"temperature":9,"model"')],
-        [400, path, bodyOf(asked, 'tokens=5', stream).replace('sim/large', 'sim/none')],
-        [400, path, bodyOf(asked, 'nonsense=1', stream)],
-        [502, path, bodyOf(asked, 'status=500', stream)],
+        [422, path, makeBody(asked, 'tokens=5', stream).replace('"model"', '"temperature":9,"model"')],
+        [400, path, makeBody(asked, 'tokens=5', stream).replace('sim/large', 'sim/none')],
+        [400, path, makeBody(asked, 'nonsense=1', stream)],
+        [502, path, makeBody(asked, 'status=500', stream)],
         [400, path, '{'],
       ] as const;
       for (const [status, to, body] of refused) expect((await send(to, body, key)).status).toBe(status);
-      const answered = await send(path, bodyOf(asked, 'tokens=5', stream), key);
+      const answered = await send(path, makeBody(asked, 'tokens=5', stream), key);
       expect(answered.status).toBe(200);
       expect((await records()).map(({ state }) => state)).toEqual(['completed', 'upstream_failed']);
     });
@@ -179,7 +179,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('of many at once one is answered, and all others repeat it', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = bodyOf(asked, 'tokens=30', stream);
+      const body = makeBody(asked, 'tokens=30', stream);
       const insist = async (): Promise<Came> => {
         for (;;) {
           const reply = await send(path, body, key);
@@ -198,7 +198,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     const { send } = await customer();
     const key = randomUUID();
     // A body that both interfaces take.
-    const body = bodyOf(messages, 'tokens=5', false);
+    const body = makeBody(messages, 'tokens=5', false);
     expect((await send(chat.path, body, key)).status).toBe(200);
     expect((await send(messages.path, body, key)).code).toBe('idempotency_key_reused');
   });
@@ -207,7 +207,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     const { send, records } = await customer();
     const key = randomUUID();
     for (const [index, fault] of ['fail=4', 'cut=4', 'stall=4'].entries()) {
-      const body = bodyOf(asked, `tokens=50 ${fault}`, true);
+      const body = makeBody(asked, `tokens=50 ${fault}`, true);
       const first = await send(asked.path, body, key + fault);
       expect(first.text).toContain('"error"');
       expect(told(await send(asked.path, body, key + fault))).toEqual(told(first));
@@ -219,7 +219,7 @@ describe.each([chat, messages, responses])('$name', asked => {
 });
 
 describe('whose key it is', () => {
-  const body = bodyOf(chat, 'tokens=5', false);
+  const body = makeBody(chat, 'tokens=5', false);
 
   test('it belongs to the API key that sent it, also within one account', async () => {
     const { managementKey, send, records } = await customer();
@@ -291,7 +291,7 @@ describe('whose key it is', () => {
 
 describe('Responses in the background, and compactions', () => {
   const background = (line: string, stream: boolean): string =>
-    bodyOf(responses, line, stream).replace('"model"', '"background":true,"model"');
+    makeBody(responses, line, stream).replace('"model"', '"background":true,"model"');
 
   test('a repeat names the same response, which runs once', async () => {
     const { send, records, apiKey } = await customer();
@@ -323,10 +323,10 @@ describe('Responses in the background, and compactions', () => {
     const early = await send(responses.path, body, key);
     const first = await pending;
     const late = await send(responses.path, body, key);
-    const framesOf = ({ text }: Came): string => text.replaceAll(/^:.*\n/gm, '');
-    expect(framesOf(first)).toContain('event: response.completed');
-    expect(framesOf(early)).toBe(framesOf(first));
-    expect(framesOf(late)).toBe(framesOf(first));
+    const readFrames = ({ text }: Came): string => text.replaceAll(/^:.*\n/gm, '');
+    expect(readFrames(first)).toContain('event: response.completed');
+    expect(readFrames(early)).toBe(readFrames(first));
+    expect(readFrames(late)).toBe(readFrames(first));
     expect(await records()).toHaveLength(1);
   });
 
@@ -346,7 +346,7 @@ describe('Responses in the background, and compactions', () => {
   test('what is not stored is repeated all the same, and continued from neither', async () => {
     const { send, apiKey } = await customer();
     const key = randomUUID();
-    const body = bodyOf(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
+    const body = makeBody(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
     const first = await send(responses.path, body, key);
     expect(told(await send(responses.path, body, key))).toEqual(told(first));
     const { id } = JSON.parse(first.text) as { id: string };
@@ -410,8 +410,8 @@ describe('the process ends', () => {
     let killed = await startGateway({ config, balance: '100' });
     const mine = await customer(killed);
     const [kept, cut] = [randomUUID(), randomUUID()];
-    const keptBody = bodyOf(chat, 'tokens=30', true);
-    const cutBody = bodyOf(chat, 'tokens=100 tps=20', false);
+    const keptBody = makeBody(chat, 'tokens=30', true);
+    const cutBody = makeBody(chat, 'tokens=100 tps=20', false);
     const first = await mine.send(chat.path, keptBody, kept);
     const broken = mine.send(chat.path, cutBody, cut).catch(() => undefined);
     await sleep(700);
@@ -437,7 +437,7 @@ describe('the process ends', () => {
     const rounds = 6;
     for (let round = 0; round < rounds; round += 1) {
       const key = randomUUID();
-      const body = bodyOf(chat, `tokens=${10 + round} tps=100`, round % 2 === 0);
+      const body = makeBody(chat, `tokens=${10 + round} tps=100`, round % 2 === 0);
       const options = { key: mine.apiKey.key, headers: { 'idempotency-key': key } };
       const first = post(killed, chat.path, body, options)
         .then(came)

@@ -1,9 +1,9 @@
-/** An Images client without a library: it shows every header and byte that the tests judge. */
+/** An Images client without a library, so that tests see every header and byte. */
 import sharp from 'sharp';
 import type { Gateway } from '../gateway.ts';
 import type { ChatError } from './chat-client.ts';
 
-/** One picture of an answer. */
+/** One image of an answer. */
 export interface ImageEntry {
   readonly url?: string;
   readonly b64_json?: string;
@@ -28,16 +28,16 @@ export interface TaskBody {
   readonly error: ChatError | null;
 }
 
-/** An answer of a JSON path. */
+/** A JSON answer. */
 export interface ImageReply<Body> {
   readonly status: number;
   readonly headers: Headers;
   readonly body: Body;
 }
 
-/** Where and how to send a request. */
+/** Options of a request. */
 export interface SendImage {
-  /** Another credential than the gateway's first API key. */
+  /** The API key; absent: the gateway's first one. */
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -64,7 +64,7 @@ export async function postImages<Body = ImageBody>(
   return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Body };
 }
 
-/** The task as it is now. */
+/** Returns the current state of a task. */
 export async function getTask(
   { url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>,
   taskId: string,
@@ -74,29 +74,29 @@ export async function getTask(
   return { status: answer.status, headers: answer.headers, body: (await answer.json()) as TaskBody };
 }
 
-/** The bytes of a picture, by address or inline. */
-export async function bytesOf({ url, b64_json: base64 }: ImageEntry): Promise<Buffer> {
+/** Returns the bytes of an image, from its URL or inline. */
+export async function fetchImageBytes({ url, b64_json: base64 }: ImageEntry): Promise<Buffer> {
   if (url === undefined) return Buffer.from(base64 ?? '', 'base64');
   const answer = await fetch(url);
   if (answer.status !== 200) throw new Error(`${url} answers ${answer.status}`);
   return Buffer.from(await answer.arrayBuffer());
 }
 
-/** Four bytes a pixel. */
+/** The pixels of an image; `data` has four bytes (RGBA) for each pixel. */
 export interface Pixels {
   readonly width: number;
   readonly height: number;
   readonly data: Buffer;
 }
 
-/** A picture's pixels. */
-export async function pixelsOf(file: Uint8Array): Promise<Pixels> {
+/** Decodes an image file. */
+export async function readPixels(file: Uint8Array): Promise<Pixels> {
   const { data, info } = await sharp(file).ensureAlpha().raw().toBuffer({ resolveWithObject: true });
   return { width: info.width, height: info.height, data };
 }
 
-/** The mean difference of two pictures' pixels, 0 to 255, where `counts` says so. */
-export function differenceOf(one: Pixels, other: Pixels, counts: (x: number, y: number) => boolean): number {
+/** Returns the mean difference of the colour channels of two images, 0 to 255, over the pixels that `counts` selects. */
+export function measureDifference(one: Pixels, other: Pixels, counts: (x: number, y: number) => boolean): number {
   let sum = 0;
   let counted = 0;
   for (let at = 0; at < one.data.length; at += 4) {
@@ -110,7 +110,7 @@ export function differenceOf(one: Pixels, other: Pixels, counts: (x: number, y: 
   return sum / Math.max(1, counted);
 }
 
-/** A mask whose left half is transparent. */
+/** Returns a PNG mask whose left half is transparent. */
 export async function leftHalfMask(width: number, height: number): Promise<Buffer> {
   const hole = { create: { width: Math.floor(width / 2), height, channels: 4, background: '#000' } } as const;
   return sharp({ create: { width, height, channels: 4, background: '#fff' } })
@@ -119,7 +119,7 @@ export async function leftHalfMask(width: number, height: number): Promise<Buffe
     .toBuffer();
 }
 
-/** A PNG of noise: as large a file as its pixels. */
+/** Returns an uncompressed PNG of noise, so that the file is about as large as its pixels. */
 export function noisePng(width: number, height: number): Promise<Buffer> {
   const data = Buffer.alloc(width * height * 3);
   for (let at = 0, state = 1; at < data.length; at += 1) {

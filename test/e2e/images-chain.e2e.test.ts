@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, recordOf, startGateway } from '../gateway.ts';
-import { bytesOf, type ImageBody, type ImageReply, leftHalfMask, postImages } from './image-caller.ts';
-import { picture } from './picture.ts';
+import { readBalance, endGateway, readRecord, startGateway } from '../gateway.ts';
+import { fetchImageBytes, type ImageBody, type ImageReply, leftHalfMask, postImages } from './image-caller.ts';
+import { picture } from './sample-image.ts';
 
 /** One request as the scripted upstream got it. */
 interface Received {
@@ -76,7 +76,7 @@ const generate = (body: object): Promise<ImageReply<ImageBody>> =>
   postImages(outer, 'generations', { ...small, ...body });
 
 describe('through a second gateway', () => {
-  test('the same pictures as from the first, by address of the outer one, at its own price', async () => {
+  test('the same images as from the first, by address of the outer one, at its own price', async () => {
     const asked = { prompt: 'hills', seed: 3, n: 2, steps: 20, guidance_scale: 9, negative_prompt: 'blue' };
     const direct = await postImages(inner, 'generations', { ...small, ...asked, model: 'sim/image' });
     const { headers, body } = await generate({ ...asked, model: 'acme/draw', response_format: 'url' });
@@ -85,7 +85,7 @@ describe('through a second gateway', () => {
     expect(body.data).toHaveLength(2);
     for (const [index, entry] of body.data.entries()) {
       expect(entry.url?.startsWith(outer.url)).toBe(true);
-      expect((await bytesOf(entry)).toString('base64')).toBe(direct.body.data[index]?.b64_json);
+      expect((await fetchImageBytes(entry)).toString('base64')).toBe(direct.body.data[index]?.b64_json);
     }
   });
 
@@ -125,7 +125,7 @@ describe('through a second gateway', () => {
   });
 
   test('what it refuses is refused with its words; what it fails at is free', async () => {
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const refused = await generate({ model: 'acme/draw', prompt: 'x', size: '4096x4096' });
     expect([refused.status, refused.body.error.code, refused.body.error.param]).toEqual([
       400,
@@ -136,8 +136,8 @@ describe('through a second gateway', () => {
     expect([failed.status, failed.body.error.code]).toEqual([502, 'upstream_error']);
     const late = await generate({ model: 'acme/draw', prompt: '!sim delay_ms=20000' });
     expect([late.status, late.body.error.code]).toEqual([502, 'upstream_timeout']);
-    expect(await balanceOf(outer)).toBe(before);
-    const record = await recordOf(outer, failed.headers.get('x-request-id') ?? '');
+    expect(await readBalance(outer)).toBe(before);
+    const record = await readRecord(outer, failed.headers.get('x-request-id') ?? '');
     expect([record.costNanoUsd, record.state]).toEqual([0n, RecordState.UPSTREAM_FAILED]);
   });
 });
@@ -214,14 +214,14 @@ describe('what is sent and taken', () => {
     ]);
   });
 
-  test('more pictures than asked for are left out, fewer are paid as they come', async () => {
+  test('more images than asked for are left out, fewer are paid as they come', async () => {
     answers = [{ status: 200, body: { data: [entry, entry, entry] } }];
     const more = await generate({ model: 'acme/other', prompt: 'x', n: 2 });
     expect([more.body.data.length, more.headers.get('x-tollgate-cost')]).toEqual([2, '0.02']);
     answers = [{ status: 200, body: { data: [entry] } }];
     const fewer = await generate({ model: 'acme/other', prompt: 'x', n: 2 });
     expect([fewer.body.data.length, fewer.headers.get('x-tollgate-cost')]).toEqual([1, '0.01']);
-    const record = await recordOf(outer, fewer.headers.get('x-request-id') ?? '');
+    const record = await readRecord(outer, fewer.headers.get('x-request-id') ?? '');
     expect(record.state).toBe(RecordState.INCOMPLETE);
   });
 
@@ -256,11 +256,11 @@ describe('what is sent and taken', () => {
       // Ends the row of failures, or the circuit breaker would open.
       { status: 200, body: { data: [entry] } },
     ];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const failed = await generate({ model: 'acme/other', prompt: 'x' });
     expect([failed.status, failed.body.error.code]).toEqual([502, 'upstream_error']);
     expect(received.every(({ path }) => path === '/v1/images/generations')).toBe(true);
-    expect(await balanceOf(outer)).toBe(before);
+    expect(await readBalance(outer)).toBe(before);
     const told = JSON.stringify([failed.body, ...failed.headers]);
     for (const secret of [scriptedUrl, new URL(scriptedUrl).host, 'canary', 'example.com']) {
       expect(told).not.toContain(secret);

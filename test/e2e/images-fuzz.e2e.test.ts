@@ -3,9 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import sharp from 'sharp';
-import { balanceOf, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
 import { type ImageBody, noisePng, postImages } from './image-caller.ts';
-import { picture } from './picture.ts';
+import { picture } from './sample-image.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));
@@ -97,7 +97,7 @@ test.skipIf(process.platform !== 'linux')(
       early += answered.filter(status => status === 200).length;
     }
     // First: an account is read on a thread that starts with the first read and keeps its files.
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const [fds, bytes] = [descriptors(), residentBytes()];
     const statuses: number[] = [];
     for (let sent = 0; sent < 200; sent += 4) statuses.push(...(await Promise.all([send(), send(), send(), send()])));
@@ -105,7 +105,7 @@ test.skipIf(process.platform !== 'linux')(
     expect(edited).toBeGreaterThan(10);
     expect(edited).toBeLessThan(100);
     // What was edited was paid for, what was refused was not.
-    expect(before - (await balanceOf(gateway))).toBe(BigInt(edited) * 30_000_000n);
+    expect(before - (await readBalance(gateway))).toBe(BigInt(edited) * 30_000_000n);
     expect(await heldBy(gateway)).toBe(0n);
     const kept = readdirSync(join(gateway.dataDir, 'images'));
     expect(kept.filter(name => name.endsWith('.draft'))).toEqual([]);

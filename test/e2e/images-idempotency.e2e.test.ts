@@ -1,8 +1,8 @@
 /** Idempotency-Key on the image paths: one drawing, one charge, the same answer. */
 import { afterAll, describe, expect, test } from 'vitest';
-import { balanceOf, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
 import { getTask, type ImageBody, type ImageReply, leftHalfMask, postImages, type TaskBody } from './image-caller.ts';
-import { picture } from './picture.ts';
+import { picture } from './sample-image.ts';
 
 let gateway = await startGateway({ config: 'retries: 0\n' });
 afterAll(() => endGateway(gateway));
@@ -29,14 +29,14 @@ describe('a repeat', () => {
     async body => {
       const key = newKey();
       const first = await generate(key, body);
-      const before = await balanceOf(gateway);
+      const before = await readBalance(gateway);
       const again = await generate(key, body);
       expect(again.body).toEqual(first.body);
       expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
       for (const name of ['x-request-id', 'x-tollgate-cost']) {
         expect(again.headers.get(name)).toBe(first.headers.get(name));
       }
-      expect(await balanceOf(gateway)).toBe(before);
+      expect(await readBalance(gateway)).toBe(before);
     },
   );
 
@@ -84,7 +84,7 @@ describe('a repeat', () => {
 
   test('finds what its first client went away from: drawn to the end, charged once', async () => {
     const key = newKey();
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const body = { prompt: '!sim delay_ms=1000\nx' };
     const leave = new AbortController();
     const left = generate(key, body, { signal: leave.signal });
@@ -95,7 +95,7 @@ describe('a repeat', () => {
     await expect.poll(() => heldBy(gateway), { timeout: 15_000 }).toBe(0n);
     const found = await generate(key, body);
     expect([found.status, found.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
-    expect(before - (await balanceOf(gateway))).toBe(price);
+    expect(before - (await readBalance(gateway))).toBe(price);
   });
 
   test('after an error is a new request', async () => {
@@ -107,18 +107,18 @@ describe('a repeat', () => {
 
 test('many at once are drawn once', async () => {
   const key = newKey();
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const answers = await Promise.all(Array.from({ length: 10 }, () => generate(key, {})));
   const good = answers.filter(({ status }) => status === 200);
   expect(good.length).toBeGreaterThanOrEqual(1);
   expect(new Set(good.map(({ body }) => JSON.stringify(body))).size).toBe(1);
   expect(answers.every(({ status }) => status === 200 || status === 409)).toBe(true);
-  expect(before - (await balanceOf(gateway))).toBe(price);
+  expect(before - (await readBalance(gateway))).toBe(price);
 });
 
 test('a form is compared by its fields and files, whatever its boundary', async () => {
   const blue = await picture(30, 30, '#2040c0');
-  const formOf = async (prompt: string, mask?: Buffer): Promise<FormData> => {
+  const makeForm = async (prompt: string, mask?: Buffer): Promise<FormData> => {
     const form = new FormData();
     form.set('image', new Blob([new Uint8Array(blue)]), 'a.png');
     form.set('prompt', prompt);
@@ -126,11 +126,11 @@ test('a form is compared by its fields and files, whatever its boundary', async 
     return form;
   };
   const headers = { 'idempotency-key': newKey() };
-  const first = await postImages(gateway, 'edits', await formOf('x'), { headers });
-  const again = await postImages(gateway, 'edits', await formOf('x'), { headers });
+  const first = await postImages(gateway, 'edits', await makeForm('x'), { headers });
+  const again = await postImages(gateway, 'edits', await makeForm('x'), { headers });
   expect([first.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([200, first.body, 'true']);
-  const masked = await postImages(gateway, 'edits', await formOf('x', await leftHalfMask(30, 30)), { headers });
-  const worded = await postImages(gateway, 'edits', await formOf('y'), { headers });
+  const masked = await postImages(gateway, 'edits', await makeForm('x', await leftHalfMask(30, 30)), { headers });
+  const worded = await postImages(gateway, 'edits', await makeForm('y'), { headers });
   expect([masked.body.error.code, worded.body.error.code]).toEqual([
     'idempotency_key_reused',
     'idempotency_key_reused',
@@ -139,7 +139,7 @@ test('a form is compared by its fields and files, whatever its boundary', async 
 
 test('a task is made once; its repeat names it, and a restart between changes nothing', async () => {
   const key = newKey();
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const body = { async: true, prompt: '!sim delay_ms=700\nx' };
   const first = await generate<TaskBody>(key, body);
   const again = await generate<TaskBody>(key, body);
@@ -152,5 +152,5 @@ test('a task is made once; its repeat names it, and a restart between changes no
   await expect
     .poll(async () => (await getTask(gateway, first.body.task_id)).body.status, { timeout: 20_000 })
     .toBe('completed');
-  expect(before - (await balanceOf(gateway))).toBe(price);
+  expect(before - (await readBalance(gateway))).toBe(price);
 });

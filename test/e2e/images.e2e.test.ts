@@ -2,19 +2,19 @@
 import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { complete } from './chat-client.ts';
 import {
-  bytesOf,
-  differenceOf,
+  fetchImageBytes,
+  measureDifference,
   type ImageBody,
   type ImageReply,
   leftHalfMask,
   noisePng,
-  pixelsOf,
+  readPixels,
   postImages,
 } from './image-caller.ts';
-import { picture } from './picture.ts';
+import { picture } from './sample-image.ts';
 
 const gateway = await startGateway({ config: 'retries: 1\nlimits: { body_bytes: 12MiB }\n', balance: '50' });
 afterAll(() => endGateway(gateway));
@@ -43,11 +43,11 @@ async function drawn(body: object): Promise<Buffer> {
   expect(status).toBe(200);
   const [first] = answer.data;
   if (first === undefined) throw new Error('no picture');
-  return bytesOf(first);
+  return fetchImageBytes(first);
 }
 
 describe('generation', () => {
-  test('an answer by address: so many pictures of the asked size, each a real PNG where its address says', async () => {
+  test('an answer by address: so many images of the asked size, each a real PNG where its address says', async () => {
     const { status, headers, body } = await generate({ prompt: 'a red boat', n: 3, response_format: 'url' });
     expect(status).toBe(200);
     expect(body.data).toHaveLength(3);
@@ -59,7 +59,7 @@ describe('generation', () => {
         new RegExp(`^${gateway.url.replaceAll('.', '\\.')}/v1/images/files/[0-9a-f]{32}\\.png$`),
       );
       expect(entry.revised_prompt).toBe('a red boat');
-      const { format, width, height } = await sharp(await bytesOf(entry)).metadata();
+      const { format, width, height } = await sharp(await fetchImageBytes(entry)).metadata();
       expect({ format, width, height }).toEqual({ format: 'png', width: 128, height: 96 });
     }
   });
@@ -76,9 +76,9 @@ describe('generation', () => {
         { prompt: 'hills', seed: 7, negative_prompt: 'blue' },
       ].map(drawn),
     );
-    const before = await pixelsOf(first);
+    const before = await readPixels(first);
     for (const other of others) {
-      expect(differenceOf(before, await pixelsOf(other), () => true)).toBeGreaterThan(2);
+      expect(measureDifference(before, await readPixels(other), () => true)).toBeGreaterThan(2);
     }
   });
 
@@ -90,16 +90,16 @@ describe('generation', () => {
     expect(one.equals(other)).toBe(true);
   });
 
-  test('pictures of one request differ, and null fields count as not sent', async () => {
+  test('images of one request differ, and null fields count as not sent', async () => {
     const { body } = await generate({ prompt: 'hills', n: 2, seed: null, quality: null, async: null });
-    const [one, other] = await Promise.all(body.data.map(bytesOf));
+    const [one, other] = await Promise.all(body.data.map(fetchImageBytes));
     expect(one?.equals(other ?? Buffer.alloc(0))).toBe(false);
   });
 
   test('without a size it is 1024x1024, and the answer is by address', async () => {
     const { body } = await postImages(gateway, 'generations', { model: 'sim/image', prompt: 'x' });
     const [entry] = body.data;
-    const { width, height } = await sharp(await bytesOf(entry ?? { revised_prompt: '' })).metadata();
+    const { width, height } = await sharp(await fetchImageBytes(entry ?? { revised_prompt: '' })).metadata();
     expect([typeof entry?.url, width, height]).toEqual(['string', 1024, 1024]);
   });
 
@@ -114,14 +114,14 @@ describe('generation', () => {
 });
 
 describe('money', () => {
-  test('each picture is a unit of the image bucket: cost, record, balance and header agree', async () => {
-    const before = await balanceOf(gateway);
+  test('each image is a unit of the image bucket: cost, record, balance and header agree', async () => {
+    const before = await readBalance(gateway);
     const { headers } = await generate({ prompt: 'x', n: 4 });
-    const record = await recordOf(gateway, headers.get('x-request-id') ?? '');
+    const record = await readRecord(gateway, headers.get('x-request-id') ?? '');
     expect(headers.get('x-tollgate-cost')).toBe('0.08');
     expect(record).toMatchObject({ model: 'sim/image', costNanoUsd: 80_000_000n, state: RecordState.COMPLETED });
     expect(record.buckets.map(({ kind, tokens }) => [kind, Number(tokens)])).toEqual([['image', 4]]);
-    expect(before - (await balanceOf(gateway))).toBe(80_000_000n);
+    expect(before - (await readBalance(gateway))).toBe(80_000_000n);
   });
 
   test.each([
@@ -135,7 +135,7 @@ describe('money', () => {
     expect(headers.get('x-tollgate-cost')).toBe(cost);
   });
 
-  test('who can’t pay for all pictures is refused before anything is drawn', async () => {
+  test('who can’t pay for all images is refused before anything is drawn', async () => {
     const { key } = await makeKey(gateway, { balanceNanoUsd: 50_000_000n });
     const refused = await postImages(gateway, 'generations', { ...small, prompt: 'x', n: 3 }, { key });
     expect([refused.status, refused.body.error.code]).toEqual([429, 'insufficient_balance']);
@@ -156,7 +156,7 @@ describe('money', () => {
     expect(second.body.error.code).toBe('rate_limit');
   });
 
-  test('activity over RPC counts pictures under their model', async () => {
+  test('activity over RPC counts images under their model', async () => {
     const { records } = await gateway.account.listActivity({ model: 'sim/image' });
     expect(records.length).toBeGreaterThan(5);
     expect(records.every(({ costNanoUsd }) => costNanoUsd % 20_000_000n === 0n)).toBe(true);
@@ -205,21 +205,21 @@ describe('edits', () => {
     const { status, body } = await edit({ images: [base64(blue)], mask: `data:image/png;base64,${base64(mask)}` });
     expect(status).toBe(200);
     const [before, after] = [
-      await pixelsOf(blue),
-      await pixelsOf(await bytesOf(body.data[0] ?? { revised_prompt: '' })),
+      await readPixels(blue),
+      await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' })),
     ];
     expect([after.width, after.height]).toEqual([128, 96]);
-    expect(differenceOf(before, after, x => x >= 64)).toBe(0);
-    expect(differenceOf(before, after, x => x < 64)).toBeGreaterThan(10);
+    expect(measureDifference(before, after, x => x >= 64)).toBe(0);
+    expect(measureDifference(before, after, x => x < 64)).toBeGreaterThan(10);
   });
 
   test('strength is how much changes: 0 nothing, 1 all of it', async () => {
-    const before = await pixelsOf(blue);
+    const before = await readPixels(blue);
     const changed: number[] = [];
     for (const strength of [0, 0.3, 1]) {
       const { body } = await edit({ images: [base64(blue)], strength, seed: 1 });
-      const after = await pixelsOf(await bytesOf(body.data[0] ?? { revised_prompt: '' }));
-      changed.push(differenceOf(before, after, () => true));
+      const after = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
+      changed.push(measureDifference(before, after, () => true));
     }
     const [none = 1, some = 0, all = 0] = changed;
     expect(none).toBe(0);
@@ -234,7 +234,7 @@ describe('edits', () => {
         images: [base64(blue), base64(await picture(40, 20, '#f00'))],
         ...(size && { size }),
       });
-      const { width, height } = await pixelsOf(await bytesOf(body.data[0] ?? { revised_prompt: '' }));
+      const { width, height } = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
       sizes.push([width, height]);
     }
     expect(sizes).toEqual([
@@ -243,7 +243,7 @@ describe('edits', () => {
     ]);
   });
 
-  test('a reference picture changes what is drawn', async () => {
+  test('a reference image changes what is drawn', async () => {
     const [alone, guided] = await Promise.all(
       [[base64(blue)], [base64(blue), base64(await picture(30, 30, '#e01010'))]].map(images =>
         edit({ images, seed: 3 }),
@@ -252,13 +252,13 @@ describe('edits', () => {
     expect(alone?.body.data[0]?.b64_json).not.toBe(guided?.body.data[0]?.b64_json);
   });
 
-  test('a picture larger than the model draws is answered as large as the model can', async () => {
+  test('an image larger than the model draws is answered as large as the model can', async () => {
     const { body } = await edit({ images: [base64(await picture(4096, 1024, '#123456'))] });
-    const { width, height } = await pixelsOf(await bytesOf(body.data[0] ?? { revised_prompt: '' }));
+    const { width, height } = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
     expect([width, height]).toEqual([2048, 512]);
   });
 
-  test('the form of the official client: files, texts as numbers, several pictures', async () => {
+  test('the form of the official client: files, texts as numbers, several images', async () => {
     const form = new FormData();
     form.append('image[]', new Blob([new Uint8Array(blue)], { type: 'image/png' }), 'a.png');
     form.append('image[]', new Blob([new Uint8Array(blue)]), 'b.png');
@@ -281,7 +281,7 @@ describe('edits', () => {
 
   test('without a model it is the first one that lists the path and that the key may use', async () => {
     const { headers } = await edit({ images: [base64(blue)] });
-    expect((await recordOf(gateway, headers.get('x-request-id') ?? '')).model).toBe('sim/image-edit');
+    expect((await readRecord(gateway, headers.get('x-request-id') ?? '')).model).toBe('sim/image-edit');
     const { key } = await makeKey(gateway, { allowedModels: { models: ['sim/image'] } });
     const refused = await postImages(gateway, 'edits', { prompt: 'x', images: [base64(blue)] }, { key });
     expect([refused.status, refused.body.error.code]).toEqual([403, 'model_not_allowed']);
@@ -442,13 +442,13 @@ describe('refusals', () => {
 
 describe('the steering line', () => {
   test('status fails as an upstream does: free, recorded, tried again as often as configured', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const failed = await generate({ prompt: 'x\n!sim status=503' });
     expect([failed.status, failed.body.error.code]).toEqual([502, 'upstream_error']);
-    const record = await recordOf(gateway, failed.headers.get('x-request-id') ?? '');
+    const record = await readRecord(gateway, failed.headers.get('x-request-id') ?? '');
     expect([record.costNanoUsd, record.state]).toEqual([0n, RecordState.UPSTREAM_FAILED]);
     expect((await generate({ prompt: 'x\n!sim status=500 times=1' })).status).toBe(200);
-    expect(before - (await balanceOf(gateway))).toBe(20_000_000n);
+    expect(before - (await readBalance(gateway))).toBe(20_000_000n);
   });
 
   test('delay_ms waits, 400 is the client’s own fault, an unknown key is refused', async () => {
@@ -468,7 +468,7 @@ describe('the steering line', () => {
   });
 
   test('a client that goes away stops the drawing, and pays nothing', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const leave = new AbortController();
     const asked = postImages(
       gateway,
@@ -481,7 +481,7 @@ describe('the steering line', () => {
     leave.abort();
     await expect(asked).rejects.toThrow();
     await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
-    expect(await balanceOf(gateway)).toBe(before);
+    expect(await readBalance(gateway)).toBe(before);
   });
 });
 

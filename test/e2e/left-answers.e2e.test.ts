@@ -1,12 +1,12 @@
 /**
- * What an answer that its client left is charged, against the bill of a provider that counts by itself (decisions §4 and §6, 2026-11-22): within the margins that the tests state, once
+ * What an answer that its client left is charged, against the bill of a provider that counts by itself (docs/accounting.md "Settlement"): within the margins that the tests state, once
  * some answers of the same kind were reported.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
-import { type Bill, BillingProvider, templateTokens, tokensOf } from './billing-provider.ts';
+import { type Bill, BillingProvider, templateTokens, countTokens } from './billing-provider.ts';
 import { post } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
 
@@ -56,7 +56,7 @@ const texts: Readonly<Record<string, { input: string; say: string }>> = {
 };
 
 /** A request whose prompt tells the provider what to do. */
-function bodyOf(
+function makeBody(
   model: string,
   { input, say }: { input: string; say: string },
   more: Json = {},
@@ -82,11 +82,11 @@ async function leave(provider: BillingProvider, body: Json, afterMs: number) {
   await sleep(afterMs);
   aborting.abort();
   const bill = provider.bills[before] as Bill;
-  return { bill, record: await abortedOf(String(body['model'])) };
+  return { bill, record: await readAborted(String(body['model'])) };
 }
 
 /** The record of the model's latest request, which its client left. */
-async function abortedOf(model: string) {
+async function readAborted(model: string) {
   return eventually('the record', async () => {
     const { records } = await gateway.account.listActivity({ limit: 1 });
     const [latest] = records;
@@ -102,8 +102,8 @@ function expectNear(actual: number | undefined, wanted: number, share = margin):
 describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
   test('after some reports, what a client left is charged as the provider counts it', async () => {
     const text = texts[kind] ?? expect.fail();
-    for (const times of [5, 40, 80]) await whole(bodyOf(`plain/${kind}`, text, { stream: true }, { times }));
-    const body = bodyOf(`plain/${kind}`, text, { stream: true }, { times: 2_000 });
+    for (const times of [5, 40, 80]) await whole(makeBody(`plain/${kind}`, text, { stream: true }, { times }));
+    const body = makeBody(`plain/${kind}`, text, { stream: true }, { times: 2_000 });
     const { bill, record } = await leave(plain, body, 300);
     expect(bill.isWhole).toBe(false);
     expectNear(record.usage?.inputTokens, bill.input);
@@ -114,13 +114,13 @@ describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
 
 test('count_tokens says what the provider counts, once it has said so', async () => {
   const text = texts['json'] ?? expect.fail();
-  const [{ content: messages } = { content: '' }] = bodyOf('plain/json', text)['messages'] as { content: string }[];
+  const [{ content: messages } = { content: '' }] = makeBody('plain/json', text)['messages'] as { content: string }[];
   const response = await post(gateway, '/v1/messages/count_tokens', {
     model: 'plain/json',
     messages: [{ role: 'user', content: messages }],
   });
   const { input_tokens: counted } = (await response.json()) as { input_tokens: number };
-  expectNear(counted, templateTokens + tokensOf(String(messages)));
+  expectNear(counted, templateTokens + countTokens(String(messages)));
 });
 
 test('what is learned is shown in the metrics', async () => {
@@ -132,9 +132,9 @@ test('what is learned is shown in the metrics', async () => {
 test('reasoning that nobody saw is charged at the rate that was learned', async () => {
   const text = { input: 'Think about the weather in Paris for a while.', say: 'It is fine ' };
   for (const thinkMs of [150, 300, 300]) {
-    await whole(bodyOf('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
+    await whole(makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
   }
-  const body = bodyOf('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 5_000 });
+  const body = makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 5_000 });
   const { bill, record } = await leave(plain, body, 600);
   expect(bill.output).toBeGreaterThan(150);
   // Two clocks: the provider stops when it hears of it.
@@ -148,7 +148,7 @@ test.each([
 ])('a running count of %s is believed from the first request on', async (name, model) => {
   const provider = name === 'vllm' ? vllm : llama;
   const text = texts['json'] ?? expect.fail();
-  const body = bodyOf(model, text, { stream: true, reasoning_effort: 'high' }, { times: 2_000, thinkMs: 100 });
+  const body = makeBody(model, text, { stream: true, reasoning_effort: 'high' }, { times: 2_000, thinkMs: 100 });
   const { bill, record } = await leave(provider, body, 500);
   expect(provider.bodies.at(-1)).toMatchObject(
     name === 'vllm' ? { stream_options: { continuous_usage_stats: true } } : { timings_per_token: true },
@@ -158,7 +158,7 @@ test.each([
 });
 
 test('timings that the client did not ask for are not shown to it', async () => {
-  const body = bodyOf('local/llama', { input: 'Hi', say: 'Hello ' }, { stream: true }, { times: 5 });
+  const body = makeBody('local/llama', { input: 'Hi', say: 'Hello ' }, { stream: true }, { times: 5 });
   const raw = await (await post(gateway, '/v1/chat/completions', body)).text();
   expect(raw).toContain('Hello');
   expect(raw).not.toContain('timings');
@@ -168,9 +168,9 @@ test('timings that the client did not ask for are not shown to it', async () => 
 
 test('of an answer that is asked for whole, what ran is estimated by how fast its route was', async () => {
   const text = texts['words'] ?? expect.fail();
-  for (const times of [30, 60, 60]) await whole(bodyOf('plain/whole', text, { max_tokens: 900 }, { times }));
+  for (const times of [30, 60, 60]) await whole(makeBody('plain/whole', text, { max_tokens: 900 }, { times }));
   expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
-  const { bill, record } = await leave(plain, bodyOf('plain/whole', text, { max_tokens: 900 }, { times: 100 }), 300);
+  const { bill, record } = await leave(plain, makeBody('plain/whole', text, { max_tokens: 900 }, { times: 100 }), 300);
   expect(record.usage?.outputTokens).toBeGreaterThan(0);
   expectNear(record.usage?.outputTokens, bill.output, 0.35);
 });
@@ -186,6 +186,6 @@ test('a built-in model that nobody waited for is charged no output', async () =>
   asked.catch(() => undefined);
   await sleep(500);
   aborting.abort();
-  const { usage } = await abortedOf('sim/large');
+  const { usage } = await readAborted('sim/large');
   expect(usage?.outputTokens).toBe(0);
 });

@@ -1,4 +1,4 @@
-/** First start, restart, stop and wrong configuration, as an operator meets them (decisions §1). */
+/** First start, restart, stop and wrong configuration, as an operator meets them (docs/architecture.md "Starting and stopping"). */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,13 +8,13 @@ import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import {
   type Ended,
   endGateway,
-  environmentOf,
+  gatewayEnvironment,
   expectVerified,
   type Gateway,
   heldBy,
   type Home,
   makeHome,
-  recordOf,
+  readRecord,
   root,
   run,
   runCommand,
@@ -36,7 +36,7 @@ const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line
 
 /** Starts without keys in the environment, so that it makes and prints its own. */
 async function startOnItsOwn(home: Home, command: readonly [string, ...string[]], cwd: string) {
-  const running = run(command, { cwd, env: environmentOf(home) });
+  const running = run(command, { cwd, env: gatewayEnvironment(home) });
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toMatch(/^\s*internal\s+http/m);
   const url = /^\s*public\s+(http:\S+)/m.exec(running.output.stdout)?.[1] ?? '';
   await expect
@@ -142,7 +142,7 @@ describe('streams in flight at SIGTERM', () => {
     expect([(await whole).status, (await whole).body.error?.code]).toEqual([503, 'overloaded']);
     const again = await startGateway({ home: gateway.home });
     for (const { headers } of cut) {
-      const record = await recordOf(again, headers.get('x-request-id') ?? '');
+      const record = await readRecord(again, headers.get('x-request-id') ?? '');
       expect(record.state).toBe(RecordState.INCOMPLETE);
       expect(record.costNanoUsd).toBeGreaterThan(0n);
       expect(record.usage?.outputTokens).toBeLessThan(400);
@@ -231,14 +231,14 @@ test('the example configuration starts', async () => {
 });
 
 test.each(['SIGTERM', 'SIGINT'] as const)('%s as soon as the banner can be read ends with 0', async signal => {
-  const { child, ended } = run(serve, { cwd: root, env: environmentOf(newHome()) });
+  const { child, ended } = run(serve, { cwd: root, env: gatewayEnvironment(newHome()) });
   child.stdout?.once('data', () => child.kill(signal));
   expect((await ended).code).toBe(0);
 });
 
 test('SIGTERM while the gateway starts ends it with 0, and the keys of that first start are shown', async () => {
   const home = newHome();
-  const { child, ended } = run(serve, { cwd: home.folder, env: environmentOf(home) });
+  const { child, ended } = run(serve, { cwd: home.folder, env: gatewayEnvironment(home) });
   // The first thing that a start makes.
   await expect.poll(() => existsSync(home.dataDir), { interval: 1, timeout: 20_000 }).toBe(true);
   child.kill('SIGTERM');

@@ -1,4 +1,4 @@
-/** Windows, caps and key states, as a client of REST sees them (decisions §2, §3, §6). */
+/** Windows, caps and key states, as a client of REST sees them (docs/accounting.md "Limits"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';
 import { type Answer, ask, complete } from './chat-client.ts';
@@ -7,7 +7,7 @@ const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 
 afterAll(() => endGateway(gateway));
 
 const hello = ask('Hello\n!sim tokens=3');
-const headerOf = (answer: Answer, name: string): string | null => answer.headers.get(`x-ratelimit-${name}-requests`);
+const readHeader = (answer: Answer, name: string): string | null => answer.headers.get(`x-ratelimit-${name}-requests`);
 
 test('a free model answers 20 requests a minute, over all keys of the account', async () => {
   const body = ask('Hello\n!sim tokens=3', { model: 'sim/small:free' });
@@ -21,9 +21,9 @@ test('a free model answers 20 requests a minute, over all keys of the account', 
   expect(refused).toHaveLength(5);
   for (const answer of refused) {
     expect(answer.body.error).toMatchObject({ code: 'rate_limit', type: 'rate_limit_error' });
-    expect(headerOf(answer, 'limit')).toBe('20');
-    expect(headerOf(answer, 'remaining')).toBe('0');
-    expect(headerOf(answer, 'reset')).toMatch(/^(\d+m)?\d+s$/);
+    expect(readHeader(answer, 'limit')).toBe('20');
+    expect(readHeader(answer, 'remaining')).toBe('0');
+    expect(readHeader(answer, 'reset')).toMatch(/^(\d+m)?\d+s$/);
     const wait = Number(answer.headers.get('retry-after'));
     expect(wait).toBeGreaterThanOrEqual(1);
     expect(wait).toBeLessThanOrEqual(61);
@@ -37,19 +37,19 @@ test('remaining counts down over a minute limit, and a refused request is told w
   const answers: Answer[] = [];
   for (let count = 0; count < 4; count += 1) answers.push(await complete(gateway, hello, { key }));
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-  expect(answers.map(answer => headerOf(answer, 'limit'))).toEqual(['3', '3', '3', '3']);
-  expect(answers.map(answer => headerOf(answer, 'remaining'))).toEqual(['2', '1', '0', '0']);
+  expect(answers.map(answer => readHeader(answer, 'limit'))).toEqual(['3', '3', '3', '3']);
+  expect(answers.map(answer => readHeader(answer, 'remaining'))).toEqual(['2', '1', '0', '0']);
   // A full window refuses before the body is read, whatever it says; one that may be a repeat is read first.
   const body = { ...hello, temperature: 9 };
   const broken = await complete(gateway, body, { key });
-  expect([broken.status, headerOf(broken, 'remaining')]).toEqual([429, '0']);
+  expect([broken.status, readHeader(broken, 'remaining')]).toEqual([429, '0']);
   const repeatable = await complete(gateway, body, { key, headers: { 'idempotency-key': 'once' } });
-  expect([repeatable.status, headerOf(repeatable, 'remaining')]).toEqual([422, '0']);
+  expect([repeatable.status, readHeader(repeatable, 'remaining')]).toEqual([422, '0']);
 });
 
 test('a key without a window has no such headers', async () => {
   const answer = await complete(gateway, hello);
-  expect(headerOf(answer, 'limit')).toBeNull();
+  expect(readHeader(answer, 'limit')).toBeNull();
 });
 
 test('what fails before admission counts in no window', async () => {
@@ -97,7 +97,7 @@ test('daily_limit_unit: requests counts requests until the end of the UTC day; w
   await daily.kill();
   daily = await startGateway({ config, home: daily.home });
   const second = await complete(daily, hello, { key });
-  expect([second.status, headerOf(second, 'limit'), headerOf(second, 'remaining')]).toEqual([200, '2', '0']);
+  expect([second.status, readHeader(second, 'limit'), readHeader(second, 'remaining')]).toEqual([200, '2', '0']);
   const refused = await complete(daily, hello, { key });
   expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limit']);
   expect(refused.headers.get('x-should-retry')).toBe('false');
@@ -143,7 +143,7 @@ test('a disabled key is told 403 and still how its window stands', async () => {
   await gateway.cli(['keys', 'disable', String(id)]);
   const answer = await complete(gateway, hello, { key });
   expect([answer.status, answer.body.error?.code]).toEqual([403, 'key_disabled']);
-  expect([headerOf(answer, 'limit'), headerOf(answer, 'remaining')]).toEqual(['5', '4']);
+  expect([readHeader(answer, 'limit'), readHeader(answer, 'remaining')]).toEqual(['5', '4']);
 });
 
 test('an input that no balance could bring into the model’s context is refused for its length, and costs nothing', async () => {

@@ -90,6 +90,9 @@ function llama(path: string, body: string): Reply {
       },
     ];
   }
+  if (path === '/apply-template' && body.includes('provoke image')) return [404, {}];
+  if (path === '/apply-template') return [200, { prompt: '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n' }];
+  if (path === '/tokenize') return [200, { tokens: body.includes('<|im_start|>') ? [1, 4093, 198, 19556, 2] : [] }];
   const fault = Object.entries(faults).find(([name]) => body.includes(`provoke ${name}`));
   return fault?.[1] ?? completion(file, usage);
 }
@@ -185,14 +188,15 @@ describe('what is found', () => {
     const banner = gateway.printed();
     expect(banner).toMatch(/^ {2}llama-cpp +llama-cpp\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/m);
     expect(banner).toMatch(/^ {2}ollama +ollama\/llama3\.2:latest$/m);
-    expect(banner).toMatch(/^ {2}lm-studio +has told no model that can be used/m);
+    expect(banner).toMatch(/^ {2}lm-studio +lists no usable model/m);
     expect(banner).toMatch(/^ {2}vllm +refuses its key/m);
   });
 
   test('is in the log at once: an empty list, and a key that is refused, without the key', async () => {
     await expect.poll(() => gateway.printed()).toMatch(/a server refused its key/);
+    await expect.poll(() => gateway.printed()).toMatch(/a server lists no usable model/);
     const lines = gateway.printed();
-    expect(lines).toMatch(/"provider":"lm-studio".*a server told no model that can be used/);
+    expect(lines).toMatch(/"provider":"lm-studio".*a server lists no usable model/);
     expect(lines).toMatch(/"provider":"vllm","status":401.*a server refused its key/);
     expect(lines).not.toContain('canary');
   });
@@ -255,6 +259,46 @@ describe('what a request brings upon itself', () => {
     expect((await ask(llamaId, 'provoke broken')).status).toBe(502);
     expect(calls()).toBe(before + 3);
   });
+});
+
+test.each<readonly [member: string, value: unknown]>([
+  [
+    'logit_bias',
+    [
+      ['Hello', -5],
+      [15_496, false],
+    ],
+  ],
+  ['response_format', { type: 'json_schema', json_schema: { schema: { type: 'object' } } }],
+  ['reasoning_effort', 'ultra'],
+  ['verbosity', 'huge'],
+])('%s of a form that the specification does not list reaches it as it came', async (member, value) => {
+  seen.length = 0;
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.apiKey}` },
+    body: JSON.stringify({ model: llamaId, messages: [{ role: 'user', content: 'Hi' }], [member]: value }),
+  });
+  expect(response.status).toBe(200);
+  expect(JSON.parse(seen.find(({ url }) => url.endsWith('/chat/completions'))?.body ?? '{}')).toMatchObject({
+    [member]: value,
+  });
+});
+
+test('counts are the server’s own, with the template that it applies; one that has none is counted here', async () => {
+  const count = async (text: string): Promise<unknown> => {
+    const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': gateway.apiKey },
+      body: JSON.stringify({ model: llamaId, messages: [{ role: 'user', content: text }] }),
+    });
+    return response.json();
+  };
+  seen.length = 0;
+  expect(await count('Hi')).toMatchObject({ input_tokens: 5 });
+  expect(seen.map(({ url }) => url)).toEqual(['/llama/apply-template', '/llama/tokenize']);
+  expect(JSON.parse(seen[0]?.body ?? '')).toMatchObject({ messages: [{ role: 'user', content: 'Hi' }] });
+  expect(await count('provoke image')).toMatchObject({ input_tokens: expect.any(Number) as unknown });
 });
 
 describe('what a server does in silence', () => {

@@ -4,7 +4,7 @@ import { createConnectTransport } from '@connectrpc/connect-node';
 import { afterAll, describe, expect, test } from 'vitest';
 import { BatchService, BatchState, FileService } from '../../src/gen/tollgate/v1/batch_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { endGateway, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, readRecord, startGateway } from '../gateway.ts';
 import { allRecords, call, chatItem, createBatch, endedBatch, jsonLines, readLines } from './batch-caller.ts';
 
 const gateway = await startGateway({
@@ -94,7 +94,7 @@ describe('a batch of Messages', () => {
     expect([two?.result.type, two?.result.error?.type]).toEqual(['errored', 'error']);
     expect(three?.result.error?.error).toMatchObject({ type: 'invalid_request_error', code: 'model_not_found' });
     const [record] = (await allRecords(gateway)).filter(({ batchId }) => batchId === batch.id);
-    const whole = await recordOf(gateway, record?.requestId ?? '');
+    const whole = await readRecord(gateway, record?.requestId ?? '');
     expect(new Set(whole.buckets.map(each => each.multiplierPermille))).toEqual(new Set([500]));
     expect(one?.result.message?.usage.cost).toBe(Number(whole.costNanoUsd) / 1e9);
     const files = await call<{ data: object[] }>(gateway, '/v1/files');

@@ -24,7 +24,7 @@ interface Block {
   readonly input?: unknown;
 }
 
-const finishOf = (reason: unknown): string | undefined =>
+const toFinish = (reason: unknown): string | undefined =>
   reason === 'tool_use' ? 'tool_calls' : (reason as undefined);
 
 /** Asks, whole or as a stream, and reads the answer to its end. */
@@ -45,7 +45,7 @@ export async function askMessages(gateway: Gateway, body: Json): Promise<Message
   const blocks = answer.content ?? [];
   const inputs = blocks.filter(({ type }) => type === 'tool_use').map(({ input }) => JSON.stringify(input));
   const said = blocks.map(block => block.text ?? '').join('');
-  return { ...known, text: said, arguments: inputs.join(), finish: finishOf(answer.stop_reason), done: true };
+  return { ...known, text: said, arguments: inputs.join(), finish: toFinish(answer.stop_reason), done: true };
 }
 
 function readStream(text: string): Omit<MessagesSeen, 'status' | 'headers' | 'ms'> {
@@ -60,7 +60,7 @@ function readStream(text: string): Omit<MessagesSeen, 'status' | 'headers' | 'ms
     if (event.type === 'ping') continue;
     seen.text += event.delta?.['text'] ?? '';
     seen.arguments += event.delta?.['partial_json'] ?? '';
-    if (event.type === 'message_delta') seen.finish = finishOf(event.delta?.['stop_reason']);
+    if (event.type === 'message_delta') seen.finish = toFinish(event.delta?.['stop_reason']);
     if (event.error !== undefined) ({ error } = event);
     seen.done = event.type === 'message_stop';
   }

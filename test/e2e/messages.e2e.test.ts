@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
-import { pictureUrl } from './picture.ts';
+import { pictureUrl } from './sample-image.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
 afterAll(() => endGateway(gateway));
@@ -27,11 +27,11 @@ async function send(target: Gateway, path: string, body: Json, headers: Record<s
   });
   const text = await response.text();
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-  const read = isStream ? { events: eventsOf(text) } : (JSON.parse(text) as Json);
+  const read = isStream ? { events: parseEvents(text) } : (JSON.parse(text) as Json);
   return { status: response.status, headers: response.headers, body: read };
 }
 
-function eventsOf(text: string): Json[] {
+function parseEvents(text: string): Json[] {
   const data = text.split('\n').filter(line => line.startsWith('data: {'));
   return data.map(line => JSON.parse(line.slice('data: '.length)) as Json);
 }
@@ -53,7 +53,7 @@ const finishes: Readonly<Record<string, string>> = {
 };
 const emptyGist = (): Gist => ({ text: '', thoughts: '', calls: [], finish: '', cost: -1 });
 
-function gistOfMessage(body: Json): Gist {
+function readMessageGist(body: Json): Gist {
   const gist = emptyGist();
   for (const block of body['content'] as Json[]) {
     if (block['type'] === 'text') gist.text += block['text'] as string;
@@ -66,7 +66,7 @@ function gistOfMessage(body: Json): Gist {
   return gist;
 }
 
-function gistOfMessageStream(events: readonly Json[]): Gist {
+function readStreamGist(events: readonly Json[]): Gist {
   const gist = emptyGist();
   for (const { type, content_block: block, delta, usage } of events) {
     if (type === 'content_block_start' && (block as Json)['type'] === 'tool_use') {
@@ -84,7 +84,7 @@ function gistOfMessageStream(events: readonly Json[]): Gist {
   return gist;
 }
 
-function gistOfChat(body: Json): Gist {
+function readChatGist(body: Json): Gist {
   const [choice] = body['choices'] as { message: Json; finish_reason: string }[];
   const { content, reasoning_content: thoughts, tool_calls: calls } = choice?.message ?? {};
   return {
@@ -186,11 +186,11 @@ test('the same conversation gives the same text, calls, finish and cost through 
         send(gateway, '/v1/chat/completions', asChat(talk)),
       ]);
       expect([whole.status, streamed.status, chat.status]).toEqual([200, 200, 200]);
-      const said = gistOfMessage(whole.body);
-      expect(gistOfMessageStream(streamed.body['events'] as Json[])).toEqual(
+      const said = readMessageGist(whole.body);
+      expect(readStreamGist(streamed.body['events'] as Json[])).toEqual(
         said.finish === 'length' ? { ...said, calls: expect.anything() as unknown } : said,
       );
-      const other = gistOfChat(chat.body);
+      const other = readChatGist(chat.body);
       expect(said.finish === 'length' ? { ...other, calls: said.calls } : other).toEqual(said);
     }),
     { numRuns: 40 },
@@ -291,7 +291,7 @@ models:
 `;
 
 /** The answer's blocks as the agent gives them back: from the stream, as it came. */
-function blocksOf(events: readonly Json[]): Json[] {
+function readBlocks(events: readonly Json[]): Json[] {
   const blocks: Json[] = [];
   const inputs: string[] = [];
   for (const { type, content_block: content, delta } of events) {
@@ -313,7 +313,7 @@ describe.each([
   { protocol: 'messages', suffix: '' },
   { protocol: 'chat', suffix: '/v1' },
 ])('a coding agent’s session to a $protocol upstream', ({ protocol, suffix }) => {
-  test('30 turns with 20 tools, cached prompt and thoughts: arguments and signatures intact, the same request the same bytes', async () => {
+  test('30 turns with 20 tools, cached prompt and reasoning: arguments and signatures intact, the same request the same bytes', async () => {
     const upstream = await recordingUpstream();
     const target = await startGateway({ config: front(protocol, upstream.url + suffix), balance: '100' });
     onTestFinished(() => endGateway(target));
@@ -344,7 +344,7 @@ describe.each([
     for (let turn = 0; turn < 30; turn += 1) {
       const { status, body: answer } = await send(target, '/v1/messages', { ...body, messages });
       expect(status).toBe(200);
-      const content = blocksOf(answer['events'] as Json[]);
+      const content = readBlocks(answer['events'] as Json[]);
       const calls = content.filter(({ type }) => type === 'tool_use');
       expect(calls).toHaveLength(2);
       messages.push({ role: 'assistant', content });

@@ -8,6 +8,11 @@ import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type Family, lint, readPage, readQuery } from './exposition.ts';
 
 const upstream = await RawUpstream.start(socket => void socket.write(whole(401, '{"error":{"message":"no"}}')));
+const answer = {
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi.' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 9, completion_tokens: 2 },
+};
+const priced = await RawUpstream.start(socket => void socket.write(whole(200, JSON.stringify(answer))));
 const byText = (one: unknown, other: unknown): number => (String(one) < String(other) ? -1 : 1);
 
 let gateway: Gateway;
@@ -18,8 +23,10 @@ beforeAll(async () => {
     config: `
 providers:
   up: { protocol: chat, base_url: "${upstream.baseUrl}", api_key: sk-up-0000000001 }
+  priced: { protocol: chat, base_url: "${priced.baseUrl}" }
 models:
   - { id: acme/refused, pricing: { input: 1, output: 1 }, routes: [{ provider: up, model: m }] }
+  - { id: acme/priced, pricing: { input: 1, output: 1 }, routes: [{ provider: priced, model: p, cost: { input: 3, output: 3 } }] }
 `,
   });
   const ask = (path: string, body: object) =>
@@ -32,6 +39,7 @@ models:
   await ask('/v1/chat/completions', { model: 'sim/large', messages });
   await ask('/v1/chat/completions', { model: 'sim/large', messages, stream: true });
   await ask('/v1/chat/completions', { model: 'acme/refused', messages });
+  await ask('/v1/chat/completions', { model: 'acme/priced', messages });
   for (let each = 0; each < 50; each += 1) {
     await ask(`/v1/guess/${each}`, {});
     await ask('/v1/chat/completions', { model: `guess/${each}`, messages });
@@ -42,6 +50,7 @@ models:
 afterAll(async () => {
   await endGateway(gateway);
   await upstream.stop();
+  await priced.stop();
 });
 
 test('the page is what Prometheus takes', () => {
@@ -63,13 +72,13 @@ test('labels are bounded: paths and models that nobody knows are other', () => {
   const values = (name: string): Set<string | undefined> =>
     new Set(families.get('tollgate_requests_total')?.samples.map(({ labels }) => labels[name]));
   expect(values('endpoint')).toEqual(new Set(['/v1/chat/completions', 'other']));
-  expect(values('model')).toEqual(new Set(['sim/large', 'acme/refused', 'other', '']));
+  expect(values('model')).toEqual(new Set(['sim/large', 'acme/refused', 'acme/priced', 'other', '']));
   expect(page).not.toContain('guess');
-  expect(page.split('\n').filter(line => line.startsWith('tollgate_requests_total'))).toHaveLength(4);
+  expect(page.split('\n').filter(line => line.startsWith('tollgate_requests_total'))).toHaveLength(5);
 });
 
 test('the document names every metric with its type and labels, and no other', () => {
-  const rows = readFileSync(join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \| (.+?) \|/gm);
+  const rows = readFileSync(join(root, 'docs/operations.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \| (.+?) \|/gm);
   const documented = Array.from(rows, ([, name = '', type = '', labels = '']) => [
     name,
     type,
@@ -79,7 +88,7 @@ test('the document names every metric with its type and labels, and no other', (
   expect(documented.toSorted(byText)).toEqual(real.toSorted(byText));
 });
 
-const labelsOfQueries = new Set(['le', 'job', 'instance']);
+const queryLabels = new Set(['le', 'job', 'instance']);
 
 /** That a query asks only for what there is. */
 function expectAnswerable(query: string): void {
@@ -91,7 +100,7 @@ function expectAnswerable(query: string): void {
     return family ?? expect.fail(`${name} is no metric: ${query}`);
   });
   for (const label of labels) {
-    const isKnown = labelsOfQueries.has(label) || known.some(family => family.labels.has(label));
+    const isKnown = queryLabels.has(label) || known.some(family => family.labels.has(label));
     expect([query, label, isKnown]).toEqual([query, label, true]);
   }
 }

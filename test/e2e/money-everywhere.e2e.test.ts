@@ -1,7 +1,7 @@
 /** Money over all endpoints, in any order and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { balanceOf, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '9' });
 afterAll(() => endGateway(gateway));
@@ -68,7 +68,7 @@ async function ask({ path, body }: Asked): Promise<{ response: Response; answer:
   return { response, answer: (await response.json()) as { usage?: { cost?: number } } };
 }
 
-async function receiptOf(response: Response): Promise<Receipt> {
+async function readReceipt(response: Response): Promise<Receipt> {
   const id = response.headers.get('x-request-id') ?? response.headers.get('request-id');
   const read = await fetch(`${gateway.url}/v1/account/activity/${id}`, {
     headers: { authorization: `Bearer ${gateway.managementKey}` },
@@ -80,10 +80,10 @@ test('usage, header, record, receipt and balance agree on every path', async () 
   await fc.assert(
     fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 6 }), async requests => {
       for (const each of requests) {
-        const before = await balanceOf(gateway);
+        const before = await readBalance(gateway);
         const { response, answer } = await ask(each);
-        const debited = before - (await balanceOf(gateway));
-        const receipt = await receiptOf(response);
+        const debited = before - (await readBalance(gateway));
+        const receipt = await readReceipt(response);
         expect(toNano(receipt.cost)).toBe(debited);
         if (response.status === 200) {
           expect(toNano(Number(response.headers.get('x-tollgate-cost')))).toBe(debited);

@@ -1,4 +1,4 @@
-/** What an operator looks at and changes from the command line, against a gateway that runs. */
+/** The operator's commands, against a running gateway. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { displayWidth } from '../../src/lib/display-width.ts';
-import { endGateway, environmentOf, root, startGateway } from '../gateway.ts';
+import { runInside } from '../cli/run-inside.ts';
+import { endGateway, gatewayEnvironment, root, startGateway } from '../gateway.ts';
 
 const canary = 'sk-canary-7f3a9c';
 const config = `providers:
@@ -17,25 +18,25 @@ afterAll(() => endGateway(gateway));
 const file = join(gateway.home.folder, 'gateway.yaml');
 
 async function json(...args: string[]): Promise<Record<string, unknown>> {
-  const { code, stderr, json: document } = await gateway.cli([...args, '--json']);
+  const { code, stderr, json: document } = await runInside(gateway, [...args, '--json']);
   expect([args, code, stderr]).toEqual([args, 0, '']);
   return document as Record<string, unknown>;
 }
 
-test('the JSON Schema of the configuration takes the example and refuses what config check refuses', async () => {
-  const { code, stdout } = await gateway.cli(['config', 'schema']);
+test('the JSON Schema of the configuration accepts the example and rejects what config check rejects', async () => {
+  const { code, stdout } = await runInside(gateway, ['config', 'schema']);
   expect(code).toBe(0);
-  const takes = new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object);
-  expect(takes(parse(readFileSync(join(root, 'tollgate.example.yaml'), 'utf8')))).toBe(true);
-  expect(takes(parse(config))).toBe(true);
+  const isValid = new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object);
+  expect(isValid(parse(readFileSync(join(root, 'tollgate.example.yaml'), 'utf8')))).toBe(true);
+  expect(isValid(parse(config))).toBe(true);
   for (const wrong of ['retries: -1', 'retrys: 2', 'providers: { a: {} }', 'metrics: everyone', 'strict: maybe']) {
     writeFileSync(join(gateway.home.folder, 'wrong.yaml'), `${wrong}\n`);
-    const { code: checked } = await gateway.cli(['config', 'check', join(gateway.home.folder, 'wrong.yaml')]);
-    expect([wrong, takes(parse(wrong)), checked]).toEqual([wrong, false, 2]);
+    const { code: checked } = await runInside(gateway, ['config', 'check', join(gateway.home.folder, 'wrong.yaml')]);
+    expect([wrong, isValid(parse(wrong)), checked]).toEqual([wrong, false, 2]);
   }
 });
 
-test('config show has every setting and no secret', async () => {
+test('config show prints every setting and no secret', async () => {
   const shown = await json('config', 'show', file);
   expect(shown).toMatchObject({
     retries: 2,
@@ -44,12 +45,12 @@ test('config show has every setting and no secret', async () => {
   });
   const [acme] = shown['providers'] as Record<string, unknown>[];
   expect(acme).toMatchObject({ name: 'acme', baseUrl: 'http://127.0.0.1:9/v1' });
-  const { stdout } = await gateway.cli(['config', 'show', file]);
+  const { stdout } = await runInside(gateway, ['config', 'show', file]);
   expect(parse(stdout)).toEqual(shown);
   expect(stdout + JSON.stringify(shown)).not.toContain('canary');
 });
 
-test('status tells the address, money and states', async () => {
+test('status prints the address, balances and states', async () => {
   expect(await json('status')).toEqual({
     public_url: gateway.url,
     version: expect.stringMatching(/^\d+\.\d+\.\d+/),
@@ -62,7 +63,7 @@ test('status tells the address, money and states', async () => {
   });
 });
 
-test('doctor finds nothing wrong with a gateway that runs, and says what is wrong where none does', async () => {
+test('doctor reports a running gateway as healthy, and a gateway that does not answer as failed', async () => {
   const { healthy, checks } = await json('doctor');
   expect(healthy).toBe(true);
   expect((checks as { check: string }[]).map(({ check }) => check)).toEqual([
@@ -74,7 +75,7 @@ test('doctor finds nothing wrong with a gateway that runs, and says what is wron
     'providers',
     'routes',
   ]);
-  const { code, stdout } = await gateway.cli(['doctor', '--json', '--rpc-host', '127.0.0.1', '--rpc-port', '9']);
+  const { code, stdout } = await runInside(gateway, ['doctor', '--json', '--rpc-host', '127.0.0.1', '--rpc-port', '9']);
   expect(code).toBe(1);
   const found = JSON.parse(stdout) as {
     healthy: boolean;
@@ -86,7 +87,7 @@ test('doctor finds nothing wrong with a gateway that runs, and says what is wron
   });
 });
 
-test('a key is found by its label or its end, and changed where it is named', async () => {
+test('a key is found by its label or its last characters, and an update changes only the given fields', async () => {
   const made = await json('keys', 'create', '--account', '1', '--label', 'Search team', '--minute-limit', '7');
   const id = String(made['api_key_id']);
   for (const text of ['search', String(made['key']).slice(-6)]) {
@@ -132,11 +133,11 @@ test('a key is found by its label or its end, and changed where it is named', as
     expires_at: expect.any(String),
   });
   expect(await json('keys', 'update', id, '--expires', 'none')).toMatchObject({ expires_at: null });
-  const nothing = await gateway.cli(['keys', 'update', id]);
+  const nothing = await runInside(gateway, ['keys', 'update', id]);
   expect([nothing.code, nothing.stdout]).toEqual([2, '']);
 });
 
-test('a request is found by its x-request-id alone, whichever account it is of', async () => {
+test('a request of any account is found by its x-request-id alone', async () => {
   const account = await json('accounts', 'create', '--name', 'other', '--balance', '3');
   const { key } = await json('keys', 'create', '--account', String(account['account_id']));
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -148,41 +149,43 @@ test('a request is found by its x-request-id alone, whichever account it is of',
   const id = answer.headers.get('x-request-id') ?? '';
   const shown = await json('requests', 'show', id);
   expect(shown).toMatchObject({ request_id: id, cost: usage.cost, buckets: [{ kind: 'input' }, { kind: 'output' }] });
-  const line = gateway
-    .printed()
-    .split('\n')
-    .find(each => each.includes(id) && each.includes('"msg":"request"'));
-  expect(JSON.parse(line ?? '{}')).toMatchObject({
+  const findLine = () =>
+    gateway
+      .printed()
+      .split('\n')
+      .find(each => each.includes(id) && each.includes('"msg":"request"'));
+  await expect.poll(findLine).toBeDefined();
+  expect(JSON.parse(findLine() ?? '{}')).toMatchObject({
     request_id: id,
     account_id: account['account_id'],
     cost: usage.cost,
     attempts: 1,
   });
-  const { code, stderr } = await gateway.cli(['requests', 'show', 'req_0000000000000']);
+  const { code, stderr } = await runInside(gateway, ['requests', 'show', 'req_0000000000000']);
   expect([code, stderr]).toEqual([1, expect.stringContaining('There is no activity record')]);
 });
 
-test('tables align wide characters, and numbers and money to the right', async () => {
+test('tables align wide characters, and right-align numbers and money', async () => {
   await json('accounts', 'create', '--name', '株式会社テスト', '--balance', '1000.000000001');
-  const { stdout } = await gateway.cli(['accounts']);
+  const { stdout } = await runInside(gateway, ['accounts']);
   const lines = stdout.split('\n');
-  const endOf = (text: string): number => {
+  const findEnd = (text: string): number => {
     const line = lines.find(each => each.includes(text)) ?? '';
     return displayWidth(line.slice(0, line.indexOf(text) + text.length));
   };
-  expect(new Set(['BALANCE', '12.5', '1000.000000001'].map(endOf)).size).toBe(1);
-  expect(endOf('BALANCE')).toBeGreaterThan(displayWidth('株式会社テスト'));
+  expect(new Set(['BALANCE', '12.5', '1000.000000001'].map(findEnd)).size).toBe(1);
+  expect(findEnd('BALANCE')).toBeGreaterThan(displayWidth('株式会社テスト'));
 });
 
-test('completion scripts are sound, know the commands and hold no secret', async () => {
+test('completion scripts work, know the commands and contain no secret', async () => {
   for (const shell of ['bash', 'zsh', 'fish']) {
-    const { code, stdout } = await gateway.cli(['completion', shell]);
+    const { code, stdout } = await runInside(gateway, ['completion', shell]);
     expect(code).toBe(0);
     for (const word of ['rotate', 'ledger', 'doctor']) expect(stdout).toContain(word);
     for (const secret of [canary, gateway.apiKey, gateway.managementKey, gateway.dataDir])
       expect(stdout).not.toContain(secret);
   }
-  const { stdout } = await gateway.cli(['completion', 'bash']);
+  const { stdout } = await runInside(gateway, ['completion', 'bash']);
   const complete = (...words: string[]): string[] =>
     spawnSync(
       'bash',
@@ -201,12 +204,64 @@ test('completion scripts are sound, know the commands and hold no secret', async
   expect(complete('tollgate', 'keys', 'update', '--no-f')).toEqual(['--no-fallback']);
 });
 
-test('a reader that has enough ends a command quietly', () => {
+test('a command ends without an error if the reader closes the pipe early', () => {
   const command = `${process.execPath} ${join(root, 'src/main.ts')} config schema | head -1`;
   const { status, stdout, stderr } = spawnSync('bash', ['-o', 'pipefail', '-c', command], {
     encoding: 'utf8',
     cwd: gateway.home.folder,
-    env: environmentOf(gateway.home),
+    env: gatewayEnvironment(gateway.home),
   });
   expect([status, stdout, stderr]).toEqual([0, '{\n', '']);
+});
+
+test('an account is renamed and closed: its keys stop, their balances and those of groups move back, and a negative credit pays out the rest', async () => {
+  const id = String((await json('accounts', 'create', '--name', 'Old name', '--balance', '9'))['account_id']);
+  expect(await json('accounts', 'rename', id, 'New name')).toMatchObject({ name: 'New name', balance: 9 });
+  const group = await json('groups', 'create', '--account', id, '--name', 'team', '--balance', '2');
+  await json('groups', 'create', '--account', id, '--name', 'part', '--parent', String(group['group_id']));
+  const made = await json('keys', 'create', '--account', id, '--balance', '3', '--label', 'closing');
+  const manager = await json('management-keys', 'create', '--account', id, '--scopes', 'all');
+  const ask = (line: string, more: object = {}) =>
+    fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${String(made['key'])}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'sim/small',
+        messages: [{ role: 'user', content: `One.\n!sim ${line}` }],
+        ...more,
+      }),
+    });
+  const first = (await (await ask('tokens=5')).json()) as { usage: { cost: number } };
+  expect(first.usage.cost).toBeGreaterThan(0);
+  // This request is still running when the account is closed.
+  const running = await ask('tokens=2000 tps=50', { stream: true });
+  const reader = running.body?.getReader();
+  await reader?.read();
+  await json('accounts', 'close', id);
+  while (reader !== undefined && !(await reader.read().catch(() => ({ done: true }))).done);
+
+  expect((await ask('tokens=5')).status).toBe(401);
+  const managed = await fetch(`${gateway.url}/v1/account/balance`, {
+    headers: { authorization: `Bearer ${String(manager['key'])}` },
+  });
+  expect(managed.status).toBe(401);
+  const held = async () => (await json('accounts', 'show', id))['held'];
+  await expect.poll(held).toBe(0);
+  const account = await json('accounts', 'show', id);
+  const [record, ...others] = (await json('usage', '--account', id))['data'] as { cost: number }[];
+  expect(others).toEqual([]);
+  expect(account['balance']).toBeCloseTo(9 - (record?.cost ?? 0), 9);
+  expect(await json('keys', 'list', '--account', id)).toEqual({ data: [] });
+  expect(await json('groups', 'list', '--account', id)).toEqual({ data: [] });
+  for (const refused of [
+    ['keys', 'create', '--account', id],
+    ['management-keys', 'create', '--account', id, '--scopes', 'all'],
+    ['subscriptions', 'start', id, '--plan', 'core', '--period', 'monthly'],
+  ]) {
+    const { code, stdout } = await runInside(gateway, refused);
+    expect([refused, code, stdout]).toEqual([refused, 1, '']);
+  }
+  expect(await json('accounts', 'close', id)).toEqual(account);
+  const rest = String(account['balance']);
+  expect(await json('credits', 'add', id, `-${rest}`, '--note', 'paid out')).toMatchObject({ balance: 0 });
 });

@@ -94,6 +94,7 @@ export interface CollectedPoint {
 export class Collector {
   readonly #server = createServer((request, response) => {
     const parts: Buffer[] = [];
+    this.credentials.add(request.headers.authorization);
     request.on('data', (part: Buffer) => parts.push(part));
     request.on('end', () => {
       const body = Buffer.concat(parts);
@@ -107,6 +108,8 @@ export class Collector {
   /** All bytes that have arrived, as text. */
   heard = '';
   exports = 0;
+  /** What exports were sent with as `authorization`. */
+  readonly credentials = new Set<string | undefined>();
 
   static async start(): Promise<Collector> {
     const collector = new Collector();
@@ -163,7 +166,7 @@ export class Collector {
           name,
           unit,
           attributes: values(point.attributes),
-          count: numberOf(point.count),
+          count: plainNumber(point.count),
           sum: point.sum ?? point.asDouble,
         })) ?? [],
     );
@@ -172,15 +175,15 @@ export class Collector {
 
 const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('hex');
 
-function numberOf(value: number | { toNumber(): number } | null | undefined): number | undefined {
+function plainNumber(value: number | { toNumber(): number } | null | undefined): number | undefined {
   return typeof value === 'object' && value !== null ? value.toNumber() : (value ?? undefined);
 }
 
 function values(list: KeyValues): Record<string, AttributeValue> {
-  return Object.fromEntries(list.map(({ key, value }) => [key, valueOf(value)]));
+  return Object.fromEntries(list.map(({ key, value }) => [key, readValue(value)]));
 }
 
-function valueOf({ stringValue, intValue, doubleValue, boolValue, arrayValue }: AnyValue): AttributeValue {
-  if (arrayValue != null) return (arrayValue.values ?? []).map(valueOf);
-  return stringValue ?? numberOf(intValue) ?? doubleValue ?? boolValue ?? undefined;
+function readValue({ stringValue, intValue, doubleValue, boolValue, arrayValue }: AnyValue): AttributeValue {
+  if (arrayValue != null) return (arrayValue.values ?? []).map(readValue);
+  return stringValue ?? plainNumber(intValue) ?? doubleValue ?? boolValue ?? undefined;
 }

@@ -1,8 +1,8 @@
-/** Who pays for what (decisions §6), as seen in balances, answers and the ledger's records. */
+/** Who pays for what (docs/accounting.md "Who pays"), as seen in balances, answers and the ledger's records. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { balanceOf, endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { ask, type ChatUsage, complete, payg, post, stream } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
@@ -10,10 +10,10 @@ afterAll(() => endGateway(gateway));
 
 const dollars = (amount: number | string | null): bigint => BigInt(Math.round(Number(amount) * 1e9));
 const steer = (line: string, more?: object): Record<string, unknown> => ask(`Tolls\n!sim ${line}`, { ...more });
-const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 
 /** The exact sum of a record's line items, rounded once, half up: nano-dollars. */
-function arithmeticOf({ buckets }: ActivityRecord): bigint {
+function readArithmetic({ buckets }: ActivityRecord): bigint {
   const scale = 1_000n * 1_000n * 1_000n;
   const exact = buckets.reduce(
     (sum, each) =>
@@ -25,7 +25,7 @@ function arithmeticOf({ buckets }: ActivityRecord): bigint {
 
 describe('one request', () => {
   test('its cost is price times tokens: in the answer, the header, the record and the balance alike', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const answer = await complete(gateway, steer('tokens=123'));
     const { prompt_tokens: input, completion_tokens: output, cost } = answer.body.usage;
     expect(output).toBe(123);
@@ -33,8 +33,8 @@ describe('one request', () => {
     const nano = BigInt(input) * 1_000n + BigInt(output) * 4_000n;
     expect(dollars(cost)).toBe(nano);
     expect(dollars(answer.headers.get('x-tollgate-cost'))).toBe(nano);
-    expect(before - (await balanceOf(gateway))).toBe(nano);
-    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(before - (await readBalance(gateway))).toBe(nano);
+    const record = await readRecord(gateway, readRequestId(answer));
     expect(record).toMatchObject({
       model: payg,
       costNanoUsd: nano,
@@ -42,7 +42,7 @@ describe('one request', () => {
       state: RecordState.COMPLETED,
       serviceTier: ServiceTier.DEFAULT,
     });
-    expect(arithmeticOf(record)).toBe(nano);
+    expect(readArithmetic(record)).toBe(nano);
     expect(record.buckets.map(({ kind, tokens, paidBy }) => [kind, tokens, paidBy])).toEqual([
       ['input', BigInt(input), Payer.ACCOUNT],
       ['output', 123n, Payer.ACCOUNT],
@@ -52,7 +52,7 @@ describe('one request', () => {
   test('a stream shows the same cost in its usage, and has no cost header', async () => {
     const answer = await stream(gateway, steer('tokens=77'));
     expect(answer.headers.get('x-tollgate-cost')).toBeNull();
-    const record = await recordOf(gateway, requestIdOf(answer));
+    const record = await readRecord(gateway, readRequestId(answer));
     expect(record.costNanoUsd).toBe(dollars(answer.usage?.cost ?? -1));
     expect(record.costNanoUsd).toBe(BigInt(answer.usage?.prompt_tokens ?? 0) * 1_000n + 77n * 4_000n);
   });
@@ -60,7 +60,7 @@ describe('one request', () => {
   test('a stream that shows no usage is charged all the same', async () => {
     const answer = await stream(gateway, steer('tokens=33', { stream_options: { include_usage: false } }));
     expect(answer.usage).toBeUndefined();
-    const { usage, costNanoUsd } = await recordOf(gateway, requestIdOf(answer));
+    const { usage, costNanoUsd } = await readRecord(gateway, readRequestId(answer));
     expect(usage?.outputTokens).toBe(33);
     expect(costNanoUsd).toBe(BigInt(usage?.inputTokens ?? 0) * 1_000n + 33n * 4_000n);
   });
@@ -75,7 +75,7 @@ describe('one request', () => {
       expect(answer.body).toMatchObject({ model: payg, service_tier: tier });
       const usage: ChatUsage = answer.body.usage;
       const nano = ((BigInt(usage.prompt_tokens) * 1_000n + 160_000n) * permille) / 1_000n;
-      const record = await recordOf(gateway, requestIdOf(answer));
+      const record = await readRecord(gateway, readRequestId(answer));
       expect({ cost: record.costNanoUsd, tier: record.serviceTier }).toEqual({ cost: nano, tier: billed });
     }
   });
@@ -86,11 +86,11 @@ describe('one request', () => {
   });
 
   test('a free model costs nothing and is recorded', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const answer = await complete(gateway, steer('tokens=10', { model: 'sim/small:free' }));
     expect(answer.headers.get('x-tollgate-cost')).toBe('0');
-    expect((await recordOf(gateway, requestIdOf(answer))).costNanoUsd).toBe(0n);
-    expect(await balanceOf(gateway)).toBe(before);
+    expect((await readRecord(gateway, readRequestId(answer))).costNanoUsd).toBe(0n);
+    expect(await readBalance(gateway)).toBe(before);
   });
 
   test('n answers are charged for all of them, and their input once', async () => {
@@ -109,8 +109,8 @@ describe('one request', () => {
     const cached = again.body.usage.prompt_tokens_details?.cached_tokens ?? 0;
     expect(cached).toBeGreaterThan(1_000);
     expect(again.body.usage.prompt_tokens).toBe(first.body.usage.prompt_tokens);
-    const record = await recordOf(gateway, requestIdOf(again));
-    expect(arithmeticOf(record)).toBe(record.costNanoUsd);
+    const record = await readRecord(gateway, readRequestId(again));
+    expect(readArithmetic(record)).toBe(record.costNanoUsd);
     expect(record.buckets.find(({ kind }) => kind === 'cache_read')?.tokens).toBe(BigInt(cached));
     expect(record.costNanoUsd).toBeLessThan(dollars(first.body.usage.cost));
   });
@@ -119,7 +119,7 @@ describe('one request', () => {
     const body = ask(`${'word '.repeat(33_000)}\n!sim tokens=10`, { model: 'sim/long' });
     const answer = await complete(gateway, body);
     expect(answer.body.usage.prompt_tokens).toBeGreaterThan(32_000);
-    const record = await recordOf(gateway, requestIdOf(answer));
+    const record = await readRecord(gateway, readRequestId(answer));
     expect(record.buckets.map(({ kind, pricePicoUsd }) => [kind, pricePicoUsd])).toEqual([
       ['input', 1_000_000n],
       ['output', 3_000_000n],
@@ -131,15 +131,15 @@ test.each([false, true])(
   'tries that fail before the first event are made again and paid once (stream: %s)',
   async streamed => {
     const send = streamed ? stream : complete;
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const answer = await send(gateway, steer('tokens=20 status=500 times=2'));
     expect([answer.status, answer.finish]).toEqual([200, 'stop']);
-    const record = await recordOf(gateway, requestIdOf(answer));
+    const record = await readRecord(gateway, readRequestId(answer));
     expect(record.state).toBe(RecordState.COMPLETED);
-    expect(before - (await balanceOf(gateway))).toBe(record.costNanoUsd);
+    expect(before - (await readBalance(gateway))).toBe(record.costNanoUsd);
     const never = await send(gateway, steer('tokens=20 status=500 times=9'));
     expect(never.status).toBe(502);
-    expect((await recordOf(gateway, requestIdOf(never))).costNanoUsd).toBe(0n);
+    expect((await readRecord(gateway, readRequestId(never))).costNanoUsd).toBe(0n);
   },
 );
 
@@ -147,12 +147,12 @@ describe('clients that go away', () => {
   test('from a stream: what was delivered is paid, once, within a second or so', async () => {
     const answer = await stream(gateway, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 12 });
     const left = performance.now();
-    const record = await recordOf(gateway, requestIdOf(answer));
+    const record = await readRecord(gateway, readRequestId(answer));
     expect(performance.now() - left).toBeLessThan(3_000);
     expect(record.state).toBe(RecordState.CLIENT_ABORTED);
     expect(record.usage?.outputTokens).toBeGreaterThan(5);
     expect(record.usage?.outputTokens).toBeLessThan(400);
-    expect(arithmeticOf(record)).toBe(record.costNanoUsd);
+    expect(readArithmetic(record)).toBe(record.costNanoUsd);
     expect(record.costNanoUsd).toBeGreaterThan(0n);
   });
 
@@ -182,17 +182,17 @@ describe('clients that go away', () => {
 
 describe('a key’s own balance', () => {
   test('is moved out of the account, pays, and is never stepped in for', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 1_000_000n });
-    expect(before - (await balanceOf(gateway))).toBe(1_000_000n);
+    expect(before - (await readBalance(gateway))).toBe(1_000_000n);
     const answer = await complete(gateway, steer('tokens=50'), { key });
-    const record = await recordOf(gateway, requestIdOf(answer));
+    const record = await readRecord(gateway, readRequestId(answer));
     expect(record.buckets.map(({ paidBy }) => paidBy)).toEqual([Payer.KEY_BALANCE, Payer.KEY_BALANCE]);
     const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
     expect(shown?.balanceNanoUsd).toBe(1_000_000n - record.costNanoUsd);
-    expect(before - (await balanceOf(gateway))).toBe(1_000_000n);
+    expect(before - (await readBalance(gateway))).toBe(1_000_000n);
     await gateway.account.deleteKey({ apiKeyId: id });
-    expect(before - (await balanceOf(gateway))).toBe(record.costNanoUsd);
+    expect(before - (await readBalance(gateway))).toBe(record.costNanoUsd);
     expect((await complete(gateway, steer('tokens=1'), { key })).status).toBe(401);
   });
 
@@ -206,7 +206,7 @@ describe('a key’s own balance', () => {
       expect(answer.status).toBe(200);
       expect(answer.finish).toBe('length');
       const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
-      const record = await recordOf(gateway, requestIdOf(answer));
+      const record = await readRecord(gateway, readRequestId(answer));
       expect(record).toMatchObject({ state: RecordState.INCOMPLETE, writtenOffNanoUsd: 0n });
       expect(record.usage?.outputTokens).toBeGreaterThan(200);
       expect(shown?.balanceNanoUsd).toBe(2_000_000n - record.costNanoUsd);

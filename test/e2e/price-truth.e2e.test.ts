@@ -1,6 +1,6 @@
 /**
  * What a request costs, computed a second time from what its upstream reported and what the configuration says, for every shape of a price, every
- * protocol of an upstream and every interface. Nothing here uses the gateway's own arithmetic. Source: decisions §6.
+ * protocol of an upstream and every interface. Nothing here uses the gateway's own arithmetic. Source: docs/accounting.md "Prices and rounding".
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -117,7 +117,7 @@ function nano(exact: bigint): bigint {
 }
 
 /** A number as JSON shows dollars, in nano-dollars, by its digits. */
-function nanoOf(shown: number | string | null): bigint {
+function toNano(shown: number | string | null): bigint {
   const text = typeof shown === 'number' ? shown.toFixed(9) : (shown ?? 'x');
   const [whole = '', fraction = ''] = text.split('.');
   return BigInt(whole + fraction.padEnd(9, '0'));
@@ -171,15 +171,15 @@ interface Interface {
   /** A prompt in its words, and what it insists on. */
   readonly ask: (text: string, stream: boolean) => object;
 }
-const messagesOf = (content: string) => ({ messages: [{ role: 'user', content }] });
+const makeMessages = (content: string) => ({ messages: [{ role: 'user', content }] });
 const interfaces: readonly Interface[] = [
   {
     name: 'Chat',
     path: '/v1/chat/completions',
-    ask: (text, stream) => ({ ...messagesOf(text), ...(stream ? { stream_options: { include_usage: true } } : {}) }),
+    ask: (text, stream) => ({ ...makeMessages(text), ...(stream ? { stream_options: { include_usage: true } } : {}) }),
   },
   { name: 'Responses', path: '/v1/responses', ask: input => ({ input }) },
-  { name: 'Messages', path: '/v1/messages', ask: text => ({ ...messagesOf(text), max_tokens: 100_000 }) },
+  { name: 'Messages', path: '/v1/messages', ask: text => ({ ...makeMessages(text), max_tokens: 100_000 }) },
 ];
 
 interface Usage {
@@ -246,8 +246,8 @@ async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typ
   const prices = shapes[shape] ?? { input: '', output: '' };
   const exact = exactCost(prices, usage, { tier: tier.billed, discount });
   const shown = usageIn(text);
-  expect(nanoOf(shown.cost)).toBe(nano(exact));
-  if (!stream) expect(nanoOf(response.headers.get('x-tollgate-cost'))).toBe(nano(exact));
+  expect(toNano(shown.cost)).toBe(nano(exact));
+  if (!stream) expect(toNano(response.headers.get('x-tollgate-cost'))).toBe(nano(exact));
   const cached = usage.read + usage.write5m + usage.write1h;
   const whole = usage.input + cached;
   expect(shown).toMatchObject(
@@ -265,7 +265,7 @@ async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typ
   const id = response.headers.get('x-request-id') ?? '';
   const options = discount ? { key: discountManagementKey } : {};
   const { body: record, text: recordText } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, options);
-  expect([nanoOf(record.cost), record.written_off, record.usage_source, record.service_tier]).toEqual([
+  expect([toNano(record.cost), record.written_off, record.usage_source, record.service_tier]).toEqual([
     nano(exact),
     0,
     'reported',
@@ -326,11 +326,11 @@ test.each(interfaces)(
     );
     expect(response.status).toBe(200);
     const exact = exactCost(shapes['cached'] ?? { input: '', output: '' }, usage, { tier: 1, discount: false });
-    expect(nanoOf(usageIn(await response.text()).cost)).toBe(10_000_000n);
+    expect(toNano(usageIn(await response.text()).cost)).toBe(10_000_000n);
     const id = response.headers.get('x-request-id') ?? '';
     const record = (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
-    expect(nanoOf(record.cost) + nanoOf(record.written_off)).toBe(nano(exact));
-    expect(nanoOf(record.cost)).toBe(10_000_000n);
+    expect(toNano(record.cost) + toNano(record.written_off)).toBe(nano(exact));
+    expect(toNano(record.cost)).toBe(10_000_000n);
     expect((await call(gateway, 'GET', '/balance', { key: managementKey })).text).toBe('{"balance":0}');
   },
 );
@@ -339,11 +339,11 @@ test('the balance is what it was without the sum of all that was recorded', asyn
   let sum = 0n;
   for (let offset = 0; ; offset += 1000) {
     const page = await call<{ data: { cost: number }[] }>(gateway, 'GET', `/activity?limit=1000&offset=${offset}`);
-    for (const { cost } of page.body.data) sum += nanoOf(cost);
+    for (const { cost } of page.body.data) sum += toNano(cost);
     if (page.body.data.length < 1000) break;
   }
   const { text } = await call(gateway, 'GET', '/balance');
-  expect(1_000_000n * 1_000_000_000n - sum).toBe(nanoOf(/[\d.]+/.exec(text)?.[0] ?? ''));
+  expect(1_000_000n * 1_000_000_000n - sum).toBe(toNano(/[\d.]+/.exec(text)?.[0] ?? ''));
   const { metrics } = (await call<{ metrics: { cost: number } }>(gateway, 'GET', '/analytics')).body;
-  expect(nanoOf(metrics.cost)).toBe(sum);
+  expect(toNano(metrics.cost)).toBe(sum);
 });

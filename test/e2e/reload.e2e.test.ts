@@ -1,4 +1,4 @@
-/** The configuration read again, by signal and by the operator's call: all of it or nothing (decisions §1). */
+/** The configuration read again, by signal and by the operator's call: all of it or nothing (docs/configuration.md "Reloading"). */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConnectError } from '@connectrpc/connect';

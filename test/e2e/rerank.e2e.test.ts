@@ -6,7 +6,7 @@ import { Code, createClient } from '@connectrpc/connect';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { RerankService } from '../../src/gen/tollgate/v1/rerank_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway, openTransport } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway, openTransport } from '../gateway.ts';
 
 /** What the scripted provider got, and what it answers next. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
@@ -75,7 +75,7 @@ interface Receipt {
   readonly buckets: { kind: string; tokens: number; price: number; cost: number; paid_by: string }[];
 }
 
-async function receiptOf(gateway: Gateway, headers: Headers): Promise<Receipt> {
+async function readReceipt(gateway: Gateway, headers: Headers): Promise<Receipt> {
   const response = await fetch(`${gateway.url}/v1/account/activity/${headers.get('x-request-id')}`, {
     headers: { authorization: `Bearer ${gateway.managementKey}` },
   });
@@ -87,7 +87,7 @@ const documents = ['Taxes are due in April.', 'Cats sleep on sofas.', 'A cat may
 
 describe('the built-in model', () => {
   test.each(['/v1/rerank', '/v2/rerank', '/rerank'])('%s answers best first and charges one search', async path => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const { status, headers, body } = await rerank(inner, { model: 'sim/rerank', query, documents }, { path });
     expect(status).toBe(200);
     expect(body).toMatchObject({ id: headers.get('x-request-id'), model: 'sim/rerank' });
@@ -99,7 +99,7 @@ describe('the built-in model', () => {
     expect(body.usage).toEqual({ total_tokens: body.usage.total_tokens, search_units: 1, cost: 0.002 });
     expect(body.usage.total_tokens).toBeGreaterThan(20);
     expect(headers.get('x-tollgate-cost')).toBe('0.002');
-    expect(before - (await balanceOf(inner))).toBe(2_000_000n);
+    expect(before - (await readBalance(inner))).toBe(2_000_000n);
     expect(await heldBy(inner)).toBe(0n);
   });
 
@@ -108,12 +108,12 @@ describe('the built-in model', () => {
     const { headers, body } = await rerank(inner, { model: 'rerank', query, documents: many, top_n: 3 });
     expect(body.results).toHaveLength(3);
     expect(body.usage).toMatchObject({ search_units: 3, cost: 0.006 });
-    const receipt = await receiptOf(inner, headers);
+    const receipt = await readReceipt(inner, headers);
     expect(receipt).toMatchObject({
       cost: 0.006,
       buckets: [{ kind: 'search', tokens: 3, price: 0.002, cost: 0.006, paid_by: 'account' }],
     });
-    expect(await recordOf(inner, headers.get('x-request-id') ?? '')).toMatchObject({
+    expect(await readRecord(inner, headers.get('x-request-id') ?? '')).toMatchObject({
       state: RecordState.COMPLETED,
       model: 'sim/rerank',
     });
@@ -126,13 +126,13 @@ describe('the built-in model', () => {
   });
 
   test('Idempotency-Key: one charge, the same answer', async () => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const options = { headers: { 'idempotency-key': 'rerank-once' } };
     const first = await rerank(inner, { model: 'sim/rerank', query, documents }, options);
     const second = await rerank(inner, { model: 'sim/rerank', query, documents }, options);
     expect(second.body).toEqual(first.body);
     expect(second.headers.get('idempotent-replayed')).toBe('true');
-    expect(before - (await balanceOf(inner))).toBe(2_000_000n);
+    expect(before - (await readBalance(inner))).toBe(2_000_000n);
   });
 
   test('over RPC, as internal callers ask', async () => {
@@ -148,10 +148,10 @@ describe('the built-in model', () => {
   });
 
   test('the steering line of the query fails it on command, free', async () => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const { status } = await rerank(inner, { model: 'sim/rerank', query: '!sim status=503', documents });
     expect(status).toBe(502);
-    expect(await balanceOf(inner)).toBe(before);
+    expect(await readBalance(inner)).toBe(before);
   });
 
   test('the list of models has it, with its path and its price of a search', async () => {
@@ -191,10 +191,10 @@ describe('what is refused, named and free', () => {
     ['an unknown model', { model: 'no/such', query, documents }, [400, 'model_not_found', 'model']],
   ];
   test.each(refused)('%s', async (_, body, told) => {
-    const before = await balanceOf(inner);
+    const before = await readBalance(inner);
     const answer = await rerank(inner, body);
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(told);
-    expect(await balanceOf(inner)).toBe(before);
+    expect(await readBalance(inner)).toBe(before);
   });
 });
 
@@ -213,13 +213,13 @@ describe('providers', () => {
 
   test('another gateway: its order, this one’s price', async () => {
     const direct = await rerank(inner, { model: 'sim/rerank', query, documents });
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const { body } = await rerank(outer, { model: 'acme/rerank', query, documents, return_documents: true });
     expect(body.model).toBe('acme/rerank');
     expect(body.results).toMatchObject(direct.body.results);
     expect(body.results[0]?.document?.text).toBe(documents[body.results[0]?.index ?? -1]);
     expect(body.usage).toEqual({ ...direct.body.usage, cost: 0.004 });
-    expect(before - (await balanceOf(outer))).toBe(4_000_000n);
+    expect(before - (await readBalance(outer))).toBe(4_000_000n);
   });
 
   test('what is asked: strings, the other members as they came; what comes is put in order and cut', async () => {
@@ -247,23 +247,23 @@ describe('providers', () => {
   ];
   test.each(reported)('%s: the searches that are charged', async (_, body, units) => {
     answers = [good(body)];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const answer = await rerank(outer, { model: 'acme/scripted', query, documents });
     expect(answer.body.usage.search_units).toBe(units);
-    expect(before - (await balanceOf(outer))).toBe(BigInt(units) * 1_000_000n);
-    expect((await receiptOf(outer, answer.headers)).usage_source).toBe(units === 4 ? 'reported' : 'estimated');
+    expect(before - (await readBalance(outer))).toBe(BigInt(units) * 1_000_000n);
+    expect((await readReceipt(outer, answer.headers)).usage_source).toBe(units === 4 ? 'reported' : 'estimated');
   });
 
   test('a model that is priced by its input: the reported tokens, else the count', async () => {
     answers = [good({ usage: { total_tokens: 40 } }), good()];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const first = await rerank(outer, { model: 'acme/tokens', query, documents });
     expect(first.body.usage).toEqual({ total_tokens: 40, search_units: 1, cost: 0.00008 });
-    expect(before - (await balanceOf(outer))).toBe(80_000n);
-    expect((await receiptOf(outer, first.headers)).buckets).toMatchObject([{ kind: 'input', tokens: 40, price: 2 }]);
+    expect(before - (await readBalance(outer))).toBe(80_000n);
+    expect((await readReceipt(outer, first.headers)).buckets).toMatchObject([{ kind: 'input', tokens: 40, price: 2 }]);
     const second = await rerank(outer, { model: 'acme/tokens', query, documents });
     const { total_tokens: counted } = second.body.usage;
-    expect(before - (await balanceOf(outer))).toBe(80_000n + BigInt(counted) * 2_000n);
+    expect(before - (await readBalance(outer))).toBe(80_000n + BigInt(counted) * 2_000n);
   });
 
   test('a free model costs nothing', async () => {
@@ -294,13 +294,13 @@ describe('providers', () => {
   test.each(broken)('%s is the provider’s failure: tried again, then 502 and free', async (_, answer) => {
     received.length = 0;
     answers = [answer, answer];
-    const before = await balanceOf(outer);
+    const before = await readBalance(outer);
     const { status, headers, body } = await rerank(outer, { model: 'acme/scripted', query, documents });
     expect([status, body.error.code]).toEqual([502, 'upstream_error']);
     expect(received).toHaveLength(2);
-    expect(await balanceOf(outer)).toBe(before);
+    expect(await readBalance(outer)).toBe(before);
     expect(await heldBy(outer)).toBe(0n);
-    expect(await recordOf(outer, headers.get('x-request-id') ?? '')).toMatchObject({
+    expect(await readRecord(outer, headers.get('x-request-id') ?? '')).toMatchObject({
       state: RecordState.UPSTREAM_FAILED,
     });
     // The next good answer closes the breaker again.
@@ -315,7 +315,7 @@ describe('providers', () => {
     );
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(5);
     expect(replies.filter(({ status }) => status === 429)).toHaveLength(15);
-    expect(await balanceOf(poor)).toBe(0n);
+    expect(await readBalance(poor)).toBe(0n);
     await endGateway(poor);
   });
 });

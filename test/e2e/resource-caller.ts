@@ -74,7 +74,7 @@ export class ResponsesCaller {
   async stream(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ResourceEvent[]> {
     const response = await this.fetch(method, path, body);
     if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
-    return eventsOf(await response.text());
+    return parseEvents(await response.text());
   }
 
   /** Waits until a response has ended. */
@@ -94,14 +94,14 @@ export class ResponsesCaller {
 }
 
 /** The events of a stream's text, without its end mark. */
-export function eventsOf(text: string): ResourceEvent[] {
+export function parseEvents(text: string): ResourceEvent[] {
   return sseMessages(text)
     .filter(data => data !== '[DONE]')
     .map(data => JSON.parse(data) as ResourceEvent);
 }
 
 /** The text of a resource's messages. */
-export function textOf({ output }: Resource): string {
+export function readText({ output }: Resource): string {
   return output
     .flatMap(item => (item['content'] ?? []) as { readonly text?: string }[])
     .map(part => part.text ?? '')

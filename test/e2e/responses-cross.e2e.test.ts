@@ -23,7 +23,7 @@ interface Conversation {
 }
 
 /** What an interface answered, in common words. */
-interface Said {
+interface JsonMembers {
   readonly text: string;
   readonly calls: readonly string[];
   readonly finish: 'stop' | 'length' | 'filter' | 'calls';
@@ -44,7 +44,7 @@ async function post(path: string, body: Json): Promise<{ readonly body: string; 
 }
 
 /** The data of a stream's events. */
-const eventsOf = (text: string): Record<string, unknown>[] =>
+const parseEvents = (text: string): Record<string, unknown>[] =>
   text
     .split('\n')
     .filter(line => line.startsWith('data: {'))
@@ -53,7 +53,7 @@ const eventsOf = (text: string): Record<string, unknown>[] =>
 const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
 const description = 'The weather of a city';
 const limit = 60;
-const finishes: Readonly<Record<string, Said['finish']>> = {
+const finishes: Readonly<Record<string, JsonMembers['finish']>> = {
   stop: 'stop',
   end_turn: 'stop',
   length: 'length',
@@ -64,7 +64,7 @@ const finishes: Readonly<Record<string, Said['finish']>> = {
 };
 const call = (name: string, args: string): string => `${name}(${JSON.stringify(JSON.parse(args))})`;
 
-async function chat({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<Said> {
+async function chat({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<JsonMembers> {
   const messages = [
     ...(system === undefined ? [] : [{ role: 'system', content: system }]),
     ...turns.flatMap(turn => [
@@ -102,7 +102,7 @@ async function chat({ system, turns, asked, question, tier }: Conversation, stre
     readonly delta?: { content?: string; refusal?: string | null; tool_calls?: readonly Call[] };
     readonly finish_reason: string | null;
   }
-  const bodies = answer.isStream ? eventsOf(answer.body) : [JSON.parse(answer.body) as Record<string, unknown>];
+  const bodies = answer.isStream ? parseEvents(answer.body) : [JSON.parse(answer.body) as Record<string, unknown>];
   const choices = bodies.flatMap(body => body['choices'] as Choice[]);
   const said = choices.map(({ message, delta }) => message ?? delta);
   const calls: { name: string; text: string }[] = [];
@@ -124,7 +124,7 @@ async function chat({ system, turns, asked, question, tier }: Conversation, stre
   };
 }
 
-async function messages({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<Said> {
+async function messages({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<JsonMembers> {
   const answer = await post('/v1/messages', {
     model: payg,
     ...(system === undefined ? {} : { system }),
@@ -164,7 +164,7 @@ async function messages({ system, turns, asked, question, tier }: Conversation, 
   if (answer.isStream) {
     const content: Block[] = [];
     let end: { delta: { stop_reason: string }; usage: Usage } | undefined;
-    for (const event of eventsOf(answer.body)) {
+    for (const event of parseEvents(answer.body)) {
       const delta = event['delta'] as Record<string, string> | undefined;
       const last = content.at(-1);
       if (event['type'] === 'content_block_start') content.push({ ...(event['content_block'] as Block), json: '' });
@@ -193,7 +193,10 @@ async function messages({ system, turns, asked, question, tier }: Conversation, 
   };
 }
 
-async function responses({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<Said> {
+async function responses(
+  { system, turns, asked, question, tier }: Conversation,
+  stream: boolean,
+): Promise<JsonMembers> {
   const answer = await post('/v1/responses', {
     model: payg,
     input: [
@@ -227,7 +230,7 @@ async function responses({ system, turns, asked, question, tier }: Conversation,
     }[];
     readonly usage: { readonly input_tokens: number; readonly output_tokens: number; readonly cost: number };
   }
-  const last = answer.isStream ? eventsOf(answer.body).at(-1)?.['response'] : (JSON.parse(answer.body) as unknown);
+  const last = answer.isStream ? parseEvents(answer.body).at(-1)?.['response'] : (JSON.parse(answer.body) as unknown);
   const { status, incomplete_details: details, output, usage } = last as Resource;
   const calls = output.filter(({ type }) => type === 'function_call');
   const cut = details?.reason === 'content_filter' ? 'filter' : 'length';

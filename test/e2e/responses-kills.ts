@@ -2,10 +2,10 @@
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { requestIdOf } from '../../src/generation/response-ids.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { toRequestId } from '../../src/generation/response-ids.ts';
+import { readBalance, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 import { payg as model } from './chat-client.ts';
-import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
 import { SocketClient, type SocketResponse } from './socket-client.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
@@ -54,7 +54,7 @@ const inBackground: Converse = async (gateway, { begun }) => {
 
 const clients = [chained, chained, streamed, streamed, overSocket, overSocket, inBackground];
 
-async function recordsOf({ account }: Gateway): Promise<Map<string, bigint>> {
+async function listRecords({ account }: Gateway): Promise<Map<string, bigint>> {
   const costs = new Map<string, bigint>();
   for (let offset = 0; ; offset += 1_000) {
     const { records } = await account.listActivity({ limit: 1_000, offset });
@@ -69,14 +69,14 @@ async function recordsOf({ account }: Gateway): Promise<Map<string, bigint>> {
 /** Holds what is stored against what clients were told and against the ledger. */
 async function compare(gateway: Gateway, { ended, begun }: Told): Promise<void> {
   const caller = new ResponsesCaller(gateway, gateway.apiKey);
-  const costs = await recordsOf(gateway);
+  const costs = await listRecords(gateway);
   for (const [id, response] of ended) {
     expect(await caller.get(id)).toEqual(response);
-    expect(Number(costs.get(requestIdOf(id) ?? '')) / 1e9).toBe(response.usage?.['cost']);
+    expect(Number(costs.get(toRequestId(id) ?? '')) / 1e9).toBe(response.usage?.['cost']);
   }
   for (const id of begun) {
     const { status, error, usage } = await caller.get(id);
-    const cost = costs.get(requestIdOf(id) ?? '');
+    const cost = costs.get(toRequestId(id) ?? '');
     const told = [status, error?.code, usage?.['cost']];
     expect(told).toEqual(
       cost === undefined ? ['failed', 'server_restarted', undefined] : ['completed', undefined, Number(cost) / 1e9],
@@ -89,7 +89,7 @@ export async function killConversations(rounds: number): Promise<void> {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;
   const told: Told = { ended: new Map(), begun: new Set() };
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   try {
     for (let round = 0; round < rounds; round += 1) {
       const running = clients.map(converse => converse(gateway, told).catch(() => undefined));
@@ -102,12 +102,12 @@ export async function killConversations(rounds: number): Promise<void> {
     expect(told.ended.size).toBeGreaterThan(rounds * 5);
     expect(told.begun.size).toBeGreaterThan(rounds);
     await compare(gateway, told);
-    const costs = await recordsOf(gateway);
-    expect(before - (await balanceOf(gateway))).toBe([...costs.values()].reduce((sum, cost) => sum + cost, 0n));
+    const costs = await listRecords(gateway);
+    expect(before - (await readBalance(gateway))).toBe([...costs.values()].reduce((sum, cost) => sum + cost, 0n));
     const caller = new ResponsesCaller(gateway, gateway.apiKey);
     for (const id of [...told.ended.keys()].slice(-20)) {
       const next = await caller.create({ model, input: '!sim say=And on.', previous_response_id: id });
-      expect(textOf(next)).toBe('And on.');
+      expect(readText(next)).toBe('And on.');
     }
     await endGateway(gateway);
   } finally {

@@ -1,17 +1,17 @@
 /** Long conversations: 1,000 turns that were stored earlier, and inputs of many megabytes. */
 import { create } from '@bufbuild/protobuf';
 import { afterAll, expect, test } from 'vitest';
-import { bodyOf, withIds } from '../../src/core/responses/stored-response.ts';
+import { encodeBody, withIds } from '../../src/core/responses/stored-response.ts';
 import { textMessage } from '../../src/core/responses/text-message.ts';
 import { type Item, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { outputItemId, responseIdOf } from '../../src/generation/response-ids.ts';
+import { outputItemId, toResponseId } from '../../src/generation/response-ids.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { balanceOf, endGateway, makeHome, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, makeHome, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
 
 const model = payg;
 const turns = 999;
@@ -23,7 +23,7 @@ async function storeConversation(dataDir: string): Promise<string[]> {
   const ids = new IdSource(systemClock);
   const stored: string[] = [];
   const puts = Array.from({ length: turns }, (_, turn) => {
-    const id = responseIdOf(publicRequestId(ids.next()));
+    const id = toResponseId(publicRequestId(ids.next()));
     const message = (role: Role, text: string): Item => textMessage(role, `${text} of turn ${turn}.`);
     const input = withIds(id, [message(Role.USER, 'Question')]);
     const answer = message(Role.ASSISTANT, 'Answer');
@@ -47,7 +47,7 @@ async function storeConversation(dataDir: string): Promise<string[]> {
       finished: true,
       createdAtMs: systemClock.now(),
       endsAtMs: systemClock.now() + 3_600_000,
-      body: bodyOf({ head, input, answer: { output, extensions: [] } }),
+      body: encodeBody({ head, input, answer: { output, extensions: [] } }),
       ...(parentId === undefined ? {} : { parentId }),
     });
   });
@@ -66,7 +66,7 @@ const caller = new ResponsesCaller(gateway, gateway.apiKey);
 test('what was stored and never charged, because the process died in between, is no answer: it has failed, free', async () => {
   const response = await caller.get(stored[7] ?? '');
   expect([response.status, response.error?.code, response.usage]).toEqual(['failed', 'server_restarted', null]);
-  expect(textOf(response)).toBe('Answer of turn 7.');
+  expect(readText(response)).toBe('Answer of turn 7.');
 });
 
 interface Listed {
@@ -76,7 +76,7 @@ interface Listed {
 }
 
 /** All input items of a response, oldest first, page by page. */
-async function inputOf(id: string): Promise<Listed[]> {
+async function listInput(id: string): Promise<Listed[]> {
   const items: Listed[] = [];
   for (;;) {
     const after = items.length === 0 ? '' : `&after=${items.at(-1)?.id}`;
@@ -87,7 +87,7 @@ async function inputOf(id: string): Promise<Listed[]> {
   }
 }
 
-const textsOf = (items: readonly Listed[]): (string | undefined)[] => items.map(item => item.content[0]?.text);
+const readTexts = (items: readonly Listed[]): (string | undefined)[] => items.map(item => item.content[0]?.text);
 
 test('turn 1,000 goes on from all that was said, in its order, and so do the next ones, deleted turns included', async () => {
   const said = Array.from({ length: turns }, (_, turn) => [`Question of turn ${turn}.`, `Answer of turn ${turn}.`]);
@@ -99,10 +99,10 @@ test('turn 1,000 goes on from all that was said, in its order, and so do the nex
   const counted = await caller.ask('POST', '/input_tokens', { model, input });
 
   const next = await caller.create({ model, input: '!sim say=Here.', previous_response_id: stored.at(-1) });
-  expect(textOf(next)).toBe('Here.');
+  expect(readText(next)).toBe('Here.');
   expect(next.usage?.['input_tokens']).toBe((counted.body as { input_tokens: number }).input_tokens);
-  const items = await inputOf(next.id);
-  expect(textsOf(items)).toEqual([...history, '!sim say=Here.']);
+  const items = await listInput(next.id);
+  expect(readTexts(items)).toEqual([...history, '!sim say=Here.']);
   expect(new Set(items.map(item => item.id)).size).toBe(2 * turns + 1);
 
   // From the middle, the beginning and the last but one: none of them can be gone on from, and nothing is missing.
@@ -112,20 +112,20 @@ test('turn 1,000 goes on from all that was said, in its order, and so do the nex
   let last = next;
   for (const text of ['Still here.', 'And here.']) {
     last = await caller.create({ model, input: `!sim say=${text}`, previous_response_id: last.id });
-    expect(textOf(last)).toBe(text);
+    expect(readText(last)).toBe(text);
   }
-  const [first, , second, , third] = textsOf((await inputOf(last.id)).slice(-5));
+  const [first, , second, , third] = readTexts((await listInput(last.id)).slice(-5));
   expect([first, second, third]).toEqual(['!sim say=Here.', '!sim say=Still here.', '!sim say=And here.']);
   // A fork reads from the store what the conversation itself had in memory.
   const fork = await caller.create({ model, input: '!sim say=Fork.', previous_response_id: next.id });
-  expect(await inputOf(fork.id)).toHaveLength(2 * turns + 3);
+  expect(await listInput(fork.id)).toHaveLength(2 * turns + 3);
 });
 
 /** Takes a million tokens. */
 const large = 'sim/long';
 
 /** A file of so many characters of base64 and what is to be said to it. */
-const fileOf = (characters: number, say: string): unknown[] => {
+const makeFile = (characters: number, say: string): unknown[] => {
   const file_data = `data:application/pdf;base64,${'QUJD'.repeat(characters / 4)}`;
   const text = `!sim say=${say}`;
   return [
@@ -154,7 +154,7 @@ async function longestWait(work: Promise<unknown>): Promise<number> {
 }
 
 test('10 MB of input are stored, listed and gone on from, and nobody else waits for that', async () => {
-  const input = fileOf(9_600_000, 'Read.');
+  const input = makeFile(9_600_000, 'Read.');
   let first: Resource | undefined;
   let second: Resource | undefined;
   const waited = await longestWait(
@@ -165,7 +165,7 @@ test('10 MB of input are stored, listed and gone on from, and nobody else waits 
   );
   // Not the half minute that one run of such a text would take.
   expect(waited).toBeLessThan(3_000);
-  expect([first, second].map(each => each && textOf(each))).toEqual(['Read.', 'Again.']);
+  expect([first, second].map(each => each && readText(each))).toEqual(['Read.', 'Again.']);
   expect(Number(second?.usage?.['input_tokens'])).toBeGreaterThan(Number(first?.usage?.['input_tokens']));
   const { body } = await caller.ask('GET', `/${second?.id}/input_items?order=asc`);
   const [item] = (body as { readonly data: { readonly content: unknown[] }[] }).data;
@@ -175,11 +175,11 @@ test('10 MB of input are stored, listed and gone on from, and nobody else waits 
 test('where the space is full the oldest go, and what is larger than all of it is refused, free', async () => {
   const kept: Resource[] = [];
   for (const say of ['One.', 'Two.', 'Three.'])
-    kept.push(await caller.create({ model: large, input: fileOf(4_800_000, say) }));
+    kept.push(await caller.create({ model: large, input: makeFile(4_800_000, say) }));
   const found = await Promise.all(kept.map(({ id }) => caller.ask('GET', `/${id}`)));
   expect(found.map(({ status }) => status)).toEqual([404, 200, 200]);
-  const balance = await balanceOf(gateway);
-  const refused = await caller.ask('POST', '', { model: large, input: fileOf(10_800_000, 'Never.') });
+  const balance = await readBalance(gateway);
+  const refused = await caller.ask('POST', '', { model: large, input: makeFile(10_800_000, 'Never.') });
   expect([refused.status, (refused.body as { error: { code: string } }).error.code]).toEqual([503, 'overloaded']);
-  expect(await balanceOf(gateway)).toBe(balance);
+  expect(await readBalance(gateway)).toBe(balance);
 });

@@ -1,10 +1,10 @@
 /** Any conversation ends in the same response, however it is transported. */
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
-import { requestIdOf } from '../../src/generation/response-ids.ts';
-import { endGateway, recordOf, startGateway } from '../gateway.ts';
+import { toRequestId } from '../../src/generation/response-ids.ts';
+import { endGateway, readRecord, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
 import { SocketClient } from './socket-client.ts';
 
 const gateway = await startGateway({ balance: '1000', config: 'simulator: { tokens_per_second: 0 }\n' });
@@ -20,7 +20,7 @@ const whole: Way = body => caller.create(body);
 
 const streamed: Way = async body => {
   const events = await caller.stream('POST', '', { ...body, stream: true });
-  return finalOf(events.at(-1)?.response);
+  return expectFinal(events.at(-1)?.response);
 };
 
 const inBackground: Way = async body => {
@@ -32,7 +32,7 @@ const followed: Way = async body => {
   const events = await caller.stream('POST', '', { ...body, background: true, stream: true });
   const replayed = await caller.stream('GET', `/${events[0]?.response?.id}?stream=true`);
   expect(replayed).toEqual(events);
-  return finalOf(events.at(-1)?.response);
+  return expectFinal(events.at(-1)?.response);
 };
 
 const socket = await SocketClient.open(gateway.url, gateway.apiKey);
@@ -41,12 +41,12 @@ const overSocket: Way = async body => {
   socket.create(body);
   const last = (await socket.turn()).at(-1);
   if (last?.error !== undefined) throw new Error(`${last.status}: ${JSON.stringify(last.error)}`);
-  return finalOf(last?.response as unknown as Resource);
+  return expectFinal(last?.response as unknown as Resource);
 };
 
 const ways: Readonly<Record<string, Way>> = { whole, streamed, inBackground, followed, overSocket };
 
-function finalOf(resource: Resource | undefined): Resource {
+function expectFinal(resource: Resource | undefined): Resource {
   if (resource === undefined) throw new Error('no final resource');
   return resource;
 }
@@ -100,7 +100,7 @@ const turn = fc.record(
 );
 type Turn = typeof turn extends fc.Arbitrary<infer T> ? T : never;
 
-function bodyOf({ words, steering, ...settings }: Turn, previous: Resource | undefined): Body {
+function makeBody({ words, steering, ...settings }: Turn, previous: Resource | undefined): Body {
   const results = (previous?.output ?? [])
     .filter(item => item.type.endsWith('_call') && item['status'] !== 'incomplete')
     .map(item => ({ type: `${item.type}_output`, call_id: item['call_id'], output: 'Fine.' }));
@@ -117,7 +117,7 @@ test('streamed, whole, in the background, followed and over a WebSocket', async 
           const resources: unknown[] = [];
           let previous: Resource | undefined;
           for (const each of turns) {
-            previous = await way(bodyOf(each, previous));
+            previous = await way(makeBody(each, previous));
             resources.push(comparable(previous));
             const stored = comparable(await caller.get(previous.id));
             expect({ name, stored }).toEqual({ name, stored: comparable(previous) });
@@ -137,7 +137,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
   const other = { type: 'function', name: 'get_time', description: 'The time in a city', parameters: tool.parameters };
   const tools = [tool, other, custom];
   const only = (mode: string) => ({ type: 'allowed_tools', mode, tools: [{ type: 'function', name: 'get_time' }] });
-  const callsOf = ({ output }: Resource) => output.filter(({ type }) => type.endsWith('_call'));
+  const readCalls = ({ output }: Resource) => output.filter(({ type }) => type.endsWith('_call'));
 
   test.each([
     ['max_tool_calls', { max_tool_calls: 2 }, ['get_weather', 'get_time'], 'commentary'],
@@ -155,7 +155,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     const input = '!sim calls=3 ignore=parallel,tool_choice,max_tool_calls say=Let me see.';
     const resource = await way({ model: payg, input, tools, ...settings });
     expect(resource.status).toBe('completed');
-    expect(callsOf(resource).map(call => call['name'])).toEqual(names);
+    expect(readCalls(resource).map(call => call['name'])).toEqual(names);
     expect([resource.output[0]?.type, resource.output[0]?.['phase']]).toEqual(['message', phase]);
     for (const [name, value] of Object.entries(settings)) expect(resource[name]).toEqual(value);
   });
@@ -165,7 +165,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     const resource = await way({ model: payg, input, max_output_tokens: 20 });
     expect([resource.status, resource['incomplete_details']]).toEqual(['incomplete', { reason: 'max_output_tokens' }]);
     expect(resource.usage?.['output_tokens']).toBe(20);
-    const record = await recordOf(gateway, requestIdOf(resource.id) ?? '');
+    const record = await readRecord(gateway, toRequestId(resource.id) ?? '');
     expect(record.buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(20n);
   });
 
@@ -180,7 +180,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
       { role: 'user', content: '!sim say=Short.' },
     ];
     const cut = await way({ model: payg, input: long, truncation: 'auto' });
-    expect([textOf(cut), cut['truncation']]).toEqual(['Short.', 'auto']);
+    expect([readText(cut), cut['truncation']]).toEqual(['Short.', 'auto']);
     expect(cut.usage?.['input_tokens']).toBeLessThan(200);
     for (const truncation of ['disabled', undefined]) {
       await expect(way({ model: payg, input: long, truncation })).rejects.toThrow('context_length_exceeded');
@@ -196,7 +196,7 @@ test.each(['!sim status=500', '!sim tokens=30 fail=3'])(
     const error = events.at(-2)?.['error'] as { readonly id: string; readonly code: string };
     expect([error.code, error.id, failed.error?.code]).toEqual([
       'upstream_error',
-      requestIdOf(failed.id),
+      toRequestId(failed.id),
       'upstream_error',
     ]);
   },

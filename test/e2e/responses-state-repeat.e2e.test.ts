@@ -1,9 +1,9 @@
 /** Idempotency-Key on the Responses interface: one call, one charge, the same answer, however it is asked for. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
-import { balanceOf, endGateway, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { eventsOf, type Resource, ResponsesCaller } from './resource-caller.ts';
+import { parseEvents, type Resource, ResponsesCaller } from './resource-caller.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));
@@ -37,13 +37,13 @@ describe.each([
     const body = { model, ...members };
     const first = await post(key, body);
     expect(first.status).toBe(200);
-    const balance = await balanceOf(gateway);
+    const balance = await readBalance(gateway);
     const second = await post(key, body);
     expect([second.status, second.text]).toEqual([200, first.text]);
     expect(second.headers.get('idempotent-replayed')).toBe('true');
     expect(second.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'));
     expect(second.headers.get('x-tollgate-cost')).toBe(first.headers.get('x-tollgate-cost'));
-    expect(await balanceOf(gateway)).toBe(balance);
+    expect(await readBalance(gateway)).toBe(balance);
     const other = await post(key, { ...body, temperature: 1 });
     expect([other.status, other.text.includes('idempotency_key_reused')]).toEqual([422, true]);
   });
@@ -65,12 +65,12 @@ test('a compaction is made once', async () => {
   const key = randomUUID();
   const body = { model, input: 'Remember the heron.' };
   const first = await post(key, body, '/compact');
-  const balance = await balanceOf(gateway);
+  const balance = await readBalance(gateway);
   const second = await post(key, body, '/compact');
   expect(second.text).toBe(first.text);
   expect(second.headers.get('idempotent-replayed')).toBe('true');
   expect(second.headers.get('x-tollgate-cost')).toBe(first.headers.get('x-tollgate-cost'));
-  expect(await balanceOf(gateway)).toBe(balance);
+  expect(await readBalance(gateway)).toBe(balance);
   expect((await post(key, body)).status).toBe(422);
 });
 
@@ -78,7 +78,7 @@ test('a stream that breaks in its middle breaks again the same way', async () =>
   const key = randomUUID();
   const body = { model, input: '!sim fail=3 tokens=100', stream: true };
   const first = await post(key, body);
-  expect(eventsOf(first.text).at(-1)?.type).toBe('response.failed');
+  expect(parseEvents(first.text).at(-1)?.type).toBe('response.failed');
   expect((await post(key, body)).text).toBe(first.text);
 });
 
@@ -102,7 +102,7 @@ test('a client that leaves finds the whole answer when it repeats the request', 
     });
     again = await post(key, body);
   }
-  const last = eventsOf(again.text).at(-1);
+  const last = parseEvents(again.text).at(-1);
   expect([last?.type, last?.response?.status]).toEqual(['response.completed', 'completed']);
   expect(await caller.get(last?.response?.id ?? '')).toEqual(last?.response);
 });

@@ -4,26 +4,26 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { requestIdOf } from '../../src/generation/response-ids.ts';
-import { balanceOf, endGateway, type Gateway, recordOf, startGateway } from '../gateway.ts';
+import { toRequestId } from '../../src/generation/response-ids.ts';
+import { readBalance, endGateway, type Gateway, readRecord, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { eventsOf, type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { parseEvents, type Resource, ResponsesCaller, readText } from './resource-caller.ts';
 import { SocketClient } from './socket-client.ts';
 
 const model = payg;
-const callerOf = (gateway: Gateway): ResponsesCaller => new ResponsesCaller(gateway, gateway.apiKey);
+const makeCaller = (gateway: Gateway): ResponsesCaller => new ResponsesCaller(gateway, gateway.apiKey);
 
 async function untilOutput(caller: ResponsesCaller, id: string, length: number): Promise<Resource> {
   for (;;) {
     const response = await caller.get(id);
-    if (textOf(response).length >= length) return response;
+    if (readText(response).length >= length) return response;
     await sleep(10);
   }
 }
 
 test('a kill in the middle of everything: what was stored is there, what ran has failed and is free', async () => {
   const first = await startGateway();
-  const before = callerOf(first);
+  const before = makeCaller(first);
   const chain: Resource[] = [];
   for (const say of ['One.', 'Two.', 'Three.']) {
     const previous = chain.at(-1)?.id;
@@ -41,7 +41,7 @@ test('a kill in the middle of everything: what was stored is there, what ran has
   await untilOutput(before, cancelled.id, 20);
   await before.ask('POST', `/${cancelled.id}/cancel`);
   const stopped = await before.get(cancelled.id);
-  const balance = await balanceOf(first);
+  const balance = await readBalance(first);
   const waiting = await before.create({ model, input: '!sim delay_ms=60000', background: true });
   const running = await Promise.all(
     Array.from({ length: 5 }, () => before.create({ model, input: '!sim tokens=8000 tps=100', background: true })),
@@ -60,10 +60,10 @@ test('a kill in the middle of everything: what was stored is there, what ran has
   writeFileSync(secrets, `${'n'.repeat(43)}\n${readFileSync(secrets, 'utf8')}`);
 
   const second = await startGateway({ home: first.home });
-  const after = callerOf(second);
+  const after = makeCaller(second);
   for (const each of [...chain, ended, stopped]) expect(await after.get(each.id)).toEqual(each);
   const next = await after.create({ model, input: '!sim say=Four.', previous_response_id: chain[2]?.id });
-  expect(textOf(next)).toBe('Four.');
+  expect(readText(next)).toBe('Four.');
   for (const { id } of [waiting, ...running]) {
     const response = await after.get(id);
     expect([response.status, response.error?.code]).toEqual(['failed', 'server_restarted']);
@@ -75,65 +75,65 @@ test('a kill in the middle of everything: what was stored is there, what ran has
     expect(events.map(event => event.sequence_number)).toEqual(events.map((_, index) => index));
     expect(events.slice(-2).map(event => event.type)).toEqual(['error', 'response.failed']);
     const streamed = events.at(-1)?.response;
-    expect(streamed === undefined ? '' : textOf(streamed).startsWith(textOf(each))).toBe(true);
+    expect(streamed === undefined ? '' : readText(streamed).startsWith(readText(each))).toBe(true);
   }
   // Of what its client waited for nothing had been stored: it is as if it had never been asked, and may be asked again.
   expect((await after.ask('GET', `/${turn}`)).status).toBe(404);
   const lost = await after.ask('POST', '', { model, input: 'x', previous_response_id: turn });
   expect(lost.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
   const { records } = await second.account.listActivity({ limit: 100 });
-  const keyOf = ({ output }: Resource): string => String(output.at(-1)?.['encrypted_content']).slice(0, 9);
+  const readKeyPrefix = ({ output }: Resource): string => String(output.at(-1)?.['encrypted_content']).slice(0, 9);
   const input = [...compacted.output, { role: 'user', content: 'And now?' }];
   const again = (await after.ask('POST', '/compact', { model, input })).body as Resource;
-  expect(keyOf(compacted)).toMatch(/^tg1\.[\w-]{5}$/);
-  expect(keyOf(again)).toMatch(/^tg1\.[\w-]{5}$/);
-  expect(keyOf(again)).not.toBe(keyOf(compacted));
+  expect(readKeyPrefix(compacted)).toMatch(/^tg1\.[\w-]{5}$/);
+  expect(readKeyPrefix(again)).toMatch(/^tg1\.[\w-]{5}$/);
+  expect(readKeyPrefix(again)).not.toBe(readKeyPrefix(compacted));
   const charged = new Set(records.map(record => record.requestId));
   for (const id of [waiting.id, ...running.map(each => each.id), turn])
-    expect(charged.has(requestIdOf(id) ?? '')).toBe(false);
-  const spent = await Promise.all([next, again].map(each => recordOf(second, requestIdOf(each.id) ?? '')));
-  expect(await balanceOf(second)).toBe(balance - spent.reduce((sum, record) => sum + record.costNanoUsd, 0n));
+    expect(charged.has(toRequestId(id) ?? '')).toBe(false);
+  const spent = await Promise.all([next, again].map(each => readRecord(second, toRequestId(each.id) ?? '')));
+  expect(await readBalance(second)).toBe(balance - spent.reduce((sum, record) => sum + record.costNanoUsd, 0n));
   await endGateway(second);
 });
 
 test('a gateway that stops lets responses in the background end within the grace; then it fails them, free, and cuts streams', async () => {
   const first = await startGateway({ config: 'shutdown_grace: 2s\n' });
-  const before = callerOf(first);
-  const balance = await balanceOf(first);
+  const before = makeCaller(first);
+  const balance = await readBalance(first);
   const { id } = await before.create({ model, input: '!sim tokens=8000 tps=100', background: true });
   await untilOutput(before, id, 40);
   const response = await before.fetch('POST', '', { model, input: '!sim tokens=8000 tps=100', stream: true });
   const short = await before.create({ model, input: '!sim delay_ms=300 say=Done.', background: true });
   const stopped = first.stop();
-  const events = eventsOf(await response.text());
+  const events = parseEvents(await response.text());
   expect((await stopped).code).toBe(0);
   const [error, failed] = events.slice(-2);
   expect([error?.type, error?.['code'], failed?.type]).toEqual(['error', 'overloaded', 'response.failed']);
 
   const second = await startGateway({ home: first.home });
-  const after = callerOf(second);
+  const after = makeCaller(second);
   const ended = await after.get(short.id);
-  expect([ended.status, textOf(ended), ended.usage === null]).toEqual(['completed', 'Done.', false]);
+  expect([ended.status, readText(ended), ended.usage === null]).toEqual(['completed', 'Done.', false]);
   const restarted = await after.get(id);
   expect([restarted.status, restarted.error?.code]).toEqual(['failed', 'server_restarted']);
   const cut = await after.get(failed?.response?.id ?? '');
   expect([cut.status, cut.error?.code]).toEqual(['failed', 'overloaded']);
-  expect(textOf(cut).length).toBeGreaterThan(0);
+  expect(readText(cut).length).toBeGreaterThan(0);
   const { records } = await second.account.listActivity({ limit: 10 });
   expect(new Map(records.map(({ requestId, state }) => [requestId, state]))).toEqual(
     new Map([
-      [requestIdOf(cut.id), RecordState.INCOMPLETE],
-      [requestIdOf(short.id), RecordState.COMPLETED],
+      [toRequestId(cut.id), RecordState.INCOMPLETE],
+      [toRequestId(short.id), RecordState.COMPLETED],
     ]),
   );
   const cost = records.reduce((sum, record) => sum + record.costNanoUsd, 0n);
-  expect(await balanceOf(second)).toBe(balance - cost);
+  expect(await readBalance(second)).toBe(balance - cost);
   await endGateway(second);
 });
 
 test('what is not to be stored leaves nothing behind, what is deleted neither', async () => {
   const gateway = await startGateway();
-  const caller = callerOf(gateway);
+  const caller = makeCaller(gateway);
   const unstored = 'canary-that-nobody-stores';
   const deleted = 'canary-that-is-deleted';
   await caller.create({ model, input: `${unstored}\n!sim say=${unstored}`, store: false });

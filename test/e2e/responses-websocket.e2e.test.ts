@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { requestIdOf } from '../../src/generation/response-ids.ts';
-import { endGateway, expectVerified, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { toRequestId } from '../../src/generation/response-ids.ts';
+import { endGateway, expectVerified, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
 import { outputText, SocketClient, type SocketResponse } from './socket-client.ts';
 
@@ -208,7 +208,7 @@ test('a response that fails in the middle ends with its error and response.faile
 });
 
 describe('who calls is known before the upgrade', () => {
-  const statusOf = async (headers: Record<string, string>, path = '/v1/responses'): Promise<number> => {
+  const readStatus = async (headers: Record<string, string>, path = '/v1/responses'): Promise<number> => {
     const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}${path}`, { headers });
     const [, response] = (await once(socket, 'unexpected-response')) as [unknown, { statusCode: number }];
     socket.on('error', () => undefined);
@@ -217,10 +217,10 @@ describe('who calls is known before the upgrade', () => {
   };
 
   test('no key, a wrong one, one of the wrong kind', async () => {
-    expect(await statusOf({})).toBe(401);
-    expect(await statusOf({ authorization: `Bearer sk-tg-${'x'.repeat(43)}` })).toBe(401);
-    expect(await statusOf({ authorization: `Bearer ${gateway.managementKey}` })).toBe(403);
-    expect(await statusOf({ authorization: `Bearer ${gateway.apiKey}`, 'x-api-key': 'sk-tg-other' })).toBe(401);
+    expect(await readStatus({})).toBe(401);
+    expect(await readStatus({ authorization: `Bearer sk-tg-${'x'.repeat(43)}` })).toBe(401);
+    expect(await readStatus({ authorization: `Bearer ${gateway.managementKey}` })).toBe(403);
+    expect(await readStatus({ authorization: `Bearer ${gateway.apiKey}`, 'x-api-key': 'sk-tg-other' })).toBe(401);
   });
 
   test('x-api-key opens one too; other paths do not', async () => {
@@ -229,7 +229,7 @@ describe('who calls is known before the upgrade', () => {
     });
     await once(socket, 'open');
     socket.close();
-    expect(await statusOf({ authorization: `Bearer ${gateway.apiKey}` }, '/v1/chat/completions')).toBe(404);
+    expect(await readStatus({ authorization: `Bearer ${gateway.apiKey}` }, '/v1/chat/completions')).toBe(404);
   });
 
   test('a key that is revoked opens no further turn', async () => {
@@ -271,7 +271,7 @@ test('a client that leaves stops its turn, which is charged as delivered and sto
     id = event.response?.id ?? id;
   }
   client.socket.terminate();
-  expect((await recordOf(gateway, requestIdOf(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
+  expect((await readRecord(gateway, toRequestId(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
   let found = await get(id);
   for (let tries = 0; found.status === 404 && tries < 100; tries++) {
     await sleep(20);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { call } from './account-client.ts';
 import { ask, post } from './chat-client.ts';
 import { postImages, type TaskBody } from './image-caller.ts';
@@ -17,7 +17,7 @@ afterAll(() => endGateway(gateway));
 
 const steer = (line: string, more: object = {}) => ask(`!sim ${line}`, { model: 'sim/large', ...more });
 
-async function statesOf(apiKeyId: bigint): Promise<RecordState[]> {
+async function listStates(apiKeyId: bigint): Promise<RecordState[]> {
   return (await gateway.account.listActivity({ apiKeyId })).records.map(({ state }) => state);
 }
 
@@ -26,7 +26,7 @@ test.each(['the operator', 'its account'])(
   async who => {
     const { key, id } = await makeKey(gateway);
     const other = await makeKey(gateway);
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const long = 'tokens=2000 tps=50';
     const streamed = post(gateway, '/v1/chat/completions', steer(long, { stream: true }), { key });
     const whole = post(gateway, '/v1/chat/completions', steer(long), { key });
@@ -55,8 +55,8 @@ test.each(['the operator', 'its account'])(
     expect(performance.now() - revokedAtMs).toBeLessThan(2_000);
     expect((await others).status).toBe(200);
     await expect.poll(() => heldBy(gateway)).toBe(0n);
-    expect(await statesOf(id)).toEqual(Array(4).fill(RecordState.CLIENT_ABORTED));
-    expect(await balanceOf(gateway)).toBeLessThan(before);
+    expect(await listStates(id)).toEqual(Array(4).fill(RecordState.CLIENT_ABORTED));
+    expect(await readBalance(gateway)).toBeLessThan(before);
     const { records } = await gateway.account.listActivity({ apiKeyId: id });
     // A picture that was not drawn is free.
     for (const { model, costNanoUsd } of records)
@@ -89,11 +89,11 @@ function sendAndEnd(body: object): Promise<{ text: string; ms: number }> {
 
 test('a client that ends its side right after its request gets its answer, and its charge', async () => {
   for (const stream of [false, true]) {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const { text } = await sendAndEnd(steer('tokens=30 tps=50', { stream }));
     expect(text).toMatch(/(?:^|\r\n\r\n)HTTP\/1\.1 200 OK\r\n/);
     expect(text).toContain(stream ? 'data: [DONE]' : '"finish_reason":"stop"');
-    await expect.poll(() => balanceOf(gateway)).toBeLessThan(before);
+    await expect.poll(() => readBalance(gateway)).toBeLessThan(before);
   }
 });
 
@@ -122,7 +122,7 @@ test('what one account has asked is no cached prefix of another', async () => {
     messages: [{ role: 'user', content: `${'Once upon a time. '.repeat(900)}` }],
     max_tokens: 16,
   };
-  const cachedOf = async (credential: string | undefined): Promise<number | undefined> => {
+  const readCachedTokens = async (credential: string | undefined): Promise<number | undefined> => {
     const answer = await post(
       gateway,
       '/v1/chat/completions',
@@ -132,9 +132,9 @@ test('what one account has asked is no cached prefix of another', async () => {
     const { usage } = (await answer.json()) as { usage: { prompt_tokens_details?: { cached_tokens?: number } } };
     return usage.prompt_tokens_details?.cached_tokens;
   };
-  expect(await cachedOf(undefined)).toBe(0);
-  expect(await cachedOf(undefined)).toBeGreaterThan(1_000);
-  expect(await cachedOf(key?.key)).toBe(0);
+  expect(await readCachedTokens(undefined)).toBe(0);
+  expect(await readCachedTokens(undefined)).toBeGreaterThan(1_000);
+  expect(await readCachedTokens(key?.key)).toBe(0);
 });
 
 test('a small wrong body makes no large answer', async () => {

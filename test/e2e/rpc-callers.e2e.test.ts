@@ -6,7 +6,7 @@ import { fromJson, type JsonObject, toBinary } from '@bufbuild/protobuf';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { endGateway, type Gateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { chunk, lastChunk, RawUpstream, type SeenRequest, streamHead } from '../upstreams/raw-upstream.ts';
 import { type Called, type Program, programs } from './rpc-programs.ts';
 import { eventually } from './upstream-callers.ts';
@@ -66,7 +66,7 @@ afterAll(async () => {
 });
 
 /** A request as protobuf's JSON; `label` names it at the upstream. */
-const requestOf = (model: string, label: string, more: JsonObject = {}): JsonObject => ({
+const makeRequest = (model: string, label: string, more: JsonObject = {}): JsonObject => ({
   model,
   user: label,
   items: [{ message: { role: 'ROLE_USER', parts: [{ text: { text: 'Shall we?' } }] } }],
@@ -75,7 +75,7 @@ const requestOf = (model: string, label: string, more: JsonObject = {}): JsonObj
 const withKey = (key = gateway.apiKey): Record<string, string> => ({ authorization: `Bearer ${key}` });
 
 /** The newest record of a key that only one program uses. */
-const recordOfKey = (apiKeyId: bigint): Promise<ActivityRecord> =>
+const findKeyRecord = (apiKeyId: bigint): Promise<ActivityRecord> =>
   eventually(`a record of key ${apiKeyId}`, async () => (await gateway.account.listActivity({ apiKeyId })).records[0]);
 
 /** Its upstream's connection was closed within a second of that time. */
@@ -98,10 +98,10 @@ describe.each(programs)('$name', (program: Program) => {
 
   test.each(['DELIVERY_STREAMED', 'DELIVERY_WHOLE'])('generates: %s', async delivery => {
     const { key, id } = await makeKey(gateway);
-    const request = requestOf('acme/quick', label(delivery), { delivery });
+    const request = makeRequest('acme/quick', label(delivery), { delivery });
     const called = await program.call(gateway, { request, headers: { 'x-api-key': key } });
     expect(called).toMatchObject({ code: 'ok', text: words.join(''), completed: true });
-    const record = await recordOfKey(id);
+    const record = await findKeyRecord(id);
     expect(record).toMatchObject({ state: RecordState.COMPLETED, costNanoUsd: 9n * 1_000n + 5n * 10_000n });
     if (called.requestId !== undefined) expect(record.requestId).toBe(called.requestId);
   });
@@ -109,14 +109,14 @@ describe.each(programs)('$name', (program: Program) => {
   test('a program that leaves stops the upstream, and what was delivered is paid', async () => {
     const { key, id } = await makeKey(gateway);
     const leave = new AbortController();
-    const request = requestOf('acme/still', label('leave'));
+    const request = makeRequest('acme/still', label('leave'));
     const calling = program.call(gateway, { request, headers: withKey(key), signal: leave.signal });
     await eventually('the request', () => requests.get(label('leave')));
     await sleep(200);
     leave.abort();
     await expectStopped(label('leave'), performance.now());
     expect((await calling).code).toBe('left');
-    expectDelivered(await recordOfKey(id));
+    expectDelivered(await findKeyRecord(id));
   });
 
   test('is told what is wrong: code, field, tip', async () => {
@@ -124,10 +124,10 @@ describe.each(programs)('$name', (program: Program) => {
     const call = (request: JsonObject, key?: string): Promise<Called> =>
       program.call(gateway, { request, headers: withKey(key) });
     const [unknown, invalid, empty, stranger] = await Promise.all([
-      call(requestOf('sim/larg', 'x')),
-      call(requestOf('acme/quick', 'x', { sampling: { temperature: 9 } })),
-      call(requestOf('acme/quick', 'x'), poor.key),
-      call(requestOf('acme/quick', 'x'), `sk-tg-${'0'.repeat(43)}`),
+      call(makeRequest('sim/larg', 'x')),
+      call(makeRequest('acme/quick', 'x', { sampling: { temperature: 9 } })),
+      call(makeRequest('acme/quick', 'x'), poor.key),
+      call(makeRequest('acme/quick', 'x'), `sk-tg-${'0'.repeat(43)}`),
     ]);
     const told = ({ code, detail }: Called): unknown[] => [code, detail?.code, detail?.param, detail?.httpStatus];
     expect([unknown, invalid, empty, stranger].map(told)).toEqual([
@@ -147,14 +147,14 @@ describe.each(programs)('$name', (program: Program) => {
   test('cannot name its request', async () => {
     const { key, id } = await makeKey(gateway);
     const [other] = (await gateway.account.listActivity({ limit: 1 })).records;
-    const before = await recordOf(gateway, other?.requestId ?? '');
+    const before = await readRecord(gateway, other?.requestId ?? '');
     const headers = { ...withKey(key), 'x-tollgate-request-id': before.requestId, 'x-request-id': before.requestId };
-    const called = await program.call(gateway, { request: requestOf('acme/quick', label('spoof')), headers });
+    const called = await program.call(gateway, { request: makeRequest('acme/quick', label('spoof')), headers });
     expect(called.code).toBe('ok');
-    const record = await recordOfKey(id);
+    const record = await findKeyRecord(id);
     expect(record.requestId).not.toBe(before.requestId);
     if (called.requestId !== undefined) expect(called.requestId).toBe(record.requestId);
-    expect(await recordOf(gateway, before.requestId)).toEqual(before);
+    expect(await readRecord(gateway, before.requestId)).toEqual(before);
   });
 });
 
@@ -165,12 +165,12 @@ test.each(programs.filter(({ tellsDeadline }) => tellsDeadline))(
     const { key, id } = await makeKey(gateway);
     const label = `${program.name}: deadline`;
     const began = performance.now();
-    const request = requestOf('acme/still', label);
+    const request = makeRequest('acme/still', label);
     const called = await program.call(gateway, { request, headers: withKey(key), deadlineMs: 700 });
     expect(called).toMatchObject({ code: 'deadline_exceeded', text: words.join(''), completed: false });
     expect(performance.now() - began).toBeGreaterThan(600);
     await expectStopped(label, began + 700);
-    expectDelivered(await recordOfKey(id));
+    expectDelivered(await findKeyRecord(id));
   },
 );
 
@@ -179,7 +179,7 @@ test('tokens are counted by curl-like Connect JSON, for nothing', async () => {
   const response = await fetch(`${gateway.rpcUrl}/tollgate.v1.GenerationService/CountTokens`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...withKey(key) },
-    body: JSON.stringify({ request: requestOf('acme/quick', 'count') }),
+    body: JSON.stringify({ request: makeRequest('acme/quick', 'count') }),
   });
   const { inputTokens, source } = (await response.json()) as { inputTokens: number; source: string };
   expect([response.status, inputTokens > 3, inputTokens < 30, source]).toEqual([
@@ -195,7 +195,7 @@ test('tokens are counted by curl-like Connect JSON, for nothing', async () => {
 test('a caller that does not read slows its upstream, and its deadline holds all the same', async () => {
   const { key, id } = await makeKey(gateway);
   const session = connect(gateway.rpcUrl);
-  const message = toBinary(GenerateRequestSchema, fromJson(GenerateRequestSchema, requestOf('acme/flood', 'unread')));
+  const message = toBinary(GenerateRequestSchema, fromJson(GenerateRequestSchema, makeRequest('acme/flood', 'unread')));
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
   const began = performance.now();
@@ -217,7 +217,7 @@ test('a caller that does not read slows its upstream, and its deadline holds all
   // What the kernel holds for two sockets, and little in the gateway.
   expect(taken).toBeLessThan(12_000_000);
   await expectStopped('unread', began + 1_500);
-  const record = await recordOfKey(id);
+  const record = await findKeyRecord(id);
   expect(record.state).toBe(RecordState.CLIENT_ABORTED);
   expect(record.usage?.outputTokens).toBeLessThan(1_000_000);
   session.destroy();
@@ -230,7 +230,7 @@ test('1,000 calls at once on a key with 5 cents spend 5 cents at most, to the na
   const request = (index: number): JsonObject => {
     const text = `!sim tokens=${100 + (index % 7) * 300} tps=${index % 2 === 0 ? 0 : 4_000}`;
     return {
-      ...requestOf('sim/large', `${index}`),
+      ...makeRequest('sim/large', `${index}`),
       items: [{ message: { role: 'ROLE_USER', parts: [{ text: { text } }] } }],
     };
   };

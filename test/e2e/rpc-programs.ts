@@ -70,13 +70,13 @@ function read(replies: readonly { readonly events?: readonly Event[] }[]): Pick<
 
 const snake = (name: string): string => name.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase();
 
-function connectProgram(name: string, transportOf: (baseUrl: string) => Transport): Program {
+function connectProgram(name: string, makeTransport: (baseUrl: string) => Transport): Program {
   const transports = new Map<string, Transport>();
   return {
     name,
     tellsDeadline: true,
     call: async ({ rpcUrl }, { request, headers, deadlineMs, signal }) => {
-      const transport = transports.get(rpcUrl) ?? transportOf(rpcUrl);
+      const transport = transports.get(rpcUrl) ?? makeTransport(rpcUrl);
       transports.set(rpcUrl, transport);
       let requestId: string | undefined;
       const replies: object[] = [];
@@ -121,16 +121,16 @@ function grpcClient({ rpcUrl }: Pick<Gateway, 'rpcUrl'>): GrpcClient {
 
 /** The detail inside `google.rpc.Status`, which is how gRPC carries it: field 3 are `Any`s of `type_url` and `value`. */
 function detailInStatus(bytes: Uint8Array): ErrorDetail | undefined {
-  for (const any of fieldsOf(bytes, 3)) {
-    const [type] = fieldsOf(any, 1);
-    const [value] = fieldsOf(any, 2);
+  for (const any of splitFields(bytes, 3)) {
+    const [type] = splitFields(any, 1);
+    const [value] = splitFields(any, 2);
     if (type === undefined || value === undefined) continue;
     if (Buffer.from(type).toString().endsWith('/tollgate.v1.ErrorDetail')) return fromBinary(ErrorDetailSchema, value);
   }
   return undefined;
 }
 
-function fieldsOf(bytes: Uint8Array, wanted: number): Uint8Array[] {
+function splitFields(bytes: Uint8Array, wanted: number): Uint8Array[] {
   const found: Uint8Array[] = [];
   const reader = new BinaryReader(bytes);
   while (reader.pos < reader.len) {

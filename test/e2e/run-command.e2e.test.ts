@@ -1,10 +1,18 @@
 /** `tollgate run`: a command with a key, a balance and an end of its own. */
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { balanceOf, type Ended, endGateway, environmentOf, type Gateway, run, startGateway } from '../gateway.ts';
+import {
+  readBalance,
+  type Ended,
+  endGateway,
+  gatewayEnvironment,
+  type Gateway,
+  run,
+  startGateway,
+} from '../gateway.ts';
 
 const main = resolve(import.meta.dirname, '../../src/main.ts');
 let gateway: Gateway;
@@ -41,7 +49,7 @@ if (code === 'wait') {
 afterAll(() => endGateway(gateway));
 
 const environment = (): Record<string, string> =>
-  environmentOf(gateway.home, { TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port, ANTHROPIC_API_KEY: 'another' });
+  gatewayEnvironment(gateway.home, { TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port, ANTHROPIC_API_KEY: 'another' });
 
 function start(...args: string[]) {
   const command = [process.execPath, main, 'run', ...args] as const;
@@ -51,7 +59,7 @@ const finished = (...args: string[]): Promise<Ended> => start(...args).ended;
 const keys = async () => (await gateway.admin.listApiKeys({ accountId: 1n })).keys.filter(({ label }) => label !== '');
 
 test('the command finds the gateway in its environment; its exit code goes on, what it spent is said, and the rest goes back', async () => {
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const command = [process.execPath, agent, 'Tolls\n!sim tokens=100', '3', '7'];
   const { code, stdout, stderr } = await finished('--budget', '0.5', '--model', 'sim/large', '--', ...command);
   expect(code).toBe(7);
@@ -64,7 +72,7 @@ test('the command finds the gateway in its environment; its exit code goes on, w
     model: 'sim/large',
   });
   expect(answers).toEqual(['200 answered', '200 answered', '200 answered']);
-  const spent = before - (await balanceOf(gateway));
+  const spent = before - (await readBalance(gateway));
   expect(spent).toBeGreaterThan(0n);
   const [, said, back] = /\$(\S+) spent, \$(\S+) of \$0\.5 given back; the key is revoked/.exec(stderr) ?? [];
   expect(Number(said)).toBeCloseTo(Number(spent) / 1e9, 9);
@@ -76,12 +84,20 @@ test('the command finds the gateway in its environment; its exit code goes on, w
   expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(401);
 });
 
+test('the command does not run under the gateway’s own Node.js, which npx puts first in its path', async () => {
+  const own = join(dirname(dirname(main)), 'node_modules/.bin');
+  const env = { ...environment(), PATH: `${own}:/usr/local/bin:/usr/bin:/bin` };
+  const command = [process.execPath, main, 'run', '--', '/bin/sh', '-c', 'echo "$PATH"'] as const;
+  const { stdout } = await run([...command], { cwd: gateway.home.folder, env }).ended;
+  expect(stdout.trim()).toBe('/usr/local/bin:/usr/bin:/bin');
+});
+
 test('a budget ends the command’s requests, and nothing above it is spent', async () => {
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const command = [process.execPath, agent, 'Tolls\n!sim tokens=300', '50', '0'];
   const { stdout, stderr } = await finished('--budget', '0.002', '--model', 'sim/large', '--', ...command);
   expect(stdout.trim().split('\n').at(-1)).toBe('429 insufficient_balance');
-  expect(before - (await balanceOf(gateway))).toBeLessThanOrEqual(2_000_000n);
+  expect(before - (await readBalance(gateway))).toBeLessThanOrEqual(2_000_000n);
   expect(stderr).toContain('of $0.002 given back');
 });
 
@@ -107,7 +123,7 @@ test('a signal goes on to the command, whose end is still accounted for', async 
 });
 
 test('if it is killed itself, its key ends by itself and the rest of the budget goes back', async () => {
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const running = start('--budget', '1', '--for', '4s', '--', process.execPath, agent, 'hi', '1', 'wait');
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toContain('waiting');
   const { key } = JSON.parse(running.output.stdout.split('\n')[0] ?? '') as { key: string };
@@ -116,14 +132,14 @@ test('if it is killed itself, its key ends by itself and the rest of the budget 
   await once(running.child, 'exit');
   const ask = () => fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   expect((await ask()).status).toBe(200);
-  expect(before - (await balanceOf(gateway))).toBe(1_000_000_000n);
+  expect(before - (await readBalance(gateway))).toBe(1_000_000_000n);
   await sleep(4_000);
   const refused = await ask();
   expect([refused.status, ((await refused.json()) as { error: { message: string } }).error.message]).toEqual([
     401,
     expect.stringContaining('expired') as unknown,
   ]);
-  expect(before - (await balanceOf(gateway))).toBeLessThan(10_000_000n);
+  expect(before - (await readBalance(gateway))).toBeLessThan(10_000_000n);
   // It outlived the one that started it.
   process.kill(pid);
   await running.ended;
@@ -136,9 +152,9 @@ test.each([
   [['--for', 'soon', '--', 'true'], 2, 'It must be a time span'],
   [[], 2, 'command'],
 ] as const)('%j is refused before or without a key that stays', async (args, code, message) => {
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const ended = await finished(...args);
   expect([ended.code, ended.stderr]).toEqual([code, expect.stringContaining(message)]);
   expect(await keys()).toHaveLength(1);
-  expect(await balanceOf(gateway)).toBe(before);
+  expect(await readBalance(gateway)).toBe(before);
 });

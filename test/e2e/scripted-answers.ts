@@ -21,14 +21,14 @@ export interface Answer {
 export type UpstreamProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
 
 const said = ({ text = '' }: Answer): string => text;
-const callsOf = ({ calls = [] }: Answer): readonly ScriptedCall[] => calls;
+const readCalls = ({ calls = [] }: Answer): readonly ScriptedCall[] => calls;
 
 function chat(answer: Answer): Scripted {
   const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' };
   const chunk = (delta: Json, finish_reason: string | null = null): string =>
     dataFrame({ ...head, choices: [{ index: 0, delta, finish_reason }] });
   const texts = said(answer) === '' ? [] : [chunk({ content: said(answer) })];
-  const calls = callsOf(answer).map(({ name, arguments: args }, index) => ({
+  const calls = readCalls(answer).map(({ name, arguments: args }, index) => ({
     index,
     id: `call_${index}`,
     type: 'function',
@@ -62,7 +62,7 @@ function responses(answer: Answer): Scripted {
     status: 'completed',
     content: [{ type: 'output_text', text: said(answer), annotations: [] }],
   };
-  const calls = callsOf(answer).map(({ name, arguments: args }, index) => ({
+  const calls = readCalls(answer).map(({ name, arguments: args }, index) => ({
     id: `fc_${index}`,
     type: 'function_call',
     status: 'completed',
@@ -107,7 +107,7 @@ function responses(answer: Answer): Scripted {
 
 function messages(answer: Answer): Scripted {
   const texts = said(answer) === '' ? [] : [{ type: 'text', text: said(answer) }];
-  const calls = callsOf(answer);
+  const calls = readCalls(answer);
   const stop = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' }[answer.finish];
   const usage = { input_tokens: 7, output_tokens: 9 };
   const head = { id: 'msg_1', type: 'message', role: 'assistant', model: 'm' };
@@ -152,7 +152,7 @@ function messages(answer: Answer): Scripted {
 
 function gemini(answer: Answer): Scripted {
   const texts = said(answer) === '' ? [] : [{ text: said(answer) }];
-  const calls = callsOf(answer).map(({ name, arguments: args }) => ({
+  const calls = readCalls(answer).map(({ name, arguments: args }) => ({
     functionCall: { name, args: JSON.parse(args) as Json },
   }));
   const frame = (parts: object[], finishReason?: string): Json => ({

@@ -229,6 +229,6 @@ export async function askFor(
 }
 
 /** The face of a name. */
-export function faceOf(name: string): Interface {
+export function findInterface(name: string): Interface {
   return interfaces.find(face => face.name === name) ?? expect.fail(name);
 }

@@ -7,7 +7,7 @@ import {
   endGateway,
   makeHome,
   run,
-  environmentOf,
+  gatewayEnvironment,
   root,
   startGateway,
   expectVerified,
@@ -84,7 +84,7 @@ test('the first keys can go to a file that only the owner reads, and the command
   const file = join(home.folder, 'first keys');
   const { child, output, ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
     cwd: home.folder,
-    env: environmentOf(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
+    env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
   });
   for (const until = performance.now() + 30_000; !output.stdout.includes('-d ') && performance.now() < until;)
     await sleep(20);
@@ -92,7 +92,9 @@ test('the first keys can go to a file that only the owner reads, and the command
   expect(text).toMatch(/^TOLLGATE_API_KEY=sk-tg-[0-9A-Za-z]{43}\nTOLLGATE_MANAGEMENT_KEY=mk-tg-[0-9A-Za-z]{43}\n$/);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(output.stdout).toContain(`Keys of account 1 are in ${file}.`);
-  expect(output.stdout + output.stderr).not.toMatch(/[sm]k-tg-/);
+  // Nor a link that signs in: what is printed goes to a journal.
+  expect(output.stdout + output.stderr).not.toMatch(/[sml]k-tg-/);
+  expect(output.stdout).toContain('to sign in: npx tollgate dashboard');
   const command = output.stdout.slice(output.stdout.indexOf('curl '));
   const tried = run(['sh', '-c', `${command.trim()} -s`], {
     cwd: home.folder,
@@ -109,7 +111,7 @@ test('a file for the first keys that can’t be written is wrong configuration, 
   const start = (file: string) =>
     run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
       cwd: home.folder,
-      env: environmentOf(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
+      env: gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
     });
   const { code, stderr } = await start('/proc/nowhere/keys').ended;
   expect([code, stderr]).toEqual([

@@ -95,7 +95,7 @@ const lines = (): Line[] =>
     .map(line => JSON.parse(line) as Line);
 
 /** The lines of a request, once its own is there. */
-async function linesOf(requestId: string | null): Promise<Line[]> {
+async function findLines(requestId: string | null): Promise<Line[]> {
   const read = () => lines().filter(line => line['request_id'] === requestId);
   await expect.poll(() => read().some(line => line['msg'] === 'request'), { timeout: 10_000 }).toBe(true);
   return read();
@@ -166,7 +166,7 @@ describe('a provider whose only key is refused', () => {
       await fetch(`${gateway.url}/v1/models/acme/broke`, { headers: { authorization: `Bearer ${gateway.apiKey}` } })
     ).json()) as { available: boolean };
     expect(listed.available).toBe(false);
-    const [failure, line] = await linesOf(first.headers.get('x-request-id'));
+    const [failure, line] = await findLines(first.headers.get('x-request-id'));
     expect(failure).toMatchObject({ msg: 'a provider failed', status: 429, upstream_message: quota });
     expect(line).toMatchObject({ status: 502, code: 'upstream_error', upstream_message: quota, cost: 0 });
   });
@@ -189,7 +189,7 @@ test('the request’s line has all that is known of it, after a try that failed 
   }
   const requestId = asked.headers.get('x-request-id');
   expect(requestId).toMatch(/^req_\w{21}$/);
-  const [failure, line, ...others] = await linesOf(requestId);
+  const [failure, line, ...others] = await findLines(requestId);
   expect(others).toEqual([]);
   expect(failure).toMatchObject({
     level: 'warn',

@@ -1,11 +1,11 @@
 /**
- * Every key of the steering line (decisions §7) that Chat can show, and with `ignore=` the gateway's own enforcement of what an upstream ignores. Each request
+ * Every key of the steering line (docs/providers.md "Rehearsals") that Chat can show, and with `ignore=` the gateway's own enforcement of what an upstream ignores. Each request
  * whole and as a stream; who pays what is looked up in the ledger.
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
-import { endGateway, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, readRecord, startGateway } from '../gateway.ts';
 import { ask, type ChatBody, type ChatError, complete, stream, type ToolCall } from './chat-client.ts';
 
 const gateway = await startGateway({
@@ -61,11 +61,11 @@ const ways = [
 ] as const;
 
 const steer = (line: string, more?: ChatBody): ChatBody => ask(`What about toll gates?\n!sim ${line}`, more);
-const toolOf = (name: string): object => ({
+const makeTool = (name: string): object => ({
   type: 'function',
   function: { name, parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } },
 });
-const tools = [toolOf('get_weather'), toolOf('get_time')];
+const tools = [makeTool('get_weather'), makeTool('get_time')];
 
 describe.each(ways)('$way', ({ send }) => {
   test.each([1, 37, 1_500])('tokens=%i is the length of the answer', async tokens => {
@@ -131,7 +131,7 @@ describe.each(ways)('$way', ({ send }) => {
   test('finish=pause is continued to the end and never shown; its usage is the sum (FI-08)', async () => {
     const { finish, outputTokens, requestId, cost } = await send(steer('tokens=20 finish=pause'));
     expect(finish).toBe('stop');
-    const record = await recordOf(gateway, requestId);
+    const record = await readRecord(gateway, requestId);
     expect(record.state).toBe(RecordState.COMPLETED);
     expect(record.usage?.outputTokens).toBe(outputTokens);
     expect(record.costNanoUsd).toBe(BigInt(Math.round((cost ?? 0) * 1e9)));
@@ -142,7 +142,7 @@ test.each(ways)('a pause does not lengthen an answer beyond its limit, nor its c
   const { finish, outputTokens, requestId } = await send(steer('tokens=100 finish=pause', { max_tokens: 40 }));
   expect(finish).toBe('length');
   expect(outputTokens).toBeLessThanOrEqual(40);
-  expect((await recordOf(gateway, requestId)).usage?.outputTokens).toBe(outputTokens);
+  expect((await readRecord(gateway, requestId)).usage?.outputTokens).toBe(outputTokens);
 });
 
 describe.each(ways)('enforcement, $way', ({ send }) => {
@@ -161,7 +161,7 @@ describe.each(ways)('enforcement, $way', ({ send }) => {
     expect(finish).toBe('length');
     expect(outputTokens).toBeLessThanOrEqual(40);
     expect(outputTokens).toBeGreaterThan(20);
-    const record = await recordOf(gateway, requestId);
+    const record = await readRecord(gateway, requestId);
     expect(record.usage?.outputTokens).toBe(outputTokens);
   });
 
@@ -190,12 +190,12 @@ describe.each(ways)('enforcement, $way', ({ send }) => {
 
   test('usage=none is counted by the gateway and marked as an estimate', async () => {
     const { outputTokens, cost, requestId } = await send(steer('usage=none tokens=200'));
-    const record = await recordOf(gateway, requestId);
+    const record = await readRecord(gateway, requestId);
     expect(record.usageSource).toBe(UsageSource.ESTIMATED);
     expect(outputTokens).toBeGreaterThan(100);
     expect(outputTokens).toBeLessThan(400);
     expect(record.costNanoUsd).toBe(BigInt(Math.round((cost ?? 0) * 1e9)));
-    const counted = await recordOf(gateway, (await send(steer('tokens=200'))).requestId);
+    const counted = await readRecord(gateway, (await send(steer('tokens=200'))).requestId);
     expect(counted.usageSource).toBe(UsageSource.REPORTED);
   });
 });
@@ -216,7 +216,7 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
         code: 'upstream_error',
         type: 'upstream_error',
       });
-      const record = await recordOf(gateway, requestId);
+      const record = await readRecord(gateway, requestId);
       expect({ state: record.state, cost: record.costNanoUsd }).toEqual({
         state: RecordState.UPSTREAM_FAILED,
         cost: 0n,
@@ -230,7 +230,7 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
     ['stall=4', 'upstream_timeout'],
   ])('%s after output: a stream pays what was delivered, a whole answer is 502 and free', async (line, code) => {
     const { status, text, error, requestId } = await send(steer(`tokens=100 ${line}`));
-    const record = await recordOf(gateway, requestId);
+    const record = await readRecord(gateway, requestId);
     expect(record.state).toBe(RecordState.UPSTREAM_FAILED);
     expect(error?.code).toBe(code);
     if (way === 'whole') {
@@ -248,14 +248,14 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
   test.each(['fail=0', 'cut=0'])('%s, before any output, is free', async line => {
     const { error, text, requestId } = await send(steer(`tokens=100 ${line}`));
     expect({ code: error?.code, text }).toEqual({ code: 'upstream_error', text: '' });
-    const record = await recordOf(gateway, requestId);
+    const record = await readRecord(gateway, requestId);
     expect({ state: record.state, cost: record.costNanoUsd }).toEqual({ state: RecordState.UPSTREAM_FAILED, cost: 0n });
   });
 
   test('no event within the first-event time-out is 502 upstream_timeout and free', async () => {
     const { status, error, requestId } = await send(steer('delay_ms=30000'));
     expect({ status, code: error?.code }).toEqual({ status: 502, code: 'upstream_timeout' });
-    expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(0n);
+    expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(0n);
   });
 
   test.each([

@@ -1,7 +1,9 @@
 /** A request as a collector of OpenTelemetry sees it: one that failed at one provider and was answered by another. */
 import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeHome, startGateway } from '../gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type CollectedSpan, Collector } from './otlp-collector.ts';
 
@@ -9,6 +11,7 @@ const secrets = {
   key: `sk-${randomBytes(20).toString('hex')}`,
   prompt: `prompt${randomBytes(20).toString('hex')}`,
   output: `output${randomBytes(20).toString('hex')}`,
+  collector: `collector${randomBytes(20).toString('hex')}`,
 };
 
 const upstream = await RawUpstream.start((socket, { body, headers }) => {
@@ -50,9 +53,14 @@ let collector: Collector;
 let gateway: Gateway;
 beforeAll(async () => {
   collector = await Collector.start();
+  const home = makeHome();
+  const path = join(home.folder, 'collector-headers');
+  writeFileSync(path, `authorization=Bearer%20${secrets.collector}\n`);
   gateway = await startGateway({
+    home,
     config,
     environment: {
+      OTEL_EXPORTER_OTLP_HEADERS_FILE: path,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_SERVICE_NAME: 'gate',
       OTEL_BSP_SCHEDULE_DELAY: '100',
@@ -185,6 +193,11 @@ test('metrics arrive in the words of the conventions, with dollars', async () =>
     unit: '{token}',
   });
   expect(point('http.server.request.duration', { 'http.route': '/v1/chat/completions' })).toBeDefined();
+});
+
+test('what the collector asks for is read from a file, and the log does not have it', () => {
+  expect([...collector.credentials]).toEqual([`Bearer ${secrets.collector}`]);
+  expect(gateway.printed()).not.toContain(secrets.collector);
 });
 
 test('neither traces nor metrics have credentials, prompts or outputs', () => {

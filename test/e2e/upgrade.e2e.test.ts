@@ -6,7 +6,16 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ledgerMigrations } from '../../src/ledger/sqlite/schema.ts';
 import { openForWriting } from '../../src/lib/sqlite/database.ts';
 import { migrate } from '../../src/lib/sqlite/migrations.ts';
-import { environmentOf, expectVerified, type Home, makeHome, root, run, runCommand, startGateway } from '../gateway.ts';
+import {
+  gatewayEnvironment,
+  expectVerified,
+  type Home,
+  makeHome,
+  root,
+  run,
+  runCommand,
+  startGateway,
+} from '../gateway.ts';
 
 /** The data of accounts, keys, plans and 16 days of requests as commit 0c78f51 wrote it, with three migrations. */
 function makeOldHome(): Home {
@@ -54,7 +63,16 @@ test('the start makes one backup with every row of before; it is restored as it 
   expect(readAll(home.dataDir)['migration']).toHaveLength(ledgerMigrations().length);
 
   const again = await startGateway({ home });
-  expect((await again.stop()).code).toBe(0);
+  const stopped = await again.stop();
+  expect(stopped.code).toBe(0);
+  // The last line says that it stopped, why, and after how long.
+  expect(JSON.parse(stopped.stderr.trim().split('\n').at(-1) ?? '{}')).toMatchObject({
+    level: 'info',
+    msg: 'stopped',
+    signal: 'SIGTERM',
+    version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+    stopping_ms: expect.any(Number),
+  });
   expect(backupsIn(home.dataDir), 'nothing is upgraded a second time').toEqual([backup]);
   expectVerified(home);
 
@@ -78,7 +96,7 @@ test('if there can be no backup, nothing is upgraded', async () => {
   writeFileSync(join(home.dataDir, 'backups'), 'no folder');
   const { ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
     cwd: home.folder,
-    env: environmentOf(home),
+    env: gatewayEnvironment(home),
   });
   const { code, stderr } = await ended;
   expect([code, stderr]).toEqual([1, expect.stringContaining('could not be backed up before the upgrade')]);

@@ -11,7 +11,7 @@ import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import type { Gateway } from '../gateway.ts';
 import { type Answer, type ChatError, complete, type Streamed, stream } from './chat-client.ts';
 import { askMessages } from './messages-caller.ts';
-import { askResponses } from './responses-asking.ts';
+import { askResponses } from './responses-caller.ts';
 
 /** What a caller saw. */
 export interface Seen {
@@ -84,11 +84,11 @@ function wrongIn(error: ChatError, requestId: string, members: readonly string[]
   ];
 }
 
-const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 
-function seenOfWhole(answer: Answer): Seen {
+function readWholeAnswer(answer: Answer): Seen {
   const { error } = answer.body;
-  const requestId = requestIdOf(answer);
+  const requestId = readRequestId(answer);
   const seen = {
     requestId,
     text: answer.text,
@@ -116,9 +116,9 @@ function refusal(
   };
 }
 
-function seenOfStream(answer: Streamed): Seen {
+function readStreamedAnswer(answer: Streamed): Seen {
   const { error, text, finish, ms } = answer;
-  const requestId = requestIdOf(answer);
+  const requestId = readRequestId(answer);
   const seen = { requestId, text, arguments: answer.calls.map(call => call.function.arguments).join(), finish, ms };
   if (error === undefined) return { ...seen, end: 'answer', wrong: answer.done ? [] : ['no [DONE]'] };
   if (answer.status !== 200) return { ...seen, ...refusal(answer, error, requestId) };
@@ -128,7 +128,7 @@ function seenOfStream(answer: Streamed): Seen {
 }
 
 /** The same through the Anthropic interface. */
-async function seenOfMessages(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
+async function readMessagesAnswer(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
   const answer = await askMessages(gateway, {
     model,
     max_tokens: 1_000,
@@ -137,7 +137,7 @@ async function seenOfMessages(gateway: Gateway, model: string, streamed: boolean
     ...(streamed ? { stream: true } : {}),
   });
   const { text, arguments: args, finish, ms, done, status, headers } = answer;
-  const requestId = requestIdOf(answer);
+  const requestId = readRequestId(answer);
   const seen = { requestId, text, arguments: args, finish, ms };
   if (answer.error === undefined) return { ...seen, end: 'answer', wrong: done ? [] : ['no message_stop'] };
   const error = answer.error as unknown as ChatError;
@@ -151,7 +151,7 @@ async function seenOfMessages(gateway: Gateway, model: string, streamed: boolean
 }
 
 /** The same through the Responses interface. */
-async function seenOfResponses(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
+async function readResponsesAnswer(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
   const answer = await askResponses(gateway, {
     model,
     input: prompt,
@@ -160,7 +160,7 @@ async function seenOfResponses(gateway: Gateway, model: string, streamed: boolea
     stream: streamed,
   });
   const { text, arguments: args, finish, ms, status, headers } = answer;
-  const requestId = requestIdOf(answer);
+  const requestId = readRequestId(answer);
   const seen = { requestId, text, arguments: args, finish, ms };
   if (answer.error === undefined) return { ...seen, end: 'answer', wrong: answer.wrong };
   const error = answer.error as unknown as ChatError;
@@ -254,17 +254,17 @@ export const ways: readonly Way[] = [
   {
     name: 'Chat stream',
     streamed: true,
-    ask: async (gateway, model, more) => seenOfStream(await stream(gateway, chatBody(model, more))),
+    ask: async (gateway, model, more) => readStreamedAnswer(await stream(gateway, chatBody(model, more))),
   },
   {
     name: 'Chat whole',
     streamed: false,
-    ask: async (gateway, model, more) => seenOfWhole(await complete(gateway, chatBody(model, more))),
+    ask: async (gateway, model, more) => readWholeAnswer(await complete(gateway, chatBody(model, more))),
   },
-  { name: 'Messages stream', streamed: true, ask: (gateway, model) => seenOfMessages(gateway, model, true) },
-  { name: 'Messages whole', streamed: false, ask: (gateway, model) => seenOfMessages(gateway, model, false) },
-  { name: 'Responses stream', streamed: true, ask: (gateway, model) => seenOfResponses(gateway, model, true) },
-  { name: 'Responses whole', streamed: false, ask: (gateway, model) => seenOfResponses(gateway, model, false) },
+  { name: 'Messages stream', streamed: true, ask: (gateway, model) => readMessagesAnswer(gateway, model, true) },
+  { name: 'Messages whole', streamed: false, ask: (gateway, model) => readMessagesAnswer(gateway, model, false) },
+  { name: 'Responses stream', streamed: true, ask: (gateway, model) => readResponsesAnswer(gateway, model, true) },
+  { name: 'Responses whole', streamed: false, ask: (gateway, model) => readResponsesAnswer(gateway, model, false) },
   { name: 'RPC stream', streamed: true, ask: (gateway, model) => askRpc(gateway, model, Delivery.STREAMED) },
   { name: 'RPC whole', streamed: false, ask: (gateway, model) => askRpc(gateway, model, Delivery.WHOLE) },
 ];

@@ -1,4 +1,4 @@
-/** A client that goes away at any point of an answer: its upstream is stopped within a second, what was delivered is charged, nothing stays held (decisions §4, §6). */
+/** A client that goes away at any point of an answer: its upstream is stopped within a second, what was delivered is charged, nothing stays held (docs/interfaces/README.md "Clients that leave"; docs/accounting.md "Settlement"). */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,9 +29,9 @@ const wordsBefore = (place: number): number => Math.min(words, Math.max(0, place
 
 const leavings = ['stream closed', 'stream reset', 'whole closed', 'RPC cancelled', 'flowing stream closed'] as const;
 type Leaving = (typeof leavings)[number];
-const modelOf = (leaving: string, place: number): string => `gone/${leaving.replaceAll(' ', '-')}-${place}`;
+const nameModel = (leaving: string, place: number): string => `gone/${leaving.replaceAll(' ', '-')}-${place}`;
 const models = [
-  ...leavings.flatMap(leaving => places.map(place => modelOf(leaving, place))),
+  ...leavings.flatMap(leaving => places.map(place => nameModel(leaving, place))),
   'gone/flood',
   'gone/flood-in-time',
 ];
@@ -43,11 +43,11 @@ interface Sent {
   request?: SeenRequest;
 }
 const sent = new Map<string, Sent>(models.map(model => [model, { frames: 0, bytes: 0 }]));
-const sentOf = (model: string): Sent => sent.get(model) ?? expect.fail(`no model ${model}`);
+const findSent = (model: string): Sent => sent.get(model) ?? expect.fail(`no model ${model}`);
 
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model } = JSON.parse(request.body) as { model: string };
-  const it = sentOf(model);
+  const it = findSent(model);
   it.request = request;
   if (model.includes('flood')) return flood(socket, it);
   const place = Number(model.split('-').at(-1));
@@ -114,7 +114,7 @@ function ask(model: string, stream: boolean): Socket {
 
 /** Resolves once the upstream has the request, and wrote what it writes at once. */
 function reached(model: string): Promise<SeenRequest> {
-  return eventually(`the request for ${model}`, () => sentOf(model).request);
+  return eventually(`the request for ${model}`, () => findSent(model).request);
 }
 
 /** The words that a stream has shown, as they come. */
@@ -135,7 +135,7 @@ async function readWords(socket: Socket, count: number): Promise<void> {
 
 /** Goes away in its way and answers when. */
 async function leave(leaving: Leaving, place: number): Promise<number> {
-  const model = modelOf(leaving, place);
+  const model = nameModel(leaving, place);
   if (leaving === 'RPC cancelled') return cancel(model, place);
   const socket = ask(model, leaving !== 'whole closed');
   await reached(model);
@@ -180,13 +180,13 @@ function recordFor(model: string): Promise<ActivityRecord> {
 
 /** The upstream's connection was closed within a second of that time. */
 async function expectStopped(model: string, leftAtMs: number): Promise<void> {
-  const closedAtMs = await Promise.race([sentOf(model).request?.closedAtMs, sleep(3_000)]);
+  const closedAtMs = await Promise.race([findSent(model).request?.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
 describe.each(leavings)('LI-11: %s', leaving => {
   test.concurrent.each(places)('after %i frames', async place => {
-    const model = modelOf(leaving, place);
+    const model = nameModel(leaving, place);
     const leftAtMs = await leave(leaving, place);
     await expectStopped(model, leftAtMs);
     const record = await recordFor(model);
@@ -197,13 +197,13 @@ describe.each(leavings)('LI-11: %s', leaving => {
     const reported = place === frames.length - 1;
     if (leaving === 'flowing stream closed') {
       expect(outputTokens).toBeGreaterThanOrEqual(wordsBefore(place));
-      expect(outputTokens).toBeLessThanOrEqual(Math.max(sentOf(model).frames, reported ? 40 : 0));
+      expect(outputTokens).toBeLessThanOrEqual(Math.max(findSent(model).frames, reported ? 40 : 0));
       return;
     }
     expect([outputTokens, record.usageSource]).toEqual(
       reported ? [40, UsageSource.REPORTED] : [wordsBefore(place), UsageSource.ESTIMATED],
     );
-    expect(inputTokens).toBe(reported ? 31 : (await recordFor(modelOf(leaving, 0))).usage?.inputTokens);
+    expect(inputTokens).toBe(reported ? 31 : (await recordFor(nameModel(leaving, 0))).usage?.inputTokens);
     expect(inputTokens).toBeGreaterThan(0);
   });
 });
@@ -215,7 +215,7 @@ describe('a client that never reads', () => {
     let taken = 0;
     const grown = async (): Promise<number> => {
       const before = taken;
-      taken = sentOf('gone/flood').bytes;
+      taken = findSent('gone/flood').bytes;
       await sleep(500);
       return taken - before;
     };

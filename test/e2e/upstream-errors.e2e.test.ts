@@ -1,4 +1,4 @@
-/** What upstreams of every family say when they refuse or fail, as clients of every interface read it: the cases of `reference/translation-cases.json`, by their ids. */
+/** What upstreams of every family say when they refuse or fail, as clients of every interface read it: the cases of `test/translation/cases.json`, by their ids. */
 import type { Socket } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -36,7 +36,7 @@ const families = ['chat', 'responses', 'messages'] as const;
 const ways = ['whole', 'streamed'] as const;
 type Way = (typeof ways)[number];
 /** A model of each way: more failures of one would open its circuit breaker. */
-const modelOf = (family: string, name: string, way: Way): string => `${family}/${name}/${way}`;
+const nameModel = (family: string, name: string, way: Way): string => `${family}/${name}/${way}`;
 const headers = { 'request-id': 'req_upstream', 'x-request-id': 'req_upstream' };
 
 const upstream = await RawUpstream.start((socket: Socket, request: SeenRequest) => {
@@ -48,7 +48,7 @@ const upstream = await RawUpstream.start((socket: Socket, request: SeenRequest) 
 const origin = new URL(upstream.baseUrl).origin;
 const names = [...Object.keys(answers), 'overloaded-chat', 'overloaded-responses', 'overloaded-messages'];
 const listed = (family: string, name: string, way: Way): string => `
-  - id: "${modelOf(family, name, way)}"
+  - id: "${nameModel(family, name, way)}"
     endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
     max_output_tokens: 1000
     pricing: { input: 1, output: 10 }
@@ -103,10 +103,10 @@ interface Asked {
 
 function ask({ client, family, way = 'whole' }: Asked, name: string): Promise<Answer> {
   const [path, body] = clients[client];
-  return post(path, { model: modelOf(family, name, way), ...body, stream: way === 'streamed' });
+  return post(path, { model: nameModel(family, name, way), ...body, stream: way === 'streamed' });
 }
 
-/** The ten members of decisions §3, and what the Anthropic interface has beside them. */
+/** The ten members of docs/errors.md "The envelope", and what the Anthropic interface has beside them. */
 const members = [
   'code',
   'community',
@@ -161,20 +161,22 @@ describe.each(cells)('a client of $client, $way, on an upstream of $family', ask
 });
 
 test('HD-16: a code in the details comes back to clients of the same interface; others, and errors of the gateway, have the gateway’s', async () => {
-  const detailsOf = async (client: ClientName, family: string, name: string): Promise<unknown> =>
+  const readDetails = async (client: ClientName, family: string, name: string): Promise<unknown> =>
     (await ask({ client, family }, name)).body.error['details'];
-  expect(await detailsOf('messages', 'messages', 'detailed-400')).toEqual({ error_code: 'thread_unsupported_request' });
-  expect(await detailsOf('messages', 'messages', 'detailed-500')).toEqual({ error_code: 'shard_moved' });
-  expect(await detailsOf('messages', 'messages', 'messages-400')).toEqual({ error_code: 'upstream_rejected' });
-  expect(await detailsOf('messages', 'chat', 'detailed-400')).toEqual({ error_code: 'upstream_rejected' });
-  expect(await detailsOf('chat', 'messages', 'detailed-400')).toBeUndefined();
+  expect(await readDetails('messages', 'messages', 'detailed-400')).toEqual({
+    error_code: 'thread_unsupported_request',
+  });
+  expect(await readDetails('messages', 'messages', 'detailed-500')).toEqual({ error_code: 'shard_moved' });
+  expect(await readDetails('messages', 'messages', 'messages-400')).toEqual({ error_code: 'upstream_rejected' });
+  expect(await readDetails('messages', 'chat', 'detailed-400')).toEqual({ error_code: 'upstream_rejected' });
+  expect(await readDetails('chat', 'messages', 'detailed-400')).toBeUndefined();
   const unknown = await post('/v1/messages', { model: 'no/no', messages, max_tokens: 9 });
   expect(unknown.body.error['details']).toEqual({ error_code: 'model_not_found' });
 });
 
 test('HD-07: counting tokens asks no upstream, so that no failure of one can make its model unavailable', async () => {
   const before = upstream.requests.length;
-  const model = modelOf('messages', 'page-404', 'whole');
+  const model = nameModel('messages', 'page-404', 'whole');
   for (let times = 0; times < 8; times += 1) {
     const { status, body } = await post('/v1/messages/count_tokens', { model, messages });
     expect(status).toBe(200);

@@ -4,7 +4,7 @@ import type { FaultProtocol } from './upstream-wires.ts';
 let protocol: FaultProtocol = 'chat';
 
 /** From now on upstreams speak it. */
-export function faultsOf(spoken: FaultProtocol): void {
+export function testFaults(spoken: FaultProtocol): void {
   protocol = spoken;
 }
 

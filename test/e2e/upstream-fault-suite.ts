@@ -1,12 +1,12 @@
 /**
- * Every fault of an upstream at every moment, for upstreams of a protocol and callers of every kind (decisions §3, §4, §6): the caller is told an error or gets a finish that the model
+ * Every fault of an upstream at every moment, for upstreams of a protocol and callers of every kind (docs/errors.md "Errors of providers"; docs/interfaces/README.md "Finish reasons"; docs/accounting.md "Settlement"): the caller is told an error or gets a finish that the model
  * made, soon, and is charged what was decided.
  */
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
-import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 import { RawUpstream, type SeenRequest } from '../upstreams/raw-upstream.ts';
 import { type Seen, type Way, ways } from './upstream-callers.ts';
 import {
@@ -17,10 +17,10 @@ import {
   faults,
   type Moment,
   type MomentName,
-  momentsOf,
+  listMoments,
   type UsageCase,
   usageNames,
-  usagesOf,
+  listUsages,
   wholeAnswer,
 } from './upstream-fault-table.ts';
 import { faultProtocol } from './upstream-fault-protocol.ts';
@@ -29,8 +29,8 @@ import { chatWire, geminiWire, messagesWire, responsesWire, type Wire } from './
 const faultWires = { chat: chatWire, responses: responsesWire, messages: messagesWire, gemini: geminiWire };
 /** The protocol of the upstreams: each entry of the suite names its own. */
 const wire: Wire = faultWires[faultProtocol()];
-const moments: Readonly<Record<MomentName, Moment>> = momentsOf(wire);
-const usages = usagesOf(wire);
+const moments: Readonly<Record<MomentName, Moment>> = listMoments(wire);
+const usages = listUsages(wire);
 
 /** Longer than anything but a stall takes on a busy machine, as short as that allows. */
 const limitMs = 1_500;
@@ -50,12 +50,12 @@ const applies = (fault: FaultName, moment: MomentName): boolean => {
 const cells = faultNames.flatMap(fault =>
   momentNames.filter(moment => applies(fault, moment)).map(moment => ({ fault, moment })),
 );
-const modelOf = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
+const nameModel = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
 
 /** Faults for which a provider's key rests: the next request would not be sent. */
 const restingFaults = new Set<string>(['status 401', 'status 403', 'status 429']);
 const restingModels = new Set(
-  cells.filter(({ fault }) => restingFaults.has(fault)).map(({ fault, moment }) => modelOf(fault, moment)),
+  cells.filter(({ fault }) => restingFaults.has(fault)).map(({ fault, moment }) => nameModel(fault, moment)),
 );
 
 /**
@@ -77,14 +77,14 @@ interface Ran {
   readonly record: ActivityRecord | undefined;
 }
 const ran = new Map<string, Ran>();
-const keyOf = (model: string, way: Way): string => `${model} ${way.name}`;
+const toKey = (model: string, way: Way): string => `${model} ${way.name}`;
 
 let upstream: RawUpstream;
 let gateway: Gateway;
 let goneUrl: string;
 const initialNanoUsd = 10_000_000_000n;
 
-const modelIn = (request: SeenRequest): string => wire.modelOf(request);
+const modelIn = (request: SeenRequest): string => wire.readModel(request);
 
 function config(): string {
   const model = (name: string, provider = 'raw'): string =>
@@ -109,7 +109,7 @@ timeouts: { connect: 5s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 3
 providers:
   raw: ${raw}${owners.map(name => `\n  ${name}: ${raw}`).join('')}
   gone: { protocol: ${wire.protocol}, base_url: "${new URL(goneUrl).origin}${wire.basePath}" }
-models:${cells.map(({ fault, moment }) => model(modelOf(fault, moment), fault === 'refused' ? 'gone' : 'raw')).join('')}${usageNames.map(name => model(modelOf('usage', name))).join('')}
+models:${cells.map(({ fault, moment }) => model(nameModel(fault, moment), fault === 'refused' ? 'gone' : 'raw')).join('')}${usageNames.map(name => model(nameModel('usage', name))).join('')}
 `;
 }
 
@@ -126,7 +126,7 @@ async function pool(jobs: readonly (() => Promise<void>)[], width: number): Prom
 async function runCell(model: string, way: Way): Promise<void> {
   const seen = await way.ask(gateway, idFor(model, way));
   const found = await gateway.account.getActivity({ requestId: seen.requestId }).catch(() => undefined);
-  ran.set(keyOf(model, way), { seen, record: found?.record });
+  ran.set(toKey(model, way), { seen, record: found?.record });
 }
 
 beforeAll(async () => {
@@ -134,14 +134,14 @@ beforeAll(async () => {
   goneUrl = gone.baseUrl;
   await gone.stop();
   const behaviours = new Map([
-    ...cells.map(({ fault, moment }) => [modelOf(fault, moment), failWith(wire, fault, moment)] as const),
-    ...usageNames.map(name => [modelOf('usage', name), answerWith(wire, name)] as const),
+    ...cells.map(({ fault, moment }) => [nameModel(fault, moment), failWith(wire, fault, moment)] as const),
+    ...usageNames.map(name => [nameModel('usage', name), answerWith(wire, name)] as const),
   ]);
   upstream = await RawUpstream.start((socket, request) => behaviours.get(modelIn(request))?.(socket, request));
   gateway = await startGateway({ config: config() });
   const models = [
-    ...cells.map(({ fault, moment }) => modelOf(fault, moment)),
-    ...usageNames.map(name => modelOf('usage', name)),
+    ...cells.map(({ fault, moment }) => nameModel(fault, moment)),
+    ...usageNames.map(name => nameModel('usage', name)),
   ];
   // The slow ones first, so that they all wait together.
   const slow = (model: string): number => (/stall|slow|finish|usage/.test(model) ? 0 : 1);
@@ -195,13 +195,13 @@ interface Charged {
   readonly output: number;
 }
 
-const ranOf = (model: string, way: Way): Ran =>
-  ran.get(keyOf(model, way)) ?? expect.fail(`${model} by ${way.name} never ran`);
+const findRun = (model: string, way: Way): Ran =>
+  ran.get(toKey(model, way)) ?? expect.fail(`${model} by ${way.name} never ran`);
 
 /** The gateway's own count of the prompt: the same in every cell. */
 function estimatedInput(): number {
   const [way] = ways;
-  const tokens = way === undefined ? undefined : ranOf(modelOf('usage', 'missing'), way).record?.usage?.inputTokens;
+  const tokens = way === undefined ? undefined : findRun(nameModel('usage', 'missing'), way).record?.usage?.inputTokens;
   return tokens ?? expect.fail('nothing was counted');
 }
 
@@ -212,12 +212,12 @@ function charged({ record }: Ran): Charged | undefined {
 }
 
 /** Nano-dollars at the prices of every cell's model. */
-const costOf = ({ input, cacheRead, output }: Charged): bigint =>
+const computeCost = ({ input, cacheRead, output }: Charged): bigint =>
   BigInt(input * 1_000 + cacheRead * 100 + output * 10_000);
 
 describe.each(ways)('$name', way => {
   test.each(cells)('$fault $moment', ({ fault, moment }) => {
-    const it = ranOf(modelOf(fault, moment), way);
+    const it = findRun(nameModel(fault, moment), way);
     const { seen, record } = it;
     const { delivered, stage }: Moment = moments[moment];
     expect([seen.end, seen.status, seen.code].filter(value => value !== undefined)).toEqual(
@@ -239,13 +239,13 @@ describe.each(ways)('$name', way => {
     }
     const expected = expectedCharge(fault, moment, way);
     expect(charged(it)).toEqual(expected);
-    expect(record?.costNanoUsd).toBe(expected === undefined ? undefined : costOf(expected));
+    expect(record?.costNanoUsd).toBe(expected === undefined ? undefined : computeCost(expected));
     const { meaning }: Fault = faults[fault];
     expect(seen.retryAfter).toBe(meaning === 'busy' ? '7' : undefined);
   });
 
   test.each(usageNames)('usage: %s', name => {
-    const it = ranOf(modelOf('usage', name), way);
+    const it = findRun(nameModel('usage', name), way);
     expect([it.seen.end, it.seen.finish, it.seen.text]).toEqual(['answer', 'tool_calls', wholeAnswer.text]);
     const { charged: reported }: UsageCase = usages[name];
     const expected = {
@@ -255,7 +255,7 @@ describe.each(ways)('$name', way => {
       output: reported.output ?? countTokens(wholeAnswer.outputText),
     };
     expect(charged(it)).toEqual(expected);
-    expect(it.record?.costNanoUsd).toBe(costOf(expected));
+    expect(it.record?.costNanoUsd).toBe(computeCost(expected));
     const whole = reported.input !== undefined && reported.output !== undefined;
     expect(it.record?.usageSource).toBe(whole ? UsageSource.REPORTED : UsageSource.ESTIMATED);
   });
@@ -270,7 +270,7 @@ test('the lines to upstreams that failed are closed', () => {
   const failed = new Set(
     cells
       .filter(({ moment }) => moments[moment].stage !== 'finished')
-      .map(({ fault, moment }) => modelOf(fault, moment)),
+      .map(({ fault, moment }) => nameModel(fault, moment)),
   );
   const open = upstream.requests.filter(request => failed.has(modelIn(request)) && !request.socket.destroyed);
   // An answer that ends by the rules of HTTP leaves its connection in order.
@@ -281,7 +281,7 @@ test('each request was sent once, the refused ones never', () => {
   const sent = new Map<string, number>();
   for (const request of upstream.requests) sent.set(modelIn(request), (sent.get(modelIn(request)) ?? 0) + 1);
   for (const { fault, moment } of cells) {
-    expect([fault, moment, sent.get(modelOf(fault, moment)) ?? 0]).toEqual([
+    expect([fault, moment, sent.get(nameModel(fault, moment)) ?? 0]).toEqual([
       fault,
       moment,
       fault === 'refused' ? 0 : ways.length,
@@ -295,20 +295,20 @@ test('nothing is held, and the account has paid the sum of the records', async (
   expect(shown.json).toMatchObject({ held: 0 });
   const spent = [...ran.values()].reduce((sum, { record }) => sum + (record?.costNanoUsd ?? 0n), 0n);
   expect(spent).toBeGreaterThan(0n);
-  expect(initialNanoUsd - (await balanceOf(gateway))).toBe(spent);
+  expect(initialNanoUsd - (await readBalance(gateway))).toBe(spent);
 });
 
 test('the gateway still answers', async () => {
   const [way] = ways;
-  const seen = await way?.ask(gateway, modelOf('usage', 'right'));
-  expect((await recordOf(gateway, seen?.requestId ?? '')).state).toBe(RecordState.COMPLETED);
+  const seen = await way?.ask(gateway, nameModel('usage', 'right'));
+  expect((await readRecord(gateway, seen?.requestId ?? '')).state).toBe(RecordState.COMPLETED);
 });
 
 /** One letter for each way: A answered, R refused, B broken off; in capitals where it was charged for. */
 function letters(fault: FaultName, moment: MomentName): string {
   return ways
     .map(way => {
-      const { seen, record } = ranOf(modelOf(fault, moment), way);
+      const { seen, record } = findRun(nameModel(fault, moment), way);
       const letter = { answer: 'a', refused: 'r', broken: 'b' }[seen.end];
       return (record?.costNanoUsd ?? 0n) > 0n ? letter.toUpperCase() : letter;
     })

@@ -45,7 +45,7 @@ const streamed = (text: string): Buffer =>
 const usageCounts: Counts = { input: 40, cached: 10, output: 20 };
 
 /** Every moment, of an upstream of the protocol. */
-export function momentsOf(wire: Wire) {
+export function listMoments(wire: Wire) {
   const { begun, texts, call, finish } = wire;
   const usage = wire.usage(wire.counts(usageCounts));
   const output = begun + texts.join('') + call.map(({ frame }) => frame).join('');
@@ -92,7 +92,7 @@ export function momentsOf(wire: Wire) {
   } as const satisfies Record<string, Moment>;
 }
 /** A moment's name. */
-export type MomentName = keyof ReturnType<typeof momentsOf>;
+export type MomentName = keyof ReturnType<typeof listMoments>;
 
 /** What a fault is to the client: an error of the upstream, its silence, an error that it reports, or what a status means. */
 export type Meaning = 'error' | 'timeout' | 'reported' | 'rejected' | 'busy';
@@ -203,7 +203,7 @@ export interface UsageCase {
 }
 
 /** Every usage, of an upstream of the protocol. */
-export function usagesOf({ counts, countsApart }: Wire): Readonly<Record<UsageName, UsageCase>> {
+export function listUsages({ counts, countsApart }: Wire): Readonly<Record<UsageName, UsageCase>> {
   const right = { input: 30, cacheRead: 10, output: 20 };
   const tooMuchCached = countsApart ? { cacheRead: 400, output: 20 } : { input: 40, cacheRead: 0, output: 20 };
   return {
@@ -258,7 +258,7 @@ export interface ChargedUsage {
 
 /** An answer whole but for its usage. */
 export function answerWith(wire: Wire, name: UsageName): Behaviour {
-  const given = usagesOf(wire)[name];
+  const given = listUsages(wire)[name];
   const { begun, texts, call, finish, end, withoutUsage } = wire;
   // Counts that grow are told by protocols that tell them apart from the finish.
   const before = given.before === undefined || finish === undefined ? '' : wire.usage(given.before);
@@ -271,7 +271,7 @@ export function answerWith(wire: Wire, name: UsageName): Behaviour {
 /** Writes what comes before the fault, then does it. */
 export function failWith(wire: Wire, faultName: FaultName, momentName: MomentName): Behaviour {
   const fault: Fault = faults[faultName];
-  const { sent }: Moment = momentsOf(wire)[momentName];
+  const { sent }: Moment = listMoments(wire)[momentName];
   return async socket => {
     if (sent !== undefined) {
       socket.write(sent);

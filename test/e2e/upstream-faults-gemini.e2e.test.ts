@@ -1,5 +1,5 @@
 /** Every fault of upstreams that speak Gemini, for callers of every kind. */
-import { faultsOf } from './upstream-fault-protocol.ts';
+import { testFaults } from './upstream-fault-protocol.ts';
 
-faultsOf('gemini');
+testFaults('gemini');
 await import('./upstream-fault-suite.ts');

@@ -1,5 +1,5 @@
 /** Every fault of upstreams that speak Responses, for callers of every kind. */
-import { faultsOf } from './upstream-fault-protocol.ts';
+import { testFaults } from './upstream-fault-protocol.ts';
 
-faultsOf('responses');
+testFaults('responses');
 await import('./upstream-fault-suite.ts');

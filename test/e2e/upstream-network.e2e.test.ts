@@ -49,7 +49,7 @@ proxy.on('connect', (request: IncomingMessage, socket: Socket) => {
     socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n');
     return;
   }
-  const there = connect(portOf(secure), '127.0.0.1', () => {
+  const there = connect(readPort(secure), '127.0.0.1', () => {
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
     there.pipe(socket).pipe(there);
   });
@@ -63,7 +63,7 @@ function note({ method, url, headers }: IncomingMessage): void {
   asked.push({ line: `${method} ${url}`, authorization, credential });
 }
 
-const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+const readPort = (server: Server): number => (server.address() as AddressInfo).port;
 
 const provider = (name: string, address: string): string =>
   `  ${name}: { protocol: chat, base_url: "${address}", api_key: "${key}" }\n`;
@@ -94,7 +94,7 @@ beforeAll(async () => {
       NODE_EXTRA_CA_CERTS: pemPath,
       HTTPS_PROXY: withPassword,
       HTTP_PROXY: proxyUrl().replace('http://', ''),
-      NO_PROXY: `localhost,127.0.0.1:${portOf(plain)}`,
+      NO_PROXY: `localhost,127.0.0.1:${readPort(plain)}`,
     }),
   ]);
 });
@@ -115,7 +115,7 @@ function start(environment: Record<string, string>): Promise<Gateway> {
 retries: 0
 simulator: { enabled: false }
 providers:
-${provider('secure', `https://127.0.0.1:${portOf(secure)}/v1`)}${provider('near', `https://localhost:${portOf(secure)}/v1`)}${provider('named', 'https://models.example/v1')}${provider('plain', `http://127.0.0.1:${portOf(plain)}/v1`)}${provider('far', 'http://models.example/v1')}
+${provider('secure', `https://127.0.0.1:${readPort(secure)}/v1`)}${provider('near', `https://localhost:${readPort(secure)}/v1`)}${provider('named', 'https://models.example/v1')}${provider('plain', `http://127.0.0.1:${readPort(plain)}/v1`)}${provider('far', 'http://models.example/v1')}
 models:
 ${['secure', 'near', 'named', 'plain', 'far'].map(model).join('')}`,
     environment,
@@ -143,7 +143,7 @@ async function failure(of: string, reason: RegExp): Promise<Record<string, unkno
 }
 
 const unreachable = 'upstream_error: The model’s provider could not be reached.';
-const proxyUrl = (credential = ''): string => `http://${credential}127.0.0.1:${portOf(proxy)}`;
+const proxyUrl = (credential = ''): string => `http://${credential}127.0.0.1:${readPort(proxy)}`;
 
 describe('a certificate', () => {
   test('that nobody vouches for is refused, nothing is sent, and the log says which provider and why', async () => {
@@ -169,7 +169,7 @@ describe('a proxy', () => {
     expect(await ask(trustful, 'secure')).toEqual([200, 'safe']);
     expect(asked.splice(0)).toEqual([
       {
-        line: `CONNECT 127.0.0.1:${portOf(secure)}`,
+        line: `CONNECT 127.0.0.1:${readPort(secure)}`,
         authorization: undefined,
         credential: `Basic ${Buffer.from(`user:${password}`).toString('base64')}`,
       },

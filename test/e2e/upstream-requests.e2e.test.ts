@@ -1,8 +1,8 @@
-/** What an upstream is sent: the client's request, changed only where it must be (decisions §4, §6). */
+/** What an upstream is sent: the client's request, changed only where it must be (docs/interfaces/README.md "Translation"; docs/accounting.md "Holds"). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { chunk, RawUpstream, type SeenRequest, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { ask, complete, stream } from './chat-client.ts';
 
@@ -53,7 +53,7 @@ beforeEach(() => {
 
 const sent = (): SeenRequest => upstream.requests.at(-1) ?? expect.fail('nothing was sent');
 const bodySent = (): Record<string, unknown> => JSON.parse(sent().body) as Record<string, unknown>;
-const nanoUsdOf = (outputTokens: number): bigint => BigInt(outputTokens) * 10_000n;
+const toNanoUsd = (outputTokens: number): bigint => BigInt(outputTokens) * 10_000n;
 
 test('the client’s request goes through with the model’s own name, the stream and the usage asked for', async () => {
   const body = ask('Is it?', { model: 'acme/limited', my_field: { deep: [1.5, null, 'é'] }, temperature: 0.5 });
@@ -117,24 +117,24 @@ test('a limit above the model’s is lowered to it, another is left alone under 
 test.each([complete, stream])(
   'an answer without end ends where its funds do, though no limit was sent (%#)',
   async send => {
-    const { key, id } = await makeKey(gateway, { balanceNanoUsd: nanoUsdOf(6_000) });
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: toNanoUsd(6_000) });
     const { status, finish, headers } = await send(gateway, ask('Go on without end', { model: 'acme/unlimited' }), {
       key,
     });
     expect([status, finish]).toEqual([200, 'length']);
     expect(bodySent()).not.toHaveProperty('max_completion_tokens');
-    const record = await recordOf(gateway, headers.get('x-request-id') ?? '');
+    const record = await readRecord(gateway, headers.get('x-request-id') ?? '');
     expect([record.state, record.writtenOffNanoUsd]).toEqual([RecordState.INCOMPLETE, 0n]);
     expect(record.usage?.outputTokens).toBeGreaterThan(5_500);
     const left = (await gateway.account.getKey({ apiKeyId: id })).key?.balanceNanoUsd;
-    expect(left).toBe(nanoUsdOf(6_000) - record.costNanoUsd);
+    expect(left).toBe(toNanoUsd(6_000) - record.costNanoUsd);
     expect(left).toBeGreaterThanOrEqual(0n);
     expect(sent().socket.destroyed).toBe(true);
   },
 );
 
 test.each(['acme/limited', 'acme/unlimited'])('where funds bind, the limit is what they pay: %s', async model => {
-  const { key } = await makeKey(gateway, { balanceNanoUsd: nanoUsdOf(500) });
+  const { key } = await makeKey(gateway, { balanceNanoUsd: toNanoUsd(500) });
   await complete(gateway, ask('Is it?', { model }), { key });
   const limit = Number(bodySent()['max_completion_tokens'] ?? bodySent()['max_tokens']);
   expect(limit).toBeGreaterThan(450);

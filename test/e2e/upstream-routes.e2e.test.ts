@@ -1,14 +1,14 @@
-/** Routes, retries, keys and limits of providers as customers see them (decisions §3, §4): no error while another route is up, and one charge whatever was tried. */
+/** Routes, retries, keys and limits of providers as customers see them (docs/architecture.md "Routing"): no error while another route is up, and one charge whatever was tried. */
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { endGateway, type Gateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { type Answer, ask, complete, stream, type Streamed } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
 
-/** How long an open breaker keeps a route shut (decisions §4). */
+/** How long an open breaker keeps a route shut (docs/architecture.md "Routing"). */
 const openMs = 10_000;
 
 function frame(choice: object | undefined, more: object = {}): string {
@@ -64,9 +64,9 @@ const names = ['first', 'second', 'alone', 'heavy', 'light', 'narrow', 'moody', 
 type Name = (typeof names)[number];
 const upstreams = new Map<Name, Changing>();
 for (const name of names) upstreams.set(name, await Changing.start());
-const upstreamOf = (name: Name): Changing => upstreams.get(name) ?? expect.fail(name);
+const findUpstream = (name: Name): Changing => upstreams.get(name) ?? expect.fail(name);
 
-const routesOf: Record<string, string> = {
+const routesByModel: Record<string, string> = {
   pair: '[{ provider: first, model: m, priority: 1 }, { provider: second, model: m, priority: 2 }]',
   alone: '[{ provider: alone, model: m }]',
   weighed: '[{ provider: heavy, model: m, weight: 3 }, { provider: light, model: m, weight: 1 }]',
@@ -86,8 +86,8 @@ simulator: { enabled: false }
 retries: 2
 expose_route: true
 timeouts: { first_event: 1s, idle: 1s }
-providers:${names.map(name => `\n  ${name}: { protocol: chat, base_url: "${upstreamOf(name).raw.baseUrl}", ${settings[name] ?? 'api_key: k'} }`).join('')}
-models:${Object.entries(routesOf)
+providers:${names.map(name => `\n  ${name}: { protocol: chat, base_url: "${findUpstream(name).raw.baseUrl}", ${settings[name] ?? 'api_key: k'} }`).join('')}
+models:${Object.entries(routesByModel)
     .map(
       ([id, routes]) => `
   - id: acme/${id}
@@ -107,10 +107,10 @@ afterAll(async () => {
 });
 
 const body = (id: string): Record<string, unknown> => ask('Do it', { model: `acme/${id}` });
-const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
-const routeOf = ({ headers }: { readonly headers: Headers }): string =>
+const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+const readRoute = ({ headers }: { readonly headers: Headers }): string =>
   (headers.get('x-tollgate-route') ?? '').split('/')[0] ?? '';
-const codeOf = (answer: Answer | Streamed): string | undefined =>
+const readErrorCode = (answer: Answer | Streamed): string | undefined =>
   ('body' in answer ? answer.body.error : answer.error)?.code;
 
 async function isAvailable(id: string): Promise<boolean> {
@@ -122,7 +122,7 @@ async function isAvailable(id: string): Promise<boolean> {
 
 /** A request whose record must be the one charge for it. */
 async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
-  const record = await recordOf(gateway, requestIdOf(answer));
+  const record = await readRecord(gateway, readRequestId(answer));
   expect([record.state, record.costNanoUsd]).toEqual([RecordState.COMPLETED, price]);
   return record;
 }
@@ -151,7 +151,7 @@ function load(id: string, key: string, customers: number): { stop(): Promise<(An
 
 describe.concurrent('a route that dies', () => {
   test('under load fails nobody while another is up, and gets its traffic back', async () => {
-    const [first, second] = [upstreamOf('first'), upstreamOf('second')];
+    const [first, second] = [findUpstream('first'), findUpstream('second')];
     const { key, id } = await makeKey(gateway);
     const running = load('pair', key, 6);
     await eventuallyWithin(15_000, () => first.count > 10);
@@ -171,36 +171,36 @@ describe.concurrent('a route that dies', () => {
     const returned = await eventuallyWithin(openMs + 3_000, () => first.count > asked + 20);
     expect(returned - diedAtMs).toBeGreaterThan(openMs - 500);
     const seen = await running.stop();
-    expect([...new Set(seen.map(answer => `${answer.status} ${codeOf(answer)}`))]).toEqual(['200 undefined']);
+    expect([...new Set(seen.map(answer => `${answer.status} ${readErrorCode(answer)}`))]).toEqual(['200 undefined']);
     expect([...new Set(seen.map(({ text }) => text))]).toEqual(['Well done']);
     const last = await complete(gateway, body('pair'), { key });
-    expect(routeOf(last)).toBe('first');
+    expect(readRoute(last)).toBe('first');
     // Every customer paid once for each answer, whatever was tried for it.
     const { balanceNanoUsd } = await spentBy(id, seen.length + 1);
     expect(balanceNanoUsd).toBe(BigInt(seen.length + 1) * price);
   });
 
   test('alone makes its model unavailable at the fifth failure in a row, and available again', async () => {
-    const alone = upstreamOf('alone');
+    const alone = findUpstream('alone');
     expect(await isAvailable('alone')).toBe(true);
     alone.now = refuses(500);
     const failures = await Promise.all(
       Array.from({ length: 5 }, (_, seed) => complete(gateway, { ...body('alone'), seed })),
     );
     const openedAtMs = performance.now();
-    expect(failures.map(answer => [answer.status, codeOf(answer)])).toEqual(
+    expect(failures.map(answer => [answer.status, readErrorCode(answer)])).toEqual(
       failures.map(() => [502, 'upstream_error']),
     );
     expect([alone.count, await isAvailable('alone')]).toEqual([15, false]);
     const refused = await complete(gateway, body('alone'));
-    expect([refused.status, codeOf(refused), refused.ms < 500, alone.count]).toEqual([
+    expect([refused.status, readErrorCode(refused), refused.ms < 500, alone.count]).toEqual([
       502,
       'model_unavailable',
       true,
       15,
     ]);
     for (const failure of failures) {
-      expect(await recordOf(gateway, requestIdOf(failure))).toMatchObject({
+      expect(await readRecord(gateway, readRequestId(failure))).toMatchObject({
         state: RecordState.UPSTREAM_FAILED,
         costNanoUsd: 0n,
       });
@@ -241,14 +241,14 @@ test('routes of one priority share the traffic by weight', async () => {
   for (let index = 0; index < 10; index += 1) {
     seen.push(...(await Promise.all(Array.from({ length: 20 }, () => complete(gateway, body('weighed'))))));
   }
-  const heavy = seen.filter(answer => routeOf(answer) === 'heavy').length;
+  const heavy = seen.filter(answer => readRoute(answer) === 'heavy').length;
   // 150 are expected of 200; 120 to 180 is five standard deviations.
-  expect([heavy > 120, heavy < 180, upstreamOf('heavy').count === heavy]).toEqual([true, true, true]);
+  expect([heavy > 120, heavy < 180, findUpstream('heavy').count === heavy]).toEqual([true, true, true]);
 });
 
 describe('keys of a provider', () => {
   const used = (name: Name): string[] =>
-    upstreamOf(name)
+    findUpstream(name)
       .raw.requests.splice(0)
       .map(({ headers }) => headers['authorization']?.slice('Bearer '.length) ?? '');
 
@@ -262,7 +262,7 @@ describe('keys of a provider', () => {
     [401, 'keyed401'],
     [403, 'keyed403'],
   ] as const)('one that is refused (%i) is replaced by the next, and the customer pays once', async (status, name) => {
-    upstreamOf(name).now = (socket, request) =>
+    findUpstream(name).now = (socket, request) =>
       /key-[ab]$/.test(request.headers['authorization'] ?? '')
         ? refuses(status)(socket, request)
         : answers(socket, request);
@@ -274,14 +274,14 @@ describe('keys of a provider', () => {
   });
 
   test('that are all refused are 502 and free, each tried once, and open no breaker; then they rest', async () => {
-    upstreamOf('refused').now = refuses(401);
+    findUpstream('refused').now = refuses(401);
     const failed = await stream(gateway, body('refused'));
-    expect([failed.status, codeOf(failed)]).toEqual([502, 'upstream_error']);
+    expect([failed.status, readErrorCode(failed)]).toEqual([502, 'upstream_error']);
     expect(used('refused').toSorted()).toEqual(['key-a', 'key-b', 'key-c']);
-    expect((await recordOf(gateway, requestIdOf(failed))).costNanoUsd).toBe(0n);
+    expect((await readRecord(gateway, readRequestId(failed))).costNanoUsd).toBe(0n);
     for (let index = 0; index < 6; index += 1) {
       const later = await stream(gateway, body('refused'));
-      expect([later.status, codeOf(later), used('refused')]).toEqual([502, 'model_unavailable', []]);
+      expect([later.status, readErrorCode(later), used('refused')]).toEqual([502, 'model_unavailable', []]);
     }
     expect(await isAvailable('refused')).toBe(false);
     const metrics = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
@@ -289,7 +289,7 @@ describe('keys of a provider', () => {
   });
 
   test('one at its limit (429) is passed over for another at once', async () => {
-    upstreamOf('limited').now = (socket, request) =>
+    findUpstream('limited').now = (socket, request) =>
       request.headers['authorization'] === 'Bearer key-c' ? answers(socket, request) : refuses(429)(socket, request);
     const began = performance.now();
     await paidOnce(await complete(gateway, body('limited')));
@@ -298,7 +298,7 @@ describe('keys of a provider', () => {
 });
 
 test('no more calls at once than a provider takes: the next wait in line, those beyond are turned away', async () => {
-  const narrow = upstreamOf('narrow');
+  const narrow = findUpstream('narrow');
   const held: (() => void)[] = [];
   let most = 0;
   let running = 0;
@@ -315,7 +315,7 @@ test('no more calls at once than a provider takes: the next wait in line, those 
   await expect.poll(() => narrow.count).toBe(3);
   const early = await Promise.all(calls.map(call => Promise.race([call, sleep(600)])));
   const refused = early.filter(answer => answer !== undefined);
-  expect(refused.map(answer => [answer.status, codeOf(answer), answer.headers.get('retry-after')])).toEqual(
+  expect(refused.map(answer => [answer.status, readErrorCode(answer), answer.headers.get('retry-after')])).toEqual(
     refused.map(() => [503, 'overloaded', '1']),
   );
   expect([refused.length, narrow.count]).toEqual([3, 3]);
@@ -329,7 +329,7 @@ test('no more calls at once than a provider takes: the next wait in line, those 
 });
 
 describe('a request that is tried again', () => {
-  const moody = upstreamOf('moody');
+  const moody = findUpstream('moody');
   const inTurn = (...behaviours: readonly Behaviour[]): void => {
     let turn = 0;
     moody.raw.requests.length = 0;
@@ -367,8 +367,13 @@ describe('a request that is tried again', () => {
     await paidOnce(answer);
     inTurn(breaks);
     const broken = await stream(gateway, body('moody'));
-    expect([broken.status, broken.text, codeOf(broken), moody.count]).toEqual([200, 'Well', 'upstream_error', 1]);
-    expect((await recordOf(gateway, requestIdOf(broken))).usage?.outputTokens).toBe(1);
+    expect([broken.status, broken.text, readErrorCode(broken), moody.count]).toEqual([
+      200,
+      'Well',
+      'upstream_error',
+      1,
+    ]);
+    expect((await readRecord(gateway, readRequestId(broken))).usage?.outputTokens).toBe(1);
   });
 
   /** Leaves in the pause after the first try; undefined where the next try came before that, as the jitter may have it. */
@@ -402,8 +407,8 @@ describe('a request that is tried again', () => {
   test('and fails for good is free', async () => {
     inTurn(breaks, breaks, breaks);
     const failed = await complete(gateway, body('moody'));
-    expect([failed.status, codeOf(failed), moody.count]).toEqual([502, 'upstream_error', 3]);
-    expect(await recordOf(gateway, requestIdOf(failed))).toMatchObject({
+    expect([failed.status, readErrorCode(failed), moody.count]).toEqual([502, 'upstream_error', 3]);
+    expect(await readRecord(gateway, readRequestId(failed))).toMatchObject({
       costNanoUsd: 0n,
       state: RecordState.UPSTREAM_FAILED,
     });

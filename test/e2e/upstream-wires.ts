@@ -23,7 +23,7 @@ export interface Wire {
   /** What follows the origin of the server in the configuration. */
   readonly basePath: string;
   /** The upstream's model of a request. */
-  modelOf(request: { readonly line: string; readonly body: string }): string;
+  readModel(request: { readonly line: string; readonly body: string }): string;
   /** An event without output. */
   readonly begun: string;
   readonly texts: readonly string[];
@@ -75,7 +75,7 @@ const modelInBody = ({ body }: { readonly body: string }): string => (JSON.parse
 export const chatWire: Wire = {
   protocol: 'chat',
   basePath: '/v1',
-  modelOf: modelInBody,
+  readModel: modelInBody,
   begun: chatDelta({ role: 'assistant', content: '' }),
   texts: words.map(content => chatDelta({ content })),
   call: [
@@ -112,7 +112,7 @@ function numbered(type: string, members: object): string {
   sequence += 1;
   return frame;
 }
-const responseOf = (status: string, more: object = {}): object => ({
+const makeResponse = (status: string, more: object = {}): object => ({
   id: 'resp_up',
   object: 'response',
   created_at: 1_790_000_000,
@@ -136,7 +136,7 @@ const atMessage = { item_id: 'msg_up', output_index: 0, content_index: 0 };
 const atCall = { item_id: 'fc_up', output_index: 1 };
 const completedWith = (members: object): string =>
   numbered('response.completed', {
-    response: responseOf('completed', { output: [messageItem, callItem], ...members }),
+    response: makeResponse('completed', { output: [messageItem, callItem], ...members }),
   });
 const argumentsDelta = (text: string): string =>
   numbered('response.function_call_arguments.delta', { ...atCall, delta: text });
@@ -145,8 +145,8 @@ const argumentsDelta = (text: string): string =>
 export const responsesWire: Wire = {
   protocol: 'responses',
   basePath: '/v1',
-  modelOf: modelInBody,
-  begun: numbered('response.created', { response: responseOf('in_progress') }),
+  readModel: modelInBody,
+  begun: numbered('response.created', { response: makeResponse('in_progress') }),
   texts: words.map((word, index) => {
     const item = { ...messageItem, status: 'in_progress', content: [] };
     const opened =
@@ -190,7 +190,7 @@ export const responsesWire: Wire = {
     }),
   countsApart: false,
   error: (message, code) => numbered('error', { error: { message, type: 'server_error', code } }),
-  whole: usage => JSON.stringify(responseOf('completed', { output: [messageItem, callItem], usage })),
+  whole: usage => JSON.stringify(makeResponse('completed', { output: [messageItem, callItem], usage })),
 };
 
 const event = (type: string, members: object): string => `event: ${type}\n${data({ type, ...members })}`;
@@ -202,7 +202,7 @@ const errorTypes: Readonly<Record<number, string>> = { 429: 'rate_limit_error', 
 export const messagesWire: Wire = {
   protocol: 'messages',
   basePath: '',
-  modelOf: modelInBody,
+  readModel: modelInBody,
   begun: event('message_start', {
     message: { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', content: [] },
   }),
@@ -263,7 +263,7 @@ const functionCall = { functionCall: { id: 'up-1', name: 'get_weather', args: { 
 export const geminiWire: Wire = {
   protocol: 'gemini',
   basePath: '',
-  modelOf: ({ line }) => decodeURIComponent(/\/v1beta\/models\/([^/:]+):/.exec(line)?.[1] ?? ''),
+  readModel: ({ line }) => decodeURIComponent(/\/v1beta\/models\/([^/:]+):/.exec(line)?.[1] ?? ''),
   begun: geminiFrame(candidate([])),
   texts: words.map(text => geminiFrame(candidate([{ text }]))),
   call: [{ frame: geminiFrame(candidate([functionCall])), shown: `get_weather${args}` }],

@@ -32,7 +32,7 @@ async function stream(body: Json): Promise<{ readonly added: readonly Json[]; re
 }
 
 /** The output but for thoughts, in which Gemini’s signatures stand. */
-const outputOf = (response: Json): readonly Json[] =>
+const readOutput = (response: Json): readonly Json[] =>
   (response['output'] as Json[]).filter(item => item['type'] !== 'reasoning');
 
 describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)('on %s', model => {
@@ -44,10 +44,10 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
     const tools = [{ type }];
     const question = { role: 'user', content: '!sim calls=1' };
     const first = await stream({ model, input: [question], tools, store: false });
-    const [call] = outputOf(first.response);
+    const [call] = readOutput(first.response);
     expect(call).toMatchObject({ type: callType, call_id: expect.any(String) as unknown, status: 'completed' });
     expect(call?.[member]).toMatchObject(expected);
-    expect(first.added.filter(item => item['type'] !== 'reasoning')).toEqual(outputOf(first.response));
+    expect(first.added.filter(item => item['type'] !== 'reasoning')).toEqual(readOutput(first.response));
 
     const output =
       type === 'shell' ? [{ stdout: 'It worked.', stderr: '', outcome: { type: 'exit', exit_code: 0 } }] : 'It worked.';
@@ -58,7 +58,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
       output,
     };
     const second = await post('/v1/responses', { model, input: [question, call, result], tools, store: false });
-    expect(JSON.stringify(outputOf(second))).toContain('It worked.');
+    expect(JSON.stringify(readOutput(second))).toContain('It worked.');
   });
 
   test('a tool search of the client finds a deferred tool, which can be called from then on', async () => {
@@ -75,7 +75,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
     ];
     const question = { role: 'user', content: '!sim calls=1' };
     const first = await post('/v1/responses', { model, input: [question], tools, store: false });
-    const [search] = outputOf(first);
+    const [search] = readOutput(first);
     expect(search).toMatchObject({ type: 'tool_search_call', execution: 'client' });
     const result = {
       type: 'tool_search_output',
@@ -91,7 +91,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
       tools,
       store: false,
     });
-    expect(outputOf(second)[0]).toMatchObject({ type: 'function_call', name: 'fetch_page' });
+    expect(readOutput(second)[0]).toMatchObject({ type: 'function_call', name: 'fetch_page' });
   });
 });
 

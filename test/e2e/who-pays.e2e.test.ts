@@ -1,8 +1,8 @@
-/** Who pays for what (decisions §6): every way in which an answer can end, for every interface, streamed and not, as the customer's record shows it. */
+/** Who pays for what (docs/accounting.md "Settlement"): every way in which an answer can end, for every interface, streamed and not, as the customer's record shows it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, dollarsOf, newAccount, newKey, type RecordJson } from './account-client.ts';
+import { type ArithmeticJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 
 const gateway = await startGateway({
@@ -196,7 +196,7 @@ describe.each(interfaces)('$name', asked => {
       // sim/large: 1 dollar a million tokens of input, 4 of output.
       const nano = body.input_tokens * 1000 + body.output_tokens * 4000;
       expect([Math.round(body.cost * 1e9), body.written_off]).toEqual([nano, 0]);
-      expect(Math.round((1 - (await dollarsOf(gateway, managementKey))) * 1e9)).toBe(nano);
+      expect(Math.round((1 - (await readDollars(gateway, managementKey))) * 1e9)).toBe(nano);
     });
   });
 });
@@ -208,7 +208,7 @@ test.each(interfaces)('a request that is refused before its model is asked leave
     for (const stream of [false, true]) expect(await ask(asked, refused, { key, stream })).toBe(400);
   }
   expect(await records()).toEqual([]);
-  expect(await dollarsOf(gateway, managementKey)).toBe(1);
+  expect(await readDollars(gateway, managementKey)).toBe(1);
 });
 
 describe.each([false, true])('streamed: %s', stream => {
@@ -225,7 +225,7 @@ describe.each([false, true])('streamed: %s', stream => {
       expect([body.state, body.written_off]).toEqual(['incomplete', 0]);
       expect(body.output_tokens).toBeGreaterThan(16);
       expect(body.cost).toBeLessThanOrEqual(0.0002);
-      expect(await dollarsOf(gateway, managementKey)).toBeCloseTo(0.0002 - body.cost, 9);
+      expect(await readDollars(gateway, managementKey)).toBeCloseTo(0.0002 - body.cost, 9);
     },
   );
 });

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { type ErrorCode, errorTable } from '../../src/errors/error-table.ts';
 import { type ErrorFacts, GatewayError } from '../../src/errors/gateway-error.ts';
-import { limitStateOf } from '../../src/rpc/errors.ts';
+import { toLimitState } from '../../src/rpc/errors.ts';
 import {
   answering,
   apiKey,
@@ -27,7 +27,7 @@ test('a whole answer carries its cost, its warnings and the tightest window', as
     generate: answering(
       'Hello.',
       {
-        limits: [dayWindow, minuteWindow].map(limitStateOf),
+        limits: [dayWindow, minuteWindow].map(toLimitState),
         warnings: ['dropped=top_k,seed'],
         route: 'local/large-v1',
       },

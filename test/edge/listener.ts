@@ -36,7 +36,7 @@ import { IdSource, publicRequestId, requestIdHeader } from '../../src/lib/ids.ts
 import { systemClock } from '../../src/lib/clock.ts';
 import { pump, type Sink, type StreamControl } from '../../src/lib/push.ts';
 import { systemRuntime } from '../../src/lib/runtime.ts';
-import { limitStateOf } from '../../src/rpc/errors.ts';
+import { toLimitState } from '../../src/rpc/errors.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
@@ -69,7 +69,7 @@ export type Generate = (
   context: { readonly signal: AbortSignal },
 ) => AsyncIterable<GenerationEvent[]>;
 
-/** What is different from the usual listener. */
+/** Changes of the default listener. */
 export interface ListenerOptions extends Partial<Omit<EdgeOptions, 'transport'>> {
   readonly generate?: Generate;
   /** The core's own method, instead of `generate`. */
@@ -87,13 +87,13 @@ export interface Listener {
   readonly metrics: Metrics;
   /** The log, a parsed line each. */
   readonly log: Record<string, unknown>[];
-  /** What the core was asked. */
+  /** The requests that the core received. */
   readonly requests: GenerateRequest[];
   /** Ids that came with the calls. */
   readonly requestIds: string[];
 }
 
-function eventsOf(text: string, from: Partial<Started>, to: Partial<Completed>): GenerationEvent[] {
+function makeEvents(text: string, from: Partial<Started>, to: Partial<Completed>): GenerationEvent[] {
   return [...opening(from), ...deltas([text]), ...ending(to)];
 }
 
@@ -130,7 +130,7 @@ export function ending(value: Partial<Omit<Completed, '$typeName'>> = {}): Gener
 /** A core that answers `text` in one batch. */
 export function answering(text = 'Hello.', from: Partial<Started> = {}, to: Partial<Completed> = {}): Generate {
   return async function* generate() {
-    yield eventsOf(text, from, to);
+    yield makeEvents(text, from, to);
   };
 }
 
@@ -160,7 +160,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       authenticate: ({ limits }, { requestHeader }) => {
         requestIds.push(requestHeader.get(requestIdHeader) ?? '');
         if (authenticationFailure !== undefined) throw authenticationFailure;
-        return credentialOf(requestHeader.get('authorization') ?? '', limits);
+        return makeCredential(requestHeader.get('authorization') ?? '', limits);
       },
     })
     .service(CatalogService, {
@@ -224,7 +224,7 @@ async function* messages(batches: AsyncIterable<GenerationEvent[]>): AsyncGenera
   for await (const events of batches) yield { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
-function credentialOf(authorization: string, limits: boolean) {
+function makeCredential(authorization: string, limits: boolean) {
   const key = authorization.replace('Bearer ', '');
   switch (key) {
     case apiKey:
@@ -234,7 +234,7 @@ function credentialOf(authorization: string, limits: boolean) {
         kind: CredentialKind.API_KEY,
         accountId: 1n,
         keyId: 2n,
-        limits: limits ? [minuteWindow, dayWindow].map(limitStateOf) : [],
+        limits: limits ? [minuteWindow, dayWindow].map(toLimitState) : [],
       };
     case managementKey:
       return { kind: CredentialKind.MANAGEMENT_KEY, accountId: 1n, keyId: 3n };

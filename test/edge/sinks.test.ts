@@ -1,4 +1,4 @@
-/** Streams whose core is the test itself: what it pushes, and what the edge asks of it. */
+/** Streams whose core is the test itself: its messages, and the edge's control calls. */
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -17,13 +17,13 @@ interface Pushed {
   /** The server's side of the connection, and the answer on it. */
   readonly socket: Socket;
   readonly response: ServerResponse;
-  /** What the edge asked for, in order. */
+  /** The edge's control calls, in order. */
   readonly asked: ('cancel' | 'pause' | 'resume')[];
   readonly push: (events: GenerationEvent[]) => void;
   readonly end: (error?: Error) => void;
 }
 
-/** Asks for a stream and waits until the core is called. */
+/** Requests a stream and waits until the core is called. */
 async function open(keepAliveMs: number): Promise<Pushed> {
   const asked: Pushed['asked'] = [];
   const { promise, resolve } = Promise.withResolvers<Sink<GenerateResponse>>();
@@ -78,7 +78,7 @@ test('a write that the client takes at once asks nothing of the core; one that i
   push([...opening(), ...deltas(['a'])]);
   expect(asked).toEqual([]);
   await pushUntilPaused(pushed);
-  // What was on its way already may still come, and asks for nothing more.
+  // Messages on their way may still come, and cause no further control call.
   push(deltas(['on its way']));
   await sleep(50);
   expect(asked).toEqual(['pause']);

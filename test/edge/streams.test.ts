@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
-import { limitStateOf } from '../../src/rpc/errors.ts';
+import { toLimitState } from '../../src/rpc/errors.ts';
 import {
   answering,
   chat,
@@ -26,14 +26,14 @@ function frames(text: string): string[] {
   return text.split('\n\n').flatMap(frame => (frame.startsWith('data: ') ? [frame.slice(6)] : []));
 }
 
-function textOf(stream: string): string {
+function readText(stream: string): string {
   return frames(stream)
     .filter(data => data !== '[DONE]')
     .map(data => JSON.parse(data).choices[0]?.delta?.content ?? '')
     .join('');
 }
 
-/** A core that goes on until it is told to stop, and says what it saw. */
+/** A core that continues until it is told to stop, and records what it received. */
 function endless(size = 10): { generate: Generate; seen: { pulls: number; aborted: boolean; settled: boolean } } {
   const seen = { pulls: 0, aborted: false, settled: false };
   const generate: Generate = async function* generate(_request, { signal }) {
@@ -65,7 +65,7 @@ test('a stream is answered as server-sent events that nothing on the way may buf
     'x-request-id': listener.requestIds[1],
   });
   expect(reply.headers['x-tollgate-cost']).toBeUndefined();
-  expect(textOf(reply.text)).toBe('Hello.');
+  expect(readText(reply.text)).toBe('Hello.');
   expect(frames(reply.text).at(-1)).toBe('[DONE]');
 });
 
@@ -97,7 +97,7 @@ test('a failure after the first event is an error frame with the request’s id,
   const reply = await chat(listener, { stream: true });
   expect(reply.status).toBe(200);
   expect(
-    textOf(
+    readText(
       frames(reply.text)
         .slice(0, -1)
         .map(data => `data: ${data}\n\n`)
@@ -145,7 +145,7 @@ test('the frames of a batch are written together, and the last ones with what cl
     .join('\r\n\r\n')
     .split(/\r\n[0-9a-f]+\r\n|^[0-9a-f]+\r\n/);
   const contents = chunks.filter(chunk => chunk.includes('data: '));
-  expect(contents.map(chunk => textOf(chunk))).toEqual(['ab', 'cde', '']);
+  expect(contents.map(chunk => readText(chunk))).toEqual(['ab', 'cde', '']);
   expect(contents[2]).toMatch(/"finish_reason":"stop"[^]*data: \[DONE\]\n\n/);
 });
 
@@ -165,7 +165,7 @@ test('a quiet stream gets its status line and a comment after the keep-alive tim
   expect(reply.text).toMatch(/^: keepalive\n/);
   expect(comments.filter(line => line === ':').length).toBeGreaterThanOrEqual(3);
   expect(reply.text).toMatch(/"content":"a"[^]*\n: keepalive\n[^]*"content":"b"/);
-  expect(textOf(reply.text.replaceAll(': keepalive\n', ''))).toBe('ab');
+  expect(readText(reply.text.replaceAll(': keepalive\n', ''))).toBe('ab');
 });
 
 test('a stream that flows gets no keep-alive', async () => {
@@ -216,7 +216,7 @@ test('warnings, windows and route are headers of the stream', async () => {
   const listener = await startListener({
     generate: answering('x', {
       warnings: ['dropped=top_k,Größe\r\nx-evil: 1'],
-      limits: [limitStateOf(minuteWindow)],
+      limits: [toLimitState(minuteWindow)],
       route: 'local/large-v1',
     }),
   });

@@ -75,7 +75,7 @@ function processOn(mortal: Mortal) {
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
     runtime,
     ids: new IdSource(bench.clock, ledger.lastId),
-    replays: new Replays(documents, ledger, bench.clock),
+    replays: new Replays({ documents, ledger, clock: bench.clock }),
     exposeRoute: () => false,
     publicUrl: () => 'http://gateway',
     tasks: { slots: 1, waitersMax: 10 },
@@ -97,7 +97,7 @@ function processOn(mortal: Mortal) {
         },
         options,
       ),
-    async taskOf(taskId: string): Promise<ImageTask | undefined> {
+    async findTask(taskId: string): Promise<ImageTask | undefined> {
       for await (const { content } of client.getTask({ taskId }, options)) {
         if (content.case === 'task') return content.value;
       }
@@ -113,18 +113,18 @@ const held = async (): Promise<bigint> => (await bench.ledger.findAccount(1))?.h
 const filesNow = (): number => readdirSync(folder).length;
 
 /** A task's state as it is stored: looking at it is no call of the process. */
-async function stateOf(id: string): Promise<string | undefined> {
+async function readState(id: string): Promise<string | undefined> {
   return (await documents.find({ kind: 'image_task', id }))?.state;
 }
 
 /** Waits up to 10 s. */
 async function completed(id: string): Promise<void> {
-  for (const deadline = performance.now() + 10_000; (await stateOf(id)) !== 'completed'; await sleep(5)) {
-    if (performance.now() > deadline) throw new Error(`the task is ${await stateOf(id)}`);
+  for (const deadline = performance.now() + 10_000; (await readState(id)) !== 'completed'; await sleep(5)) {
+    if (performance.now() > deadline) throw new Error(`the task is ${await readState(id)}`);
   }
 }
 
-/** Creates a task in a process that may die over it. The task's id; undefined where its maker was never told. */
+/** Creates a task in a process that may die of it. Returns the task's id; undefined if the caller never got it. */
 async function createIn(mortal: Mortal): Promise<string | undefined> {
   const { createTask, files } = processOn(mortal);
   const made = await Promise.race([createTask(), mortal.died]);
@@ -159,7 +159,7 @@ describe('a process that dies', () => {
     const known = told ?? left[0]?.id;
     if (known !== undefined) {
       await completed(known);
-      expect((await next.taskOf(known))?.status).toBe(ImageTaskStatus.COMPLETED);
+      expect((await next.findTask(known))?.status).toBe(ImageTaskStatus.COMPLETED);
     }
     expect(before - (await balance())).toBe(known === undefined ? 0n : 2n * price);
     expect(await held()).toBe(0n);

@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnalyticsQuery, AnalyticsRow } from '../../src/ledger/ledger.ts';
-import { admitOf, type Bench, hashOf, openBench, settleOf } from './fixture.ts';
+import { makeAdmitCommand, type Bench, makeHash, openBench, makeSettleCommand } from './fixture.ts';
 
-/** What is known of a record beside the ledger. */
+/** What is known of a record besides the ledger. */
 interface Known {
   readonly atMs: number;
   readonly model: string;
   readonly keyId: number;
   readonly output: number;
   readonly cost: bigint;
+  readonly providerCost: bigint | undefined;
   readonly failed: boolean;
 }
 
@@ -21,7 +22,7 @@ const keyNames = ['key', 'second', 'third'];
 const known: Known[] = [];
 let bench: Bench;
 
-/** Edges of hours and days, a millisecond beside them, and anything else within three days. */
+/** Edges of hours and days, a millisecond before and after them, and anything else within three days. */
 const times = fc.oneof(
   fc.tuple(fc.nat(72), fc.integer({ min: -1, max: 1 })).map(([hour, beside]) => firstMs + hour * hourMs + beside),
   fc.nat(3 * dayMs).map(ms => firstMs + ms),
@@ -30,17 +31,21 @@ const times = fc.oneof(
 beforeAll(async () => {
   bench = await openBench({ balance: 10n ** 12n });
   for (const name of keyNames.slice(1)) {
-    await bench.ledger.createKey({ accountId: 1, hash: hashOf(name), masked: '', settings: {} });
+    await bench.ledger.createKey({ accountId: 1, hash: makeHash(name), masked: '', settings: {} });
   }
   for (const [index, atMs] of fc.sample(times, { numRuns: 90, seed: 1 }).entries()) {
     const [id, keyId, model] = [index + 1, 1 + ((index * 5) % 3), `m${(index * 11) % 4}`];
     const state = index % 7 === 0 ? 'upstream_failed' : 'completed';
+    // More than the price of some, less than that of others, and not known of a third.
+    const providerCost = index % 3 === 0 ? undefined : BigInt(index) * 150_000n;
     bench.clock.nowMs = atMs;
-    await bench.ledger.admit(admitOf(id, { model }, keyNames[keyId - 1]));
+    await bench.ledger.admit(makeAdmitCommand(id, { model }, keyNames[keyId - 1]));
     // A record is of the hour of its admission, whenever it ends.
     bench.clock.step(2 * hourMs);
-    const { costNanoUsd: cost } = await bench.ledger.settle(settleOf(id, id, { state }));
-    known.push({ atMs, model, keyId, output: id, cost, failed: state === 'upstream_failed' });
+    const { costNanoUsd: cost } = await bench.ledger.settle(
+      makeSettleCommand(id, id, { state, providerCostNanoUsd: providerCost }),
+    );
+    known.push({ atMs, model, keyId, output: id, cost, providerCost, failed: state === 'upstream_failed' });
   }
 });
 afterAll(() => bench.end());
@@ -49,7 +54,7 @@ afterAll(() => bench.end());
 function summed({ startMs, endMs, granularity, groupBy }: AnalyticsQuery): AnalyticsRow[] {
   const rows = new Map<string, AnalyticsRow>();
   const periodMs = granularity === 'day' ? dayMs : hourMs;
-  for (const { atMs, model, keyId, output, cost, failed } of known) {
+  for (const { atMs, model, keyId, output, cost, providerCost, failed } of known) {
     if (atMs < startMs || (endMs !== undefined && atMs >= endMs)) continue;
     const period = Math.floor(atMs / periodMs) * periodMs;
     const group = groupBy === 'none' ? null : groupBy === 'model' ? model : keyId;
@@ -60,6 +65,8 @@ function summed({ startMs, endMs, granularity, groupBy }: AnalyticsQuery): Analy
       requests: (before?.requests ?? 0) + 1,
       failed: (before?.failed ?? 0) + (failed ? 1 : 0),
       costNanoUsd: (before?.costNanoUsd ?? 0n) + cost,
+      providerCostNanoUsd: (before?.providerCostNanoUsd ?? 0n) + (providerCost ?? 0n),
+      marginNanoUsd: (before?.marginNanoUsd ?? 0n) + (providerCost === undefined ? 0n : cost - providerCost),
       input: (before?.input ?? 0) + 100,
       cacheRead: 0,
       cacheWrite: 0,
@@ -101,8 +108,8 @@ test('above 10,000 end users a day of one account, further ones are summed as (o
   try {
     const { ledger, clock } = day;
     const serve = async (id: number, endUser: string): Promise<void> => {
-      await ledger.admit(admitOf(id, { endUser, funds: undefined, tags: { of: endUser } }));
-      await ledger.settle(settleOf(id, 1));
+      await ledger.admit(makeAdmitCommand(id, { endUser, funds: undefined, tags: { of: endUser } }));
+      await ledger.settle(makeSettleCommand(id, 1));
     };
     const users = Array.from({ length: 10_003 }, (_, index) => `user ${index}`);
     await Promise.all(users.map((user, index) => serve(index + 1, user)));

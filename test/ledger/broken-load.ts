@@ -3,21 +3,21 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { FaultPlan } from '../../src/ledger/sqlite/fault.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { admitOf, amount, openBench, plans, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, amount, openBench, plans, settleAmount } from './fixture.ts';
 
 const callers = 4;
 const rounds = 3;
 
-/** Whether a command was refused for the ledger's own sake; anything else is thrown on. */
+/** Returns whether a command was refused because of the ledger itself; anything else is rethrown. */
 function isOverloaded(error: unknown): boolean {
   if (error instanceof GatewayError && error.code === 'overloaded') return true;
   throw error;
 }
 
 /**
- * Callers admit, extend, settle and void while one step of the writer fails. Throws where a reply was not true: an acknowledged
- * charge or credit that is not there, one that is there twice, a refused admit or an ended request that is still held. Answers how
- * often the fault came and how many admits were refused.
+ * Callers admit, extend, settle and void while one step of the writer fails. Throws if a reply was not true: an
+ * acknowledged charge or credit that is missing or doubled, a refused admit or an ended request that is still held.
+ * Returns how often the fault came and how many admits were refused.
  */
 export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fired: number; refused: number }> {
   const bench = await openBench();
@@ -41,7 +41,7 @@ export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fire
     for (;;) {
       const id = nextId++;
       try {
-        const reply = await ledger.admit(admitOf(id, { funds: amount(1000n) }));
+        const reply = await ledger.admit(makeAdmitCommand(id, { funds: amount(1000n) }));
         assert.equal(reply.kind, 'admitted');
         return id;
       } catch (error) {

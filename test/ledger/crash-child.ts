@@ -1,12 +1,13 @@
 /**
- * A process that is killed: `node crash-child.ts DIRECTORY FILE`. Opens the ledger there, drives a mixed load, and writes what
- * was acknowledged to the file, a line each, before it goes on: `opened MS`, `settled ID COST`, `voided ID`, `credited AMOUNT`.
+ * A process that is killed: `node crash-child.ts DIRECTORY FILE`. Opens the ledger there, drives a mixed load, and
+ * writes each acknowledgement to the file, a line each, before it continues: `opened MS`, `settled ID COST`, `voided
+ * ID`, `credited AMOUNT`.
  */
 import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { admitOf, amount, estimate, plans, settleAmount, settleOf } from './fixture.ts';
+import { makeAdmitCommand, amount, estimate, plans, settleAmount, makeSettleCommand } from './fixture.ts';
 
 const callers = 16;
 const [dataDir = '', file = ''] = process.argv.slice(2);
@@ -27,7 +28,7 @@ async function caller(number: number): Promise<never> {
       await payByPlan(id, round);
       continue;
     }
-    await ledger.admit(admitOf(id, { funds: amount(1000n) }));
+    await ledger.admit(makeAdmitCommand(id, { funds: amount(1000n) }));
     if (round % 3 === 0) await ledger.extend({ id, nanoUsd: 100n });
     if (round % 7 === 0) {
       await ledger.void(id, 'cancelled');
@@ -42,9 +43,9 @@ async function caller(number: number): Promise<never> {
 /** By a free request of the day, then by the plan's tokens. */
 async function payByPlan(id: number, round: number): Promise<void> {
   const funds = estimate({ outputTokensWanted: 20, freeDaily: round % 8 === 0 });
-  await ledger.admit(admitOf(id, { funds }, 'planned'));
+  await ledger.admit(makeAdmitCommand(id, { funds }, 'planned'));
   await ledger.extend({ id, outputTokens: 30 });
-  const { costNanoUsd } = await ledger.settle(settleOf(id, round % 60));
+  const { costNanoUsd } = await ledger.settle(makeSettleCommand(id, round % 60));
   say(`settled ${id} ${costNanoUsd}`);
 }
 

@@ -1,201 +1,26 @@
-import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
-import type { AdmitCommand } from '../../src/ledger/ledger.ts';
-import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
-import { type Connection, openForWriting, sqliteFailure } from '../../src/lib/sqlite/database.ts';
-import { Engine } from '../../src/ledger/sqlite/engine.ts';
-import { type FaultPlan, Faults } from '../../src/ledger/sqlite/fault.ts';
 import { checkInvariants } from '../../src/ledger/sqlite/invariants.ts';
-import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
-import { encodeAdmit, encodeSettle, type WireCommand, type WireReply } from '../../src/ledger/sqlite/wire.ts';
-import { admitOf, amount, estimate, hashOf, noUsage, plans, settleAmount, settleOf } from './fixture.ts';
+import { encodeAdmit, type WireCommand, type WireReply } from '../../src/ledger/sqlite/wire.ts';
+import {
+  closeDatabase,
+  engineWith,
+  failAtSteps,
+  faultPlans,
+  first,
+  newDatabase,
+  now,
+  periodMs,
+  runAll,
+} from './engine-fault-steps.ts';
+import { amount, makeAdmitCommand } from './fixture.ts';
 
-const now = Date.parse('2026-05-10T12:00:00Z');
-const periodMs = 14 * 86_400_000;
-const smallPlans = {
-  ...plans,
-  core: { ...plans.core, biweekly: { priceNanoUsd: 1_000_000n, tokens: 500 }, freeDailyRequests: 1 },
-};
-/** The key of the first account. */
-const first = { id: 1, accountId: 1 };
-let db: Connection | undefined;
-afterEach(() => db?.close());
+afterEach(closeDatabase);
 
-/** A file with its tables alone: made once, because that takes longer than all that is done with it. */
-const empty = ((): Buffer => {
-  const opened = openForWriting(':memory:');
-  migrateLedger(opened, now);
-  const file = opened.serialize();
-  opened.close();
-  return file;
-})();
-
-function newDatabase(): Connection {
-  db?.close();
-  const opened = new Database(empty);
-  opened.defaultSafeIntegers(true);
-  opened.pragma('foreign_keys = ON');
-  db = opened;
-  return opened;
-}
-
-/** Batches that touch every table, each command as it would be sent. */
-function workload(): WireCommand[][] {
-  let seq = 0;
-  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): WireCommand => [
-    'admin',
-    now,
-    { id: `admin ${++seq}`, name, command } as AdminOrder,
-  ];
-  const admit = (id: number, change: Partial<AdmitCommand> = {}, key = 1): WireCommand =>
-    encodeAdmit(admitOf(id, change), { id: key, accountId: 1 }, now);
-  const key = { masked: '', settings: {} };
-  return [
-    [
-      admin('createAccount', { name: 'a', balance: 10_000_000n }),
-      admin('createKey', { ...key, accountId: 1, hash: hashOf('key') }),
-    ],
-    [
-      admin('createKey', {
-        accountId: 1,
-        hash: hashOf('own'),
-        masked: '',
-        settings: { balance: 5000n, minuteLimit: 9 },
-      }),
-      admin('createManagementKey', { accountId: 1, hash: hashOf('m'), masked: '', scopes: [] }),
-      admin('updateKey', { keyId: 1, accountId: 1, settings: { minuteLimit: 5, dailyLimit: 3 } }),
-    ],
-    [
-      admit(1),
-      admit(2, { funds: undefined, free: true }),
-      admit(3, { funds: amount(4000n) }, 2),
-      admit(4, { expiresAtMs: now + 5 }),
-    ],
-    [
-      ['extend', now, { id: 1, outputTokens: 100 }, 1],
-      ['void', now, 2, 'rejected'],
-      ['probe', now],
-    ],
-    [
-      encodeSettle(settleOf(1, 2000), now),
-      admin('setKeyState', { keyId: 2, accountId: 1, state: 'revoked' }),
-      encodeSettle(settleAmount(3, 9000n), now),
-      ['windows', now + 5, 1, true],
-      admin('addCredit', { accountId: 1, amount: -5n, note: '' }),
-    ],
-    ...planned(() => ++seq),
-  ];
-}
-
-/** A plan that is started, shared with money, renewed and cancelled. */
-function planned(next: () => number): WireCommand[][] {
-  const later = now + periodMs + 1;
-  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K], at = now): WireCommand => [
-    'admin',
-    at,
-    { id: `admin ${next()}`, name, command } as AdminOrder,
-  ];
-  const admit = (id: number, freeDaily: boolean, at = now): WireCommand =>
-    encodeAdmit(admitOf(id, { funds: estimate({ freeDaily }) }), { id: 3, accountId: 2 }, at);
-  const failed = { usage: noUsage, state: 'upstream_failed' } as const;
-  return [
-    [
-      admin('createAccount', { name: 'b', balance: 10_000_000n }),
-      admin('createKey', { accountId: 2, hash: hashOf('planned'), masked: '', settings: {} }),
-      admin('startSubscription', { accountId: 2, plan: 'core', period: 'biweekly' }),
-      admin('startSubscription', { accountId: 2, plan: 'core', period: 'monthly' }),
-    ],
-    [admit(11, true), admit(12, false), encodeSettle(settleOf(11, 0, failed), now), admit(13, true)],
-    [['extend', now, { id: 12, outputTokens: 100 }, 2], encodeSettle(settleOf(13, 9000), now)],
-    [encodeSettle(settleOf(12, 700), later), admit(14, false, later)],
-    [
-      admin('cancelSubscription', { accountId: 2 }, later),
-      ['void', later, 14, 'cancelled'],
-      ['sweep', later + periodMs],
-    ],
-  ];
-}
-
-/** Runs it, sending again what was not done, as the calling thread would. Answers the last reply to each command. */
-function runAll(engine: Engine): { replies: Map<string, unknown>; undone: number } {
-  const replies = new Map<string, unknown>();
-  let undone = 0;
-  for (const [number, batch] of workload().entries()) {
-    let rest = batch.map((command, index) => ({ command, name: `${number} ${index}` }));
-    for (let tries = 0; rest.length > 0 && tries < 9; tries++) {
-      const said: WireReply[] = engine.run(rest.map(({ command }) => command));
-      for (const [index, { name }] of rest.entries()) {
-        if (said[index]?.[0] === 'done') replies.set(name, said[index][1]);
-      }
-      rest = rest.filter((_, index) => said[index]?.[0] !== 'done');
-      undone += rest.length;
-    }
-  }
-  return { replies, undone };
-}
-
-function dump(connection: Connection): unknown {
-  const tables = [
-    'account',
-    'api_key',
-    'management_key',
-    'key_day',
-    'subscription',
-    'plan_period',
-    'plan_day',
-    'hold',
-    'usage',
-    'usage_sum',
-    'usage_limit',
-    'limit_use',
-    'end_user',
-    'provider',
-    'meta',
-    'price',
-    'model',
-  ];
-  return [
-    ...tables.map(table => connection.prepare(`SELECT * FROM ${table} ORDER BY 1, 2`).all()),
-    connection.prepare('SELECT id, held, reason FROM voided ORDER BY id').all(),
-    connection
-      .prepare('SELECT kind, account_id, number, key_id, amount, usage_id, period FROM entry ORDER BY 1, 3, 4')
-      .all(),
-  ];
-}
-
-function engineWith(connection: Connection, plan?: FaultPlan): Engine {
-  const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
-  return new Engine(connection, { dailyLimitUnit: 'dollars', plans: smallPlans, ...faults });
-}
-
-const kinds = ['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_BUSY', 'SQLITE_CONSTRAINT_CHECK', 'bug'] as const;
-const faultPlans = [
-  ...kinds.map(kind => ({ point: 'statement' as const, kind, times: 1 })),
-  // The second failure meets the batch where each command runs apart.
-  { point: 'statement' as const, kind: 'SQLITE_CONSTRAINT_CHECK' as const, times: 2 },
-  { point: 'statement' as const, kind: 'SQLITE_FULL' as const, times: 2 },
-  ...kinds.map(kind => ({ point: 'commit' as const, kind, times: 1 })),
-];
-
-test.each(faultPlans)(
+// Statements are shared out among the kinds of failure, so that each is met by one of them; test/long meets each with every kind.
+test.each(faultPlans.map((plan, index) => ({ ...plan, index })))(
   'whichever $point fails with $kind ($times in a row), what is sent again ends as if nothing had',
-  plan => {
-    const clean = newDatabase();
-    const { replies } = runAll(engineWith(clean));
-    const expected = dump(clean);
-    const fired = new SharedArrayBuffer(4);
-    let nth = 1;
-    for (; nth < 1000; nth++) {
-      new Int32Array(fired)[0] = 0;
-      const faulty = newDatabase();
-      const result = runAll(engineWith(faulty, { ...plan, nth, fired }));
-      if (new Int32Array(fired)[0] === 0) break;
-      expect(dump(faulty)).toEqual(expected);
-      expect(result.replies).toEqual(replies);
-      expect(checkInvariants(faulty, 'full')).toEqual([]);
-    }
-    expect(nth).toBeGreaterThan(plan.point === 'commit' ? 5 : 50);
-  },
+  ({ index, ...plan }) =>
+    failAtSteps(plan, plan.point === 'commit' ? { from: 1, by: 1 } : { from: 1 + (index % 5), by: 5 }),
 );
 
 test('a command that breaks fails alone: the others of its batch are done', () => {
@@ -203,9 +28,9 @@ test('a command that breaks fails alone: the others of its batch are done', () =
   const engine = engineWith(connection);
   runAll(engine);
   const batch: WireCommand[] = [
-    encodeAdmit(admitOf(100, { funds: amount(1n) }), first, now + 70_000),
-    encodeAdmit(admitOf(101, { funds: amount(-1n) }), first, now + 70_000),
-    encodeAdmit(admitOf(102, { funds: amount(1n) }), first, now + 70_000),
+    encodeAdmit(makeAdmitCommand(100, { funds: amount(1n) }), first, now + 70_000),
+    encodeAdmit(makeAdmitCommand(101, { funds: amount(-1n) }), first, now + 70_000),
+    encodeAdmit(makeAdmitCommand(102, { funds: amount(1n) }), first, now + 70_000),
   ];
   expect(engine.run(batch).map(([outcome]) => outcome)).toEqual(['done', 'failed', 'done']);
   expect(connection.prepare('SELECT id FROM hold ORDER BY id').pluck().all()).toEqual([100n, 102n]);
@@ -224,7 +49,9 @@ test('a disk that is full refuses the batch, keeps what was done, and goes on wh
   let full: WireReply | undefined;
   const later = now + 86_400_000;
   for (let id = 1000; full === undefined; id++) {
-    const [admitted] = engine.run([encodeAdmit(admitOf(id, { funds: amount(1n) }), first, later + id * 60_000)]);
+    const [admitted] = engine.run([
+      encodeAdmit(makeAdmitCommand(id, { funds: amount(1n) }), first, later + id * 60_000),
+    ]);
     if (admitted?.[0] === 'done') done++;
     else full = admitted;
   }
@@ -232,7 +59,7 @@ test('a disk that is full refuses the batch, keeps what was done, and goes on wh
   expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done));
   expect(checkInvariants(connection, 'full')).toEqual([]);
   connection.pragma('max_page_count = 100000');
-  const [again] = engine.run([encodeAdmit(admitOf(5000, { funds: amount(1n) }), first, later * 2)]);
+  const [again] = engine.run([encodeAdmit(makeAdmitCommand(5000, { funds: amount(1n) }), first, later * 2)]);
   expect(again?.[0]).toBe('done');
   expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done + 1));
 });
@@ -242,8 +69,8 @@ test('what is over stays over, also if the command that met it fails', () => {
   const engine = engineWith(connection);
   runAll(engine);
   const later = now + 2 * periodMs;
-  engine.run([encodeAdmit(admitOf(100, { funds: amount(1n), expiresAtMs: later + 1 }), first, later)]);
-  const broken = encodeAdmit(admitOf(101, { funds: amount(-1n) }), first, later + 1);
+  engine.run([encodeAdmit(makeAdmitCommand(100, { funds: amount(1n), expiresAtMs: later + 1 }), first, later)]);
+  const broken = encodeAdmit(makeAdmitCommand(101, { funds: amount(-1n) }), first, later + 1);
   expect(engine.run([broken]).map(([outcome]) => outcome)).toEqual(['failed']);
   expect(connection.prepare('SELECT reason FROM voided WHERE id = 100').pluck().all()).toEqual(['expired']);
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { admitOf, type Bench, dollar, estimate, hashOf, openBench, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, type Bench, dollar, estimate, makeHash, openBench, settleAmount } from './fixture.ts';
 
 let bench: Bench;
 beforeEach(async () => {
@@ -7,22 +7,22 @@ beforeEach(async () => {
 });
 afterEach(() => bench.end());
 
-const key = { accountId: 1, hash: hashOf('new'), masked: 'sk-tg-new' };
-const ofNewKey = { key: { hash: hashOf('new') } };
+const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
+const ofNewKey = { key: { hash: makeHash('new') } };
 
 test('a key is admitted until its expiry and not from that millisecond on, and a later expiry lets it work again', async () => {
   const { ledger, clock } = bench;
   const expiresAtMs = clock.nowMs + 1000;
   expect(await ledger.createKey({ ...key, settings: { expiresAtMs } })).toMatchObject({ keyId: 2, expiresAtMs });
   clock.nowMs = expiresAtMs - 1;
-  expect(await ledger.findCredential(hashOf('new'))).not.toHaveProperty('expired');
-  expect(await ledger.admit(admitOf(1, ofNewKey))).toMatchObject({ kind: 'admitted', keyId: 2 });
+  expect(await ledger.findCredential(makeHash('new'))).not.toHaveProperty('expired');
+  expect(await ledger.admit(makeAdmitCommand(1, ofNewKey))).toMatchObject({ kind: 'admitted', keyId: 2 });
   clock.nowMs = expiresAtMs;
-  expect(await ledger.findCredential(hashOf('new'))).toMatchObject({ keyId: 2, expiresAtMs, expired: true });
-  expect(await ledger.admit(admitOf(2, ofNewKey))).toMatchObject({ kind: 'denied', code: 'invalid_api_key' });
+  expect(await ledger.findCredential(makeHash('new'))).toMatchObject({ keyId: 2, expiresAtMs, expired: true });
+  expect(await ledger.admit(makeAdmitCommand(2, ofNewKey))).toMatchObject({ kind: 'denied', code: 'invalid_api_key' });
   await ledger.updateKey({ keyId: 2, accountId: 1, settings: { expiresAtMs: null } });
-  expect(await ledger.findCredential(hashOf('new'))).toMatchObject({ expiresAtMs: undefined });
-  expect(await ledger.admit(admitOf(2, ofNewKey))).toMatchObject({ kind: 'admitted' });
+  expect(await ledger.findCredential(makeHash('new'))).toMatchObject({ expiresAtMs: undefined });
+  expect(await ledger.admit(makeAdmitCommand(2, ofNewKey))).toMatchObject({ kind: 'admitted' });
   await ledger.settle(settleAmount(1, 0n));
   await ledger.settle(settleAmount(2, 0n));
 });
@@ -32,7 +32,7 @@ test('what an expired key has goes back to its account, what a hold covers when 
   const expiresAtMs = clock.nowMs + 1000;
   await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs } });
   const hold = { ...ofNewKey, funds: estimate(), expiresAtMs: clock.nowMs + 3_600_000 };
-  const admitted = await ledger.admit(admitOf(1, hold));
+  const admitted = await ledger.admit(makeAdmitCommand(1, hold));
   if (admitted.kind !== 'admitted') throw new Error('not admitted');
   const { heldNanoUsd: held } = admitted;
   expect(held).toBeGreaterThan(0n);

@@ -2,9 +2,9 @@ import { afterEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { brokenLoad } from './broken-load.ts';
-import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
 
-/** A step of the writer fails, on its own thread; what callers were told stays true. Every step in turn: test/long. */
+/** A step of the writer fails, on its own thread; replies to callers stay true. Every step in turn: test/long. */
 
 test.each([
   ['message', 'exit'],
@@ -47,7 +47,7 @@ test('while the disk is full admits are refused at once and settles wait; both g
   const { ledger } = bench;
   // Starts the reader's thread, which may take longer than the disk is full.
   await ledger.findAccount(1);
-  expect(await ledger.admit(admitOf(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
+  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
   let settled = false;
   const settle = ledger.settle(settleAmount(1, 5n)).then(reply => {
     settled = true;
@@ -55,10 +55,10 @@ test('while the disk is full admits are refused at once and settles wait; both g
   });
   expect(await refused(ledger.addCredit({ accountId: 1, amount: 7n, note: '' }))).toEqual(['overloaded', 1000]);
   expect(settled).toBe(false);
-  expect(await refused(ledger.admit(admitOf(2)))).toEqual(['overloaded', 1000]);
+  expect(await refused(ledger.admit(makeAdmitCommand(2)))).toEqual(['overloaded', 1000]);
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 5n });
   expect(await settle).toEqual({ kind: 'settled', costNanoUsd: 5n, writtenOffNanoUsd: 0n });
-  expect(await ledger.admit(admitOf(3))).toMatchObject({ kind: 'admitted' });
+  expect(await ledger.admit(makeAdmitCommand(3))).toMatchObject({ kind: 'admitted' });
   await ledger.void(3, 'cancelled');
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
 });
@@ -66,10 +66,12 @@ test('while the disk is full admits are refused at once and settles wait; both g
 test('with 20,000 waiting further admits are refused, settles and voids never', async () => {
   bench = await openBench();
   const { ledger } = bench;
-  await ledger.admit(admitOf(1, { funds: amount(5n) }));
-  await ledger.admit(admitOf(2, { funds: amount(5n) }));
-  const waiting = Array.from({ length: 20_000 }, (_, n) => ledger.admit(admitOf(10 + n, { funds: undefined })));
-  const one = refused(ledger.admit(admitOf(3, { funds: undefined })));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
+  await ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
+  const waiting = Array.from({ length: 20_000 }, (_, n) =>
+    ledger.admit(makeAdmitCommand(10 + n, { funds: undefined })),
+  );
+  const one = refused(ledger.admit(makeAdmitCommand(3, { funds: undefined })));
   const settle = ledger.settle(settleAmount(1, 5n));
   const voided = ledger.void(2, 'cancelled');
   expect(await one).toEqual(['overloaded', 1000]);
@@ -82,9 +84,9 @@ test('with 20,000 waiting further admits are refused, settles and voids never', 
 test('closing ends after all that was sent is durable, and refuses what comes later', async () => {
   bench = await openBench();
   const { ledger } = bench;
-  const sent = Array.from({ length: 100 }, (_, n) => ledger.admit(admitOf(1 + n, { funds: amount(1n) })));
+  const sent = Array.from({ length: 100 }, (_, n) => ledger.admit(makeAdmitCommand(1 + n, { funds: amount(1n) })));
   const closed = ledger.close();
-  expect(await refused(ledger.admit(admitOf(500)))).toEqual(['overloaded', 1000]);
+  expect(await refused(ledger.admit(makeAdmitCommand(500)))).toEqual(['overloaded', 1000]);
   expect((await Promise.all(sent)).every(reply => reply.kind === 'admitted')).toBe(true);
   await closed;
   await bench.open();

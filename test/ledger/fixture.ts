@@ -11,8 +11,11 @@ import {
   type SqliteLedgerOptions,
 } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
+import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
+import { openForReading } from '../../src/lib/sqlite/database.ts';
+import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 
-/** What the ledger's tests share: a clock that they set, commands with few words, a directory that goes away. */
+/** What the ledger's tests share: a clock that they set, short ways to make commands, a temporary directory. */
 
 /** A clock that stands until it is set. */
 export class TestClock implements Clock {
@@ -57,7 +60,7 @@ export const plans: Plans = {
 };
 
 /** The hash of a key by its name. */
-export function hashOf(name: string): Uint8Array {
+export function makeHash(name: string): Uint8Array {
   return createHash('sha256').update(name).digest();
 }
 
@@ -81,7 +84,7 @@ export const noUsage: UsageBuckets = {
   images: 0,
 };
 
-/** What a request of `sheet` with that much input is thought to cost. */
+/** The estimated cost of a request of `sheet` with that much input. */
 export function estimate(change: Partial<FundsEstimate> = {}): FundsEstimate {
   return {
     inputTokens: 100,
@@ -107,11 +110,11 @@ export function amount(nanoUsd: bigint): FundsEstimate {
 }
 
 /** An admit of the key named `key`. */
-export function admitOf(id: number, change: Partial<AdmitCommand> = {}, key = 'key'): AdmitCommand {
+export function makeAdmitCommand(id: number, change: Partial<AdmitCommand> = {}, key = 'key'): AdmitCommand {
   return {
     id,
     requestId: `req_${id}`,
-    key: { hash: hashOf(key) },
+    key: { hash: makeHash(key) },
     model: 'acme/large',
     free: false,
     funds: estimate(),
@@ -120,7 +123,7 @@ export function admitOf(id: number, change: Partial<AdmitCommand> = {}, key = 'k
 }
 
 /** A settle of a whole answer of 100 input and `output` output tokens at `sheet`. */
-export function settleOf(id: number, output: number, change: Partial<SettleCommand> = {}): SettleCommand {
+export function makeSettleCommand(id: number, output: number, change: Partial<SettleCommand> = {}): SettleCommand {
   return {
     id,
     state: 'completed',
@@ -139,7 +142,7 @@ export function settleOf(id: number, output: number, change: Partial<SettleComma
 
 /** A settle that costs exactly that much. */
 export function settleAmount(id: number, nanoUsd: bigint, change: Partial<SettleCommand> = {}): SettleCommand {
-  return settleOf(id, 0, { usage: noUsage, costNanoUsd: nanoUsd, ...change });
+  return makeSettleCommand(id, 0, { usage: noUsage, costNanoUsd: nanoUsd, ...change });
 }
 
 /** An empty directory, and how to remove it. */
@@ -152,13 +155,15 @@ export function temporaryDirectory(): { path: string; remove(): void } {
 export interface Bench {
   readonly clock: TestClock;
   readonly dataDir: string;
-  ledger: SqliteLedger;
+  ledger: SqliteLedger | PostgresLedger;
   /** Time on the processor that the last opening took, all threads: other work on the machine does not count. */
   openingCpuMs: number;
   /** Opens it, where it was closed. */
   open(): Promise<void>;
   /** Closes and opens it again. */
   reopen(): Promise<void>;
+  /** Reads what the file or the database has. */
+  query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Closes it, sees that every invariant holds, removes it. */
   end(): Promise<void>;
 }
@@ -169,12 +174,13 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
   const clock = new TestClock();
   const { balance = 10n * dollar, ...rest } = options;
   const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans, ...rest };
-  const first = await openSqliteLedger(all);
+  const { open, verify, query } = await chooseEngine(all);
+  const first = await open();
   await first.bootstrap({
     accountName: 'default',
     balance,
-    apiKey: { hash: hashOf('key'), masked: 'sk-tg-abcd…wxyz' },
-    managementKey: { hash: hashOf('management'), masked: 'mk-tg-abcd…wxyz', scopes: ['keys:read'] },
+    apiKey: { hash: makeHash('key'), masked: 'sk-tg-abcd…wxyz' },
+    managementKey: { hash: makeHash('management'), masked: 'mk-tg-abcd…wxyz', scopes: ['keys:read'] },
   });
   const bench: Bench = {
     clock,
@@ -183,7 +189,7 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
     openingCpuMs: 0,
     async open() {
       const before = process.cpuUsage();
-      bench.ledger = await openSqliteLedger(all);
+      bench.ledger = await open();
       const { user, system } = process.cpuUsage(before);
       bench.openingCpuMs = (user + system) / 1000;
     },
@@ -191,12 +197,50 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
       await bench.ledger.close();
       await bench.open();
     },
+    query,
     async end() {
+      const early = await verify(bench.ledger);
       await bench.ledger.close();
-      const violations = verifyLedgerFile(directory.path);
+      const violations = early ?? verifyLedgerFile(directory.path);
       directory.remove();
       if (violations.length > 0) throw new Error(violations.join('\n'));
     },
   };
   return bench;
+}
+
+/** Returns whether the tests of the ledger run on PostgreSQL: `npm run test:postgres`. */
+export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
+
+interface TestEngine {
+  open(): Promise<SqliteLedger | PostgresLedger>;
+  /** Returns the violations of an open ledger; undefined: its file is read once it is closed. */
+  verify(ledger: SqliteLedger | PostgresLedger): Promise<string[] | undefined>;
+  query(text: string): Promise<readonly Record<string, unknown>[]>;
+}
+
+async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
+  if (!isOnPostgres) {
+    const query = (text: string): Promise<readonly Record<string, unknown>[]> => {
+      const db = openForReading(join(options.dataDir, 'ledger.sqlite'));
+      const rows = db.prepare<[], Record<string, unknown>>(text).all();
+      db.close();
+      return Promise.resolve(rows);
+    };
+    return { open: () => openSqliteLedger(options), verify: () => Promise.resolve(undefined), query };
+  }
+  const { dataDir: _, fault: __, ...same } = options;
+  // Vitest's own, which the processes that tests start don't have.
+  const { createLedgerDatabase } = await import('../postgres/ledger-database.ts');
+  const url = await createLedgerDatabase();
+  return {
+    open: () => openPostgresLedger({ ...same, url, drivesTime: true }),
+    verify: ledger => ledger.verify(),
+    query: async text => {
+      const connection = await PostgresConnection.open({ url });
+      const rows = await connection.query(text);
+      await connection.end();
+      return rows;
+    },
+  };
 }

@@ -7,12 +7,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../src/lib/clock.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
-import { hashOf, openBench } from './fixture.ts';
+import { makeHash, openBench } from './fixture.ts';
 
 const child = join(import.meta.dirname, 'crash-child.ts');
 
-/** What the killed processes said together. */
-interface Said {
+/** The output of all killed processes. */
+interface Acknowledged {
   readonly settled: Map<string, bigint>;
   readonly voided: Set<string>;
   credited: bigint;
@@ -21,7 +21,7 @@ interface Said {
 }
 
 /** Starts the load, kills it with SIGKILL some time after it is ready, and notes what it said. */
-async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise<void> {
+async function runAndKill(dataDir: string, afterMs: number, said: Acknowledged): Promise<void> {
   const file = join(dataDir, 'said.txt');
   writeFileSync(file, '');
   const load = spawn(process.execPath, [child, dataDir, file], { stdio: 'inherit' });
@@ -31,7 +31,7 @@ async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise
   load.kill('SIGKILL');
   await once(load, 'close');
   const text = readFileSync(file, 'utf8');
-  // What follows the last line end was cut.
+  // Anything after the last line end was cut.
   for (const line of text.split('\n').slice(0, -1)) {
     const [word, first = '', second = ''] = line.split(' ');
     if (word === 'opened') {
@@ -44,19 +44,19 @@ async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise
 }
 
 /**
- * Kills a process under load that often on one directory. Throws where something acknowledged is not there to the nano-dollar, something is there
- * twice, or an invariant is broken. Answers how much was acknowledged and how long
- * an opening took in the middle (the slowest says more about the machine).
+ * Kills a process under load that often on one directory. Throws if something acknowledged is missing or doubled, to
+ * the nano-dollar, or an invariant is broken. Returns how much was acknowledged and the median time of an opening
+ * (the slowest depends on the machine).
  */
 export async function killOften(times: number): Promise<{ settled: number; openingCpuMs: number }> {
   const bench = await openBench();
   const { accountId } = await bench.ledger.createAccount({ name: 'planned', balance: 20_000_000_000n });
-  await bench.ledger.createKey({ accountId, hash: hashOf('planned'), masked: '', settings: {} });
+  await bench.ledger.createKey({ accountId, hash: makeHash('planned'), masked: '', settings: {} });
   // By the clock of the killed processes, which is the system's.
   bench.clock.nowMs = systemClock.now();
   await bench.ledger.startSubscription({ accountId, plan: 'core', period: 'monthly' });
   await bench.ledger.close();
-  const said: Said = { settled: new Map(), voided: new Set(), credited: 0n, openingCpuMs: [] };
+  const said: Acknowledged = { settled: new Map(), voided: new Set(), credited: 0n, openingCpuMs: [] };
   for (let kill = 0; kill < times; kill++) {
     await runAndKill(bench.dataDir, 20 + ((kill * 37) % 180), said);
     assert.deepEqual(verifyLedgerFile(bench.dataDir), []);

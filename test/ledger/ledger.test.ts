@@ -1,6 +1,16 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { publicRequestId } from '../../src/lib/ids.ts';
-import { admitOf, amount, type Bench, dollar, estimate, hashOf, openBench, settleAmount, settleOf } from './fixture.ts';
+import {
+  makeAdmitCommand,
+  amount,
+  type Bench,
+  dollar,
+  estimate,
+  makeHash,
+  openBench,
+  settleAmount,
+  makeSettleCommand,
+} from './fixture.ts';
 
 let bench: Bench;
 beforeEach(async () => {
@@ -10,7 +20,7 @@ afterEach(async () => bench.end());
 
 test('a hold is the input and the first slice of output, and settling replaces it by the real cost', async () => {
   const { ledger } = bench;
-  const admitted = await ledger.admit(admitOf(1));
+  const admitted = await ledger.admit(makeAdmitCommand(1));
   expect(admitted).toEqual({
     kind: 'admitted',
     id: 1,
@@ -23,7 +33,7 @@ test('a hold is the input and the first slice of output, and settling replaces i
     windows: [],
   });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 4_196_000n });
-  expect(await ledger.settle(settleOf(1, 50))).toEqual({
+  expect(await ledger.settle(makeSettleCommand(1, 50))).toEqual({
     kind: 'settled',
     costNanoUsd: 300_000n,
     writtenOffNanoUsd: 0n,
@@ -34,8 +44,8 @@ test('a hold is the input and the first slice of output, and settling replaces i
 test('a record keeps its arithmetic and is found by its request id, by its own account only', async () => {
   const { ledger } = bench;
   const requestId = publicRequestId(7);
-  await ledger.admit(admitOf(7, { requestId }));
-  await ledger.settle(settleOf(7, 50, { multiplierPermille: 2000, serviceTier: 'priority' }));
+  await ledger.admit(makeAdmitCommand(7, { requestId }));
+  await ledger.settle(makeSettleCommand(7, 50, { multiplierPermille: 2000, serviceTier: 'priority' }));
   const found = await ledger.findActivity(1, requestId);
   expect(found?.row).toMatchObject({ requestId, model: 'acme/large', costNanoUsd: 600_000n, serviceTier: 'priority' });
   expect(found?.row.course).toMatchObject({ firstEventMs: 50, provider: 'local', attempts: 1 });
@@ -52,23 +62,29 @@ test('a record keeps its arithmetic and is found by its request id, by its own a
 
 test('a repeated settle answers the same and charges once; another charge is a conflict', async () => {
   const { ledger } = bench;
-  await ledger.admit(admitOf(1));
-  const first = await ledger.settle(settleOf(1, 50));
-  expect(await ledger.settle(settleOf(1, 50))).toEqual(first);
-  expect(await ledger.settle(settleOf(1, 51))).toEqual({ ...first, kind: 'conflict' });
+  await ledger.admit(makeAdmitCommand(1));
+  const first = await ledger.settle(makeSettleCommand(1, 50));
+  expect(await ledger.settle(makeSettleCommand(1, 50))).toEqual(first);
+  expect(await ledger.settle(makeSettleCommand(1, 51))).toEqual({ ...first, kind: 'conflict' });
   expect(await ledger.void(1, 'cancelled')).toBe('not_held');
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 9_999_700_000n, held: 0n });
 });
 
 test('a repeated admit holds once and answers the same, also after it was settled; another one is a conflict', async () => {
   const { ledger } = bench;
-  const first = await ledger.admit(admitOf(1));
-  expect(await ledger.admit(admitOf(1))).toEqual(first);
+  const first = await ledger.admit(makeAdmitCommand(1));
+  expect(await ledger.admit(makeAdmitCommand(1))).toEqual(first);
   expect(await ledger.findAccount(1)).toMatchObject({ held: 4_196_000n });
-  expect(await ledger.admit(admitOf(1, { model: 'acme/small' }))).toMatchObject({ kind: 'denied', code: 'conflict' });
-  expect(await ledger.admit(admitOf(1, { funds: amount(5n) }))).toMatchObject({ kind: 'denied', code: 'conflict' });
-  await ledger.settle(settleOf(1, 50));
-  expect(await ledger.admit(admitOf(1))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(1, { model: 'acme/small' }))).toMatchObject({
+    kind: 'denied',
+    code: 'conflict',
+  });
+  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }))).toMatchObject({
+    kind: 'denied',
+    code: 'conflict',
+  });
+  await ledger.settle(makeSettleCommand(1, 50));
+  expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({
     kind: 'admitted',
     heldNanoUsd: 4_196_000n,
     outputTokens: 1024,
@@ -78,11 +94,11 @@ test('a repeated admit holds once and answers the same, also after it was settle
 
 test('a voided hold is given back and leaves no record; the repeat answers the same', async () => {
   const { ledger } = bench;
-  await ledger.admit(admitOf(1));
+  await ledger.admit(makeAdmitCommand(1));
   expect(await ledger.void(1, 'rejected')).toBe('voided');
   expect(await ledger.void(1, 'rejected')).toBe('voided');
   expect(await ledger.void(2, 'rejected')).toBe('not_held');
-  expect(await ledger.settle(settleOf(1, 50))).toMatchObject({ kind: 'not_held' });
+  expect(await ledger.settle(makeSettleCommand(1, 50))).toMatchObject({ kind: 'not_held' });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 0n });
   expect(await ledger.listActivity({ accountId: 1, limit: 10, offset: 0 })).toEqual([]);
   expect(await ledger.listVoidedHolds(10)).toEqual([]);
@@ -92,7 +108,7 @@ test('funds that pay less than the wanted slice grant what they pay, and what th
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 1_000_000n, note: '' });
   // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000: 100 leave room for another request like it, an extension takes the rest.
-  expect(await ledger.admit(admitOf(1))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({
     kind: 'admitted',
     outputTokens: 100,
     outputTokensAvailable: 125,
@@ -104,10 +120,11 @@ test('funds that pay less than the wanted slice grant what they pay, and what th
     outputTokens: 125,
     outputTokensAvailable: 0,
   });
-  expect(await ledger.admit(admitOf(2))).toEqual({
+  expect(await ledger.admit(makeAdmitCommand(2))).toEqual({
     kind: 'denied',
     code: 'insufficient_balance',
     denial: { limit: 'balance', unit: 'nano_usd', used: 1_000_000n, max: 1_000_000n },
+    neededNanoUsd: 164_000n,
     windows: [],
   });
   expect(await ledger.extend({ id: 1, outputTokens: 1 })).toEqual({
@@ -122,28 +139,34 @@ test('what cannot pay for the input and the least output is refused, to the nano
   const { ledger } = bench;
   const least = 100_000n + 16n * 4000n;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + least - 1n, note: '' });
-  expect(await ledger.admit(admitOf(1))).toMatchObject({ kind: 'denied', code: 'insufficient_balance' });
+  expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({ kind: 'denied', code: 'insufficient_balance' });
   await ledger.addCredit({ accountId: 1, amount: 1n, note: '' });
-  expect(await ledger.admit(admitOf(1))).toMatchObject({ kind: 'admitted', outputTokens: 16, heldNanoUsd: least });
+  expect(await ledger.admit(makeAdmitCommand(1))).toMatchObject({
+    kind: 'admitted',
+    outputTokens: 16,
+    heldNanoUsd: least,
+  });
 });
 
 test('a request that costs nothing needs no money; one that costs next to nothing needs a positive balance', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar, note: '' });
-  expect(await ledger.admit(admitOf(1, { funds: undefined }))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(1, { funds: undefined }))).toMatchObject({
     kind: 'admitted',
     heldNanoUsd: 0n,
     outputTokens: Infinity,
     outputTokensAvailable: Infinity,
   });
-  expect(await ledger.admit(admitOf(2, { funds: amount(0n) }))).toMatchObject({ code: 'insufficient_balance' });
-  expect(await ledger.settle(settleOf(1, 50, { multiplierPermille: 0 }))).toMatchObject({ costNanoUsd: 0n });
+  expect(await ledger.admit(makeAdmitCommand(2, { funds: amount(0n) }))).toMatchObject({
+    code: 'insufficient_balance',
+  });
+  expect(await ledger.settle(makeSettleCommand(1, 50, { multiplierPermille: 0 }))).toMatchObject({ costNanoUsd: 0n });
 });
 
 test('extend grants tokens in part and amounts wholly or not at all', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 200_000n, note: '' });
-  await ledger.admit(admitOf(1, { funds: estimate({ outputTokensWanted: 20 }) }));
+  await ledger.admit(makeAdmitCommand(1, { funds: estimate({ outputTokensWanted: 20 }) }));
   expect(await ledger.extend({ id: 1, outputTokens: 100 })).toEqual({
     kind: 'extended',
     outputTokens: 5,
@@ -159,8 +182,8 @@ test('extend grants tokens in part and amounts wholly or not at all', async () =
 test('what the hold did not cover is debited as far as no other hold covers it; the rest is written off', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 100n, note: '' });
-  await ledger.admit(admitOf(1, { funds: amount(30n) }));
-  await ledger.admit(admitOf(2, { funds: amount(50n) }));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(30n) }));
+  await ledger.admit(makeAdmitCommand(2, { funds: amount(50n) }));
   expect(await ledger.settle(settleAmount(1, 1000n))).toEqual({
     kind: 'settled',
     costNanoUsd: 50n,
@@ -177,7 +200,7 @@ test('what the hold did not cover is debited as far as no other hold covers it; 
 
 test('credentials are found by hash while they live: keys, management keys, neither', async () => {
   const { ledger } = bench;
-  expect(await ledger.findCredential(hashOf('key'))).toEqual({
+  expect(await ledger.findCredential(makeHash('key'))).toEqual({
     kind: 'api_key',
     keyId: 1,
     accountId: 1,
@@ -185,20 +208,21 @@ test('credentials are found by hash while they live: keys, management keys, neit
     scopes: [],
     allowedModels: null,
     hasWindow: false,
+    keepBodies: null,
   });
-  expect(await ledger.findCredential(hashOf('management'))).toMatchObject({
+  expect(await ledger.findCredential(makeHash('management'))).toMatchObject({
     kind: 'management_key',
     scopes: ['keys:read'],
   });
-  expect(await ledger.findCredential(hashOf('nobody'))).toBeUndefined();
+  expect(await ledger.findCredential(makeHash('nobody'))).toBeUndefined();
   await ledger.setKeyState({ keyId: 1, accountId: undefined, state: 'disabled' });
-  expect(await ledger.findCredential(hashOf('key'))).toMatchObject({ disabled: true });
+  expect(await ledger.findCredential(makeHash('key'))).toMatchObject({ disabled: true });
   await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'revoked' });
-  expect(await ledger.findCredential(hashOf('key'))).toBeUndefined();
+  expect(await ledger.findCredential(makeHash('key'))).toBeUndefined();
 });
 
 test('the first account is made once', async () => {
-  const again = { hash: hashOf('again'), masked: '' };
+  const again = { hash: makeHash('again'), masked: '' };
   const made = await bench.ledger.bootstrap({
     accountName: 'again',
     balance: 1n,

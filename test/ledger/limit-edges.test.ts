@@ -1,18 +1,18 @@
 import { cpSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Admitted, Denied, LimitRow, LimitUnit, LimitWindow, NewLimit } from '../../src/ledger/ledger.ts';
 import {
-  admitOf,
+  makeAdmitCommand,
   amount,
   type Bench,
   dollar,
   estimate,
-  hashOf,
+  makeHash,
   noUsage,
   openBench,
   settleAmount,
-  settleOf,
+  makeSettleCommand,
   temporaryDirectory,
 } from './fixture.ts';
 
@@ -44,8 +44,8 @@ async function limit(change: Partial<NewLimit>): Promise<LimitRow> {
   return made;
 }
 
-const admit = (change: Parameters<typeof admitOf>[1] = {}, key = 'key'): Promise<Admitted | Denied> =>
-  bench.ledger.admit(admitOf(nextId++, { funds: amount(1n), ...change }, key));
+const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key'): Promise<Admitted | Denied> =>
+  bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));
 const shown = async (limitId: number): Promise<LimitRow | undefined> => bench.ledger.findLimit(limitId, 1);
 const passed = (replies: readonly (Admitted | Denied)[]): number =>
   replies.filter(({ kind }) => kind === 'admitted').length;
@@ -65,27 +65,41 @@ const scopes = [
   { scope: 'account', atOnce: 150 },
 ] as const;
 
-describe.each(edges)('many at once on a limit of $unit a $window', ({ unit, window }) => {
-  test.each(scopes)('$atOnce on one of the $scope: as many pass as it allows', async ({ scope, atOnce }) => {
-    const group = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
-    const groupId = typeof group === 'string' ? 0 : group.groupId;
-    await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
-    const scopeId = scope === 'group' ? groupId : 1;
-    const max = { usd: 37n * 1000n + 999n, requests: 37n, tokens: 37n * 200n + 115n, concurrent: 37n }[unit];
-    const { limitId } = await limit({ scope, scopeId, unit, window, max });
-    const funds = unit === 'tokens' ? estimate(text) : amount(1000n);
-    const replies = await Promise.all(Array.from({ length: atOnce }, () => admit({ funds, text })));
-    expect(passed(replies)).toBe(37);
-    const refused = replies.find(({ kind }) => kind === 'denied');
-    expect(refused).toMatchObject({
-      code: unit === 'usd' ? 'spending_limit' : 'rate_limit',
-      denial: { row: { id: limitId, scope, scopeId, window } },
-    });
-    const row = await shown(limitId);
-    expect((row?.used ?? 0n) + (row?.held ?? 0n) <= max).toBe(true);
-    expect(row?.remaining).toBe(max - (row?.used ?? 0n) - (row?.held ?? 0n));
-  });
-});
+/** Makes an account with a key of that name in a group. Returns the id of each scope. */
+async function makeOwner(name: string): Promise<Record<'account' | 'group' | 'key', number>> {
+  const { accountId: account } = await bench.ledger.createAccount({ name, balance: 1000n * dollar });
+  const group = await bench.ledger.createGroup({ accountId: account, settings: { name: 'team' } });
+  if (typeof group === 'string') throw new Error(group);
+  const settings = { groupId: group.groupId };
+  const key = await bench.ledger.createKey({ accountId: account, hash: makeHash(name), masked: '', settings });
+  if (typeof key === 'string') throw new Error(key);
+  return { account, group: group.groupId, key: key.keyId };
+}
+
+test.each(edges)(
+  'of many at once on a limit of $unit a $window as many pass as it allows, of every scope',
+  async edge => {
+    const { unit, window } = edge;
+    for (const { scope, atOnce } of scopes) {
+      const name = `owner of the ${scope}`;
+      const owner = await makeOwner(name);
+      const scopeId = owner[scope];
+      const max = { usd: 37n * 1000n + 999n, requests: 37n, tokens: 37n * 200n + 115n, concurrent: 37n }[unit];
+      const { limitId } = await limit({ accountId: owner.account, scope, scopeId, unit, window, max });
+      const funds = unit === 'tokens' ? estimate(text) : amount(1000n);
+      const replies = await Promise.all(Array.from({ length: atOnce }, () => admit({ funds, text }, name)));
+      expect([scope, passed(replies)]).toEqual([scope, 37]);
+      const refused = replies.find(({ kind }) => kind === 'denied');
+      expect(refused).toMatchObject({
+        code: unit === 'usd' ? 'spending_limit' : 'rate_limit',
+        denial: { row: { id: limitId, scope, scopeId, window } },
+      });
+      const row = await bench.ledger.findLimit(limitId, owner.account);
+      expect((row?.used ?? 0n) + (row?.held ?? 0n) <= max).toBe(true);
+      expect(row?.remaining).toBe(max - (row?.used ?? 0n) - (row?.held ?? 0n));
+    }
+  },
+);
 
 test('running requests count until they end, however they end, and a kill frees them', async () => {
   const { limitId } = await limit({ unit: 'concurrent', window: null, max: 3n });
@@ -134,10 +148,10 @@ test('tokens are held for input and slices, used as the answer says, and an esti
     code: 'rate_limit',
     denial: { limit: 'limit', unit: 'tokens', used: 1500, max: 1500 },
   });
-  // What has no tokens that count is not bound.
+  // Requests without counted tokens are not bound.
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   const usage = { ...noUsage, input: 100, cacheRead: 900, output: 600, reasoning: 100 };
-  await bench.ledger.settle(settleOf(1, 0, { usage }));
+  await bench.ledger.settle(makeSettleCommand(1, 0, { usage }));
   expect(await shown(limitId)).toMatchObject({ used: 1600n, held: 0n, remaining: 0n });
   bench.clock.step(3_600_000);
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 1500n });
@@ -253,6 +267,15 @@ test('a new limit sees what its window has seen, and another time zone or model 
   expect(spent).toMatchObject({ used: 0n, held: 3n });
 });
 
+test('of limits that count the same and both lack room, the one that comes first in the order refuses, not the tightest', async () => {
+  const month = await limit({ unit: 'tokens', window: 'month', max: 290n });
+  const hour = await limit({ unit: 'tokens', window: 'hour', max: 300n });
+  expect(await admit({ funds: estimate(text), text })).toMatchObject({ kind: 'admitted' });
+  const row = ({ limitId }: LimitRow) => ({ code: 'rate_limit', denial: { row: { id: limitId } } });
+  expect(await admit({ funds: estimate(text), text })).toMatchObject(row(hour));
+  expect([(await shown(month.limitId))?.remaining, (await shown(hour.limitId))?.remaining]).toEqual([90n, 100n]);
+});
+
 test('limits of a request refuse in one order, and a refusal counts nowhere', async () => {
   const group = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
   const scopeId = typeof group === 'string' ? 0 : group.groupId;
@@ -314,20 +337,20 @@ test('a rotated key keeps its id, money and limits; its old secret works until t
   const { ledger, clock } = bench;
   await ledger.updateKey({ keyId: 1, accountId: 1, settings: { balance: dollar, minuteLimit: 3 } });
   const rotate = (to: string, overlapMs: number) =>
-    ledger.rotateKey({ keyId: 1, accountId: 1, hash: hashOf(to), masked: to, overlapMs });
+    ledger.rotateKey({ keyId: 1, accountId: 1, hash: makeHash(to), masked: to, overlapMs });
   expect(await rotate('second', 5000)).toMatchObject({ keyId: 1, masked: 'second', balance: dollar, minuteLimit: 3 });
   expect(await rotate('third', 0)).toMatchObject({ masked: 'third' });
-  expect(await ledger.findCredential(hashOf('key'))).toMatchObject({ keyId: 1, expiresAtMs: clock.nowMs + 5000 });
-  expect(await ledger.findCredential(hashOf('second'))).toBeUndefined();
-  expect(await ledger.findCredential(hashOf('third'))).toMatchObject({ keyId: 1, expiresAtMs: undefined });
+  expect(await ledger.findCredential(makeHash('key'))).toMatchObject({ keyId: 1, expiresAtMs: clock.nowMs + 5000 });
+  expect(await ledger.findCredential(makeHash('second'))).toBeUndefined();
+  expect(await ledger.findCredential(makeHash('third'))).toMatchObject({ keyId: 1, expiresAtMs: undefined });
   expect(passed([await admit(), await admit({}, 'third'), await admit({}, 'third'), await admit({}, 'third')])).toBe(3);
   clock.step(5000);
-  expect(await ledger.findCredential(hashOf('key'))).toMatchObject({ expired: true });
-  expect(await ledger.rotateKey({ keyId: 1, accountId: 2, hash: hashOf('x'), masked: '', overlapMs: 0 })).toBe(
+  expect(await ledger.findCredential(makeHash('key'))).toMatchObject({ expired: true });
+  expect(await ledger.rotateKey({ keyId: 1, accountId: 2, hash: makeHash('x'), masked: '', overlapMs: 0 })).toBe(
     'not_found',
   );
   await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'revoked' });
-  expect(await ledger.findCredential(hashOf('third'))).toBeUndefined();
+  expect(await ledger.findCredential(makeHash('third'))).toBeUndefined();
 });
 
 test('groups lie at most 5 deep, never in themselves; their money pays before the account’s and comes back', async () => {

@@ -1,12 +1,21 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Admitted, Denied } from '../../src/ledger/ledger.ts';
-import { admitOf, amount, type Bench, dollar, estimate, hashOf, openBench, settleAmount } from './fixture.ts';
+import {
+  makeAdmitCommand,
+  amount,
+  type Bench,
+  dollar,
+  estimate,
+  makeHash,
+  openBench,
+  settleAmount,
+} from './fixture.ts';
 
 let bench: Bench;
 let nextId = 1;
 
-async function admit(change: Parameters<typeof admitOf>[1] = {}, key = 'key'): Promise<Admitted | Denied> {
-  return bench.ledger.admit(admitOf(nextId++, { funds: amount(1n), ...change }, key));
+async function admit(change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key'): Promise<Admitted | Denied> {
+  return bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));
 }
 
 async function limit(settings: Parameters<Bench['ledger']['updateKey']>[0]['settings']): Promise<void> {
@@ -59,7 +68,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 61_000 });
     bench.clock.step(3_600_000 + 60_000);
     expect(await admit()).toMatchObject({ kind: 'admitted' });
-    // Back to where the first two still count beside the third.
+    // Back to a time at which the first two still count in addition to the third.
     bench.clock.step(-1);
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 3, max: 2 } });
   });
@@ -89,18 +98,18 @@ describe('with daily limits in dollars', () => {
 
   test('voided and settled requests have counted in the minute', async () => {
     await limit({ minuteLimit: 2 });
-    await bench.ledger.admit(admitOf(900));
+    await bench.ledger.admit(makeAdmitCommand(900));
     await bench.ledger.void(900, 'rejected');
-    await bench.ledger.admit(admitOf(901));
+    await bench.ledger.admit(makeAdmitCommand(901));
     await bench.ledger.settle(settleAmount(901, 5n));
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 2 } });
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
   });
 
   test('free windows are the account’s: 20 a minute and 200 a day over all keys and free models', async () => {
-    await bench.ledger.createKey({ accountId: 1, hash: hashOf('second'), masked: '', settings: {} });
+    await bench.ledger.createKey({ accountId: 1, hash: makeHash('second'), masked: '', settings: {} });
     await bench.ledger.createAccount({ name: 'other', balance: 0n });
-    await bench.ledger.createKey({ accountId: 2, hash: hashOf('other'), masked: '', settings: {} });
+    await bench.ledger.createKey({ accountId: 2, hash: makeHash('other'), masked: '', settings: {} });
     const free = (n: number, key = 'key'): Promise<Admitted | Denied> =>
       admit({ model: `m${n}:free`, free: true, funds: undefined }, key);
     for (let i = 0; i < 20; i++) {
@@ -136,9 +145,9 @@ describe('with daily limits in dollars', () => {
 
   test('a daily limit counts settled plus held of this key and day, names itself, and ends at midnight UTC', async () => {
     await limit({ dailyLimit: 1 });
-    await bench.ledger.admit(admitOf(900, { funds: amount(400_000_000n) }));
+    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(400_000_000n) }));
     await bench.ledger.settle(settleAmount(900, 300_000_000n));
-    await bench.ledger.admit(admitOf(901, { funds: amount(600_000_000n) }));
+    await bench.ledger.admit(makeAdmitCommand(901, { funds: amount(600_000_000n) }));
     expect(await admit({ funds: amount(100_000_001n) })).toEqual({
       kind: 'denied',
       code: 'spending_limit',
@@ -167,7 +176,7 @@ describe('with daily limits in dollars', () => {
 
   test('a daily limit binds the output as funds do, and an extension of yesterday’s request counts yesterday', async () => {
     await limit({ dailyLimit: 1 });
-    await bench.ledger.admit(admitOf(900, { funds: amount(dollar - 200_000n) }));
+    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(dollar - 200_000n) }));
     expect(await admit({ funds: estimate() })).toMatchObject({
       kind: 'admitted',
       outputTokens: 25,
@@ -181,8 +190,8 @@ describe('with daily limits in dollars', () => {
 
   test('a cost over the hold is debited only up to the cap, the rest written off', async () => {
     await limit({ dailyLimit: 1 });
-    await bench.ledger.admit(admitOf(900, { funds: amount(900_000_000n) }));
-    await bench.ledger.admit(admitOf(901, { funds: amount(60_000_000n) }));
+    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(900_000_000n) }));
+    await bench.ledger.admit(makeAdmitCommand(901, { funds: amount(60_000_000n) }));
     expect(await bench.ledger.settle(settleAmount(901, 200_000_000n))).toMatchObject({
       costNanoUsd: 100_000_000n,
       writtenOffNanoUsd: 100_000_000n,
@@ -192,7 +201,7 @@ describe('with daily limits in dollars', () => {
   });
 
   test('a cap that is lowered while a request runs does not touch what that request holds', async () => {
-    await bench.ledger.admit(admitOf(900, { funds: amount(3n * dollar) }));
+    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(3n * dollar) }));
     await limit({ dailyLimit: 1 });
     expect(await bench.ledger.settle(settleAmount(900, 3n * dollar + 5n))).toMatchObject({
       costNanoUsd: 3n * dollar,
@@ -210,7 +219,7 @@ describe('with daily limits in dollars', () => {
     bench.clock.set(last);
     bench.clock.step(-27 * 86_400_000);
     await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1000n });
-    await bench.ledger.admit(admitOf(900, { funds: amount(600n) }));
+    await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(600n) }));
     await bench.ledger.settle(settleAmount(900, 600n));
     bench.clock.set(last);
     expect(await admit({ funds: amount(401n) })).toEqual({
@@ -304,7 +313,7 @@ describe('with daily limits in dollars', () => {
     const replies = await Promise.all(
       Array.from({ length: 1000 }, async (_, n) => {
         const id = 1000 + n;
-        const reply = await ledger.admit(admitOf(id, { funds: estimate({ inputNanoUsd: 123_457n }) }));
+        const reply = await ledger.admit(makeAdmitCommand(id, { funds: estimate({ inputNanoUsd: 123_457n }) }));
         if (reply.kind === 'denied') return 0n;
         await ledger.extend({ id, outputTokens: 1024 });
         const settled = await ledger.settle(settleAmount(id, 9_999_999n));
@@ -318,7 +327,7 @@ describe('with daily limits in dollars', () => {
 
   test('revoke, disable and limits act on the very next admit while others run', async () => {
     const { ledger } = bench;
-    await ledger.createKey({ accountId: 1, hash: hashOf('busy'), masked: '', settings: {} });
+    await ledger.createKey({ accountId: 1, hash: makeHash('busy'), masked: '', settings: {} });
     let running = true;
     let ran = 0;
     const load = Promise.all(
@@ -357,7 +366,7 @@ describe('with daily limits in requests', () => {
 
   test('a daily limit counts admitted requests of the UTC day, free ones too, and shows as a window', async () => {
     await limit({ dailyLimit: 2, minuteLimit: 10 });
-    expect(await bench.ledger.findCredential(hashOf('key'))).toMatchObject({ hasWindow: true });
+    expect(await bench.ledger.findCredential(makeHash('key'))).toMatchObject({ hasWindow: true });
     expect(await admit()).toMatchObject({
       kind: 'admitted',
       windows: [

@@ -3,10 +3,10 @@ import type { AuditRow } from '../../src/ledger/history.ts';
 import type { Entry, Request, Usage } from '../../src/ledger/rows.ts';
 import type { MemoryRows } from './memory-rows.ts';
 
-/** What is always true of the rows that rules have written, as `src/ledger/sqlite/invariants.ts` says it of a file. */
+/** Invariants of the rows that rules have written, as `src/ledger/sqlite/invariants.ts` checks them in a file. */
 
-const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
-const hourOf = (ms: number): number => Math.floor(ms / 3_600_000);
+const toDay = (ms: number): number => Math.floor(ms / 86_400_000);
+const toHour = (ms: number): number => Math.floor(ms / 3_600_000);
 
 function total<T>(rows: readonly T[], value: (row: T) => bigint): bigint {
   return rows.reduce((sum, row) => sum + value(row), 0n);
@@ -19,12 +19,12 @@ export function checkRows(rows: MemoryRows): string[] {
   const same = (what: string, is: unknown, due: unknown): void => {
     if (!isDeepStrictEqual(is, due)) found.push(`${what}: ${String(is)} instead of ${String(due)}`);
   };
-  const entriesOf = (of: (entry: Entry) => boolean): bigint => total(rows.entries.filter(of), entry => entry.amount);
+  const sumEntries = (of: (entry: Entry) => boolean): bigint => total(rows.entries.filter(of), entry => entry.amount);
 
   for (const { id, balance, held, entries } of rows.accounts.all()) {
     const own = (entry: Entry): boolean => entry.accountId === id;
     const paid = usage.filter(({ accountId, payer }) => accountId === id && payer === 'account');
-    const moved = entriesOf(entry => own(entry) && entry.keyId === null && entry.groupId === null);
+    const moved = sumEntries(entry => own(entry) && entry.keyId === null && entry.groupId === null);
     same(`balance of account ${id}`, balance, moved - total(paid, record => record.cost));
     const live = holds.filter(({ accountId, payer }) => accountId === id && payer === 'account');
     same(
@@ -40,7 +40,7 @@ export function checkRows(rows: MemoryRows): string[] {
   }
   for (const { id, balance, held } of rows.keys.all()) {
     const own = ({ keyId, payer }: Request): boolean => keyId === id && payer === 'key_balance';
-    const moved = entriesOf(entry => entry.keyId === id);
+    const moved = sumEntries(entry => entry.keyId === id);
     same(`balance of key ${id}`, balance ?? 0n, moved - total(usage.filter(own), record => record.cost));
     same(
       `held of key ${id}`,
@@ -50,7 +50,7 @@ export function checkRows(rows: MemoryRows): string[] {
   }
   for (const { id, balance, held, spent, running } of rows.groups.all()) {
     const own = ({ payerGroup }: Request): boolean => payerGroup === id;
-    const moved = entriesOf(entry => entry.groupId === id);
+    const moved = sumEntries(entry => entry.groupId === id);
     const paid = total(usage.filter(own), record => record.cost);
     const live = holds.filter(own);
     same(`balance and spending of group ${id}`, [balance ?? 0n, spent], [moved - paid, paid]);
@@ -62,7 +62,7 @@ export function checkRows(rows: MemoryRows): string[] {
   }
   for (const { keyId, day, ...sums } of rows.keyDays.all()) {
     const on = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>
-      row.keyId === keyId && dayOf(row.admittedAtMs) === day;
+      row.keyId === keyId && toDay(row.admittedAtMs) === day;
     const records = usage.filter(on);
     const own = records.filter(({ payer }) => payer === 'key_balance');
     const due = [
@@ -96,7 +96,7 @@ export function checkRows(rows: MemoryRows): string[] {
   found.push(...checkEntries(rows), ...checkChains(rows));
   same(
     'sums',
-    rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(),
+    rows.sums.map(sum => [describePlace(sum), sum.usage.id].join()).sort(),
     usage.flatMap(record => sumsDue(rows, record)).sort(),
   );
   return found;
@@ -108,12 +108,12 @@ function checkEntries({ entries, usage }: MemoryRows): string[] {
     usage
       .all()
       .map(({ payer, keyId, payerGroup, accountId }) =>
-        pocketOf(payer === 'key_balance' ? keyId : null, payerGroup, accountId),
+        namePocket(payer === 'key_balance' ? keyId : null, payerGroup, accountId),
       ),
   );
   const balances = new Map<string, bigint>();
   return entries.flatMap(({ accountId, keyId, groupId, amount, balanceAfter, number }) => {
-    const pocket = pocketOf(keyId, groupId, accountId);
+    const pocket = namePocket(keyId, groupId, accountId);
     const due = (balances.get(pocket) ?? 0n) + amount;
     balances.set(pocket, balanceAfter);
     const isWrong = debited.has(pocket) ? balanceAfter > due : balanceAfter !== due;
@@ -121,7 +121,7 @@ function checkEntries({ entries, usage }: MemoryRows): string[] {
   });
 }
 
-function pocketOf(keyId: number | null, groupId: number | null, accountId: number): string {
+function namePocket(keyId: number | null, groupId: number | null, accountId: number): string {
   return [keyId ?? '', groupId ?? '', accountId].join();
 }
 
@@ -147,15 +147,15 @@ function countTo(last: number): number[] {
   return Array.from({ length: last }, (_, index) => index + 1);
 }
 
-function placeOf(sum: MemoryRows['sums'][number]): string {
+function describePlace(sum: MemoryRows['sums'][number]): string {
   return [sum.accountId, sum.period, sum.grouped, sum.number, sum.groupId].join();
 }
 
 function sumsDue(rows: MemoryRows, usage: Usage): string[] {
   const { id, accountId, admittedAtMs, modelId, providerId, endpointId, keyId, groups, endUserId, tagsId } = usage;
   const periods = [
-    ['hour', hourOf(admittedAtMs)],
-    ['day', dayOf(admittedAtMs)],
+    ['hour', toHour(admittedAtMs)],
+    ['day', toDay(admittedAtMs)],
   ] as const;
   const tags = tagsId === null ? [] : Object.entries(JSON.parse(rows.tagSets[tagsId - 1] ?? '{}') as object);
   const divided = [

@@ -59,7 +59,7 @@ type Admitted = Pick<
   'accountId' | 'keyId' | 'modelId' | 'endUserId' | 'groups' | 'admittedAtMs' | 'free' | 'requests'
 >;
 
-function numberOf(texts: string[], text: string): number {
+function findNumber(texts: string[], text: string): number {
   if (!texts.includes(text)) texts.push(text);
   return texts.indexOf(text) + 1;
 }
@@ -131,11 +131,11 @@ export class MemoryRows implements Rows {
     this.entries = [...this.entries, entry];
   }
 
-  webhooksOf(accountId: number): Webhook[] {
-    return this.allWebhooksOf(accountId).filter(({ disabled }) => !disabled);
+  listWebhooks(accountId: number): Webhook[] {
+    return this.listAllWebhooks(accountId).filter(({ disabled }) => !disabled);
   }
 
-  allWebhooksOf(accountId: number): Webhook[] {
+  listAllWebhooks(accountId: number): Webhook[] {
     return this.webhooks.all().filter(webhook => !webhook.removed && webhook.accountId === accountId);
   }
 
@@ -143,11 +143,11 @@ export class MemoryRows implements Rows {
     this.events = [...this.events, event];
   }
 
-  keysOf(accountId: number): Key[] {
+  listKeys(accountId: number): Key[] {
     return this.keys.all().filter(key => key.accountId === accountId && key.state !== 'revoked');
   }
 
-  managementKeysOf(accountId: number): Row<'managementKeys'>[] {
+  listManagementKeys(accountId: number): Row<'managementKeys'>[] {
     return this.managementKeys.all().filter(key => key.accountId === accountId && key.state !== 'revoked');
   }
 
@@ -167,7 +167,7 @@ export class MemoryRows implements Rows {
     this.sums = [...this.sums, change];
   }
 
-  limitsOf(scope: Limit['scope'], scopeId: number): Limit[] {
+  listLimits(scope: Limit['scope'], scopeId: number): Limit[] {
     return this.limits.all().filter(limit => !limit.removed && limit.scope === scope && limit.scopeId === scopeId);
   }
 
@@ -177,7 +177,7 @@ export class MemoryRows implements Rows {
     }
   }
 
-  groupsOf(accountId: number): Group[] {
+  listGroups(accountId: number): Group[] {
     return this.groups.all().filter(group => !group.removed && group.accountId === accountId);
   }
 
@@ -190,17 +190,17 @@ export class MemoryRows implements Rows {
   }
 
   kindNumber(modelId: number, providerId: number, endpointId: number): number {
-    return numberOf(this.kinds, [modelId, providerId, endpointId].join());
+    return findNumber(this.kinds, [modelId, providerId, endpointId].join());
   }
 
   tagsNumber(tags: Tags): number | null {
     const sorted = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
-    return sorted.length === 0 ? null : numberOf(this.tagSets, JSON.stringify(Object.fromEntries(sorted)));
+    return sorted.length === 0 ? null : findNumber(this.tagSets, JSON.stringify(Object.fromEntries(sorted)));
   }
 
   tagNumbers(tagsId: number): number[] {
     const tags = Object.entries(JSON.parse(this.tagSets[tagsId - 1] ?? '{}') as Tags);
-    return tags.map(tag => numberOf(this.tags, tag.join()));
+    return tags.map(tag => findNumber(this.tags, tag.join()));
   }
 
   modelName(modelId: number): string {

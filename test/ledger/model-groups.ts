@@ -20,9 +20,9 @@ export class GroupBook {
   }
 
   /** A group and those above it, nearest first. */
-  pathOf(groupId: number | null): number[] {
+  findPath(groupId: number | null): number[] {
     const group = this.all.find(({ id }) => id === groupId);
-    return group === undefined ? [] : [group.id, ...this.pathOf(group.parent)];
+    return group === undefined ? [] : [group.id, ...this.findPath(group.parent)];
   }
 
   find(groupId: number, accountId: number | undefined): ModelGroup | undefined {
@@ -32,15 +32,15 @@ export class GroupBook {
   }
 
   /** The nearest group whose own money pays. */
-  payerOf(groupId: number | null): number | undefined {
-    return this.pathOf(groupId).find(each => this.all.some(({ id, balance }) => id === each && balance !== null));
+  findPayer(groupId: number | null): number | undefined {
+    return this.findPath(groupId).find(each => this.all.some(({ id, balance }) => id === each && balance !== null));
   }
 
   create(accountId: number, { parentId = null, balance = null }: GroupSettings): number | Refusal {
     const account = this.#of.accounts.get(accountId);
     if (account === undefined) return 'not_found';
     if (parentId !== null && this.find(parentId, accountId) === undefined) return 'no_group';
-    if (this.pathOf(parentId).length === 5) return 'conflict';
+    if (this.findPath(parentId).length === 5) return 'conflict';
     if ((balance ?? 0n) > account.balance - this.#of.held({ account: accountId })) return 'insufficient';
     account.balance -= balance ?? 0n;
     const id = this.all.length + 1;
@@ -55,8 +55,9 @@ export class GroupBook {
     const { parentId, balance } = settings;
     if (typeof parentId === 'number') {
       if (this.find(parentId, group.accountId) === undefined) return 'no_group';
-      const deepest = Math.max(...this.all.map(({ id }) => this.pathOf(id).indexOf(groupId)));
-      if (this.pathOf(parentId).includes(groupId) || this.pathOf(parentId).length + deepest + 1 > 5) return 'conflict';
+      const deepest = Math.max(...this.all.map(({ id }) => this.findPath(id).indexOf(groupId)));
+      if (this.findPath(parentId).includes(groupId) || this.findPath(parentId).length + deepest + 1 > 5)
+        return 'conflict';
     }
     if (balance !== undefined) {
       const more = (balance ?? 0n) - (group.balance ?? 0n);

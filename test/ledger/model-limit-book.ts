@@ -7,7 +7,7 @@ import {
   limitDenial,
   maxAt,
   type ModelLimit,
-  stateOf,
+  toState,
   usedBeside,
   usedNow,
 } from './model-limits.ts';
@@ -16,7 +16,7 @@ import type { ModelAccount, ModelKey, ModelRequest } from './model-types.ts';
 /** What decides which limits bind a request. */
 export type Binding = Pick<ModelRequest, 'key' | 'model' | 'endUser' | 'groups'>;
 
-/** Where the requests and their owners are. */
+/** The requests and their owners. */
 interface Owners {
   readonly accounts: ReadonlyMap<number, ModelAccount>;
   readonly keys: readonly ModelKey[];
@@ -50,7 +50,7 @@ export class LimitBook {
     return inOrder(bound, groups);
   }
 
-  /** What a limit counts, of an end user where it holds for each. */
+  /** Returns what a limit counts, of an end user if it holds for each. */
   counted(limit: ModelLimit, endUser: string | undefined): ModelRequest[] {
     const { scope, scopeId, endUsers } = limit;
     return this.#of.requests.filter(
@@ -70,7 +70,7 @@ export class LimitBook {
       ({ unit, action }) => action === 'refuse' && (unit === 'requests' || unit === 'tokens'),
     );
     // Those of fields, and the tightest of the others of either unit; of two as tight the first.
-    const states = shown.map(limit => stateOf(limit, this.counted(limit, binding.endUser), now));
+    const states = shown.map(limit => toState(limit, this.counted(limit, binding.endUser), now));
     const isTightest = (index: number): boolean => {
       const [limit, state] = [shown[index], states[index]];
       if (limit?.field !== undefined || state === undefined) return true;
@@ -81,7 +81,7 @@ export class LimitBook {
     return states.filter((_, index) => isTightest(index)).sort((a, b) => a.remaining - b.remaining);
   }
 
-  /** Tokens that limits leave beside a request that was admitted then. */
+  /** Returns the tokens that limits leave to a request that was admitted then. */
   room(binding: Binding, at: number, now: number): number {
     const rooms = this.bound(binding)
       .filter(({ unit, action }) => unit === 'tokens' && action === 'refuse')
@@ -111,7 +111,7 @@ export class LimitBook {
     const isDollars = field === 'monthly_limit' || (field === 'daily_limit' && this.#unit === 'dollars');
     const max = field === 'daily_limit' && isDollars ? value * 1_000_000_000n : value;
     const made = this.all.find(limit => !limit.removed && limit.field === field && limit.scopeId === key.id);
-    const isSaid = made !== undefined && this.fieldOf(key, field) !== null;
+    const isSaid = made !== undefined && this.readField(key, field) !== null;
     if (made !== undefined && isSaid) {
       if (value === 0n) made.removed = true;
       else Object.assign(made, { max });
@@ -123,8 +123,8 @@ export class LimitBook {
     }
   }
 
-  /** What the field of a key shows; null: its limit was edited so that it can't; 0: there is none. */
-  fieldOf(key: ModelKey, field: 'minute_limit' | 'daily_limit' | 'monthly_limit'): bigint | null {
+  /** Returns the value of a key's field; null: its limit was edited so that it can't express it; 0: there is none. */
+  readField(key: ModelKey, field: 'minute_limit' | 'daily_limit' | 'monthly_limit'): bigint | null {
     const made = this.all.find(limit => !limit.removed && limit.field === field && limit.scopeId === key.id);
     if (made === undefined) return 0n;
     const { timeZone, models, endUsers, action, max, unit } = made;
@@ -133,7 +133,7 @@ export class LimitBook {
     return max % 1_000_000_000n === 0n ? max / 1_000_000_000n : null;
   }
 
-  /** What every account begins with. */
+  /** The initial limits of every account. */
   addFreeWindows(accountId: number): void {
     const free = {
       ...plainLimit,
@@ -180,7 +180,7 @@ export class LimitBook {
   }
 
   /** Limits of a removed group are gone with it. */
-  removeOf(groupId: number): void {
+  removeGroup(groupId: number): void {
     for (const limit of this.all) if (limit.scope === 'group' && limit.scopeId === groupId) limit.removed = true;
   }
 
@@ -192,7 +192,7 @@ export class LimitBook {
   }
 }
 
-/** What limits that fields make have in common. */
+/** The common fields of limits that key fields make. */
 const plainLimit = {
   timeZone: 'UTC',
   models: null,

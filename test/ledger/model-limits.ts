@@ -70,8 +70,8 @@ export function windowEnd(per: LimitWindow | null, zone: string, ms: number): nu
   return outside;
 }
 
-/** What a request adds to a limit. */
-export function amountOf(unit: LimitUnit, request: ModelRequest): { used: bigint; held: bigint } {
+/** Returns what a request adds to a limit. */
+export function measureRequest(unit: LimitUnit, request: ModelRequest): { used: bigint; held: bigint } {
   const { state, settle, held, cost, tokens, free, requests, text } = request;
   const isLive = state === 'live';
   switch (unit) {
@@ -91,7 +91,7 @@ export function amountOf(unit: LimitUnit, request: ModelRequest): { used: bigint
   }
 }
 
-/** Whether a limit counts requests of a model. */
+/** Returns whether a limit counts requests of a model. */
 export function coversModel({ models }: Pick<ModelLimit, 'models'>, model: string): boolean {
   if (models === null) return true;
   return models.some(each => {
@@ -108,10 +108,10 @@ export function coversModel({ models }: Pick<ModelLimit, 'models'>, model: strin
   });
 }
 
-/** The sum of what requests add. */
-export function sumOf(unit: LimitUnit, requests: readonly ModelRequest[]): bigint {
+/** Returns the sum of what requests add. */
+export function sumRequests(unit: LimitUnit, requests: readonly ModelRequest[]): bigint {
   return requests.reduce((sum, request) => {
-    const { used, held } = amountOf(unit, request);
+    const { used, held } = measureRequest(unit, request);
     return sum + used + held;
   }, 0n);
 }
@@ -121,17 +121,17 @@ export const maxAt = ({ max, raised }: ModelLimit, now: number): bigint =>
 
 const isYoung = (now: number) => (request: ModelRequest) => request.admittedAtMs > now - 60_000;
 
-/** What a limit's requests make now; those that it counts are given. */
+/** Returns the current state of a limit from the requests that it counts. */
 export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now: number): bigint {
-  if (limit.window === 'minute') return sumOf(limit.unit, counted.filter(isYoung(now)));
+  if (limit.window === 'minute') return sumRequests(limit.unit, counted.filter(isYoung(now)));
   const name = windowName(limit.window, limit.timeZone, now);
-  return sumOf(
+  return sumRequests(
     limit.unit,
     counted.filter(request => windowName(limit.window, limit.timeZone, request.admittedAtMs) === name),
   );
 }
 
-/** What more of a request must fit beside: in its own window, or in each minute that it is part of. */
+/** Returns what more of a request must fit next to: in its own window, or in each minute that it is part of. */
 export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
   if (limit.window !== 'minute') return usedNow(limit, counted, at);
   const present = now < at + 60_000 ? usedNow(limit, counted, now) : 0n;
@@ -139,7 +139,7 @@ export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], 
     .map(request => request.admittedAtMs)
     .filter(end => end >= at && end <= now && end < at + 60_000)
     .map(end =>
-      sumOf(
+      sumRequests(
         limit.unit,
         counted.filter(request => request.admittedAtMs > end - 60_000 && request.admittedAtMs <= end),
       ),
@@ -150,14 +150,14 @@ export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], 
 /** When that much fits, or, if it does, when the next amount leaves; of windows when they end. */
 export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], need: bigint, now: number): number {
   if (limit.window !== 'minute') return windowEnd(limit.window, limit.timeZone, now);
-  const young = counted.filter(isYoung(now)).filter(request => sumOf(limit.unit, [request]) !== 0n);
+  const young = counted.filter(isYoung(now)).filter(request => sumRequests(limit.unit, [request]) !== 0n);
   young.sort((a, b) => a.admittedAtMs - b.admittedAtMs);
   const fits = maxAt(limit, now) - need;
   for (let left = 1; left <= young.length; left++) {
     // All of one millisecond leave together.
     const last = young[left - 1]?.admittedAtMs ?? 0;
     if (young[left]?.admittedAtMs === last) continue;
-    if (sumOf(limit.unit, young.slice(left)) <= fits) return Math.min(last + 60_000, now + 61_000);
+    if (sumRequests(limit.unit, young.slice(left)) <= fits) return Math.min(last + 60_000, now + 61_000);
   }
   return now;
 }
@@ -173,7 +173,7 @@ export function inOrder(limits: readonly ModelLimit[], groups: readonly number[]
 }
 
 /** How a limit of requests or tokens is shown. */
-export function stateOf(limit: ModelLimit, counted: readonly ModelRequest[], now: number): WindowState {
+export function toState(limit: ModelLimit, counted: readonly ModelRequest[], now: number): WindowState {
   const max = Number(maxAt(limit, now));
   return {
     limit: limit.field === undefined || limit.field === 'monthly_limit' ? 'limit' : limit.field,
@@ -184,14 +184,14 @@ export function stateOf(limit: ModelLimit, counted: readonly ModelRequest[], now
   };
 }
 
-const rowOf = ({ id, scope, scopeId, window }: ModelLimit): DenialFacts['row'] & object => ({
+const toRow = ({ id, scope, scopeId, window }: ModelLimit): DenialFacts['row'] & object => ({
   id,
   scope,
   scopeId,
   window,
 });
 
-/** What a limit that is no money refuses with. */
+/** Returns the refusal of a limit that does not count money. */
 export function limitDenial(
   limit: ModelLimit,
   counted: readonly ModelRequest[],
@@ -201,7 +201,7 @@ export function limitDenial(
   const used = Number(usedNow(limit, counted, now));
   const facts = {
     limit: limit.field ?? 'limit',
-    row: rowOf(limit),
+    row: toRow(limit),
     unit,
     used,
     max: Number(maxAt(limit, now)),
@@ -228,12 +228,12 @@ export interface Pool {
 }
 
 /** A limit of dollars as what bounds money. */
-export function poolOf(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): Pool {
+export function measurePool(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): Pool {
   const resetAtMs =
     limit.window === 'minute' ? resetAt(limit, counted, 1n, now) : windowEnd(limit.window, limit.timeZone, at);
   return {
     limit: limit.field ?? 'limit',
-    row: rowOf(limit),
+    row: toRow(limit),
     used: usedBeside(limit, counted, at, now),
     max: maxAt(limit, now),
     ...(resetAtMs === Infinity ? {} : { resetAtMs }),

@@ -5,13 +5,13 @@ import type { FundsEstimate, PlanPeriodName, SettleCommand } from '../../src/led
 /** Who pays, in their order. */
 export type Order = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
 
-/** What is there to draw on. */
+/** What the payers have. */
 export interface Left {
   readonly plan: number;
   readonly money: bigint;
 }
 
-/** What each of them takes on. */
+/** What each payer pays. */
 export interface Share {
   readonly planInput: number;
   readonly planOutput: number;
@@ -24,7 +24,7 @@ export function tokenCost(tokens: number, price: bigint): bigint {
   return pico % 1000n === 0n ? pico / 1000n : pico / 1000n + 1n;
 }
 
-/** The most tokens beside `held` ones whose cost beside theirs is within `money`, found by trying. */
+/** Returns the most tokens besides the `held` ones whose additional cost is within `money`, found by trying. */
 export function mostTokens(money: bigint, held: number, price: bigint): number {
   if (price === 0n) return Infinity;
   return most(tokens => tokenCost(held + tokens, price) - tokenCost(held, price) <= money);
@@ -50,7 +50,7 @@ function inputCost({ inputNanoUsd, inputTokens }: FundsEstimate, tokens: number)
 }
 
 /** How they share the input and that much output; undefined where they can't pay it. Money that pays must be there. */
-export function shareOf(order: Order, left: Left, funds: FundsEstimate, output: number): Share | undefined {
+export function computeShare(order: Order, left: Left, funds: FundsEstimate, output: number): Share | undefined {
   const { inputTokens, inputNanoUsd, outputPicoUsd } = funds;
   const all = inputNanoUsd + tokenCost(output, outputPicoUsd);
   const byPlan = { planInput: inputTokens, planOutput: output, money: 0n };
@@ -119,8 +119,11 @@ export function* boundaries(startedAt: number, period: PlanPeriodName): Generato
   }
 }
 
-/** What was used, token by token in the order in which it is paid, each with its price in units of 10^-9 nano-dollars. */
-function tokensOf({ usage, prices, multiplierPermille }: SettleCommand, discountPermille: number): bigint[] {
+/**
+ * Returns the used tokens one by one in the order in which they are paid, each with its price in units of 10^-9
+ * nano-dollars.
+ */
+function listTokens({ usage, prices, multiplierPermille }: SettleCommand, discountPermille: number): bigint[] {
   const factor = BigInt(multiplierPermille) * BigInt(1000 - discountPermille);
   const input = prices.input ?? 0n;
   const order: [number, bigint][] = [
@@ -139,8 +142,8 @@ function rounded(exact: bigint): bigint {
   return exact % 1_000_000_000n >= 500_000_000n ? whole + 1n : whole;
 }
 
-/** What a request costs money and the plan. `covered`: the money there is for it; `plan`: the tokens. */
-export function billOf(
+/** Returns the cost of a request in money and plan tokens. `covered`: the money for it; `plan`: the tokens. */
+export function makeBill(
   command: SettleCommand,
   order: Order,
   discountPermille: number,
@@ -148,7 +151,7 @@ export function billOf(
 ): { total: bigint; planTokens: number } {
   if (order === 'free_request') return { total: 0n, planTokens: 0 };
   if (command.costNanoUsd !== undefined) return { total: command.costNanoUsd, planTokens: 0 };
-  const tokens = tokensOf(command, discountPermille);
+  const tokens = listTokens(command, discountPermille);
   let planTokens = order === 'money' ? 0 : Math.min(tokens.length, plan);
   if (order === 'money_plan') {
     let exact = 0n;

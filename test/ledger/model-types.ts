@@ -1,7 +1,7 @@
 import type { PlanName, PlanPeriodName, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
 import type { Order } from './model-payers.ts';
 
-/** What the plain model remembers. */
+/** The state of the plain model. */
 
 /** A key. */
 export interface ModelKey {

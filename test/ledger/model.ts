@@ -17,25 +17,24 @@ import type {
 } from '../../src/ledger/ledger.ts';
 import { GroupBook } from './model-groups.ts';
 import { type Binding, LimitBook } from './model-limit-book.ts';
-import { day, type Pool, poolDenial, poolOf, smallest } from './model-limits.ts';
+import { day, type Pool, poolDenial, measurePool, smallest } from './model-limits.ts';
 import {
-  billOf,
+  makeBill,
   boundaries,
   type Left,
   most,
   mostTokens,
   type Order,
   shareMore,
-  shareOf,
+  computeShare,
   tokenCost,
 } from './model-payers.ts';
 import type { ModelAccount, ModelKey, ModelPeriod, ModelPlan, ModelRequest, Paying } from './model-types.ts';
 
 /**
- * What the ledger should do, said as plainly as can be: lists that are never cleaned, every question answered by looking at all of
- * them, limits found by trying. Slow and obvious; the engine must answer the same.
+ * A reference model of the ledger, as simple as possible: lists that are never pruned, every result computed from all
+ * of them, limits found by trial. Slow and obvious; the engine must return the same results.
  */
-
 export class Model {
   readonly unit: 'dollars' | 'requests';
   readonly plans: Plans;
@@ -52,7 +51,7 @@ export class Model {
     this.limits = new LimitBook(unit, this);
   }
 
-  /** What live requests hold of an account's or a key's balance. */
+  /** Returns how much of the balance of an account, a key or a group live requests hold. */
   held(of: { account: number } | { key: number } | { group: number }): bigint {
     return this.#sum(
       request =>
@@ -66,7 +65,7 @@ export class Model {
     );
   }
 
-  /** Tokens of a period that are used, and those that are held. */
+  /** Returns the used and the held tokens of a plan's period. */
   planUse(period: ModelPeriod): { used: number; held: number } {
     const own = this.requests.filter(request => request.period === period);
     const sum = (numbers: number[]): number => numbers.reduce((all, each) => all + each, 0);
@@ -127,7 +126,7 @@ export class Model {
     return 'ok';
   }
 
-  /** Gives back what has expired, then renews or ends plans. */
+  /** Voids expired holds, returns the balances of revoked and expired keys, then renews or ends plans. */
   sweep(now: number): void {
     this.#expire(now);
     for (const key of this.keys) this.#sendBack(key, now);
@@ -143,7 +142,7 @@ export class Model {
     }
   }
 
-  /** Pays the period that is now, where what no hold covers can. */
+  /** Buys the current period of a plan. Returns false if the balance that is not held is too small. */
   #buy(
     accountId: number,
     { name, length, startedAtMs }: Pick<ModelPlan, 'name' | 'length' | 'startedAtMs'>,
@@ -171,7 +170,7 @@ export class Model {
     for (const request of due) this.#void(request, 'expired', now);
   }
 
-  /** A new process: the gateway's own holds are given back. Answers how many. */
+  /** Models a restart: voids the live holds that have no expiry. Returns their number. */
   restart(now: number): number {
     this.#expire(now);
     const own = this.requests.filter(request => request.state === 'live' && request.expiresAtMs === undefined);
@@ -180,9 +179,9 @@ export class Model {
     return own.length;
   }
 
-  /** Whoever asks without a model sees the limits of all models. */
+  /** Returns the states of a key's limits, for free or for other models. */
   windows(key: ModelKey, free: boolean, now: number): WindowState[] {
-    const groups = this.groups.pathOf(key.groupId);
+    const groups = this.groups.findPath(key.groupId);
     return this.limits.states({ key, model: free ? ':free' : '', endUser: undefined, groups }, now);
   }
 
@@ -193,7 +192,7 @@ export class Model {
     if (key === undefined || key.state === 'revoked' || isOver(key, now))
       return { kind: 'denied', code: 'invalid_api_key', windows: [] };
     const { funds, model, endUser, text } = command;
-    const binding: Binding = { key, model, endUser, groups: this.groups.pathOf(key.groupId) };
+    const binding: Binding = { key, model, endUser, groups: this.groups.findPath(key.groupId) };
     const windows = this.limits.states(binding, now);
     if (key.state === 'disabled') return { kind: 'denied', code: 'key_disabled', windows };
     if (key.allowedModels !== null && !key.allowedModels.includes(model)) {
@@ -201,36 +200,36 @@ export class Model {
     }
     const refused = this.limits.refusal(command, binding, { windows, now });
     if (refused !== undefined) return refused;
-    const paying = this.#payingOf(key, command, now);
+    const paying = this.#choosePaying(key, command, now);
     if (paying === undefined) return { kind: 'denied', code: 'subscription_exhausted', windows };
     const room = text === undefined ? Infinity : this.limits.room(binding, now, now) - text.inputTokens;
     const running = this.#running(key, paying.paidBy);
     if (funds === undefined || paying.order === 'free_request') {
-      const slice = text && sliceOf(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
+      const slice = text && chooseSlice(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
       const tokens = text === undefined || room === Infinity ? Infinity : Math.max(slice ?? 0, text.outputTokensMin);
       return this.#admitted(command, binding, { paying, held: 0n, tokens }, now);
     }
-    const asked = discounted(funds, paying.discount);
+    const quote = discounted(funds, paying.discount);
     const left = this.#left({ ...binding, ...paying, admittedAtMs: now }, now);
-    const pays = (tokens: number): boolean => shareOf(paying.order, left, asked, tokens) !== undefined;
-    if (!pays(asked.outputTokensMin)) return this.#refused(key, paying, { asked, left, windows, binding }, now);
-    const payable = pays(2 ** 53) ? Infinity : asked.outputTokensMin + most(more => pays(asked.outputTokensMin + more));
-    const ofFunds = { most: payable, input: inputAsOutput(asked, paying.order), running };
-    const ofRoom = { most: room, input: text?.inputTokens ?? 0, running };
-    const wanted = Math.min(asked.outputTokensWanted, Math.max(Math.min(payable, room), asked.outputTokensMin));
-    const shared = Math.min(sliceOf(wanted, ofFunds), sliceOf(wanted, ofRoom));
-    const tokens = Math.max(shared, asked.outputTokensMin);
-    const share = shareOf(paying.order, left, asked, tokens);
-    if (share === undefined) throw new Error('what is payable is paid');
+    const pays = (tokens: number): boolean => computeShare(paying.order, left, quote, tokens) !== undefined;
+    if (!pays(quote.outputTokensMin)) return this.#refused(key, paying, { quote, left, windows, binding }, now);
+    const payable = pays(2 ** 53) ? Infinity : quote.outputTokensMin + most(more => pays(quote.outputTokensMin + more));
+    const byFunds = { most: payable, input: inputAsOutput(quote, paying.order), running };
+    const byRoom = { most: room, input: text?.inputTokens ?? 0, running };
+    const wanted = Math.min(quote.outputTokensWanted, Math.max(Math.min(payable, room), quote.outputTokensMin));
+    const shared = Math.min(chooseSlice(wanted, byFunds), chooseSlice(wanted, byRoom));
+    const tokens = Math.max(shared, quote.outputTokensMin);
+    const share = computeShare(paying.order, left, quote, tokens);
+    if (share === undefined) throw new Error('the payers cannot pay a payable amount');
     const { planInput, planOutput, money: held } = share;
     const firstSpent =
-      (paying.order === 'plan_money' && (left.plan === 0 || planInput < asked.inputTokens)) ||
-      (paying.order === 'money_plan' && (left.money === 0n || left.money < asked.inputNanoUsd));
+      (paying.order === 'plan_money' && (left.plan === 0 || planInput < quote.inputTokens)) ||
+      (paying.order === 'money_plan' && (left.money === 0n || left.money < quote.inputNanoUsd));
     const grant = { paying, held, tokens, planHeld: planInput + planOutput, planOutput, firstSpent };
     return this.#admitted(command, binding, grant, now);
   }
 
-  /** Requests that run and are paid by the same. */
+  /** Returns how many live requests with a token limit have this payer. */
   #running(key: ModelKey, paidBy: ModelRequest['paidBy']): number {
     return this.requests.filter(
       request =>
@@ -241,8 +240,8 @@ export class Model {
     ).length;
   }
 
-  #payingOf(key: ModelKey, { model, funds, requests = 1 }: AdmitCommand, now: number): Paying | undefined {
-    const paidBy = key.balance === null ? (this.groups.payerOf(key.groupId) ?? 'account') : 'key';
+  #choosePaying(key: ModelKey, { model, funds, requests = 1 }: AdmitCommand, now: number): Paying | undefined {
+    const paidBy = key.balance === null ? (this.groups.findPayer(key.groupId) ?? 'account') : 'key';
     const none = { order: 'money', paidBy, period: undefined, discount: 0 } as const;
     if (funds === undefined) return none;
     const plan = funds.plan ? this.#account(key).plan : undefined;
@@ -258,7 +257,7 @@ export class Model {
     return { order: key.fallbackToPayg ? order : 'plan', paidBy, period, discount };
   }
 
-  /** What the payers have left, in the periods of the admission. */
+  /** Returns what a request's payers have left, in the periods in which it was admitted. */
   #left(request: Drawing, now: number): Left {
     const { order, period } = request;
     const plan = order === 'money' || order === 'free_request' || period === undefined ? 0 : this.#planLeft(period);
@@ -274,7 +273,7 @@ export class Model {
   #refused(
     key: ModelKey,
     { order, paidBy, period }: Paying,
-    { asked, left, windows, binding }: { asked: FundsEstimate; left: Left; windows: WindowState[]; binding: Binding },
+    { quote, left, windows, binding }: { quote: FundsEstimate; left: Left; windows: WindowState[]; binding: Binding },
     now: number,
   ): Denied {
     if (order === 'plan') {
@@ -287,12 +286,14 @@ export class Model {
       return { kind: 'denied', code: 'subscription_exhausted', ...reset, windows };
     }
     const rich = { ...left, money: 10n ** 30n };
-    const need = shareOf(order, rich, asked, asked.outputTokensMin)?.money ?? 0n;
+    const need = computeShare(order, rich, quote, quote.outputTokensMin)?.money ?? 0n;
+    const neededNanoUsd = need > 0n ? need : 1n;
     const short = this.#pools({ ...binding, paidBy, admittedAtMs: now }, now).find(
-      pool => pool.max - pool.used < (need > 0n ? need : 1n),
+      pool => pool.max - pool.used < neededNanoUsd,
     );
-    if (short === undefined) throw new Error('nothing is short');
-    return poolDenial(short, windows, now);
+    if (short === undefined) throw new Error('no pool is short');
+    const denied = poolDenial(short, windows, now);
+    return short.limit === 'balance' ? { ...denied, neededNanoUsd } : denied;
   }
 
   extend(command: ExtendCommand, now: number): Extended {
@@ -334,7 +335,7 @@ export class Model {
     };
   }
 
-  /** Output tokens that the payers could still pay beside that many that money holds. */
+  /** Returns the output tokens that the payers could still pay besides those that money holds. */
   #available(request: ModelRequest, moneyTokens: number, now: number): number {
     if (request.tokens === Infinity) return Infinity;
     const left = this.#left(request, now);
@@ -358,8 +359,8 @@ export class Model {
     }
     const left = this.#left(request, now);
     const covered = request.order === 'plan' || request.order === 'free_request' ? 0n : request.held + left.money;
-    const there = { plan: request.planHeld + left.plan, money: covered };
-    const { total, planTokens } = billOf(command, request.order, request.discount, there);
+    const available = { plan: request.planHeld + left.plan, money: covered };
+    const { total, planTokens } = makeBill(command, request.order, request.discount, available);
     const cost = total < covered ? total : covered;
     Object.assign(request, { state: 'settled', settle: command, cost, writtenOff: total - cost, planPaid: planTokens });
     const group = this.groups.all.find(({ id }) => id === request.paidBy);
@@ -390,9 +391,9 @@ export class Model {
     if (balance !== undefined) {
       const account = this.#account(key);
       const before = key.balance ?? 0n;
-      const heldOfKey = this.held({ key: key.id });
+      const keyHeld = this.held({ key: key.id });
       const wanted = balance ?? 0n;
-      if (balance === null ? heldOfKey > 0n : wanted < before && wanted < heldOfKey) return 'insufficient';
+      if (balance === null ? keyHeld > 0n : wanted < before && wanted < keyHeld) return 'insufficient';
       if (wanted - before > account.balance - this.held({ account: key.accountId })) return 'insufficient';
       account.balance -= wanted - before;
       key.balance = balance;
@@ -408,7 +409,7 @@ export class Model {
     return 'ok';
   }
 
-  /** An account begins with its money and the windows of free models. */
+  /** Adds an account, with the limit windows of free models. */
   addAccount(accountId: number, balance: bigint): void {
     this.accounts.set(accountId, { balance });
     this.limits.addFreeWindows(accountId);
@@ -448,7 +449,7 @@ export class Model {
       firstSpent,
       planPaid: 0,
       admittedAtMs: now,
-      asked: askedOf(command),
+      asked: requestedAmount(command),
       admitted: held,
       price:
         funds === undefined || paying.order === 'free_request' ? 0n : discounted(funds, paying.discount).outputPicoUsd,
@@ -488,7 +489,7 @@ export class Model {
       known.key === key &&
       known.model === command.model &&
       known.free === command.free &&
-      known.asked === askedOf(command);
+      known.asked === requestedAmount(command);
     return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
   }
 
@@ -499,7 +500,7 @@ export class Model {
     this.#sendBack(request.key, now);
   }
 
-  /** A revoked or expired key keeps only what a hold covers. */
+  /** Moves the balance of a revoked or expired key to its account, except for what its holds cover. */
   #sendBack(key: ModelKey, now: number): void {
     if ((key.state !== 'revoked' && !isOver(key, now)) || key.balance === null) return;
     const kept = this.held({ key: key.id });
@@ -507,13 +508,13 @@ export class Model {
     key.balance = kept;
   }
 
-  /** In the order in which they refuse. */
+  /** Returns the dollar limits and the balance that a request draws on, in the order in which they refuse. */
   #pools(request: Omit<Drawing, 'order' | 'period'>, now: number): Pool[] {
     const { key, paidBy, admittedAtMs } = request;
     const pools = this.limits
       .bound(request)
       .filter(({ unit, action }) => unit === 'usd' && action === 'refuse')
-      .map(limit => poolOf(limit, this.limits.counted(limit, request.endUser), admittedAtMs, now));
+      .map(limit => measurePool(limit, this.limits.counted(limit, request.endUser), admittedAtMs, now));
     const group = this.groups.all.find(({ id }) => id === paidBy);
     const own = group === undefined ? key.balance : group.balance;
     const balance = paidBy === 'account' ? this.#account(key).balance : (own ?? 0n);
@@ -537,7 +538,7 @@ export class Model {
   }
 }
 
-/** A request that is about to be stored; without plan tokens where nothing says how many. */
+/** What an admitted request is granted. Absent plan tokens: 0. */
 interface Grant {
   readonly paying: Paying;
   readonly held: bigint;
@@ -547,19 +548,19 @@ interface Grant {
   readonly firstSpent?: boolean;
 }
 
-/** What decides what a request can draw on. */
+/** The members that determine what a request draws on. */
 type Drawing = Binding & Pick<ModelRequest, 'order' | 'paidBy' | 'period' | 'admittedAtMs'>;
 
-/** The first slice leaves room for as many requests like it as run with it, this one included, and has 64 tokens where there are. */
-function sliceOf(
+/** Returns the size of the first slice: what is available is shared by this request, the running ones and one more; at least 64 tokens if available. */
+function chooseSlice(
   wanted: number,
-  { most: there, input, running }: { most: number; input: number; running: number },
+  { most: available, input, running }: { most: number; input: number; running: number },
 ): number {
-  const shared = Math.floor((there + input) / (running + 2) - input);
-  return Math.min(wanted, there, Math.max(64, shared));
+  const shared = Math.floor((available + input) / (running + 2) - input);
+  return Math.min(wanted, available, Math.max(64, shared));
 }
 
-/** How many output tokens cost what the input does. */
+/** Returns how many output tokens cost as much as the input. */
 function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, order: Order): number {
   if (order !== 'money') return inputTokens;
   return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
@@ -569,27 +570,27 @@ function isOver({ expiresAtMs }: ModelKey, now: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= now;
 }
 
-/** Who pays more output: a first payer that could not pay the input alone is spent. A record has forgotten that. */
+/** Returns the order in which more output is paid. A first payer that could not pay the input alone is spent; a settled request does not show that. */
 function orderNow({ order, firstSpent, state }: ModelRequest): Order {
   if (!firstSpent || state === 'settled') return order;
   return order === 'plan_money' ? 'money' : 'plan';
 }
 
-/** Rounded up, so that a hold is never too small. */
+/** Applies a plan's discount to an estimate. Rounds up, so that a hold is never too small. */
 function discounted(funds: FundsEstimate, permille: number): FundsEstimate {
   const less = (value: bigint): bigint => (value * BigInt(1000 - permille) + 999n) / 1000n;
   return { ...funds, inputNanoUsd: less(funds.inputNanoUsd), outputPicoUsd: less(funds.outputPicoUsd) };
 }
 
-/** What a settled request would have cost with that usage, had the plan paid as many tokens as it did. */
+/** Returns what a settled request would have cost with the command's usage if the plan had paid the same number of tokens. */
 function totalAgain(command: SettleCommand, done: ModelRequest): bigint {
   const { order, discount, planPaid } = done;
-  // With money first the plan's tokens are the last ones: no money leaves them all to it.
-  return billOf(command, order, discount, { plan: planPaid, money: 0n }).total;
+  // If money pays first, the plan pays the last tokens: without any money, as many as it did.
+  return makeBill(command, order, discount, { plan: planPaid, money: 0n }).total;
 }
 
-/** 0 where it costs nothing. */
-function askedOf(command: AdmitCommand): bigint {
+/** Returns the estimated cost of the command, with all the output that it wants; 0 if it is free. */
+function requestedAmount(command: AdmitCommand): bigint {
   const { funds } = command;
   return funds === undefined ? 0n : funds.inputNanoUsd + tokenCost(funds.outputTokensWanted, funds.outputPicoUsd);
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { admitOf, amount, type Bench, dollar, hashOf, openBench, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, amount, type Bench, dollar, makeHash, openBench, settleAmount } from './fixture.ts';
 
 let bench: Bench;
 beforeEach(async () => {
@@ -17,7 +17,7 @@ test('a key’s balance is moved out of the account’s and back, and pays alone
   const { ledger } = bench;
   expect(await ledger.updateKey(settings({ balance: 3n * dollar }))).toMatchObject({ balance: 3n * dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
-  expect(await ledger.admit(admitOf(1, { funds: amount(3n * dollar) }))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(3n * dollar) }))).toMatchObject({
     kind: 'admitted',
     availableNanoUsd: 0n,
   });
@@ -25,17 +25,17 @@ test('a key’s balance is moved out of the account’s and back, and pays alone
   expect(await ledger.findKey(1, 1)).toMatchObject({ balance: dollar, usageToday: 2n * dollar });
   expect(await ledger.updateKey(settings({ balance: 0n }))).toMatchObject({ balance: 0n });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
-  expect(await ledger.admit(admitOf(2, { funds: amount(1n) }))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(2, { funds: amount(1n) }))).toMatchObject({
     code: 'insufficient_balance',
     denial: { used: 0n, max: 0n },
   });
   expect(await ledger.updateKey(settings({ balance: null }))).toMatchObject({ balance: null });
-  expect(await ledger.admit(admitOf(3, { funds: amount(8n * dollar) }))).toMatchObject({ kind: 'admitted' });
+  expect(await ledger.admit(makeAdmitCommand(3, { funds: amount(8n * dollar) }))).toMatchObject({ kind: 'admitted' });
 });
 
 test('moves of money take only what no hold covers, and then change nothing else of the command either', async () => {
   const { ledger } = bench;
-  await ledger.admit(admitOf(1, { funds: amount(4n * dollar) }));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar) }));
   expect(await ledger.updateKey(settings({ balance: 6n * dollar + 1n, label: 'no' }))).toBe('insufficient');
   expect(await ledger.findKey(1, 1)).toMatchObject({ balance: null, label: '' });
   expect(await ledger.addCredit({ accountId: 1, amount: -6n * dollar - 1n, note: '' })).toBe('insufficient');
@@ -43,7 +43,7 @@ test('moves of money take only what no hold covers, and then change nothing else
     balance: 6n * dollar,
     label: 'yes',
   });
-  await ledger.admit(admitOf(2, { funds: amount(2n * dollar) }));
+  await ledger.admit(makeAdmitCommand(2, { funds: amount(2n * dollar) }));
   expect(await ledger.updateKey(settings({ balance: 2n * dollar - 1n }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: null }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: 2n * dollar }))).toMatchObject({ balance: 2n * dollar });
@@ -57,8 +57,8 @@ test('moves of money take only what no hold covers, and then change nothing else
 test('a deleted key’s money moves back at once, what a hold covers when that ends', async () => {
   const { ledger } = bench;
   await ledger.updateKey(settings({ balance: 5n * dollar }));
-  await ledger.admit(admitOf(1, { funds: amount(2n * dollar) }));
-  await ledger.admit(admitOf(2, { funds: amount(dollar) }));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(2n * dollar) }));
+  await ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
   expect(await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'revoked' })).toMatchObject({
     balance: 3n * dollar,
   });
@@ -80,7 +80,7 @@ test('a deleted key’s money moves back at once, what a hold covers when that e
 test('a void of a deleted key’s hold gives its money to the account', async () => {
   const { ledger } = bench;
   await ledger.updateKey(settings({ balance: dollar }));
-  await ledger.admit(admitOf(1, { funds: amount(dollar) }));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
   await ledger.setKeyState({ keyId: 1, accountId: undefined, state: 'revoked' });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar });
   await ledger.void(1, 'gateway_failure');
@@ -89,7 +89,7 @@ test('a void of a deleted key’s hold gives its money to the account', async ()
 
 test('a new key gets no more than the account has; what is refused makes no key', async () => {
   const { ledger } = bench;
-  const key = { accountId: 1, hash: hashOf('new'), masked: 'sk-tg-new' };
+  const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
   expect(await ledger.createKey({ ...key, settings: { balance: 10n * dollar + 1n } })).toBe('insufficient');
   expect(await ledger.createKey({ ...key, accountId: 9, settings: {} })).toBe('not_found');
   expect(await ledger.listKeys(1)).toHaveLength(1);
@@ -100,6 +100,8 @@ test('a new key gets no more than the account has; what is refused makes no key'
     groupId: null,
     tags: {},
     metadata: '{}',
+    keepBodies: null,
+    paused: false,
     masked: 'sk-tg-new',
     createdAtMs: bench.clock.nowMs,
     label: 'all',
@@ -144,7 +146,7 @@ test('settings change only where they are there; a used key says when', async ()
     usageMinute: 0,
   });
   await ledger.updateKey(settings({ fallbackToPayg: true }));
-  await ledger.admit(admitOf(1));
+  await ledger.admit(makeAdmitCommand(1));
   const usedAt = bench.clock.nowMs;
   bench.clock.step(86_400_000);
   expect(await ledger.findKey(1, undefined)).toMatchObject({ lastUsedAtMs: usedAt, usageMinute: 0, usageToday: 0n });
@@ -154,7 +156,7 @@ test('management keys have scopes and states of their own', async () => {
   const { ledger } = bench;
   const made = await ledger.createManagementKey({
     accountId: 1,
-    hash: hashOf('m2'),
+    hash: makeHash('m2'),
     masked: 'mk',
     scopes: ['keys:read'],
   });
@@ -166,16 +168,16 @@ test('management keys have scopes and states of their own', async () => {
     disabled: false,
     createdAtMs: bench.clock.nowMs,
   });
-  expect(await ledger.createManagementKey({ accountId: 7, hash: hashOf('m3'), masked: '', scopes: [] })).toBe(
+  expect(await ledger.createManagementKey({ accountId: 7, hash: makeHash('m3'), masked: '', scopes: [] })).toBe(
     'not_found',
   );
   expect(await ledger.setManagementKeyScopes({ keyId: 2, scopes: ['account:read'] })).toMatchObject({
     scopes: ['account:read'],
   });
   expect(await ledger.setManagementKeyState({ keyId: 2, state: 'disabled' })).toMatchObject({ disabled: true });
-  expect(await ledger.findCredential(hashOf('m2'))).toMatchObject({ disabled: true, scopes: ['account:read'] });
+  expect(await ledger.findCredential(makeHash('m2'))).toMatchObject({ disabled: true, scopes: ['account:read'] });
   await ledger.setManagementKeyState({ keyId: 2, state: 'revoked' });
-  expect(await ledger.findCredential(hashOf('m2'))).toBeUndefined();
+  expect(await ledger.findCredential(makeHash('m2'))).toBeUndefined();
   expect(await ledger.listManagementKeys(1)).toMatchObject([{ keyId: 1 }]);
   expect(await ledger.setManagementKeyState({ keyId: 2, state: 'enabled' })).toBe('not_found');
   expect(await ledger.setManagementKeyScopes({ keyId: 2, scopes: [] })).toBe('not_found');
@@ -186,8 +188,8 @@ test('money above 2^53 nano-dollars stays exact', async () => {
   const much = 9_007_199_254_740_993n;
   const account = await ledger.createAccount({ name: 'rich', balance: much });
   expect(account.balance).toBe(much);
-  await ledger.createKey({ accountId: account.accountId, hash: hashOf('rich'), masked: '', settings: {} });
-  await ledger.admit(admitOf(1, { funds: amount(much) }, 'rich'));
+  await ledger.createKey({ accountId: account.accountId, hash: makeHash('rich'), masked: '', settings: {} });
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(much) }, 'rich'));
   expect(await ledger.settle(settleAmount(1, much - 1n))).toMatchObject({ costNanoUsd: much - 1n });
   expect(await ledger.findAccount(account.accountId)).toMatchObject({ balance: 1n, held: 0n });
 });

@@ -4,20 +4,21 @@ import type { Mutant } from './mutants-table.ts';
 export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'limits of the groups above do not bind',
-    file: 'rules/limits.ts',
+    file: 'rules/bind-limits.ts',
     from: '  for (const group of request.groups) bindScope(',
     to: '  for (const group of request.groups.slice(0, 1)) bindScope(',
+    test: 'limit-binding.test.ts',
   },
   {
     mistake: 'limits of the account do not bind',
-    file: 'rules/limits.ts',
-    from: "  bindScope(rows, request, ['account', request.accountId], { bound, nowMs });\n",
+    file: 'rules/bind-limits.ts',
+    from: "  bindScope(rows, ['account', request.accountId], binding);\n",
     to: '',
   },
   {
     mistake: 'a limit binds all models',
-    file: 'rules/limits.ts',
-    from: '    if (!coversModel(limit, request.model)) continue;\n',
+    file: 'rules/bind-limits.ts',
+    from: '  if (!coversModel(limit, request.model)) return;\n',
     to: '',
   },
   {
@@ -31,6 +32,7 @@ export const limitMutants: readonly Mutant[] = [
     file: 'rules/limits.ts',
     from: 'new RegExp(`^${escaped',
     to: 'new RegExp(`${escaped',
+    test: 'limit-binding.test.ts',
   },
   {
     mistake: 'an empty list of models is all',
@@ -64,9 +66,9 @@ export const limitMutants: readonly Mutant[] = [
   },
   {
     mistake: 'requests are counted in the window of now',
-    file: 'rules/limits.ts',
-    from: 'const window = windowOf(limit, request.admittedAtMs);',
-    to: 'const window = windowOf(limit, nowMs);',
+    file: 'rules/bind-limits.ts',
+    from: 'const windows = findWindows(limits, request.admittedAtMs);',
+    to: 'const windows = findWindows(limits, nowMs);',
   },
   {
     mistake: 'tokens that are held do not count',
@@ -109,6 +111,7 @@ export const limitMutants: readonly Mutant[] = [
     file: 'rules/limits.ts',
     from: '      return { used: 0n, held: tally.running };',
     to: '      return { used: tally.running, held: 0n };',
+    test: 'limit-edges.test.ts',
   },
   {
     mistake: 'an ended request’s use is not taken back',
@@ -119,8 +122,8 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a change of a rolling minute is put at the time that it is',
     file: 'rules/holds.ts',
-    from: 'changeUses(rows, release.bound, { before: tallyOfHold(hold), after: tally }, atMs);',
-    to: 'changeUses(rows, release.bound, { before: tallyOfHold(hold), after: { ...tally, admittedAtMs: atMs } }, atMs);',
+    from: 'changeUses(rows, release.bound, { before: tallyHold(hold), after: tally }, atMs);',
+    to: 'changeUses(rows, release.bound, { before: tallyHold(hold), after: { ...tally, admittedAtMs: atMs } }, atMs);',
   },
   {
     mistake: 'an alert refuses',
@@ -241,6 +244,7 @@ export const limitMutants: readonly Mutant[] = [
     file: 'rules/funds.ts',
     from: '  for (const id of groups) {\n    if (present',
     to: '  for (const id of groups.toReversed()) {\n    if (present',
+    test: 'limit-binding.test.ts',
   },
   {
     mistake: 'a group that is empty lets the next one pay',
@@ -257,14 +261,15 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a group lies in itself',
     file: 'rules/groups.ts',
-    from: 'if (path.includes(groupId) || path.length + heightOf',
-    to: 'if (path.length + heightOf',
+    from: 'if (path.includes(groupId) || path.length + measureHeight',
+    to: 'if (path.length + measureHeight',
   },
   {
     mistake: 'groups lie six deep',
     file: 'rules/groups.ts',
     from: "    if (pathFrom(rows, parentId).length >= depthMax) return 'conflict';",
     to: "    if (pathFrom(rows, parentId).length > depthMax) return 'conflict';",
+    test: 'limit-edges.test.ts',
   },
   {
     mistake: 'a group with keys is removed',
@@ -281,7 +286,7 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a removed group keeps its money',
     file: 'rules/groups.ts',
-    from: '  sendBackOfGroup(rows, after, nowMs);\n',
+    from: '  sendBackGroup(rows, after, nowMs);\n',
     to: '',
   },
   {
@@ -293,8 +298,9 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'limits of a removed group live on',
     file: 'rules/groups.ts',
-    from: "  for (const limit of rows.limitsOf('group', groupId)) rows.limits.put({ ...limit, removed: true });\n",
+    from: "  for (const limit of rows.listLimits('group', groupId)) rows.limits.put({ ...limit, removed: true });\n",
     to: '',
+    test: 'limit-binding.test.ts',
   },
   {
     mistake: 'a key is put into another account’s group',
@@ -355,6 +361,7 @@ export const limitMutants: readonly Mutant[] = [
     file: 'sqlite/tallies.ts',
     from: "scope: scope === 'group' ? `%,${scopeId},%` : scopeId,",
     to: "scope: scope === 'group' ? `%${scopeId}%` : scopeId,",
+    test: 'limit-binding.test.ts',
   },
   {
     mistake: 'given back requests are not counted anew',

@@ -1,4 +1,5 @@
 import { historyMutants } from './mutants-history.ts';
+import { jointMutants } from './mutants-joint.ts';
 import { limitMutants } from './mutants-limits.ts';
 
 /**
@@ -12,6 +13,10 @@ export interface Mutant {
   /** Stands in the file exactly once. */
   readonly from: string;
   readonly to: string;
+  /** `joint-run.ts` must find it, not the model. */
+  readonly isJoint?: true;
+  /** The file beside this one that must find it, because random traces hardly ever meet what it changes. */
+  readonly test?: string;
 }
 
 export const mutants: readonly Mutant[] = [
@@ -156,8 +161,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a full window refuses one request too late',
     file: 'rules/windows.ts',
-    from: 'return sumOf(bound.use, nowMs) + needed <= max;',
-    to: 'return sumOf(bound.use, nowMs) < max + needed;',
+    from: 'return sumUse(bound.use, nowMs) + needed <= max;',
+    to: 'return sumUse(bound.use, nowMs) < max + needed;',
   },
   {
     mistake: 'the order of refusals: models after windows',
@@ -239,9 +244,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     mistake: 'the sums miss one kind of token',
-    file: 'sqlite/sum-table.ts',
-    from: 'cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs];',
-    to: 'cacheWrite5m, 0, output, reasoning, images, latencyMs];',
+    file: 'sqlite/sum-raises.ts',
+    from: 'const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h,',
+    to: 'const added = [1, failed, input, cacheRead, cacheWrite5m, 0,',
   },
   {
     mistake: 'a repeat with other tokens of the same cost is taken for the same settle',
@@ -366,8 +371,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a renewed period counts from the renewal, not from the start',
     file: 'rules/subscriptions.ts',
-    from: 'planTimeOf(startedAtMs, period, nowMs)',
-    to: 'planTimeOf(nowMs, period, nowMs)',
+    from: 'findPlanTime(startedAtMs, period, nowMs)',
+    to: 'findPlanTime(nowMs, period, nowMs)',
   },
   {
     mistake: 'a renewal is not paid',
@@ -492,8 +497,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a settle uses only what was held of the plan',
     file: 'rules/settle.ts',
-    from: 'hold.planHeld + left.planTokens, covered',
-    to: 'hold.planHeld, covered',
+    from: 'hold.planHeld + left.planTokens, forTokens',
+    to: 'hold.planHeld, forTokens',
   },
   {
     mistake: 'with money first the plan pays the first tokens',
@@ -581,4 +586,5 @@ export const mutants: readonly Mutant[] = [
   },
   ...limitMutants,
   ...historyMutants,
+  ...jointMutants,
 ];

@@ -2,10 +2,12 @@
  * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs the model test on it: `node test/ledger/mutants.ts [NUMBER]`. Prints
  * who was killed after how many traces; exits 1 where one survives. As a library: `plant` and `kill`.
  */
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import fc from 'fast-check';
+import { jointProperty } from './joint-run.ts';
 import { type Mutant, mutants } from './mutants-table.ts';
 import { runTrace } from './run.ts';
 import { subjects } from './subjects.ts';
@@ -31,7 +33,7 @@ export function plant(mutant: Mutant, index: number): { src: string; remove(): v
   return { src, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** How many traces it took to find the mutant; undefined where it lives on. */
+/** How many traces, or tests that failed, it took to find the mutant; undefined where it lives on. */
 export async function kill(
   mutant: Mutant,
   index: number,
@@ -39,19 +41,40 @@ export async function kill(
 ): Promise<number | undefined> {
   const planted = plant(mutant, index);
   try {
-    // What is wrong in the rules shows without an engine, which is faster.
-    const open = await subjects[mutant.file.startsWith('sqlite/') ? 'engine' : on](planted.src);
-    const result = fc.check(
-      fc.property(traces(60), trace => {
-        runTrace(open, trace);
-      }),
-      // Found is enough: nobody reads the shortest trace.
-      { numRuns: tracesMax, endOnFailure: true, seed: 1 },
-    );
+    if (mutant.test !== undefined) return countFailures(planted.src, mutant.test);
+    const property = mutant.isJoint ? await jointProperty(planted.src) : await modelProperty(mutant, planted.src, on);
+    // Found is enough: nobody reads the shortest trace.
+    const result = fc.check<unknown>(property as fc.IProperty<unknown>, {
+      numRuns: tracesMax,
+      endOnFailure: true,
+      seed: 1,
+    });
     return result.failed ? result.numRuns : undefined;
   } finally {
     planted.remove();
   }
+}
+
+/** Runs a file of tests beside the planted copy. Returns how many of them fail; undefined: none. Throws where they could not run. */
+function countFailures(src: string, file: string): number | undefined {
+  const folder = resolve(src, '..');
+  cpSync(import.meta.dirname, join(folder, 'test/ledger'), { recursive: true });
+  const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+  const to = join(folder, 'report.json');
+  const options = ['run', '--root', folder, '--reporter', 'json', '--outputFile', to, `test/ledger/${file}`];
+  const { stdout, stderr } = spawnSync(process.execPath, [vitest, ...options], { cwd: folder, encoding: 'utf8' });
+  if (!existsSync(to)) throw new Error(`${file} could not run: ${stdout}${stderr}`);
+  const report = JSON.parse(readFileSync(to, 'utf8')) as { numFailedTests: number; numPassedTests: number };
+  if (report.numPassedTests === 0) throw new Error(`${file} could not run: ${stdout}${stderr}`);
+  return report.numFailedTests === 0 ? undefined : report.numFailedTests;
+}
+
+async function modelProperty({ file }: Mutant, src: string, on: keyof typeof subjects) {
+  // Faults in the rules show without an engine, which is faster.
+  const open = await subjects[file.startsWith('sqlite/') ? 'engine' : on](src);
+  return fc.property(traces(60), trace => {
+    runTrace(open, trace);
+  });
 }
 
 if (import.meta.main) {

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { FundsEstimate, KeySettings } from '../../src/ledger/ledger.ts';
 import {
-  admitOf,
+  makeAdmitCommand,
   amount,
   type Bench,
   dollar,
   estimate,
-  hashOf,
+  makeHash,
   noUsage,
   openBench,
   plans,
   settleAmount,
-  settleOf,
+  makeSettleCommand,
   sheet,
 } from './fixture.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
@@ -38,7 +38,7 @@ const plan = () => bench.ledger.findSubscription(1);
 /** Not at the standard tier: free requests have no part in it. */
 const names = Array.from({ length: 10 }, (_, id) => publicRequestId(id));
 const admit = (id: number, change: Partial<FundsEstimate> = {}, model = 'acme/large') =>
-  bench.ledger.admit(admitOf(id, { requestId: names[id] ?? '', model, funds: estimate(change) }));
+  bench.ledger.admit(makeAdmitCommand(id, { requestId: names[id] ?? '', model, funds: estimate(change) }));
 /** An admit at the standard tier. */
 const admitStandard = (id: number, model = 'acme/large') => admit(id, { freeDaily: true }, model);
 /** Who paid which tokens of a request, in the order of its buckets. */
@@ -71,7 +71,7 @@ test('a plan starts when its price can be paid, in one step with the debit; a se
 });
 
 test('a plan’s price takes only what no hold covers', async () => {
-  await bench.ledger.admit(admitOf(1, { funds: amount(8n * dollar + 1n) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(8n * dollar + 1n) }));
   expect(await start()).toBe('insufficient');
   expect(await plan()).toBeUndefined();
   await bench.ledger.void(1, 'cancelled');
@@ -83,7 +83,10 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   expect(await admitStandard(1)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n, outputTokensAvailable: Infinity });
   expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 0 });
   expect(await bench.ledger.extend({ id: 1, outputTokens: 5000 })).toMatchObject({ outputTokens: 5000 });
-  expect(await bench.ledger.settle(settleOf(1, 7000))).toMatchObject({ costNanoUsd: 0n, writtenOffNanoUsd: 0n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 7000))).toMatchObject({
+    costNanoUsd: 0n,
+    writtenOffNanoUsd: 0n,
+  });
   expect(await lines(1)).toEqual([
     ['input', 100, 'free', 1000],
     ['output', 7000, 'free', 1000],
@@ -101,13 +104,13 @@ test('free daily requests come first, cost nothing, and are taken at the standar
 test('a free request that the upstream fails or that never runs is given back; an answered one is not', async () => {
   await start();
   await admitStandard(1);
-  await bench.ledger.settle(settleOf(1, 0, { usage: noUsage, state: 'upstream_failed' }));
+  await bench.ledger.settle(makeSettleCommand(1, 0, { usage: noUsage, state: 'upstream_failed' }));
   expect(await plan()).toMatchObject({ freeLeftToday: 2 });
   await admitStandard(2);
   await bench.ledger.void(2, 'rejected');
   expect(await plan()).toMatchObject({ freeLeftToday: 2 });
   await admitStandard(3);
-  await bench.ledger.settle(settleOf(3, 1, { state: 'client_aborted' }));
+  await bench.ledger.settle(makeSettleCommand(3, 1, { state: 'client_aborted' }));
   expect(await plan()).toMatchObject({ freeLeftToday: 1 });
 });
 
@@ -129,7 +132,7 @@ test('the plan pays input and output once, whatever the tier or cache, and money
   await start();
   await admit(1);
   const usage = { input: 100, cacheRead: 20, cacheWrite5m: 30, cacheWrite1h: 40, output: 50, reasoning: 10, images: 0 };
-  expect(await bench.ledger.settle(settleOf(1, 0, { usage, multiplierPermille: 2000 }))).toMatchObject({
+  expect(await bench.ledger.settle(makeSettleCommand(1, 0, { usage, multiplierPermille: 2000 }))).toMatchObject({
     costNanoUsd: 0n,
   });
   expect(await plan()).toMatchObject({ tokensUsed: 240, tokensHeld: 0 });
@@ -158,7 +161,7 @@ test('the request that crosses the budget’s end pays the rest with money: inpu
     images: 0,
   };
   // 100 of the cache reads and the output are money's: (100 × 1,000 + 10 × 4,000) × 0.95.
-  expect(await bench.ledger.settle(settleOf(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
   expect(await lines(1)).toEqual([
     ['input', 200, 'subscription', 1000],
     ['cache_read', 100, 'subscription', 1000],
@@ -179,7 +182,7 @@ test('what the hold’s plan tokens did not need is the plan’s again, and exte
     outputTokens: 1000,
     heldNanoUsd: 100n * 4000n,
   });
-  await bench.ledger.settle(settleOf(1, 10));
+  await bench.ledger.settle(makeSettleCommand(1, 10));
   expect(await plan()).toMatchObject({ tokensUsed: 110, tokensHeld: 0 });
   expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
 });
@@ -188,7 +191,7 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
-  expect(await bench.ledger.admit(admitOf(1, { funds }))).toMatchObject({
+  expect(await bench.ledger.admit(makeAdmitCommand(1, { funds }))).toMatchObject({
     // Room is left for another request like it.
     outputTokens: 4900,
     outputTokensAvailable: 5000,
@@ -212,7 +215,7 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
     windows: [],
   });
   // More than was held: nobody else may pay.
-  expect(await bench.ledger.settle(settleOf(1, 9950))).toEqual({
+  expect(await bench.ledger.settle(makeSettleCommand(1, 9950))).toEqual({
     kind: 'settled',
     costNanoUsd: 0n,
     writtenOffNanoUsd: 50n * 4000n,
@@ -233,8 +236,8 @@ test('without a plan, and on what no plan pays, a key without the fallback has n
   const nobody = { kind: 'denied', code: 'subscription_exhausted', windows: [] };
   expect(await admitStandard(1)).toEqual(nobody);
   await start();
-  expect(await bench.ledger.admit(admitOf(2, { funds: amount(1n) }))).toEqual(nobody);
-  expect(await bench.ledger.admit(admitOf(3, { funds: undefined }))).toMatchObject({ kind: 'admitted' });
+  expect(await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(1n) }))).toEqual(nobody);
+  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({ kind: 'admitted' });
   expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 2 });
 });
 
@@ -245,7 +248,10 @@ test('with money first the plan pays when the money is spent, within a request t
   // 100,000 for the input and 10 output tokens; 1,014 by the plan.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 140_000n });
   expect(await plan()).toMatchObject({ tokensHeld: 1014 });
-  expect(await bench.ledger.settle(settleOf(1, 100))).toMatchObject({ costNanoUsd: 140_000n, writtenOffNanoUsd: 0n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 100))).toMatchObject({
+    costNanoUsd: 140_000n,
+    writtenOffNanoUsd: 0n,
+  });
   expect(await lines(1)).toEqual([
     ['input', 100, 'account', 0],
     ['output', 10, 'account', 0],
@@ -260,7 +266,7 @@ test('caps of money let the plan pay: they bind only what money pays', async () 
   await start();
   await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, outputTokensAvailable: 8876 });
-  await bench.ledger.settle(settleOf(1, 9800));
+  await bench.ledger.settle(makeSettleCommand(1, 9800));
   expect(await plan()).toMatchObject({ tokensUsed: 9900 });
   expect(await admit(2)).toMatchObject({ code: 'spending_limit', denial: { limit: 'monthly_limit' } });
   await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 64_000n });
@@ -273,16 +279,16 @@ test('a key’s own balance pays what the plan does not, and never the account',
   // 400 output tokens of the plan, 10 of the key.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 155, outputTokensAvailable: 255 });
   expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 255 });
-  expect(await bench.ledger.settle(settleOf(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
   expect((await lines(1))?.at(-1)).toEqual(['output', 10, 'key_balance', 50]);
   expect(await admit(2)).toMatchObject({ code: 'insufficient_balance' });
 });
 
 test('a request that costs nothing, an image and other services’ work never touch the plan', async () => {
   await start();
-  await bench.ledger.admit(admitOf(1, { funds: undefined, free: true, model: 'acme/small:free' }));
-  await bench.ledger.settle(settleOf(1, 500, { prices: { ...sheet, input: 0n, output: 0n } }));
-  await bench.ledger.admit(admitOf(2, { funds: amount(dollar) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: undefined, free: true, model: 'acme/small:free' }));
+  await bench.ledger.settle(makeSettleCommand(1, 500, { prices: { ...sheet, input: 0n, output: 0n } }));
+  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
   await bench.ledger.settle(settleAmount(2, dollar));
   expect(await plan()).toMatchObject({ tokensUsed: 0, tokensHeld: 0, freeLeftToday: 2 });
   expect(await balance()).toBe(7n * dollar);
@@ -295,16 +301,16 @@ test('a plan of some models pays those; its discount holds for all text', async 
   await start('core_pro', 'monthly');
   await admitStandard(1, 'acme/small');
   expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 1 });
-  expect(await bench.ledger.settle(settleOf(1, 0))).toMatchObject({ costNanoUsd: 95_000n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 0))).toMatchObject({ costNanoUsd: 95_000n });
   expect(await lines(1)).toEqual([['input', 100, 'account', 50]]);
-  await bench.ledger.admit(admitOf(2, { funds: amount(dollar) }));
+  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(dollar) }));
   expect(await bench.ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
 });
 
 test('periods are renewed when they are over, whoever looks first; tokens do not carry over', async () => {
   await start();
   await admit(1);
-  await bench.ledger.settle(settleOf(1, 900));
+  await bench.ledger.settle(makeSettleCommand(1, 900));
   bench.clock.step(14 * dayMs - 1);
   expect(await plan()).toMatchObject({ tokensUsed: 1000 });
   bench.clock.step(1);
@@ -349,7 +355,7 @@ test('periods that passed while the gateway was stopped are not debited, the cur
 test('too little balance ends a plan at its renewal, and what no hold covers is what counts', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
-  await bench.ledger.admit(admitOf(1, { funds: amount(dollar + 1n) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar + 1n) }));
   bench.clock.step(14 * dayMs);
   expect(await plan()).toBeUndefined();
   expect(await balance()).toBe(3n * dollar);
@@ -361,7 +367,7 @@ test('too little balance ends a plan at its renewal, and what no hold covers is 
 test('holds of a crash are given back before a plan is renewed', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -6n * dollar, note: '' });
-  await bench.ledger.admit(admitOf(1, { funds: amount(dollar) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
   await bench.ledger.close();
   bench.clock.step(14 * dayMs);
   await bench.open();
@@ -382,7 +388,7 @@ test('a cancelled plan pays until its period ends, and can be started again then
   expect(await bench.ledger.cancelSubscription(1)).toBe('not_found');
   // Admitted in its time: it pays to the end.
   expect(await bench.ledger.extend({ id: 1, outputTokens: 100 })).toMatchObject({ outputTokens: 100, heldNanoUsd: 0n });
-  expect(await bench.ledger.settle(settleOf(1, 1100))).toMatchObject({ costNanoUsd: 0n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({ costNanoUsd: 0n });
   expect(await balance()).toBe(8n * dollar);
   expect(await start()).toMatchObject({ tokensUsed: 0 });
 });
@@ -391,7 +397,7 @@ test('a clock that steps back renews nothing twice and gives no second budget', 
   await start();
   bench.clock.step(14 * dayMs);
   await admit(1);
-  await bench.ledger.settle(settleOf(1, 900));
+  await bench.ledger.settle(makeSettleCommand(1, 900));
   bench.clock.step(-14 * dayMs);
   expect(await plan()).toMatchObject({ tokensUsed: 1000 });
   await bench.reopen();
@@ -405,12 +411,12 @@ test('1,000 requests at once on a nearly spent budget: what is left is paid, and
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 16 });
-  const admits = Array.from({ length: 1000 }, (_, index) => bench.ledger.admit(admitOf(index + 1, { funds })));
+  const admits = Array.from({ length: 1000 }, (_, index) => bench.ledger.admit(makeAdmitCommand(index + 1, { funds })));
   const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
   // 10,000 / 116
   expect(admitted).toHaveLength(86);
   // Each uses more than was held for it.
-  await Promise.all(admitted.map(id => bench.ledger.settle(settleOf(id, 100))));
+  await Promise.all(admitted.map(id => bench.ledger.settle(makeSettleCommand(id, 100))));
   expect(await plan()).toMatchObject({ tokensUsed: 10_000, tokensHeld: 0 });
   expect(await balance()).toBe(8n * dollar);
 });
@@ -418,15 +424,15 @@ test('1,000 requests at once on a nearly spent budget: what is left is paid, and
 test('1,000 requests at once over the end of plan and money: neither is overspent', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 1_000_000n, note: '' });
-  const key = { accountId: 1, hash: hashOf('money first'), masked: '' };
+  const key = { accountId: 1, hash: makeHash('money first'), masked: '' };
   await bench.ledger.createKey({ ...key, settings: { useSubsFirst: false } });
   const funds = estimate({ outputTokensWanted: 100 });
   const admits = Array.from({ length: 1000 }, (_, index) =>
-    bench.ledger.admit(admitOf(index + 1, { funds }, index % 2 === 0 ? 'key' : 'money first')),
+    bench.ledger.admit(makeAdmitCommand(index + 1, { funds }, index % 2 === 0 ? 'key' : 'money first')),
   );
   const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
   expect(admitted.length).toBeGreaterThan(50);
-  await Promise.all(admitted.map(id => bench.ledger.settle(settleOf(id, 16))));
+  await Promise.all(admitted.map(id => bench.ledger.settle(makeSettleCommand(id, 16))));
   const after = await plan();
   expect(after?.tokensHeld).toBe(0);
   expect(after?.tokensUsed).toBeLessThanOrEqual(10_000);
@@ -437,8 +443,8 @@ test('a repeated admit and a repeated settle of a shared request answer the same
   await start('core_pro', 'monthly');
   const first = await admit(1);
   expect(await admit(1)).toEqual(first);
-  const settled = await bench.ledger.settle(settleOf(1, 900));
-  expect(await bench.ledger.settle(settleOf(1, 900))).toEqual(settled);
-  expect(await bench.ledger.settle(settleOf(1, 901))).toMatchObject({ kind: 'conflict' });
+  const settled = await bench.ledger.settle(makeSettleCommand(1, 900));
+  expect(await bench.ledger.settle(makeSettleCommand(1, 900))).toEqual(settled);
+  expect(await bench.ledger.settle(makeSettleCommand(1, 901))).toMatchObject({ kind: 'conflict' });
   expect(await plan()).toMatchObject({ tokensUsed: 500 });
 });

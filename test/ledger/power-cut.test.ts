@@ -9,7 +9,7 @@ import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
 import { WalSync } from '../../src/ledger/sqlite/wal-sync.ts';
 import { encodeAdmit, encodeSettle, waitsForSync, type WireCommand } from '../../src/ledger/sqlite/wire.ts';
 import { type Connection, openForWriting } from '../../src/lib/sqlite/database.ts';
-import { admitOf, amount, hashOf, plans, settleAmount, temporaryDirectory } from './fixture.ts';
+import { makeAdmitCommand, amount, makeHash, plans, settleAmount, temporaryDirectory } from './fixture.ts';
 
 /**
  * The power goes. What the log had when a sync of it began is on the disk after the sync; what was written later may be there, be missing or be torn. Nothing
@@ -21,7 +21,7 @@ const owner = { id: 1, accountId: 1 };
 const options = { dailyLimitUnit: 'dollars', plans } as const;
 const sectorBytes = 512;
 
-/** What the power does to the bytes behind the last sync: keeps as many, and spoils those sectors of them. */
+/** What a power cut does to the bytes after the last sync: keeps some, and spoils some of their sectors. */
 interface Cut {
   readonly kept: number;
   readonly spoiled: readonly number[];
@@ -39,7 +39,7 @@ class Machine {
   #live: number[] = [];
   /** Bytes of the log that are on the disk. */
   #syncedBytes = 0;
-  /** What was done and waits for its sync, and what was told. */
+  /** What was done and waits for its sync, and what was reported. */
   #done: Told = { settled: [], held: [], credits: 0n };
   told: Told = { settled: [], held: [], credits: 0n };
 
@@ -49,7 +49,7 @@ class Machine {
     this.#engine = new Engine(this.#db, options);
     this.#sync = new WalSync(this.#path);
     const made = { id: 'account', name: 'createAccount', command: { name: 'a', balance: 1_000_000n } } as AdminOrder;
-    const key = { accountId: 1, hash: hashOf('key'), masked: '', settings: {} };
+    const key = { accountId: 1, hash: makeHash('key'), masked: '', settings: {} };
     this.#engine.run([
       ['admin', now, made],
       ['admin', now, { id: 'key', name: 'createKey', command: key }],
@@ -81,7 +81,7 @@ class Machine {
     const id = this.#nextId++;
     this.#live.push(id);
     const isDurable = step !== 'admit';
-    const command = admitOf(id, { funds: amount(9n), ...(isDurable ? { durable: true } : {}) });
+    const command = makeAdmitCommand(id, { funds: amount(9n), ...(isDurable ? { durable: true } : {}) });
     return [encodeAdmit(command, owner, now), { settled, held: isDurable ? [...held, id] : held, credits }];
   }
 
@@ -125,10 +125,10 @@ class Machine {
   }
 }
 
-/** What callers were told. */
+/** Replies to callers. */
 interface Told {
   readonly settled: readonly number[];
-  /** Admissions that are told of before their settle. */
+  /** Admissions that are reported before their settle. */
   readonly held: readonly number[];
   readonly credits: bigint;
 }
@@ -162,7 +162,7 @@ test('a power cut loses nothing that was told, and leaves a ledger that is whole
         const ids = (table: string): number[] => db.prepare(`SELECT id FROM ${table}`).pluck().all().map(Number);
         const [settled, held] = [new Set(ids('usage')), new Set(ids('hold'))];
         expect(machine.told.settled.filter(id => !settled.has(id))).toEqual([]);
-        // Its settle may have been written after it, and not been told.
+        // Its settle may have been written after it, and not reported.
         expect(machine.told.held.filter(id => !held.has(id) && !settled.has(id))).toEqual([]);
         const credits = db.prepare("SELECT coalesce(sum(amount), 0) FROM entry WHERE note = 'load'").pluck().get();
         expect(Number(credits)).toBeGreaterThanOrEqual(Number(machine.told.credits));
@@ -177,6 +177,6 @@ test('a power cut loses nothing that was told, and leaves a ledger that is whole
     }),
     { numRuns: 25 },
   );
-  // The cuts do take something, and something was told.
+  // The cuts do remove something, and something was reported.
   expect([told > 30, lost > 30]).toEqual([true, true]);
 });

@@ -6,7 +6,16 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { Reader } from '../../src/ledger/reader/reader.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount, settleOf } from './fixture.ts';
+import {
+  makeAdmitCommand,
+  amount,
+  type Bench,
+  dollar,
+  openBench,
+  plans,
+  settleAmount,
+  makeSettleCommand,
+} from './fixture.ts';
 
 let bench: Bench;
 /** The threads that were started since the ledger was opened. */
@@ -29,7 +38,7 @@ async function kill(nth: number): Promise<void> {
   await started[nth - 1]?.terminate();
 }
 
-async function codeOf(promise: Promise<unknown>): Promise<unknown> {
+async function readErrorCode(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => 'done',
     (error: unknown) => (error instanceof GatewayError ? error.code : error),
@@ -38,7 +47,7 @@ async function codeOf(promise: Promise<unknown>): Promise<unknown> {
 
 test('the thread starts with the first read and serves all later ones', async () => {
   const { ledger } = bench;
-  await ledger.admit(admitOf(1, { funds: amount(5n) }));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   await ledger.settle(settleAmount(1, 5n));
   expect(started).toHaveLength(0);
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n });
@@ -65,21 +74,21 @@ test('reads are answered in order while the ledger closes; later ones are refuse
   const closed = ledger.close();
   expect(await Promise.all(reads)).toEqual(Array.from({ length: 50 }, () => expect.objectContaining({ accountId: 1 })));
   await closed;
-  expect(await codeOf(ledger.findAccount(1))).toBe('overloaded');
+  expect(await readErrorCode(ledger.findAccount(1))).toBe('overloaded');
   await bench.open();
 });
 
 test('with 2,000 reads waiting further ones are refused, and the waiting ones are answered', async () => {
   const { ledger } = bench;
-  const waiting = Array.from({ length: 2000 }, () => codeOf(ledger.findAccount(1)));
-  expect(await codeOf(ledger.findAccount(1))).toBe('overloaded');
+  const waiting = Array.from({ length: 2000 }, () => readErrorCode(ledger.findAccount(1)));
+  expect(await readErrorCode(ledger.findAccount(1))).toBe('overloaded');
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['done']));
   expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
 });
 
 test('reads whose thread dies are answered by the next one', async () => {
   const { ledger } = bench;
-  const reads = Array.from({ length: 20 }, () => codeOf(ledger.findAccount(1)));
+  const reads = Array.from({ length: 20 }, () => readErrorCode(ledger.findAccount(1)));
   await kill(1);
   expect(new Set(await Promise.all(reads))).toEqual(new Set(['done']));
   expect(started).toHaveLength(2);
@@ -91,7 +100,7 @@ test('reads whose thread dies are answered by the next one', async () => {
 
 test('reads whose thread dies twice are refused, and the ledger reads on', async () => {
   const { ledger } = bench;
-  const read = codeOf(ledger.findAccount(1));
+  const read = readErrorCode(ledger.findAccount(1));
   await kill(1);
   await kill(2);
   expect(await read).toBe('overloaded');
@@ -104,7 +113,7 @@ test('reads are answered while the disk is full', async () => {
   // The first commit admits, the next six fail: the settle and its repeats.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 6 } as const;
   bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
-  await bench.ledger.admit(admitOf(1, { funds: amount(5n) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   let isSettled = false;
   const settled = bench.ledger.settle(settleAmount(1, 5n)).then(() => {
     isSettled = true;
@@ -118,9 +127,9 @@ test('reads are answered while the disk is full', async () => {
 
 test('a read that breaks fails alone', async () => {
   const { ledger } = bench;
-  await ledger.admit(admitOf(1));
-  await ledger.settle(settleOf(1, 7));
-  const broken = codeOf(ledger.listActivity({ accountId: 1, limit: 1.5, offset: 0 }));
+  await ledger.admit(makeAdmitCommand(1));
+  await ledger.settle(makeSettleCommand(1, 7));
+  const broken = readErrorCode(ledger.listActivity({ accountId: 1, limit: 1.5, offset: 0 }));
   expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
   expect(await broken).toBe('internal');
 });
@@ -129,7 +138,7 @@ test('reads of a file that is no database are refused', async () => {
   const path = join(bench.dataDir, 'no-database');
   writeFileSync(path, 'not a database, although it is as long as the header of one: '.repeat(10));
   const reader = new Reader({ path, plans }, () => Promise.resolve());
-  expect(await codeOf(reader.read('accounts'))).toBe('overloaded');
+  expect(await readErrorCode(reader.read('accounts'))).toBe('overloaded');
   await reader.close();
 });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ExtendCommand, Plans, Raise, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
 import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
-import { hashOf } from './fixture.ts';
+import { makeHash } from './fixture.ts';
 import { Model } from './model.ts';
 import type { ModelKey } from './model-types.ts';
 import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts';
@@ -140,7 +140,7 @@ class Run {
       fallbackToPayg: true,
       expiresAtMs: null,
     });
-    this.#admin('createKey', { accountId, hash: hashOf(name), masked: name, settings: {} }, id);
+    this.#admin('createKey', { accountId, hash: makeHash(name), masked: name, settings: {} }, id);
   }
 
   #move(move: Move): void {
@@ -287,7 +287,7 @@ class Run {
         const { group: groupId, by: accountId } = action;
         if (action.isEmptied) this.#empty(groupId);
         const reply = this.#model.groups.remove(groupId, accountId);
-        if (typeof reply === 'number') this.#model.limits.removeOf(groupId);
+        if (typeof reply === 'number') this.#model.limits.removeGroup(groupId);
         return this.#admin('deleteGroup', { groupId, accountId }, reply);
       }
       case 'place':
@@ -298,7 +298,7 @@ class Run {
         // The first secret stays known: see `broken`.
         const overlapMs = keyId === 1 ? 60_000 : action.overlapMs;
         const isOthers = state === 'revoked' || (accountId !== undefined && accountId !== owner);
-        const secret = { hash: hashOf(`rotated ${this.#seq}`), masked: `rotated ${this.#seq}`, overlapMs };
+        const secret = { hash: makeHash(`rotated ${this.#seq}`), masked: `rotated ${this.#seq}`, overlapMs };
         return this.#admin('rotateKey', { keyId, accountId, ...secret }, isOthers ? 'not_found' : keyId);
       }
       case 'limit': {
@@ -322,7 +322,7 @@ class Run {
       }
       case 'broken':
         // A second key of the same hash breaks a constraint: this command fails and no other of its batch.
-        return this.#admin('createKey', { accountId: 1, hash: hashOf('one'), masked: '', settings: {} }, failed);
+        return this.#admin('createKey', { accountId: 1, hash: makeHash('one'), masked: '', settings: {} }, failed);
     }
   }
 
@@ -343,7 +343,7 @@ class Run {
       funds,
       ...(requests === undefined ? {} : { requests }),
       ...(endUser === undefined ? {} : { endUser }),
-      ...(text === undefined ? {} : { text: textOf(funds ?? text) }),
+      ...(text === undefined ? {} : { text: pickText(funds ?? text) }),
       ...(action.ttlMs === undefined ? {} : { expiresAtMs: this.#now + action.ttlMs }),
     };
     this.#sendAdmit(command, key);
@@ -424,7 +424,7 @@ class Run {
     }
   }
 
-  /** What operators and owners are shown is what the model has. */
+  /** Operators and owners see what the model has. */
   #compareState(): void {
     for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
     this.#flush();
@@ -445,8 +445,8 @@ class Run {
     for (const key of this.#model.keys) {
       const row = reads.key(key.id, this.#now);
       const own = this.#model.requests.filter(request => request.key === key);
-      const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
-      const today = own.filter(request => dayOf(request.admittedAtMs) === dayOf(this.#now));
+      const toDay = (ms: number): number => Math.floor(ms / 86_400_000);
+      const today = own.filter(request => toDay(request.admittedAtMs) === toDay(this.#now));
       assert.deepEqual(
         [row?.balance, row?.usageToday, row?.usageMinute],
         [
@@ -470,7 +470,7 @@ class Run {
       const users = limit.endUsers === 'each' ? [undefined, ...requests.map(({ endUser }) => endUser)] : [undefined];
       const used = users.map(user => usedNow(limit, limits.counted(limit, user), this.#now));
       const due = used.reduce((most, each) => (each > most ? each : most), 0n);
-      // A window that nobody asked for yet, because the clock was set, shows nothing.
+      // A window that has not been read yet, because the clock was set, shows nothing.
       if (limit.models !== null && (shown?.used ?? 0n) + (shown?.held ?? 0n) === 0n) continue;
       assert.equal((shown?.used ?? 0n) + (shown?.held ?? 0n), due, `limit ${limit.id}`);
     }
@@ -478,7 +478,7 @@ class Run {
       const fields = this.#subject.fields(key.id, this.#now);
       if (fields === undefined) continue;
       const [minute, daily, monthly] = (['minute_limit', 'daily_limit', 'monthly_limit'] as const).map(field =>
-        limits.fieldOf(key, field),
+        limits.readField(key, field),
       );
       const count = (value: bigint | null | undefined): number | null => (value === null ? null : Number(value ?? 0n));
       assert.deepEqual(fields, [count(minute), count(daily), monthly === 0n ? undefined : (monthly ?? undefined)]);
@@ -497,7 +497,7 @@ class Run {
   }
 }
 
-function textOf({ inputTokens, outputTokensMin, outputTokensWanted }: TextEstimate): TextEstimate {
+function pickText({ inputTokens, outputTokensMin, outputTokensWanted }: TextEstimate): TextEstimate {
   return { inputTokens, outputTokensMin, outputTokensWanted };
 }
 
@@ -510,7 +510,7 @@ function printable(_: string, value: unknown): unknown {
   return typeof value === 'bigint' ? `${value}n` : value;
 }
 
-/** Throws where ledger and model differ or an invariant is broken; answers how many steps there were. */
+/** Throws if ledger and model differ or an invariant is broken; returns how many steps there were. */
 export function runTrace(open: OpenSubject, trace: Trace): number {
   const run = new Run(open, trace);
   run.run();

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Slices } from '../../src/core/generation/slices.ts';
 import type { Admitted } from '../../src/ledger/ledger.ts';
-import { admitOf, type Bench, dollar, openBench, settleOf } from './fixture.ts';
+import { makeAdmitCommand, type Bench, dollar, openBench, makeSettleCommand } from './fixture.ts';
 
 // The commits before a test's own: bootstrap and its admit. The next is the first extension.
 const firstExtension = 3;
@@ -30,10 +30,13 @@ async function openSlices(
 ): Promise<{ slices: Slices; ended: number[] }> {
   const fault = { point: 'commit', nth: firstExtension, times, kind: 'SQLITE_FULL' } as const;
   bench = await openBench(times === 0 ? { balance } : { fault, balance });
-  const admitted = await bench.ledger.admit(admitOf(1));
+  const admitted = await bench.ledger.admit(makeAdmitCommand(1));
   expect(admitted.kind).toBe('admitted');
   const ended: number[] = [];
-  const slices = new Slices(bench.ledger, admitted as Admitted, most, tokens => ended.push(tokens));
+  const slices = new Slices(bench.ledger, admitted as Admitted, most, {
+    ended: tokens => ended.push(tokens),
+    raised: () => undefined,
+  });
   return { slices, ended };
 }
 
@@ -49,7 +52,10 @@ test('an extension that storage fails ahead of need harms nobody: it is asked fo
   expect(extended).toBeInstanceOf(Promise);
   await extended;
   expect(ended).toEqual([]);
-  expect(await bench.ledger.settle(settleOf(1, 1100))).toMatchObject({ kind: 'settled', costNanoUsd: 4_500_000n });
+  expect(await bench.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({
+    kind: 'settled',
+    costNanoUsd: 4_500_000n,
+  });
 });
 
 test('output that no hold covers is not taken while storage fails: whoever needs the extension is told', async () => {
@@ -66,7 +72,7 @@ test('a batch that outruns a smaller extension under way waits until all of it i
   expect(slices.reach(600)).toBeUndefined();
   await slices.reach(5000);
   expect(ended).toEqual([2000]);
-  await bench.ledger.settle(settleOf(1, 2000));
+  await bench.ledger.settle(makeSettleCommand(1, 2000));
 });
 
 test('no more is held than the output limit allows, so that others find the rest', async () => {
@@ -74,18 +80,19 @@ test('no more is held than the output limit allows, so that others find the rest
   const { slices, ended } = await openSlices(0, 16_100_000n, 1_200);
   await slices.reach(1_100);
   expect(slices.reach(5_000)).toBeUndefined();
-  const other = await bench.ledger.admit(admitOf(2));
-  // A third of what is left: as much for each of three requests, each with its input, which is worth 25 output tokens.
+  const other = await bench.ledger.admit(makeAdmitCommand(2));
+  // A third of what is left: as much for each of three requests, each with its input, which is worth 25 output
+  // tokens.
   expect(other).toMatchObject({ kind: 'admitted', outputTokens: 908, outputTokensAvailable: 2775 - 908 });
   expect(ended).toEqual([]);
-  await bench.ledger.settle(settleOf(1, 1_200));
+  await bench.ledger.settle(makeSettleCommand(1, 1_200));
   await bench.ledger.void(2, 'gateway_failure');
 });
 
 test('a limit that the admission covers is never extended', async () => {
   const { slices } = await openSlices(0, 16_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();
-  await bench.ledger.settle(settleOf(1, 1_024));
+  await bench.ledger.settle(makeSettleCommand(1, 1_024));
 });
 
 test('an answer that another call goes on with is held ahead again, and learns where the funds end', async () => {
@@ -97,5 +104,5 @@ test('an answer that another call goes on with is held ahead again, and learns w
   await slices.reach(1_100);
   await slices.reach(2_450);
   expect(ended).toEqual([2_500]);
-  await bench.ledger.settle(settleOf(1, 2_500));
+  await bench.ledger.settle(makeSettleCommand(1, 2_500));
 });

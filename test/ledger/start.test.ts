@@ -8,11 +8,11 @@ import { LedgerStartError } from '../../src/lib/sqlite/start-error.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import {
-  admitOf,
+  makeAdmitCommand,
   amount,
   type Bench,
   dollar,
-  hashOf,
+  makeHash,
   openBench,
   plans,
   settleAmount,
@@ -41,9 +41,9 @@ test('holds that a crash left are given back and listed; those of other services
   const { clock } = bench;
   const admittedAtMs = clock.nowMs;
   await crash(async () => {
-    await bench.ledger.admit(admitOf(1, { funds: amount(dollar) }));
-    await bench.ledger.admit(admitOf(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }));
-    await bench.ledger.admit(admitOf(3, { funds: amount(3n * dollar) }));
+    await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
+    await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }));
+    await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
     await bench.ledger.settle(settleAmount(3, dollar));
     clock.step(1000);
   });
@@ -66,7 +66,7 @@ test('holds that a crash left are given back and listed; those of other services
   expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'not_held' });
   expect(await ledger.settle(settleAmount(2, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
   // An interrupted task is admitted again under its own id.
-  expect(await ledger.admit(admitOf(1, { funds: amount(dollar) }))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }))).toMatchObject({
     kind: 'admitted',
     heldNanoUsd: dollar,
   });
@@ -78,9 +78,9 @@ test('a minute and a day are as full after a restart as before, crashes and void
   await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 4 } });
   const free = { free: true, funds: undefined, model: 'acme/small:free' };
   await crash(async () => {
-    await bench.ledger.admit(admitOf(1, free));
-    await bench.ledger.admit(admitOf(2, free));
-    await bench.ledger.admit(admitOf(3, free));
+    await bench.ledger.admit(makeAdmitCommand(1, free));
+    await bench.ledger.admit(makeAdmitCommand(2, free));
+    await bench.ledger.admit(makeAdmitCommand(3, free));
     await bench.ledger.settle(settleAmount(2, 0n));
     await bench.ledger.void(3, 'rejected');
   });
@@ -100,13 +100,19 @@ test('a minute and a day are as full after a restart as before, crashes and void
 test('a hold of another service expires by the clock, whenever that is read, and is listed', async () => {
   const { ledger, clock } = bench;
   const expiresAtMs = clock.nowMs + 1000;
-  expect(await ledger.admit(admitOf(1, { funds: amount(10n * dollar), expiresAtMs }))).toMatchObject({ expiresAtMs });
-  expect(await ledger.admit(admitOf(1, { funds: amount(10n * dollar), expiresAtMs: expiresAtMs + 7 }))).toMatchObject({
+  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(10n * dollar), expiresAtMs }))).toMatchObject({
+    expiresAtMs,
+  });
+  expect(
+    await ledger.admit(makeAdmitCommand(1, { funds: amount(10n * dollar), expiresAtMs: expiresAtMs + 7 })),
+  ).toMatchObject({
     kind: 'admitted',
     expiresAtMs,
   });
   clock.step(999);
-  expect(await ledger.admit(admitOf(2, { funds: amount(1n) }))).toMatchObject({ code: 'insufficient_balance' });
+  expect(await ledger.admit(makeAdmitCommand(2, { funds: amount(1n) }))).toMatchObject({
+    code: 'insufficient_balance',
+  });
   expect(await ledger.findAccount(1)).toMatchObject({ held: 10n * dollar });
   clock.step(1);
   expect(await ledger.listVoidedHolds(1)).toMatchObject([{ id: 1, voidedAtMs: expiresAtMs, reason: 'expired' }]);
@@ -117,25 +123,27 @@ test('a hold of another service expires by the clock, whenever that is read, and
 test('the next command sees an expired hold’s money, and an extended expiry holds', async () => {
   const { ledger, clock } = bench;
   const expiresAtMs = clock.nowMs + 1000;
-  await ledger.admit(admitOf(1, { funds: amount(4n * dollar), expiresAtMs }));
-  await ledger.admit(admitOf(2, { funds: amount(6n * dollar), expiresAtMs }));
+  await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar), expiresAtMs }));
+  await ledger.admit(makeAdmitCommand(2, { funds: amount(6n * dollar), expiresAtMs }));
   expect(await ledger.extend({ id: 2, nanoUsd: 0n, expiresAtMs: expiresAtMs + 5000 })).toMatchObject({
     kind: 'extended',
     heldNanoUsd: 6n * dollar,
     expiresAtMs: expiresAtMs + 5000,
   });
   clock.step(1000);
-  expect(await ledger.admit(admitOf(3, { funds: amount(4n * dollar + 1n) }))).toMatchObject({ kind: 'denied' });
-  expect(await ledger.admit(admitOf(4, { funds: amount(4n * dollar) }))).toMatchObject({ kind: 'admitted' });
+  expect(await ledger.admit(makeAdmitCommand(3, { funds: amount(4n * dollar + 1n) }))).toMatchObject({
+    kind: 'denied',
+  });
+  expect(await ledger.admit(makeAdmitCommand(4, { funds: amount(4n * dollar) }))).toMatchObject({ kind: 'admitted' });
   expect(await ledger.extend({ id: 1, nanoUsd: 0n })).toMatchObject({ kind: 'not_held' });
   expect(await ledger.settle(settleAmount(2, 1n))).toMatchObject({ kind: 'settled' });
 });
 
 test('ids go on above the gateway’s own, whatever the clock says and whatever ids other services use', async () => {
   expect(bench.ledger.lastId).toBe(0);
-  await bench.ledger.admit(admitOf(7_000_000_000_000_000));
-  await bench.ledger.admit(admitOf(9_007_199_254_740_991, { expiresAtMs: bench.clock.nowMs + 1000 }));
-  await bench.ledger.admit(admitOf(5));
+  await bench.ledger.admit(makeAdmitCommand(7_000_000_000_000_000));
+  await bench.ledger.admit(makeAdmitCommand(9_007_199_254_740_991, { expiresAtMs: bench.clock.nowMs + 1000 }));
+  await bench.ledger.admit(makeAdmitCommand(5));
   bench.clock.step(-365 * 86_400_000);
   await bench.reopen();
   expect(bench.ledger.lastId).toBe(7_000_000_000_000_000);
@@ -200,7 +208,7 @@ test('a file of a newer program, of other migrations, or that is no ledger is re
 });
 
 test('verify reads a closed file, a running one, and finds what was tampered with', async () => {
-  await bench.ledger.admit(admitOf(1, { funds: amount(100n) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
   expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
   expect(await bench.ledger.verify()).toEqual([]);
   await bench.ledger.settle(settleAmount(1, 40n));
@@ -221,9 +229,9 @@ test('verify reads a closed file, a running one, and finds what was tampered wit
 });
 
 test('records and entries can’t be changed or deleted', async () => {
-  await bench.ledger.admit(admitOf(1, { funds: amount(100n) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
   await bench.ledger.settle(settleAmount(1, 400n * dollar));
-  await bench.ledger.admit(admitOf(2, { funds: undefined }));
+  await bench.ledger.admit(makeAdmitCommand(2, { funds: undefined }));
   await bench.ledger.void(2, 'rejected');
   const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
   for (const table of ['usage', 'entry', 'voided']) {
@@ -236,9 +244,11 @@ test('records and entries can’t be changed or deleted', async () => {
 
 test('a ledger with 2,000 holds of a crash opens with less than a second of work', async () => {
   await crash(async () => {
-    await bench.ledger.createKey({ accountId: 1, hash: hashOf('many'), masked: '', settings: {} });
+    await bench.ledger.createKey({ accountId: 1, hash: makeHash('many'), masked: '', settings: {} });
     await Promise.all(
-      Array.from({ length: 2000 }, (_, n) => bench.ledger.admit(admitOf(n + 1, { funds: amount(1n) }, 'many'))),
+      Array.from({ length: 2000 }, (_, n) =>
+        bench.ledger.admit(makeAdmitCommand(n + 1, { funds: amount(1n) }, 'many')),
+      ),
     );
   });
   expect(bench.ledger.voidedHoldsAtStart).toBe(2000);

@@ -24,7 +24,7 @@ import type * as databaseModule from '../../src/lib/sqlite/database.ts';
 import { checkRows } from './memory-invariants.ts';
 import { MemoryRows } from './memory-rows.ts';
 
-/** What a trace is run through: the rules alone, over rows in memory, or the engine, over a file. */
+/** What a trace runs on: the rules alone, over rows in memory, or the engine, over a file. */
 
 /** A command with its time. */
 export type Command =
@@ -50,9 +50,9 @@ export interface Subject {
     nowMs: number,
   ): { readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined;
   group(groupId: number): { readonly balance: bigint | null; readonly held: bigint } | undefined;
-  /** What is used and held of a limit now; undefined where its window was never asked for. */
+  /** Returns the use of a limit now; undefined if its window was never read. */
   limit(limitId: number, nowMs: number): { readonly used: bigint; readonly held: bigint } | undefined;
-  /** What the fields of a key say of the limits that they have made; undefined where the subject has no such view. */
+  /** Returns the fields' view of the limits that they have made; undefined if the subject has no such view. */
   fields(keyId: number, nowMs: number): readonly (number | bigint | null | undefined)[] | undefined;
   violations(): string[];
   close(): void;
@@ -113,7 +113,7 @@ async function openRules(src: string): Promise<OpenSubject> {
           return modules.administer(context, timed.order, nowMs);
       }
     };
-    const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
+    const toDay = (ms: number): number => Math.floor(ms / 86_400_000);
     return {
       run: batch =>
         batch.map(command => {
@@ -130,7 +130,7 @@ async function openRules(src: string): Promise<OpenSubject> {
         const period = rows.periods.get(accountId, rows.accounts.get(accountId)?.period ?? 0);
         const subscription = rows.subscriptions.get(accountId, period?.subscription ?? 0);
         if (period === undefined || subscription === undefined) return undefined;
-        const taken = rows.planDays.get(accountId, dayOf(nowMs))?.requests ?? 0;
+        const taken = rows.planDays.get(accountId, toDay(nowMs))?.requests ?? 0;
         return {
           accountId,
           plan: subscription.plan,
@@ -147,7 +147,7 @@ async function openRules(src: string): Promise<OpenSubject> {
       },
       key(keyId, nowMs) {
         const balance = rows.keys.get(keyId)?.balance ?? null;
-        const usageToday = rows.keyDays.get(keyId, dayOf(nowMs))?.spent ?? 0n;
+        const usageToday = rows.keyDays.get(keyId, toDay(nowMs))?.spent ?? 0n;
         const admitted = [...rows.holds.all(), ...rows.usage.all(), ...rows.voids];
         const young = admitted.filter(each => each.keyId === keyId && each.admittedAtMs > nowMs - 60_000);
         return { balance, usageToday, usageMinute: young.length };
@@ -158,7 +158,7 @@ async function openRules(src: string): Promise<OpenSubject> {
         if (limit === undefined || limit.removed) return undefined;
         const { number } = modules.windowAt(limit.per, limit.timeZone, nowMs);
         const uses = rows.limitUses.all().filter(use => use.limitId === limitId && use.number === number);
-        const amounts = uses.map(use => modules.amountsOf(use, nowMs));
+        const amounts = uses.map(use => modules.readAmounts(use, nowMs));
         return amounts.sort((a, b) => Number(a.used + a.held - b.used - b.held)).at(-1);
       },
       fields: () => undefined,
@@ -206,7 +206,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
       limit(limitId, nowMs) {
         engine.run([['uses', nowMs, limitId]]);
         const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
-        // What runs is shown as used.
+        // Running requests are shown as used.
         return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
       },
       fields(keyId, nowMs) {

@@ -6,14 +6,14 @@ import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import type { SuspendedAccount } from '../../src/ledger/sqlite/engine.ts';
 import { unwatched } from '../../src/ledger/sqlite/ledger-watch.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
-import { admitOf, amount, type Bench, dollar, hashOf, openBench, plans, settleAmount } from './fixture.ts';
+import { makeAdmitCommand, amount, type Bench, dollar, makeHash, openBench, plans, settleAmount } from './fixture.ts';
 
-/** What stops one account, tells it, and leaves all others alone. */
+/** What stops one account, reports it, and leaves all others alone. */
 
 let bench: Bench;
 afterEach(() => bench.end());
 
-/** Opens the bench with somebody who is told of suspensions. */
+/** Opens the bench with a listener for suspensions. */
 async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> {
   const told: SuspendedAccount[] = [];
   const watch = { ...unwatched, suspended: (account: SuspendedAccount) => void told.push(account) };
@@ -30,7 +30,7 @@ async function change(sql: string): Promise<void> {
 
 async function makeOther(): Promise<number> {
   const { accountId } = await bench.ledger.createAccount({ name: 'other', balance: 10n * dollar });
-  await bench.ledger.createKey({ accountId, hash: hashOf('other'), masked: '', settings: {} });
+  await bench.ledger.createKey({ accountId, hash: makeHash('other'), masked: '', settings: {} });
   return accountId;
 }
 
@@ -38,8 +38,8 @@ test('a row that breaks a sweep suspends its account and tells it, and the other
   const told = await openWatched();
   const other = await makeOther();
   const expiresAtMs = bench.clock.nowMs + 1000;
-  await bench.ledger.admit(admitOf(1, { funds: amount(5n), expiresAtMs }));
-  await bench.ledger.admit(admitOf(2, { funds: amount(7n), expiresAtMs }, 'other'));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
+  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(7n), expiresAtMs }, 'other'));
   await bench.ledger.close();
   // The hold of account 1 can't be given back: what it is counted in is not there.
   await change('CREATE TABLE lost AS SELECT * FROM key_day WHERE key_id = 1; DELETE FROM key_day WHERE key_id = 1');
@@ -48,15 +48,19 @@ test('a row that breaks a sweep suspends its account and tells it, and the other
   expect(told).toEqual([{ accountId: 1, reason: 'damaged', cause: 'a row is missing' }]);
   expect(await bench.ledger.findAccount(other)).toMatchObject({ held: 0n, suspended: null });
   expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 5n, suspended: 'damaged' });
-  expect(await bench.ledger.admit(admitOf(3, { funds: amount(1n) }))).toMatchObject({ code: 'account_suspended' });
-  expect(await bench.ledger.admit(admitOf(4, { funds: amount(1n) }, 'other'))).toMatchObject({ kind: 'admitted' });
+  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }))).toMatchObject({
+    code: 'account_suspended',
+  });
+  expect(await bench.ledger.admit(makeAdmitCommand(4, { funds: amount(1n) }, 'other'))).toMatchObject({
+    kind: 'admitted',
+  });
   await bench.ledger.void(4, 'cancelled');
   // The operator mends it and lets it go on.
   await bench.ledger.close();
   await change('INSERT INTO key_day SELECT * FROM lost; DROP TABLE lost');
   await bench.open();
   expect(await bench.ledger.resumeAccount(1)).toMatchObject({ suspended: null });
-  expect(await bench.ledger.admit(admitOf(5, { funds: amount(1n) }))).toMatchObject({ kind: 'admitted' });
+  expect(await bench.ledger.admit(makeAdmitCommand(5, { funds: amount(1n) }))).toMatchObject({ kind: 'admitted' });
   await bench.ledger.void(5, 'cancelled');
   expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 0n });
 });
@@ -65,14 +69,16 @@ test('the same while it runs: one command meets it, all others are done', async 
   const told = await openWatched();
   await makeOther();
   const expiresAtMs = bench.clock.nowMs + 1000;
-  await bench.ledger.admit(admitOf(1, { funds: amount(5n), expiresAtMs }));
-  await bench.ledger.admit(admitOf(2, { funds: amount(7n) }, 'other'));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
+  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(7n) }, 'other'));
   await bench.ledger.close();
   await change('UPDATE account SET held = 4 WHERE id = 1');
   await bench.open();
   bench.clock.step(2000);
   // An account can't hold less than nothing: the row refuses it when it is written.
-  expect(await bench.ledger.admit(admitOf(3, { funds: amount(1n) }, 'other'))).toMatchObject({ kind: 'admitted' });
+  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
+    kind: 'admitted',
+  });
   await expect.poll(() => told).toMatchObject([{ accountId: 1, reason: 'damaged' }]);
   await bench.ledger.void(3, 'cancelled');
   await bench.ledger.close();
@@ -84,17 +90,19 @@ test('the same while it runs: one command meets it, all others are done', async 
 
 test('more written off than is allowed suspends an account until it is resumed', async () => {
   const told = await openWatched(10n);
-  await bench.ledger.admit(admitOf(1, { funds: amount(5n) }));
+  await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   expect(await bench.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
   expect(await bench.ledger.findAccount(1)).toMatchObject({ suspended: null });
   await bench.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
-  await bench.ledger.admit(admitOf(2, { funds: amount(5n) }));
+  await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
   await bench.ledger.settle(settleAmount(2, 11n));
   await expect.poll(() => told).toEqual([{ accountId: 1, reason: 'write_offs' }]);
-  expect(await bench.ledger.admit(admitOf(3, { funds: undefined }))).toMatchObject({ code: 'account_suspended' });
+  expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({
+    code: 'account_suspended',
+  });
   expect(await bench.ledger.resumeAccount(1)).toMatchObject({ suspended: null });
   await bench.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
-  expect(await bench.ledger.admit(admitOf(4, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
+  expect(await bench.ledger.admit(makeAdmitCommand(4, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
   expect(await bench.ledger.resumeAccount(99)).toBe('not_found');
 });
 
@@ -118,9 +126,9 @@ test('two requests of the gateway’s own with one id are a defect, not a repeat
   await openWatched();
   const id = 1_790_000_000_000 * 4096;
   const requestId = publicRequestId(id);
-  expect(await bench.ledger.admit(admitOf(id, { requestId }))).toMatchObject({ kind: 'admitted' });
-  expect(await bench.ledger.admit(admitOf(id, { requestId }))).toMatchObject({ kind: 'admitted' });
-  await expect(bench.ledger.admit(admitOf(id, { requestId: publicRequestId(id) }))).rejects.toMatchObject({
+  expect(await bench.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });
+  expect(await bench.ledger.admit(makeAdmitCommand(id, { requestId }))).toMatchObject({ kind: 'admitted' });
+  await expect(bench.ledger.admit(makeAdmitCommand(id, { requestId: publicRequestId(id) }))).rejects.toMatchObject({
     code: 'internal',
   });
   await bench.ledger.void(id, 'cancelled');
@@ -143,7 +151,7 @@ test('a second gateway is refused although the lock file was deleted', async () 
 test('a ledger that was not closed is looked through, and one that is damaged does not start', async () => {
   await openWatched();
   for (let id = 1; id <= 400; id += 1)
-    await bench.ledger.admit(admitOf(id, { funds: undefined, requestId: 'x'.repeat(200) + id }));
+    await bench.ledger.admit(makeAdmitCommand(id, { funds: undefined, requestId: 'x'.repeat(200) + id }));
   for (let id = 1; id <= 400; id += 1) await bench.ledger.settle(settleAmount(id, 0n));
   const { copyFileSync, mkdirSync, openSync, statSync, writeSync } = await import('node:fs');
   // As a kill leaves them, with a page that the disk has lost.

@@ -33,6 +33,15 @@ test('compose starts it read-only, without privileges, with time to stop', () =>
   });
 });
 
+test('the cluster is three gateways on one database behind a proxy that asks whether they are ready', () => {
+  const { services } = parse(read('deploy/cluster/compose.yaml')) as {
+    services: Record<string, Record<string, unknown>>;
+  };
+  expect(Object.keys(services)).toEqual(['postgres', 'tollgate', 'proxy']);
+  expect(services['tollgate']).toMatchObject({ read_only: true, cap_drop: ['ALL'], deploy: { replicas: 3 } });
+  expect(read('deploy/cluster/haproxy.cfg')).toContain('server-template gateway 3 tollgate:8080');
+});
+
 test('the unit runs as a user of its own, can write its data alone, and systemd accepts it', () => {
   const unit = read('deploy/systemd/tollgate.service');
   for (const line of ['User=tollgate', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'StateDirectory=tollgate']) {

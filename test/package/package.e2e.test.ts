@@ -6,6 +6,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -40,7 +41,7 @@ beforeAll(() => {
     { filename: string },
   ];
   writeFileSync(join(folder, 'package.json'), '{ "private": true }');
-  npm(['install', '--omit=dev', join(folder, packed.filename)], folder);
+  npm(['install', '--omit=dev', '--prefer-offline', join(folder, packed.filename)], folder);
   for (const name of readdirSync(installed, { recursive: true, encoding: 'utf8' })) {
     const path = join(installed, name);
     if (statSync(path).isFile()) chmodSync(path, 0o444);
@@ -56,6 +57,11 @@ test('it has compiled code and the documents that its README names, and neither 
   const links = Array.from(readme.matchAll(/\]\(((?!https?:)[^)#]+)/g), ([, path]) => path ?? '');
   expect(links.length).toBeGreaterThan(3);
   expect(links.filter(path => !existsSync(join(installed, path)))).toEqual([]);
+  // What the page on installing copies from the package.
+  const page = readFileSync(join(installed, 'docs/operations.md'), 'utf8');
+  const copied = Array.from(page.matchAll(/npm root --global\)\/tollgate\/(\S+?)"/g), ([, path]) => path ?? '');
+  expect(copied).toEqual(['deploy/systemd/tollgate.service']);
+  expect(copied.filter(path => !existsSync(join(installed, path)))).toEqual([]);
   const compiled = readdirSync(join(installed, 'dist'), { recursive: true, encoding: 'utf8' });
   expect(compiled.filter(name => /\.test\.|fixture/.test(name))).toEqual([]);
 });
@@ -63,8 +69,15 @@ test('it has compiled code and the documents that its README names, and neither 
 describe.each(nodes)('with %s', node => {
   test('it starts, answers, and ends at SIGTERM', async () => {
     const data = mkdtempSync(join(folder, 'data-'));
+    // Not as root, where the test is: another user can read the package and write its data alone.
+    const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    if (user.uid !== undefined) {
+      chmodSync(folder, 0o755);
+      chownSync(data, user.uid, user.gid);
+    }
     const child = spawn(node, [join(installed, 'bin/tollgate.js'), 'serve'], {
       cwd: folder,
+      ...user,
       env: {
         PATH: `${dirname(node)}:/usr/bin:/bin`,
         TOLLGATE_PORT: '0',

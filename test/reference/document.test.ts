@@ -5,10 +5,10 @@ import { expect, test } from 'vitest';
 import { openApiDocPath, openApiText } from '../../scripts/openapi-doc.ts';
 import { errorTable } from '../../src/errors/error-table.ts';
 import { ask, startListener } from '../edge/listener.ts';
-import { type Json, operationsOf, Schemas } from './schemas.ts';
+import { type Json, listOperations, Schemas } from './schemas.ts';
 
 const document = JSON.parse(openApiText()) as Json;
-const operations = operationsOf(document);
+const operations = listOperations(document);
 
 /** Files of the reference's page, which are no interface. */
 const pageFiles = /^\/docs\/assets\//;
@@ -61,7 +61,7 @@ test('every field of every body is explained, and every example fits its body', 
       'fields without a text: name them where the schema gets its name',
     ).toEqual([]);
     for (const [example, { value }] of Object.entries(body.examples)) {
-      expect(lenient.faultsOfBody(operation, value), `${operation.operationId} ${example}`).toEqual([]);
+      expect(lenient.findBodyFaults(operation, value), `${operation.operationId} ${example}`).toEqual([]);
     }
   }
 });

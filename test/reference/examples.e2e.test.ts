@@ -2,16 +2,16 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { openApiText } from '../../scripts/openapi-doc.ts';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type Documented, type Json, operationsOf, Schemas } from './schemas.ts';
+import { type Documented, type Json, listOperations, Schemas } from './schemas.ts';
 
 const gateway = await startGateway({
-  config: 'metrics: public\nsimulator: { tokens_per_second: 0 }\n',
+  config: 'metrics: public\nsimulator: { tokens_per_second: 0 }\ncontent: { bodies: all }\n',
   balance: '100',
 });
 afterAll(() => endGateway(gateway));
 
 const document = JSON.parse(openApiText()) as Json;
-const operations = operationsOf(document);
+const operations = listOperations(document);
 const schemas = new Schemas(document, { strict: true });
 
 interface Sent {
@@ -85,7 +85,10 @@ async function endedMessageBatch(): Promise<string> {
   return id;
 }
 
-/** Makes a thing of its own for each parameter of a path, by the path up to it; `below`: that path as it is asked, without the parameter. */
+/**
+ * Makes an object for each parameter of a path, by the path up to it; `below`: that path of the request, without the
+ * parameter.
+ */
 const things: Readonly<Record<string, (below: string) => Promise<string>>> = {
   '/v1/conversations/{id}': () => made('/v1/conversations', apiKey, {}, 'id'),
   '/v1/conversations/{id}/items/{itemId}': async below => {
@@ -187,7 +190,7 @@ describe.each(operations)('$method $path', operation => {
     if (isStream || otherTypes.test(type)) {
       const documented = Object.keys(operation.responses[String(status)]?.content ?? {});
       expect(documented).toContain(type.split(';')[0]);
-    } else expect(schemas.faultsOfAnswer(operation, status, json)).toEqual([]);
+    } else expect(schemas.findAnswerFaults(operation, status, json)).toEqual([]);
   });
 
   test('without a key, with a wrong field and with a wrong id it fails as documented', async () => {
@@ -211,7 +214,7 @@ describe.each(operations)('$method $path', operation => {
     for (const answer of refused) {
       if (answer === undefined) continue;
       expect(answer.status).toBeGreaterThanOrEqual(400);
-      expect([answer.json, schemas.faultsOfAnswer(operation, answer.status, answer.json)]).toEqual([answer.json, []]);
+      expect([answer.json, schemas.findAnswerFaults(operation, answer.status, answer.json)]).toEqual([answer.json, []]);
     }
   });
 });

@@ -27,14 +27,17 @@ export interface Documented {
 }
 
 /** The operations of a document. */
-export function operationsOf(document: Json): Documented[] {
+export function listOperations(document: Json): Documented[] {
   const paths = document['paths'] as Record<string, Record<string, object>>;
   return Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ ...operation, method, path }) as Documented),
   );
 }
 
-/** What is wrong with values, by the schemas of a document. `strict`: members that an object's schema does not name are wrong too, unless it says that there may be others. */
+/**
+ * Finds the faults of values, by the schemas of a document. `strict`: members that an object's schema does not name
+ * are wrong too, unless it allows others.
+ */
 export class Schemas {
   readonly #ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
   readonly #document: Json;
@@ -56,7 +59,7 @@ export class Schemas {
   }
 
   /** Returns what is wrong with the JSON answer of an operation. */
-  faultsOfAnswer({ path, method, responses }: Documented, status: number, value: unknown): string[] {
+  findAnswerFaults({ path, method, responses }: Documented, status: number, value: unknown): string[] {
     const response = responses[String(status)];
     if (response === undefined) return [`status ${status} is not documented`];
     const place = response.$ref?.slice(1) ?? `/paths/${escape(path)}/${method}/responses/${status}`;
@@ -64,7 +67,7 @@ export class Schemas {
   }
 
   /** Returns what is wrong with the JSON body of an operation. */
-  faultsOfBody({ path, method }: Documented, value: unknown): string[] {
+  findBodyFaults({ path, method }: Documented, value: unknown): string[] {
     return this.faultsAt(`/paths/${escape(path)}/${method}/requestBody/content/application~1json/schema`, value);
   }
 }

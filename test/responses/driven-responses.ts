@@ -37,6 +37,7 @@ import type { Sink, StreamControl } from '../../src/lib/push.ts';
 import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
 import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
+import { MemoryClaims } from '../../src/store/claims.ts';
 import type { DocumentChange, Documents } from '../../src/store/documents.ts';
 import type { UsageRow } from '../../src/ledger/ledger.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
@@ -94,7 +95,7 @@ function toDelta(text: string): GenerationEvent {
   return delta(0, [0, 0], { kind: DeltaKind.TEXT, text });
 }
 
-/** What a caller gets. */
+/** What a caller receives. */
 export class Caller implements Sink<CreateResponseResponse> {
   readonly messages: CreateResponseResponse[] = [];
   readonly #ended = Promise.withResolvers<Error | undefined>();
@@ -108,7 +109,7 @@ export class Caller implements Sink<CreateResponseResponse> {
     this.#ended.resolve(error);
   }
 
-  /** Resolves with what it is told at the end. */
+  /** Resolves with its end. */
   get ended(): Promise<Error | undefined> {
     return this.#ended.promise;
   }
@@ -120,12 +121,12 @@ export class Caller implements Sink<CreateResponseResponse> {
 
   /** All text that has come. */
   get text(): string {
-    return this.messages.map(({ events }) => textOf(events)).join('');
+    return this.messages.map(({ events }) => readText(events)).join('');
   }
 }
 
 /** The text of events. */
-export function textOf(events: readonly GenerationEvent[]): string {
+export function readText(events: readonly GenerationEvent[]): string {
   return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
 }
 
@@ -133,7 +134,7 @@ export function textOf(events: readonly GenerationEvent[]): string {
 class HeldDocuments {
   readonly port: Documents;
   #held: PromiseWithResolvers<void> | undefined;
-  /** Changes that were asked for. */
+  /** Requested changes. */
   changes = 0;
 
   constructor(documents: Documents) {
@@ -155,7 +156,7 @@ class HeldDocuments {
     this.#held = Promise.withResolvers();
   }
 
-  /** What waits goes on. */
+  /** What waits continues. */
   release(): void {
     this.#held?.resolve();
     this.#held = undefined;
@@ -169,8 +170,8 @@ class HeldDocuments {
   }
 }
 
-/** Opens responses; `end` checks the ledger and removes everything. */
-export async function openResponses() {
+/** Opens responses; `end` checks the ledger and removes everything. `claims`: of this gateway and another one, whose services `other` calls. */
+export async function openResponses(claims?: MemoryClaims) {
   const bench = await openBench();
   const hash = createHash('sha256').update(key).digest();
   await bench.ledger.createKey({ accountId: 1, hash, masked: 'sk-tg-aaaa…aaaa', settings: {} });
@@ -196,7 +197,7 @@ export async function openResponses() {
   const pricing = { inputPicoUsd: 1_000_000n, outputPicoUsd: 4_000_000n };
   const listed = create(ModelSchema, { id: model, available: true, endpoints: [Endpoint.RESPONSES], pricing });
   const ids = new IdSource(clock, ledger.lastId);
-  const replays = new Replays(documents.port, ledger, clock);
+  const replays = new Replays({ documents: documents.port, ledger, clock });
   const generations = new Generations({
     ledger,
     router,
@@ -205,7 +206,7 @@ export async function openResponses() {
     replays,
     catalog: new Catalog({ models: [listed], aliases: new Map() }, () => true),
     exposeRoute: () => false,
-    toleranceOf: () => 1,
+    findTolerance: () => 1,
     answerBytesMax: () => ({ choice: 128 << 20, whole: 64 << 20 }),
     unseenOutput: new UnseenOutput(),
   });
@@ -221,14 +222,22 @@ export async function openResponses() {
     sessionMemory: () => ({ bytesMax: 256 << 20, ownerBytesMax: 64 << 20 }),
     lifetimeMs: 3_600_000,
   };
-  const kept = new StoredConversations({ ...tools, clock: runtime });
-  const responses = new Responses({ ...tools, kept });
+  const open = (owner: number): Responses => {
+    const own = (claims ?? new MemoryClaims()).of(owner);
+    const kept = new StoredConversations({ ...tools, clock: runtime, claims: own });
+    return new Responses({ ...tools, kept, shared: claims === undefined ? undefined : own });
+  };
+  const responses = open(1);
+  if (claims !== undefined) await responses.recover();
   const transport = new InProcessTransport().service(ResponseService, responses.service);
+  const other = new InProcessTransport().service(ResponseService, open(2).service);
   const headers = (more: Record<string, string> = {}) => new Headers({ authorization: `Bearer ${key}`, ...more });
   return {
     documents,
     attempts,
     responses,
+    other,
+    headers,
     /** The next attempt, once it is made. */
     async attempt(): Promise<DrivenAttempt> {
       while (attempts.length <= taken) await called.promise;
@@ -251,7 +260,7 @@ export async function openResponses() {
       caller.control = transport.push(ResponseService.method.createResponse, request, sent, caller);
       return caller;
     },
-    /** A response as it is told now. */
+    /** A response as it is returned now. */
     async find(id: string): Promise<Response | undefined> {
       const request = { $typeName: 'tollgate.v1.GetResponseRequest' as const, id, include: [] };
       return (await transport.ask(ResponseService.method.getResponse, request, headers())).response;
@@ -259,9 +268,9 @@ export async function openResponses() {
     /** The text of a response's stored log. */
     async storedText(id: string): Promise<string> {
       const chunks = await stored.chunks({ kind: 'response', id }, -1, 100);
-      return textOf(chunks.flatMap(({ content }) => eventsIn(content)));
+      return readText(chunks.flatMap(({ content }) => eventsIn(content)));
     },
-    /** What a request has become in the ledger. */
+    /** The ledger's state of a request. */
     async record(responseId: string): Promise<UsageRow | undefined> {
       return (await ledger.findActivity(1, responseId.replace('resp_', 'req_')))?.row;
     },

@@ -4,7 +4,7 @@ import { AccountService, Payer, RecordState } from '../../src/gen/tollgate/v1/ac
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
-import { type ControlPlane, dollar, refusalOf, startControlPlane } from './control-plane.ts';
+import { type ControlPlane, dollar, catchRefusal, startControlPlane } from './control-plane.ts';
 
 let plane: ControlPlane;
 let mine: Client<typeof AccountService>;
@@ -87,9 +87,9 @@ test('money moves out of the account and back, never more than there is', async 
   const { key } = await mine.createKey({ settings: { balanceNanoUsd: 3n * dollar } });
   const apiKeyId = key?.apiKeyId ?? 0n;
   const move = (amount: bigint) => mine.updateKey({ apiKeyId, settings: { balanceNanoUsd: amount } });
-  const { code, param, httpStatus } = await refusalOf(move(before + 1n));
+  const { code, param, httpStatus } = await catchRefusal(move(before + 1n));
   expect([code, param, httpStatus]).toEqual(['validation_error', 'balance', 422]);
-  expect((await refusalOf(mine.createKey({ settings: { balanceNanoUsd: before } }))).param).toBe('balance');
+  expect((await catchRefusal(mine.createKey({ settings: { balanceNanoUsd: before } }))).param).toBe('balance');
   await move(before);
   expect(await balance()).toBe(0n);
   await move(0n);
@@ -103,12 +103,12 @@ test('a deleted key is gone for good and is no longer listed', async () => {
   const { key } = await mine.createKey({});
   const apiKeyId = key?.apiKeyId ?? 0n;
   await mine.deleteKey({ apiKeyId });
-  expect((await refusalOf(mine.getKey({ apiKeyId }))).code).toBe('not_found');
-  expect((await refusalOf(mine.deleteKey({ apiKeyId }))).code).toBe('not_found');
-  expect((await refusalOf(mine.updateKey({ apiKeyId, settings: { label: 'x' } }))).code).toBe('not_found');
+  expect((await catchRefusal(mine.getKey({ apiKeyId }))).code).toBe('not_found');
+  expect((await catchRefusal(mine.deleteKey({ apiKeyId }))).code).toBe('not_found');
+  expect((await catchRefusal(mine.updateKey({ apiKeyId, settings: { label: 'x' } }))).code).toBe('not_found');
   expect((await mine.listKeys({})).keys.map(each => each.apiKeyId)).not.toContain(apiKeyId);
   const state = { apiKeyId, state: KeyState.ENABLED };
-  expect((await refusalOf(plane.admin.setApiKeyState(state))).code).toBe('not_found');
+  expect((await catchRefusal(plane.admin.setApiKeyState(state))).code).toBe('not_found');
 });
 
 test('unknown ids, impossible ids and other accounts’ ids are not found, all with the same words', async () => {
@@ -119,7 +119,7 @@ test('unknown ids, impossible ids and other accounts’ ids are not found, all w
       () => mine.updateKey({ apiKeyId, settings: { label: 'x' } }),
       () => mine.deleteKey({ apiKeyId }),
     ]) {
-      const { code, message, httpStatus } = await refusalOf(call());
+      const { code, message, httpStatus } = await catchRefusal(call());
       expect([code, httpStatus, message]).toEqual(['not_found', 404, `There is no API key ${apiKeyId}.`]);
     }
   }
@@ -139,12 +139,12 @@ test('a value that breaks the rules is refused by the name of its field and chan
   ];
   for (const [param, settings] of wrong) {
     for (const call of [() => mine.createKey({ settings }), () => mine.updateKey({ apiKeyId, settings })]) {
-      const detail = await refusalOf(call());
+      const detail = await catchRefusal(call());
       expect([detail.param, detail.code, detail.httpStatus]).toEqual([param, 'validation_error', 422]);
     }
   }
   expect((await mine.getKey({ apiKeyId })).key).toMatchObject({ label: 'kept', dailyLimit: 0n });
-  const { message } = await refusalOf(mine.createKey({ settings: { allowedModels: { models: ['acme/larg'] } } }));
+  const { message } = await catchRefusal(mine.createKey({ settings: { allowedModels: { models: ['acme/larg'] } } }));
   expect(message).toBe('allowed_models.0: There is no model "acme/larg".');
 });
 
@@ -207,7 +207,7 @@ test('a settled request is listed newest first by filters, and shown with its ar
   expect(await list({ apiKeyId, model: 'acme/large' })).toEqual([third, first]);
   expect(await list({ apiKeyId, startMs: beforeSecond })).toEqual([third, second]);
   expect(await list({ apiKeyId, endMs: beforeSecond })).toEqual([first]);
-  expect((await refusalOf(mine.listActivity({ limit: 1_001 }))).param).toBe('limit');
+  expect((await catchRefusal(mine.listActivity({ limit: 1_001 }))).param).toBe('limit');
   expect((await others.listActivity({})).records).toEqual([]);
 
   const { record } = await mine.getActivity({ requestId: first });
@@ -242,6 +242,6 @@ test('a settled request is listed newest first by filters, and shown with its ar
     [mine, 'req_nonsense'],
     [mine, publicRequestId(1)],
   ] as const) {
-    expect((await refusalOf(client.getActivity({ requestId }))).code).toBe('not_found');
+    expect((await catchRefusal(client.getActivity({ requestId }))).code).toBe('not_found');
   }
 });

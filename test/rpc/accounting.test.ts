@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
-import { type ControlPlane, dollar, refusalOf, startControlPlane } from './control-plane.ts';
+import { type ControlPlane, dollar, catchRefusal, startControlPlane } from './control-plane.ts';
 
 const hourMs = 3_600_000;
 let plane: ControlPlane;
@@ -71,11 +71,11 @@ test('repeats of admit, settle and void answer the same and count once', async (
   expect(await accounting.admit(admit)).toEqual(first);
   expect((await state()).held).toBe(dollar);
   for (const changed of [{ amountNanoUsd: 2n }, { model: 'acme/other' }, { apiKeyId: (await customer()).apiKeyId }]) {
-    expect((await refusalOf(accounting.admit({ ...admit, ...changed }))).code).toBe('conflict');
+    expect((await catchRefusal(accounting.admit({ ...admit, ...changed }))).code).toBe('conflict');
   }
   const settled = await accounting.settle({ id, costNanoUsd: 5n });
   expect(await accounting.settle({ id, costNanoUsd: 5n })).toEqual(settled);
-  const conflict = await refusalOf(accounting.settle({ id, costNanoUsd: 6n }));
+  const conflict = await catchRefusal(accounting.settle({ id, costNanoUsd: 6n }));
   expect([conflict.code, conflict.param]).toEqual(['conflict', 'cost']);
   await accounting.admit({ ...admit, id: other });
   await accounting.void({ id: other });
@@ -97,14 +97,14 @@ test('what was voided or never admitted can’t be settled, extended or voided',
     () => accounting.extend({ id: unknown, amountNanoUsd: 1n }),
     () => accounting.void({ id: unknown }),
   ];
-  for (const call of calls) expect((await refusalOf(call())).code).toBe('not_found');
+  for (const call of calls) expect((await catchRefusal(call())).code).toBe('not_found');
   expect((await account.listActivity({})).records).toEqual([]);
 });
 
 test('a denial names the limit, what is used, the most and when it resets, and consumes nothing', async () => {
   const { accounting } = plane;
   const poor = await customer(dollar);
-  const broke = await refusalOf(
+  const broke = await catchRefusal(
     accounting.admit({ id: nextId(), apiKeyId: poor.apiKeyId, model: 'm', amountNanoUsd: dollar + 1n }),
   );
   expect([broke.code, broke.httpStatus, broke.denial?.limit, broke.denial?.unit, broke.denial?.max]).toEqual([
@@ -120,7 +120,7 @@ test('a denial names the limit, what is used, the most and when it resets, and c
   const { apiKeyId } = await customer(dollar, { minuteLimit: 1n });
   const admit = () => accounting.admit({ id: nextId(), apiKeyId, model: 'm', amountNanoUsd: 0n });
   expect((await admit()).limits).toMatchObject([{ limit: 'minute_limit', max: 1n, remaining: 0n }]);
-  const denied = await refusalOf(admit());
+  const denied = await catchRefusal(admit());
   expect([denied.code, denied.denial?.limit, denied.denial?.used, denied.denial?.max]).toEqual([
     'rate_limit',
     'minute_limit',
@@ -137,12 +137,12 @@ test('allowed models, disabled and revoked keys refuse other services’ work to
   const { apiKeyId } = await customer(dollar, { allowedModels: { models: ['acme/large'] } });
   const admit = (model: string) => accounting.admit({ id: nextId(), apiKeyId, model, amountNanoUsd: 1n });
   await admit('acme/large');
-  expect((await refusalOf(admit('acme/render'))).code).toBe('model_not_allowed');
+  expect((await catchRefusal(admit('acme/render'))).code).toBe('model_not_allowed');
   await admin.setApiKeyState({ apiKeyId, state: KeyState.DISABLED });
-  const disabled = await refusalOf(admit('acme/large'));
+  const disabled = await catchRefusal(admit('acme/large'));
   expect([disabled.code, disabled.param]).toEqual(['key_disabled', 'api_key_id']);
   await admin.setApiKeyState({ apiKeyId, state: KeyState.REVOKED });
-  const revoked = await refusalOf(admit('acme/large'));
+  const revoked = await catchRefusal(admit('acme/large'));
   expect([revoked.code, revoked.param]).toEqual(['invalid_api_key', 'api_key_id']);
 });
 
@@ -151,7 +151,7 @@ test('more than the funds have can’t be held, and what a cost is over them is 
   const { apiKeyId, state } = await customer(dollar);
   const id = nextId();
   await accounting.admit({ id, apiKeyId, model: 'm', amountNanoUsd: dollar / 2n });
-  const denied = await refusalOf(accounting.extend({ id, amountNanoUsd: dollar / 2n + 1n }));
+  const denied = await catchRefusal(accounting.extend({ id, amountNanoUsd: dollar / 2n + 1n }));
   expect(denied.code).toBe('insufficient_balance');
   expect((await state()).held).toBe(dollar / 2n);
   expect(await accounting.settle({ id, costNanoUsd: 3n * dollar })).toMatchObject({
@@ -173,10 +173,10 @@ test('a hold that nobody settles expires when it was said to, is given back and 
   clock.advance(59_999);
   expect((await state()).held).toBe(3n * dollar);
   clock.advance(1);
-  expect((await refusalOf(accounting.settle({ id: short, costNanoUsd: 1n }))).code).toBe('not_found');
+  expect((await catchRefusal(accounting.settle({ id: short, costNanoUsd: 1n }))).code).toBe('not_found');
   expect((await state()).held).toBe(2n * dollar);
   clock.advance(hourMs);
-  expect((await refusalOf(accounting.extend({ id: standard, amountNanoUsd: 1n }))).code).toBe('not_found');
+  expect((await catchRefusal(accounting.extend({ id: standard, amountNanoUsd: 1n }))).code).toBe('not_found');
   expect(await state()).toEqual({ balance: 10n * dollar, held: dollar });
   const { holds } = await admin.listVoidedHolds({});
   const own = holds.filter(hold => hold.accountId === accountId);
@@ -209,8 +209,8 @@ test('wrong values are refused by the name of their field', async () => {
     ['id', () => accounting.settle({ id: BigInt(Date.now()) * 4096n })],
   ];
   for (const [param, call] of calls) {
-    const detail = await refusalOf(call());
+    const detail = await catchRefusal(call());
     expect([detail.param, detail.code]).toEqual([param, 'validation_error']);
   }
-  expect((await refusalOf(accounting.admit({ ...good, apiKeyId: 0n }))).code).toBe('not_found');
+  expect((await catchRefusal(accounting.admit({ ...good, apiKeyId: 0n }))).code).toBe('not_found');
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { KeyState, Plan, PlanPeriod } from '../../src/gen/tollgate/v1/admin_pb.ts';
-import { type ControlPlane, dollar, refusalOf, startControlPlane } from './control-plane.ts';
+import { type ControlPlane, dollar, catchRefusal, startControlPlane } from './control-plane.ts';
 
 let plane: ControlPlane;
 beforeAll(async () => {
@@ -32,9 +32,9 @@ test('credit is added and taken, but never what is not there', async () => {
     (await admin.addCredit({ accountId, amountNanoUsd, note: 'test' })).account?.balanceNanoUsd;
   expect(await add(2n * dollar)).toBe(3n * dollar);
   expect(await add(-dollar)).toBe(2n * dollar);
-  const { code, param } = await refusalOf(add(-2n * dollar - 1n));
+  const { code, param } = await catchRefusal(add(-2n * dollar - 1n));
   expect([code, param]).toEqual(['validation_error', 'balance']);
-  expect((await refusalOf(add(0n))).param).toBe('amount');
+  expect((await catchRefusal(add(0n))).param).toBe('amount');
   expect(await add(-2n * dollar)).toBe(0n);
 });
 
@@ -46,7 +46,7 @@ test('keys of any account are made, disabled, enabled and revoked', async () => 
   expect(key?.key).toMatch(/^sk-tg-[0-9A-Za-z]{43}$/);
   const set = async (state: KeyState) => (await admin.setApiKeyState({ apiKeyId, state })).key?.disabled;
   expect([await set(KeyState.DISABLED), await set(KeyState.ENABLED)]).toEqual([true, false]);
-  expect((await refusalOf(set(KeyState.UNSPECIFIED))).param).toBe('state');
+  expect((await catchRefusal(set(KeyState.UNSPECIFIED))).param).toBe('state');
   const ids = async () => (await admin.listApiKeys({ accountId })).keys.map(each => each.apiKeyId);
   expect(await ids()).toEqual([apiKeyId]);
   await set(KeyState.REVOKED);
@@ -63,7 +63,7 @@ test('a monthly limit is set and lifted', async () => {
     return answer.key?.monthlyLimitNanoUsd;
   };
   expect([await set(dollar / 2n), await set()]).toEqual([dollar / 2n, undefined]);
-  expect((await refusalOf(set(-1n))).param).toBe('monthly_limit');
+  expect((await catchRefusal(set(-1n))).param).toBe('monthly_limit');
 });
 
 test('management keys have the scopes they were given, in one order, and can’t have none or others', async () => {
@@ -76,9 +76,9 @@ test('management keys have the scopes they were given, in one order, and can’t
   const set = async (scopes: string[]) => (await admin.setManagementKeyScopes({ managementKeyId, scopes })).key?.scopes;
   expect((await set(['all']))?.length).toBe(14);
   expect(await set(['account:read'])).toEqual(['account:read']);
-  expect((await refusalOf(set([]))).param).toBe('scopes');
-  expect((await refusalOf(set(['account:read', 'root']))).param).toBe('scopes.1');
-  expect((await refusalOf(set(['all', 'keys:read']))).param).toBe('scopes.0');
+  expect((await catchRefusal(set([]))).param).toBe('scopes');
+  expect((await catchRefusal(set(['account:read', 'root']))).param).toBe('scopes.1');
+  expect((await catchRefusal(set(['all', 'keys:read']))).param).toBe('scopes.0');
   const { keys } = await admin.listManagementKeys({ accountId });
   expect(keys.map(each => [each.managementKeyId, each.scopes, each.key.length])).toEqual([
     [managementKeyId, ['account:read'], 15],
@@ -107,7 +107,7 @@ test('what does not exist is not found by its name', async () => {
     ],
   ];
   for (const [message, call] of calls) {
-    const detail = await refusalOf(call());
+    const detail = await catchRefusal(call());
     expect([detail.code, detail.message]).toEqual(['not_found', message]);
   }
 });
@@ -126,7 +126,7 @@ test('wrong values are refused by the name of their field', async () => {
     ['limit', () => admin.listVoidedHolds({ limit: 1_001 })],
   ];
   for (const [param, call] of calls) {
-    const detail = await refusalOf(call());
+    const detail = await catchRefusal(call());
     expect([detail.param, detail.code]).toEqual([param, 'validation_error']);
   }
 });
@@ -135,8 +135,8 @@ test('a plan is started, shown and cancelled; there is one at a time, and it mus
   const { admin, clock } = plane;
   const accountId = await newAccount(20n * dollar);
   const core = { accountId, plan: Plan.CORE, period: PlanPeriod.MONTHLY };
-  expect((await refusalOf(admin.getSubscription({ accountId }))).code).toBe('not_found');
-  expect((await refusalOf(admin.cancelSubscription({ accountId }))).code).toBe('not_found');
+  expect((await catchRefusal(admin.getSubscription({ accountId }))).code).toBe('not_found');
+  expect((await catchRefusal(admin.cancelSubscription({ accountId }))).code).toBe('not_found');
   const { subscription } = await admin.startSubscription(core);
   expect(subscription).toMatchObject({
     ...core,
@@ -149,10 +149,10 @@ test('a plan is started, shown and cancelled; there is one at a time, and it mus
   });
   expect((await admin.getAccount({ accountId })).account?.balanceNanoUsd).toBe(4_010_000_000n);
   expect((await admin.getSubscription({ accountId })).subscription).toEqual(subscription);
-  expect((await refusalOf(admin.startSubscription(core))).code).toBe('conflict');
+  expect((await catchRefusal(admin.startSubscription(core))).code).toBe('conflict');
   expect((await admin.cancelSubscription({ accountId })).subscription).toMatchObject({ cancelled: true });
   const poor = await newAccount(15n * dollar);
-  const { code, param } = await refusalOf(admin.startSubscription({ ...core, accountId: poor }));
+  const { code, param } = await catchRefusal(admin.startSubscription({ ...core, accountId: poor }));
   expect([code, param]).toEqual(['validation_error', 'balance']);
   expect((await admin.getAccount({ accountId: poor })).account?.balanceNanoUsd).toBe(15n * dollar);
 });
@@ -161,8 +161,8 @@ test.each([
   [{ plan: Plan.UNSPECIFIED, period: PlanPeriod.MONTHLY }, 'plan'],
   [{ plan: Plan.CORE, period: PlanPeriod.UNSPECIFIED }, 'period'],
 ])('a plan that is none is refused by its field: %j', async (what, field) => {
-  const { code, param } = await refusalOf(plane.admin.startSubscription({ accountId: await newAccount(), ...what }));
+  const { code, param } = await catchRefusal(plane.admin.startSubscription({ accountId: await newAccount(), ...what }));
   expect([code, param]).toEqual(['validation_error', field]);
   const nobody = plane.admin.startSubscription({ accountId: 999_999n, plan: Plan.CORE, period: PlanPeriod.MONTHLY });
-  expect((await refusalOf(nobody)).code).toBe('not_found');
+  expect((await catchRefusal(nobody)).code).toBe('not_found');
 });

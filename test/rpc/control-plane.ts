@@ -24,6 +24,8 @@ import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import type { Documents } from '../../src/store/documents.ts';
+import { BodyStore } from '../../src/core/bodies/body-store.ts';
 import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
@@ -87,9 +89,18 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
+  const findModel = (name: string) => catalog.named(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const publicUrl = (): string => 'http://gateway.example';
   const webhooks = { box: new SealedBox(['secret']), allowPrivate: () => false, made: () => undefined };
+  const noDocuments = { put: () => Promise.resolve({ kind: 'stored' }), find: () => Promise.resolve(undefined) };
+  const bodies = new BodyStore({
+    documents: noDocuments as unknown as Documents,
+    box: webhooks.box,
+    clock,
+    settings: () => ({ keep: 'off', bytesMax: 0, lifetimeMs: 0 }),
+    failed: () => undefined,
+  });
   const ids = new IdSource(clock);
   const links = new SignInLinks(() => clock.now());
   const internalUrl = (): string => 'http://internal.example';
@@ -103,7 +114,10 @@ export async function startControlPlane(): Promise<ControlPlane> {
         CatalogService,
         catalogService({ catalog, visible: context => visibleModels(context, { ledger, tokens }) }),
       )
-      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined, webhooks }))
+      .service(
+        AccountService,
+        accountService({ ledger, clock, listedId, findModel, revoked: () => undefined, webhooks, bodies }),
+      )
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
       .service(
         AdminService,
@@ -111,11 +125,13 @@ export async function startControlPlane(): Promise<ControlPlane> {
           ledger,
           tokens,
           listedId,
+          findModel,
           reload,
           revoked: () => undefined,
           publicUrl,
           people,
           webhooks,
+          bodies,
           ...noProviders(clock),
         }),
       ),
@@ -154,7 +170,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
 }
 
 /** The detail of the error that a call ends with. Fails where the call succeeds, or fails without a detail. */
-export async function refusalOf(call: Promise<unknown>): Promise<ErrorDetail> {
+export async function catchRefusal(call: Promise<unknown>): Promise<ErrorDetail> {
   const thrown = await call.then(
     () => expect.fail('the call succeeded'),
     (error: unknown) => ConnectError.from(error),

@@ -6,7 +6,7 @@ import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService, KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../../src/gen/tollgate/v1/catalog_pb.ts';
 import { CredentialKind, CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
-import { type ControlPlane, refusalOf, startControlPlane } from './control-plane.ts';
+import { type ControlPlane, catchRefusal, startControlPlane } from './control-plane.ts';
 
 let plane: ControlPlane;
 let apiKey = '';
@@ -34,16 +34,18 @@ beforeAll(async () => {
 });
 afterAll(() => plane.close());
 
-/** What each method needs. A method that is not in the table fails the first test. */
+/** The credential that each method needs. A method that is not in the table fails the first test. */
 const accountScopes: Record<keyof typeof AccountService.method, Scope | 'an API key'> = {
   listKeys: 'keys:read',
   createKey: 'keys:create',
   getKey: 'keys:read',
   updateKey: 'keys:update',
   deleteKey: 'keys:delete',
+  getNextPayment: 'limits:read',
   getBalance: 'account:balance',
   listActivity: 'account:activity',
   getActivity: 'account:activity',
+  getRequestBodies: 'account:bodies',
   getAnalytics: 'account:read',
   rotateKey: 'keys:update',
   listLimits: 'limits:read',
@@ -78,7 +80,7 @@ const services: readonly DescService[] = [
 ];
 const methods = services.flatMap(service => service.methods.map(({ localName }) => ({ service, localName })));
 
-function scopeOf(service: DescService, method: string): Scope | 'an API key' | undefined {
+function findScope(service: DescService, method: string): Scope | 'an API key' | undefined {
   return service === AccountService ? accountScopes[method as keyof typeof accountScopes] : undefined;
 }
 
@@ -89,11 +91,11 @@ function call({ service, localName }: (typeof methods)[number], credential: stri
 }
 
 test('every method refuses a missing, malformed, unknown, revoked or doubled credential with invalid_api_key', async () => {
-  expect(methods).toHaveLength(89);
+  expect(methods).toHaveLength(93);
   const wrong = [null, 'nonsense', `sk-tg-${'0'.repeat(43)}`, `mk-tg-${'0'.repeat(43)}`, `op-tg-${'0'.repeat(43)}`];
   for (const method of methods) {
     for (const credential of [...wrong, ...revoked]) {
-      const { code, httpStatus } = await refusalOf(call(method, credential));
+      const { code, httpStatus } = await catchRefusal(call(method, credential));
       expect([method.localName, credential, code, httpStatus]).toEqual([
         method.localName,
         credential,
@@ -106,7 +108,7 @@ test('every method refuses a missing, malformed, unknown, revoked or doubled cre
       { authorization: `Bearer ${everyScope}`, 'x-api-key': apiKey },
       { authorization: 'Basic abc' },
     ]) {
-      expect((await refusalOf(call(method, null, headers))).code).toBe('invalid_api_key');
+      expect((await catchRefusal(call(method, null, headers))).code).toBe('invalid_api_key');
     }
   }
 });
@@ -115,7 +117,7 @@ test('every method refuses a disabled key with key_disabled and names the comman
   for (const method of methods) {
     const [apiKeyTip, managementKeyTip] = await Promise.all(
       disabled.map(async credential => {
-        const { code, tip, httpStatus } = await refusalOf(call(method, credential));
+        const { code, tip, httpStatus } = await catchRefusal(call(method, credential));
         expect([method.localName, code, httpStatus]).toEqual([method.localName, 'key_disabled', 403]);
         return tip;
       }),
@@ -159,10 +161,10 @@ test('each account method needs its own scope and names it where it is missing',
     const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: [scope] });
     const own = methods.filter(({ service, localName }) => service === AccountService && localName !== 'getOwnKey');
     for (const method of own) {
-      const needed = scopeOf(method.service, method.localName);
+      const needed = findScope(method.service, method.localName);
       if (needed === scope) expect(await outcome(method, key?.key ?? '')).toBe('passed');
       else {
-        const { code, message } = await refusalOf(call(method, key?.key ?? ''));
+        const { code, message } = await catchRefusal(call(method, key?.key ?? ''));
         expect([method.localName, code, message]).toEqual([
           method.localName,
           'permission_denied',
@@ -219,14 +221,14 @@ test('a state and scope change holds from the next call on', async () => {
   const client = plane.client(AccountService, key?.key ?? '');
   await client.listKeys({});
   await plane.admin.setManagementKeyScopes({ managementKeyId, scopes: ['account:balance'] });
-  expect((await refusalOf(client.listKeys({}))).code).toBe('permission_denied');
+  expect((await catchRefusal(client.listKeys({}))).code).toBe('permission_denied');
   await client.getBalance({});
   await plane.admin.setManagementKeyState({ managementKeyId, state: KeyState.DISABLED });
-  expect((await refusalOf(client.getBalance({}))).code).toBe('key_disabled');
+  expect((await catchRefusal(client.getBalance({}))).code).toBe('key_disabled');
   await plane.admin.setManagementKeyState({ managementKeyId, state: KeyState.ENABLED });
   await client.getBalance({});
   await plane.admin.setManagementKeyState({ managementKeyId, state: KeyState.REVOKED });
-  expect((await refusalOf(client.getBalance({}))).code).toBe('invalid_api_key');
+  expect((await catchRefusal(client.getBalance({}))).code).toBe('invalid_api_key');
 });
 
 /** `passed`, or the code where the credential was refused. An empty request may be refused for what it lacks: that is past the credential. */
@@ -237,6 +239,6 @@ async function outcome(method: (typeof methods)[number], credential: string): Pr
     () => false,
   );
   if (passed) return 'passed';
-  const { code } = await refusalOf(answer);
+  const { code } = await catchRefusal(answer);
   return ['validation_error', 'not_found'].includes(code) ? 'passed' : code;
 }

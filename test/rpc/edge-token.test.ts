@@ -1,4 +1,4 @@
-/** What the internal listener takes from an edge of another process, and from nobody else. */
+/** What the internal listener accepts from an edge of another process, and from no one else. */
 import { Code, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { expect, test } from 'vitest';

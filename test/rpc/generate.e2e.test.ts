@@ -14,7 +14,7 @@ import { ItemSchema, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { endGateway, type Gateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 let gateway: Gateway;
@@ -54,11 +54,11 @@ function transports(credential: string | null): Record<string, Transport> {
   };
 }
 
-function clientOf(credential: string | null = gateway.apiKey) {
+function makeClient(credential: string | null = gateway.apiKey) {
   return createClient(GenerationService, transports(credential)['gRPC over HTTP/2'] ?? expect.fail());
 }
 
-async function detailOf(messages: AsyncIterable<unknown>): Promise<ErrorDetail> {
+async function readDetail(messages: AsyncIterable<unknown>): Promise<ErrorDetail> {
   try {
     for await (const message of messages) void message;
   } catch (error) {
@@ -77,7 +77,7 @@ test('every protocol generates, and the request is in the activity at its cost',
     const events = (await Array.fromAsync(replies)).flatMap(reply => reply.events);
     const last = events.at(-1)?.event;
     if (last?.case !== 'completed') expect.fail(`${name} ended with ${last?.case ?? 'nothing'}`);
-    const record = await recordOf(gateway, requestId);
+    const record = await readRecord(gateway, requestId);
     expect([name, record.state, record.costNanoUsd]).toEqual([name, RecordState.COMPLETED, last.value.costNanoUsd]);
     expect(record.costNanoUsd).toBeGreaterThan(0n);
   }
@@ -85,7 +85,7 @@ test('every protocol generates, and the request is in the activity at its cost',
 
 test('tokens are counted without a charge', async () => {
   const before = (await gateway.account.listActivity({})).records.length;
-  const { inputTokens } = await clientOf().countTokens({ request: ask('How many tokens are these?') });
+  const { inputTokens } = await makeClient().countTokens({ request: ask('How many tokens are these?') });
   expect(inputTokens).toBeGreaterThan(3);
   expect((await gateway.account.listActivity({})).records).toHaveLength(before);
 });
@@ -110,7 +110,7 @@ test('a deadline and a cancelled call stop the answer, charge what was delivered
         return expect.fail(`${name} went on to its end`);
       })();
       expect([name, how, failure]).toEqual([name, how, how === 'deadline' ? Code.DeadlineExceeded : Code.Canceled]);
-      const record = await recordOf(gateway, requestId);
+      const record = await readRecord(gateway, requestId);
       expect([name, how, record.state]).toEqual([name, how, RecordState.CLIENT_ABORTED]);
       expect(record.usage?.outputTokens).toBeLessThan(20);
       expect(record.latencyMs).toBeLessThan(2_000n);
@@ -153,18 +153,18 @@ test('a plain grpc-js client generates, is told a deadline, and can cancel', asy
     const replies = await Array.fromAsync(client.Generate(request('!sim say=It works.'), metadata));
     expect(replies.flatMap(({ events }) => events.map(({ event }) => event)).at(-1)).toBe('completed');
     const late = client.Generate(request('!sim tokens=400 tps=4'), metadata, { deadline: Date.now() + 500 });
-    expect(await codeOf(late)).toBe(status.DEADLINE_EXCEEDED);
+    expect(await readErrorCode(late)).toBe(status.DEADLINE_EXCEEDED);
     const cancelled = client.Generate(request('!sim tokens=400 tps=4'), metadata);
     setTimeout(() => cancelled.cancel(), 300);
-    expect(await codeOf(cancelled)).toBe(status.CANCELLED);
-    expect(await codeOf(client.Generate(request('hi'), new Metadata()))).toBe(status.UNAUTHENTICATED);
+    expect(await readErrorCode(cancelled)).toBe(status.CANCELLED);
+    expect(await readErrorCode(client.Generate(request('hi'), new Metadata()))).toBe(status.UNAUTHENTICATED);
   } finally {
     client.close();
   }
   await expect.poll(() => heldBy(gateway)).toBe(0n);
 });
 
-async function codeOf(replies: AsyncIterable<unknown>): Promise<number> {
+async function readErrorCode(replies: AsyncIterable<unknown>): Promise<number> {
   try {
     for await (const reply of replies) void reply;
   } catch (error) {
@@ -205,24 +205,24 @@ test('generation needs an API key; what it refuses says code, field and request 
     [gateway.managementKey, 'permission_denied'],
   ];
   for (const [credential, code] of wrong) {
-    const detail = await detailOf(clientOf(credential).generate(ask('hi')));
+    const detail = await readDetail(makeClient(credential).generate(ask('hi')));
     expect([credential, detail.code]).toEqual([credential, code]);
-    const counted = await clientOf(credential)
+    const counted = await makeClient(credential)
       .countTokens({ request: ask('hi') })
       .catch((error: unknown) => ConnectError.from(error).findDetails(ErrorDetailSchema)[0]?.code);
     expect([credential, counted]).toEqual([credential, code]);
   }
-  const unknown = await detailOf(clientOf().generate({ ...ask('hi'), model: 'sim/larg' }));
+  const unknown = await readDetail(makeClient().generate({ ...ask('hi'), model: 'sim/larg' }));
   expect([unknown.code, unknown.param, unknown.httpStatus]).toEqual(['model_not_found', 'model', 400]);
   expect(unknown.requestId).toMatch(/^req_[0-9A-Za-z]{21}$/);
   expect(unknown.tip).toContain('sim/large');
-  const empty = await detailOf(clientOf().generate({ model: 'sim/large' }));
+  const empty = await readDetail(makeClient().generate({ model: 'sim/large' }));
   expect([empty.code, empty.param]).toEqual(['validation_error', 'items']);
 });
 
 test('1,000 calls at once on a minute limit of 50: 50 pass', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 50n });
-  const client = clientOf(key);
+  const client = makeClient(key);
   const outcomes = await Promise.all(
     Array.from({ length: 1_000 }, async () => {
       try {
@@ -238,8 +238,8 @@ test('1,000 calls at once on a minute limit of 50: 50 pass', async () => {
 });
 
 test('no credential and no prompt is printed', async () => {
-  await detailOf(clientOf(`sk-tg-${'canary'.repeat(7)}x`).generate(ask('canary in the prompt')));
-  for await (const reply of clientOf().generate(ask('canary in the prompt'))) void reply;
+  await readDetail(makeClient(`sk-tg-${'canary'.repeat(7)}x`).generate(ask('canary in the prompt')));
+  for await (const reply of makeClient().generate(ask('canary in the prompt'))) void reply;
   const printed = gateway.printed();
   expect(printed).toContain('tollgate.v1.GenerationService/Generate');
   for (const secret of [gateway.apiKey, gateway.managementKey, 'canary']) expect(printed).not.toContain(secret);

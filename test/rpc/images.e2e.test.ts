@@ -1,4 +1,7 @@
-/** ImageService over the internal listener, as internal services call it: admitted, metered and paid as REST callers' pictures are. */
+/**
+ * ImageService over the internal listener, as internal services call it: admitted, metered and paid as REST callers'
+ * images are.
+ */
 import { createHash } from 'node:crypto';
 import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import { createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
@@ -6,8 +9,8 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { type ImageAnswer, ImageForm, ImageService, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { picture } from '../e2e/picture.ts';
-import { balanceOf, endGateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+import { picture } from '../e2e/sample-image.ts';
+import { readBalance, endGateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));
@@ -22,7 +25,7 @@ const withKey =
 const options = (key: string) => ({ baseUrl: gateway.rpcUrl, interceptors: [withKey(key)] });
 const images = createClient(ImageService, createGrpcTransport(options(gateway.apiKey)));
 
-async function partsOf(answers: AsyncIterable<{ answer?: ImageAnswer | undefined }>) {
+async function collectParts(answers: AsyncIterable<{ answer?: ImageAnswer | undefined }>) {
   const parts: ImageAnswer['part'][] = [];
   for await (const { answer } of answers) if (answer !== undefined) parts.push(answer.part);
   return parts;
@@ -30,9 +33,9 @@ async function partsOf(answers: AsyncIterable<{ answer?: ImageAnswer | undefined
 
 const asked = { model: 'sim/image', prompt: 'hills', size: '700x700', form: ImageForm.BYTES, n: 2, seed: 4n };
 
-describe('pictures', () => {
-  test('come in order and in pieces: what began, each picture and its bytes, the charge', async () => {
-    const parts = await partsOf(images.generate({ request: asked }));
+describe('images', () => {
+  test('come in order and in pieces: what began, each image and its bytes, the charge', async () => {
+    const parts = await collectParts(images.generate({ request: asked }));
     expect(parts[0]).toMatchObject({ case: 'started', value: { model: 'sim/image' } });
     expect(parts.at(-1)).toMatchObject({ case: 'completed', value: { costNanoUsd: 40_000_000n } });
     const heads = parts.flatMap(part => (part.case === 'image' ? [part.value] : []));
@@ -45,14 +48,14 @@ describe('pictures', () => {
     expect(chunks.reduce((sum, chunk) => sum + chunk.length, 0)).toBe(sizes);
     expect(chunks.every(chunk => chunk.length <= 262_144)).toBe(true);
     const requestId = parts[0]?.case === 'started' ? parts[0].value.requestId : '';
-    expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(40_000_000n);
+    expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(40_000_000n);
   });
 
   test('are the same over gRPC-Web', async () => {
     const web = createClient(ImageService, createGrpcWebTransport({ ...options(gateway.apiKey), httpVersion: '2' }));
     const hash = async (client: typeof images): Promise<string> => {
       const all = createHash('sha256');
-      for (const part of await partsOf(client.generate({ request: asked }))) {
+      for (const part of await collectParts(client.generate({ request: asked }))) {
         if (part.case === 'chunk') all.update(part.value);
       }
       return all.digest('hex');
@@ -62,7 +65,7 @@ describe('pictures', () => {
 
   test('by address can be read with any credential and by its token', async () => {
     const image = await picture(30, 20, '#207020');
-    const parts = await partsOf(images.edit({ request: { prompt: 'x', images: [image] } }));
+    const parts = await collectParts(images.edit({ request: { prompt: 'x', images: [image] } }));
     const url = parts.flatMap(part => (part.case === 'image' ? [part.value.url] : []))[0] ?? '';
     let type = '';
     const chunks: Uint8Array[] = [];
@@ -91,7 +94,7 @@ describe('pictures', () => {
 });
 
 describe('refusals', () => {
-  const refusalOf = async (call: Promise<unknown>) => {
+  const catchRefusal = async (call: Promise<unknown>) => {
     const thrown: unknown = await call.catch((error: unknown) => error);
     if (!(thrown instanceof ConnectError)) throw new Error('not refused');
     const [detail] = thrown.findDetails(ErrorDetailSchema);
@@ -107,7 +110,7 @@ describe('refusals', () => {
     ['pictures in a generation', { images: [new Uint8Array(4)] }, 'images'],
     ['no model', { model: '' }, 'model'],
   ])('generate: %s', async (_, change, param) => {
-    const refusal = await refusalOf(partsOf(images.generate({ request: { ...asked, ...change } })));
+    const refusal = await catchRefusal(collectParts(images.generate({ request: { ...asked, ...change } })));
     expect(refusal).toEqual(['InvalidArgument', 'validation_error', param]);
   });
 
@@ -119,7 +122,11 @@ describe('refusals', () => {
     ['a size that edits lack', { size: '700x700' }, 'size'],
   ])('edit: %s', async (_, change, param) => {
     const request = { prompt: 'x', images: [await picture(9, 9, '#000')], ...change };
-    expect(await refusalOf(partsOf(images.edit({ request })))).toEqual(['InvalidArgument', 'validation_error', param]);
+    expect(await catchRefusal(collectParts(images.edit({ request })))).toEqual([
+      'InvalidArgument',
+      'validation_error',
+      param,
+    ]);
   });
 
   test('a request that is missing, an endpoint of text, a task and a file that are not there, a management key', async () => {
@@ -128,11 +135,11 @@ describe('refusals', () => {
       for await (const _ of stream);
     };
     expect([
-      await refusalOf(read(images.generate({}))),
-      await refusalOf(images.createTask({ endpoint: Endpoint.MESSAGES, request: asked })),
-      await refusalOf(read(images.getTask({ taskId: 'task_no' }))),
-      await refusalOf(read(images.readFile({ name: 'no.png' }))),
-      await refusalOf(read(managing.generate({ request: asked }))),
+      await catchRefusal(read(images.generate({}))),
+      await catchRefusal(images.createTask({ endpoint: Endpoint.MESSAGES, request: asked })),
+      await catchRefusal(read(images.getTask({ taskId: 'task_no' }))),
+      await catchRefusal(read(images.readFile({ name: 'no.png' }))),
+      await catchRefusal(read(managing.generate({ request: asked }))),
     ]).toEqual([
       ['InvalidArgument', 'validation_error', 'request'],
       ['InvalidArgument', 'validation_error', 'endpoint'],
@@ -143,15 +150,15 @@ describe('refusals', () => {
   });
 
   test('a caller that cancels stops the drawing and pays nothing', async () => {
-    const before = await balanceOf(gateway);
+    const before = await readBalance(gateway);
     const leave = new AbortController();
     const request = { ...asked, prompt: '!sim delay_ms=60000' };
-    const drawing = partsOf(images.generate({ request }, { signal: leave.signal }));
+    const drawing = collectParts(images.generate({ request }, { signal: leave.signal }));
     drawing.catch(() => undefined);
     await expect.poll(() => heldBy(gateway)).toBe(40_000_000n);
     leave.abort();
     await expect(drawing).rejects.toThrow();
     await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
-    expect(await balanceOf(gateway)).toBe(before);
+    expect(await readBalance(gateway)).toBe(before);
   });
 });

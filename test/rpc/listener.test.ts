@@ -19,7 +19,7 @@ import { type Probe, start, transports, until } from './probe-listener.ts';
 const root = resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
-async function failureOf(messages: AsyncIterable<unknown>): Promise<ConnectError> {
+async function catchFailure(messages: AsyncIterable<unknown>): Promise<ConnectError> {
   try {
     for await (const _message of messages);
   } catch (thrown) {
@@ -41,7 +41,7 @@ test('one port answers gRPC, gRPC-Web and Connect over HTTP/2 and HTTP/1.1', asy
 test('an error carries code, field, tip, status and request id as a detail, over every protocol', async () => {
   const { baseUrl } = await start();
   for (const [name, transport] of Object.entries(transports(baseUrl))) {
-    const error = await failureOf(createClient(GenerationService, transport).generate({ model: 'refused' }));
+    const error = await catchFailure(createClient(GenerationService, transport).generate({ model: 'refused' }));
     const [detail] = error.findDetails(ErrorDetailSchema);
     expect([name, error.code, detail?.code, detail?.message, detail?.param, detail?.httpStatus]).toEqual([
       name,
@@ -59,7 +59,7 @@ test('an error carries code, field, tip, status and request id as a detail, over
 
 test('what a service throws by mistake is told to the observer and not to the caller', async () => {
   const { baseUrl, calls } = await start();
-  const error = await failureOf(
+  const error = await catchFailure(
     createClient(GenerationService, createGrpcTransport({ baseUrl })).generate({ model: 'broken' }),
   );
   expect(error.code).toBe(Code.Internal);
@@ -89,7 +89,7 @@ test('a deadline reaches the service and the caller, over every protocol', async
   const { baseUrl, probe, calls } = await start();
   for (const [name, transport] of Object.entries(transports(baseUrl))) {
     probe.stopped.length = 0;
-    const error = await failureOf(
+    const error = await catchFailure(
       createClient(GenerationService, transport).generate({ model: 'slow' }, { timeoutMs: 150 }),
     );
     expect([name, error.code]).toEqual([name, Code.DeadlineExceeded]);
@@ -319,7 +319,7 @@ test('draining refuses new calls as overloaded with a time to retry, and lets ca
   const running = client.generate({ model: 'slow' }, { signal: controller.signal })[Symbol.asyncIterator]();
   await running.next();
   listener.drain();
-  const error = await failureOf(client.generate({ model: 'quick' }));
+  const error = await catchFailure(client.generate({ model: 'quick' }));
   const [detail] = error.findDetails(ErrorDetailSchema);
   expect([error.code, detail?.code, detail?.httpStatus, detail?.retryAfterMs]).toEqual([
     Code.Unavailable,

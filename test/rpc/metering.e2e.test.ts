@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
-import { balanceOf, endGateway, heldBy, makeKey, root, startGateway } from '../gateway.ts';
+import { readBalance, endGateway, heldBy, makeKey, root, startGateway } from '../gateway.ts';
 
 let gateway = await startGateway({ balance: '1' });
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-metering-'));
@@ -38,7 +38,7 @@ interface Run {
 
 /** Each journal's service number, for ids of its own. */
 const services = new Map<string, number>();
-function serviceOf(journal: string): number {
+function startService(journal: string): number {
   const known = services.get(journal) ?? services.size + 1;
   services.set(journal, known);
   return known;
@@ -51,7 +51,7 @@ function start(journal: string, keyId: bigint, ...paths: string[]): { child: Chi
     'token-file': join(gateway.dataDir, 'operator.token'),
     'api-key-id': String(keyId),
     journal: file(journal),
-    service: String(serviceOf(journal)),
+    service: String(startService(journal)),
   };
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   const child = spawn(process.execPath, [join(root, 'examples/metering/main.ts'), ...flags, '--', ...paths], {
@@ -72,7 +72,7 @@ function start(journal: string, keyId: bigint, ...paths: string[]): { child: Chi
 
 const run = (journal: string, keyId: bigint, ...paths: string[]): Promise<Run> => start(journal, keyId, ...paths).ended;
 
-const recordsOf = async (apiKeyId: bigint) => (await gateway.account.listActivity({ apiKeyId })).records;
+const listRecords = async (apiKeyId: bigint) => (await gateway.account.listActivity({ apiKeyId })).records;
 
 function input(name: string, bytes: number): { path: string; content: Buffer } {
   const content = randomBytes(bytes);
@@ -82,15 +82,15 @@ function input(name: string, bytes: number): { path: string; content: Buffer } {
 
 test('work is held slice by slice, charged at what it was, and is a record of the customer’s', async () => {
   const { id } = await makeKey(gateway);
-  const before = await balanceOf(gateway);
+  const before = await readBalance(gateway);
   const { path, content } = input('whole', 2.5 * megabyte);
   const { code, printed, stderr } = await run('whole.journal', id, path, file('whole.gz'));
   expect([code, stderr]).toEqual([0, '']);
   expect(printed).toMatchObject([{ state: 'settled', cost_nano_usd: 25_000_000, written_off_nano_usd: 0 }]);
   expect(gunzipSync(readFileSync(file('whole.gz'))).equals(content)).toBe(true);
-  expect(before - (await balanceOf(gateway))).toBe((5n * cent) / 2n);
+  expect(before - (await readBalance(gateway))).toBe((5n * cent) / 2n);
   expect(await heldBy(gateway)).toBe(0n);
-  expect(await recordsOf(id)).toMatchObject([
+  expect(await listRecords(id)).toMatchObject([
     { model: 'examples/gzip', costNanoUsd: (5n * cent) / 2n, state: RecordState.COMPLETED },
   ]);
 });
@@ -99,15 +99,15 @@ test('a charge whose answer was lost in a crash is repeated: the same answer, no
   const { id } = await makeKey(gateway);
   const { path } = input('lost', 0.3 * megabyte);
   const first = await run('lost.journal', id, path, file('lost.gz'));
-  const balance = await balanceOf(gateway);
+  const balance = await readBalance(gateway);
   const lines = readFileSync(file('lost.journal'), 'utf8').split('\n');
   expect(lines.map(line => /"what":"(\w+)"/.exec(line)?.[1])).toEqual(['begun', 'done', 'settled', undefined]);
   // The last line was being written.
   writeFileSync(file('lost.journal'), `${lines.slice(0, 2).join('\n')}\n${lines[2]?.slice(0, 9)}`);
   const repeated = await run('lost.journal', id);
   expect([repeated.code, repeated.printed]).toEqual([0, first.printed]);
-  expect(await balanceOf(gateway)).toBe(balance);
-  expect(await recordsOf(id)).toHaveLength(1);
+  expect(await readBalance(gateway)).toBe(balance);
+  expect(await listRecords(id)).toHaveLength(1);
   expect(await run('lost.journal', id)).toMatchObject({ code: 0, printed: [] });
 });
 
@@ -118,7 +118,7 @@ test('what the customer can’t pay is stopped, given back, and not delivered', 
   expect([code, JSON.parse(stderr)]).toMatchObject([1, { code: 'insufficient_balance' }]);
   expect(printed).toMatchObject([{ state: 'voided', cost_nano_usd: 0 }]);
   expect([existsSync(file('poor.gz')), existsSync(file('poor.gz.part'))]).toEqual([false, false]);
-  expect([await heldBy(gateway), await recordsOf(id)]).toEqual([0n, []]);
+  expect([await heldBy(gateway), await listRecords(id)]).toEqual([0n, []]);
   const refused = await run('poor.journal', 999n, path, file('poor.gz'));
   expect([refused.code, JSON.parse(refused.stderr)]).toMatchObject([1, { code: 'invalid_api_key' }]);
   // Each piece of work has an id of its own.
@@ -130,7 +130,7 @@ test('an id that other work has is refused, and that work keeps what it holds', 
   const { child, ended } = start('mine.journal', id, '-', file('mine.gz'));
   child.stdin?.write(randomBytes(1.5 * megabyte));
   await expect.poll(() => heldBy(gateway), { timeout: 20_000 }).toBe(2n * cent);
-  services.set('theirs.journal', serviceOf('mine.journal'));
+  services.set('theirs.journal', startService('mine.journal'));
   const other = await makeKey(gateway);
   const refused = await run('theirs.journal', other.id, input('theirs', 9).path, file('theirs.gz'));
   expect([refused.code, JSON.parse(refused.stderr)]).toMatchObject([1, { code: 'conflict' }]);
@@ -142,7 +142,7 @@ test('an id that other work has is refused, and that work keeps what it holds', 
 
 test('a service that is killed at work leaves its hold, and its next start gives it back', async () => {
   const { id } = await makeKey(gateway);
-  const balance = await balanceOf(gateway);
+  const balance = await readBalance(gateway);
   const { child, ended } = start('killed.journal', id, '-', file('killed.gz'));
   child.stdin?.write(randomBytes(1.5 * megabyte));
   await expect.poll(() => heldBy(gateway), { timeout: 20_000 }).toBe(2n * cent);
@@ -150,13 +150,13 @@ test('a service that is killed at work leaves its hold, and its next start gives
   await ended;
   expect(await heldBy(gateway)).toBe(2n * cent);
   expect(await run('killed.journal', id)).toMatchObject({ code: 0, printed: [{ state: 'voided', cost_nano_usd: 0 }] });
-  expect([await heldBy(gateway), await balanceOf(gateway), await recordsOf(id)]).toEqual([0n, balance, []]);
+  expect([await heldBy(gateway), await readBalance(gateway), await listRecords(id)]).toEqual([0n, balance, []]);
   expect(existsSync(file('killed.gz.part'))).toBe(false);
 });
 
 test('a gateway that is killed keeps the hold, and work done meanwhile is charged once when it is back', async () => {
   const { id } = await makeKey(gateway);
-  const balance = await balanceOf(gateway);
+  const balance = await readBalance(gateway);
   const { child, ended } = start('away.journal', id, '-', file('away.gz'));
   child.stdin?.write(randomBytes(0.5 * megabyte));
   await expect.poll(() => heldBy(gateway), { timeout: 20_000 }).toBe(cent);
@@ -169,8 +169,8 @@ test('a gateway that is killed keeps the hold, and work done meanwhile is charge
   const settled = { state: 'settled', cost_nano_usd: 5_000_000, written_off_nano_usd: 0 };
   expect(await run('away.journal', id)).toMatchObject({ code: 0, printed: [settled] });
   expect(gunzipSync(readFileSync(file('away.gz')))).toHaveLength(0.5 * megabyte);
-  expect([await heldBy(gateway), balance - (await balanceOf(gateway))]).toEqual([0n, cent / 2n]);
-  expect(await recordsOf(id)).toMatchObject([{ costNanoUsd: cent / 2n }]);
+  expect([await heldBy(gateway), balance - (await readBalance(gateway))]).toEqual([0n, cent / 2n]);
+  expect(await listRecords(id)).toMatchObject([{ costNanoUsd: cent / 2n }]);
 });
 
 test('work that is charged after its hold has expired is unpaid, and not delivered', async () => {

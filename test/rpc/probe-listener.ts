@@ -18,7 +18,7 @@ export class Probe {
   /** How calls were stopped, in order. */
   readonly stopped: string[] = [];
   readonly seen: CallContext[] = [];
-  /** What was asked. */
+  /** The received requests. */
   readonly requests: unknown[] = [];
   /** How many messages of a flood were taken. */
   flooded = 0;

@@ -13,14 +13,14 @@ import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery, GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
 import { fromConnectError } from '../../src/rpc/errors.ts';
-import { call, dollarsOf } from '../e2e/account-client.ts';
+import { call, readDollars } from '../e2e/account-client.ts';
 import { ask, complete, post, stream } from '../e2e/chat-client.ts';
-import { bytesOf, getTask, type ImageBody, postImages, type TaskBody } from '../e2e/image-caller.ts';
+import { fetchImageBytes, getTask, type ImageBody, postImages, type TaskBody } from '../e2e/image-caller.ts';
 import { askMessages } from '../e2e/messages-caller.ts';
 import { outputText, SocketClient, type SocketResponse } from '../e2e/socket-client.ts';
 import { sseMessages } from '../e2e/sse-reader.ts';
 import { rpcClient, rpcRequest } from '../e2e/upstream-callers.ts';
-import { endGateway, type Gateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { chunk, lastChunk, RawUpstream, type SeenRequest, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { openRemoteEdge, type RemoteEdge } from './remote-edge.ts';
 
@@ -35,10 +35,10 @@ const answer = JSON.stringify({
   usage,
 });
 
-/** Bytes that were sent to a client that asks for a flood. */
+/** Bytes that were sent to a client that requests a flood. */
 let flooded = 0;
 
-/** Answers as it is asked; a model whose name ends in "slow" speaks for ever, one in "flood" as fast as it is read. */
+/** Answers as requested; a model whose name ends in "slow" streams for ever, one in "flood" as fast as it is read. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, stream: isStream } = JSON.parse(request.body) as { model: string; stream?: boolean };
   if (isStream !== true) return void socket.write(whole(200, answer));
@@ -86,11 +86,11 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-const idOf = (headers: Headers): string => headers.get('x-request-id') ?? '';
+const readRequestId = (headers: Headers): string => headers.get('x-request-id') ?? '';
 
-/** The ledger has the request, at the cost that the client was told. */
+/** The ledger has the request, at the cost that the client got. */
 async function expectRecorded(headers: Headers, costUsd: number | undefined): Promise<void> {
-  const record = await recordOf(local, idOf(headers));
+  const record = await readRecord(local, readRequestId(headers));
   expect([record.state, Number(record.costNanoUsd) / 1e9]).toEqual([RecordState.COMPLETED, costUsd]);
 }
 
@@ -120,7 +120,7 @@ describe('the interfaces', () => {
       const messages = [{ role: 'user', content: '!sim say=It works.' }];
       const answered = await askMessages(remote, { model: 'sim/large', max_tokens: 99, messages, stream: isStream });
       expect([answered.status, answered.text, answered.error]).toEqual([200, 'It works.', undefined]);
-      expect((await recordOf(local, idOf(answered.headers))).state).toBe(RecordState.COMPLETED);
+      expect((await readRecord(local, readRequestId(answered.headers))).state).toBe(RecordState.COMPLETED);
     }
   });
 
@@ -183,7 +183,7 @@ describe('the interfaces', () => {
     const file = await fetch(`${remote.url}${path}`);
     const bytes = Buffer.from(await file.arrayBuffer());
     expect([file.status, file.headers.get('content-type')]).toEqual([200, 'image/png']);
-    expect(bytes.equals(await bytesOf(inline.body.data[0] ?? entry))).toBe(true);
+    expect(bytes.equals(await fetchImageBytes(inline.body.data[0] ?? entry))).toBe(true);
     const queued = await postImages<TaskBody>(remote, 'generations', { ...body, async: true });
     expect(queued.status).toBe(202);
     const result = async (): Promise<ImageBody | null> => (await getTask(remote, queued.body.task_id)).body.result;
@@ -200,10 +200,10 @@ describe('the interfaces', () => {
       [remote, local].map(async on => (await post(on, '/v1/messages/count_tokens', counted)).json()),
     );
     expect(counts[0]).toEqual(counts[1]);
-    expect(await dollarsOf(remote)).toBe(await dollarsOf(local));
+    expect(await readDollars(remote)).toBe(await readDollars(local));
     const { headers } = await complete(remote, ask('!sim say=ok'));
     const options = { key: local.managementKey };
-    const shown = await call<{ model: string }>(remote, 'GET', `/activity/${idOf(headers)}`, options);
+    const shown = await call<{ model: string }>(remote, 'GET', `/activity/${readRequestId(headers)}`, options);
     expect([shown.status, shown.body.model]).toEqual([200, 'sim/large']);
   });
 
@@ -216,7 +216,7 @@ describe('the interfaces', () => {
       const { code, param, message, status_code: status } = unknown.body.error;
       const keyless = await complete(on, bad, { key: null });
       seen.push([unknown.status, code, param, message, status, keyless.status, keyless.body.error.code]);
-      expect(unknown.body.error.id).toBe(idOf(unknown.headers));
+      expect(unknown.body.error.id).toBe(readRequestId(unknown.headers));
     }
     expect(seen[0]).toEqual(seen[1]);
     const windows = [];
@@ -245,7 +245,10 @@ test('a request that was answered by one listener is repeated by the other, and 
       const text = await one.text();
       const other = await post(second, '/v1/chat/completions', body, { headers });
       expect([other.status, await other.text()]).toEqual([200, text]);
-      expect([idOf(other.headers), other.headers.get('idempotent-replayed')]).toEqual([idOf(one.headers), 'true']);
+      expect([readRequestId(other.headers), other.headers.get('idempotent-replayed')]).toEqual([
+        readRequestId(one.headers),
+        'true',
+      ]);
       const reused = await post(second, '/v1/chat/completions', `${body} `, { headers });
       expect(reused.status).toBe(422);
       await reused.text();
@@ -276,7 +279,7 @@ describe('raw bodies', () => {
     request.items = create(GenerateRequestSchema, rpcRequest('raw/plain', Delivery.WHOLE)).items;
     const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
     const operator = readFileSync(`${local.dataDir}/operator.token`, 'utf8').trim();
-    // What no other test makes: the last of the instances.
+    // A number that no other test uses: the last of the instances.
     const named = publicRequestId(Date.now() * 4096 + 63);
     for (const [sent, isTaken] of [
       [undefined, false],
@@ -353,7 +356,7 @@ test('the edge token alone pays for nothing: a call needs its customer’s key',
   }
 });
 
-/** Asks the remote listener for a stream by hand. */
+/** Requests a stream from the remote listener by hand. */
 function open(model: string): Socket {
   const { hostname, port } = new URL(remote.url);
   const socket = connect(Number(port), hostname).on('error', () => undefined);

@@ -7,7 +7,7 @@ import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../../src/gen/tollgate/v1/catalog_pb.ts';
 import type { SessionRole } from '../../src/ledger/ledger.ts';
-import { type ControlPlane, refusalOf, startControlPlane } from './control-plane.ts';
+import { type ControlPlane, catchRefusal, startControlPlane } from './control-plane.ts';
 
 let plane: ControlPlane;
 
@@ -42,7 +42,7 @@ async function outcome(
     () => false,
   );
   if (isDone) return 'passed';
-  const { code } = await refusalOf(call);
+  const { code } = await catchRefusal(call);
   return ['invalid_api_key', 'permission_denied', 'key_disabled'].includes(code) ? code : 'passed';
 }
 
@@ -83,7 +83,7 @@ test('another account’s keys are not there, whatever a person names', async ()
     () => owner.deleteKey({ apiKeyId: 1n }, { headers }),
     () => owner.getOwnKey({}, { headers: { 'x-tollgate-api-key-id': '1' } }),
   ]) {
-    expect((await refusalOf(call())).code).toBe('not_found');
+    expect((await catchRefusal(call())).code).toBe('not_found');
   }
 });
 
@@ -93,7 +93,7 @@ test('who may make keys may act for a key of the account by its id, and the oper
     const call = plane.client(AccountService, session).getOwnKey({}, { headers });
     return call.then(
       ({ apiKeyId }) => apiKeyId,
-      async () => (await refusalOf(call)).code,
+      async () => (await catchRefusal(call)).code,
     );
   };
   expect(await own(await signIn('member', 1), '1')).toBe(1n);
@@ -109,7 +109,7 @@ test('a session ends at its time, and when the secret that signed in ends', asyn
   const session = plane.client(AccountService, await signIn('owner', 1, 1_000));
   await session.getBalance({});
   plane.clock.advance(1_000);
-  expect(await refusalOf(session.getBalance({}))).toMatchObject({
+  expect(await catchRefusal(session.getBalance({}))).toMatchObject({
     code: 'invalid_api_key',
     message: 'The session has ended.',
   });
@@ -123,5 +123,5 @@ test('a session ends at its time, and when the secret that signed in ends', asyn
   await plane.admin.rotateApiKey({ apiKeyId: key?.apiKeyId ?? 0n, overlapSeconds: 60 });
   await holder.getOwnKey({});
   plane.clock.advance(60_000);
-  expect((await refusalOf(holder.getOwnKey({}))).code).toBe('invalid_api_key');
+  expect((await catchRefusal(holder.getOwnKey({}))).code).toBe('invalid_api_key');
 });

@@ -9,7 +9,7 @@ import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../src/gen/grpc/health/v1/health_pb.ts';
-import { environmentOf, expectVerified, type Home, makeHome, root, run, runCommand } from '../gateway.ts';
+import { gatewayEnvironment, expectVerified, type Home, makeHome, root, run, runCommand } from '../gateway.ts';
 
 const fixtures = join(import.meta.dirname, 'fixtures/tls');
 const pem = (name: string): Buffer => readFileSync(join(fixtures, `${name}.pem`));
@@ -32,12 +32,12 @@ beforeAll(async () => {
     config,
     `tls: { ${files} }\nrpc: { admin: socket, tls: { ${files}, client_ca: ${certificates}/ca.pem } }\n`,
   );
-  const env = environmentOf(home, { TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey });
+  const env = gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey });
   running = run([process.execPath, join(root, 'src/main.ts'), 'serve', '--config', config], { cwd: home.folder, env });
-  const portOf = (name: string): number =>
+  const readPort = (name: string): number =>
     Number(new RegExp(`^\\s*${name}\\s+https://[^:]+:(\\d+)`, 'm').exec(running.output.stdout)?.[1]);
-  for (const end = performance.now() + 30_000; !(portOf('internal') > 0) && performance.now() < end;) await sleep(20);
-  ports = { edge: portOf('public'), rpc: portOf('internal') };
+  for (const end = performance.now() + 30_000; !(readPort('internal') > 0) && performance.now() < end;) await sleep(20);
+  ports = { edge: readPort('public'), rpc: readPort('internal') };
 });
 afterAll(async () => {
   running.child.kill('SIGTERM');
@@ -52,7 +52,7 @@ function install(name: string): void {
   copyFileSync(join(fixtures, `${name}.key.pem`), join(home.folder, 'tls/key.pem'));
 }
 
-/** Whose certificate a port shows. */
+/** Returns the subject of a port's certificate. */
 async function nameAt(port: number): Promise<string> {
   const socket = connectTls({ port, host: '127.0.0.1', ...asClient });
   await new Promise<void>((done, failed) => {

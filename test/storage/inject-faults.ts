@@ -14,22 +14,22 @@ import { makeStorageFaults, type StorageFault, type StorageFaults } from './stor
 const program = join(import.meta.dirname, 'storage-load.ts');
 const faultsOfRun = 4;
 const faultMs = 150;
-/** Nothing may be stuck for longer after a fault. */
+/** How long the process may make no progress after a fault. */
 const stuckMs = 60_000;
 const lostCode = 70;
 
-/** What was acknowledged, of all runs together. */
-interface Said {
+/** The writes that were acknowledged, over all runs. */
+interface Acknowledged {
   readonly settled: Map<string, bigint>;
   readonly credited: Set<string>;
   readonly stored: Set<string>;
   readonly finished: Set<string>;
 }
 
-/** What came of the faults. */
+/** The results of the faults. */
 export interface Injected {
   readonly faults: number;
-  /** Faults that met a call. */
+  /** Faults that made a call fail. */
   readonly fired: number;
   /** Processes that ended because writes were lost. */
   readonly lost: number;
@@ -46,14 +46,15 @@ const kinds: readonly Omit<StorageFault, 'path'>[] = [
   { calls: ['writes'], error: 'EIO', times: 1 },
 ];
 
-/** Returns the fault of that number: each kind meets each file, sooner and later. */
-function faultOf(number: number): StorageFault {
+/** Returns fault `number`: cycles through all kinds of faults, files and delays. */
+function chooseFault(number: number): StorageFault {
   const kind = kinds[number % kinds.length] ?? kinds[0];
   const path = paths[Math.floor(number / kinds.length) % paths.length] ?? '';
   assert(kind !== undefined);
   return { ...kind, path, skip: (number * 7) % 23 };
 }
 
+/** A process under load, and the file to which it writes what was acknowledged. */
 class Load {
   readonly #child: ChildProcess;
   readonly #file: string;
@@ -81,7 +82,7 @@ class Load {
     return this.lines().filter(line => line.startsWith(word)).length;
   }
 
-  /** Waits until each of the words is said so many times more, or the process has ended. */
+  /** Waits until the file has `more` further lines with each of the words, or the process has ended. */
   async until(words: readonly string[], more: number): Promise<void> {
     const goals = words.map(word => [word, this.count(word) + more] as const);
     const deadline = performance.now() + stuckMs;
@@ -98,57 +99,64 @@ class Load {
   }
 }
 
-function note(lines: readonly string[], said: Said): void {
+/** Adds what the lines acknowledge to `acknowledged`. */
+function collect(lines: readonly string[], acknowledged: Acknowledged): void {
   for (const line of lines) {
     const [word, first = '', second = ''] = line.split(' ');
     if (word === 'opened') assert.equal(first, '0', 'invariants hold at the start');
-    else if (word === 'settled') said.settled.set(first, BigInt(second));
-    else if (word === 'credited') said.credited.add(`${first} ${second}`);
-    else if (word === 'stored') said.stored.add(first);
-    else if (word === 'finished') said.finished.add(first);
+    else if (word === 'settled') acknowledged.settled.set(first, BigInt(second));
+    else if (word === 'credited') acknowledged.credited.add(`${first} ${second}`);
+    else if (word === 'stored') acknowledged.stored.add(first);
+    else if (word === 'finished') acknowledged.finished.add(first);
   }
 }
 
-/** Sees that all that was acknowledged is there once, and nothing is damaged. */
-async function seeThatItHolds(dataDir: string, said: Said): Promise<void> {
+/** Checks that everything acknowledged is stored exactly once, and that nothing is damaged. */
+async function checkStored(dataDir: string, acknowledged: Acknowledged): Promise<void> {
   assert.deepEqual(verifyLedgerFile(dataDir), []);
   const db = new Database(join(dataDir, 'ledger.sqlite'), { readonly: true });
   db.defaultSafeIntegers(true);
   const paid = db.prepare<[], { id: bigint; cost: bigint }>('SELECT id, cost FROM usage').all();
   const charged = new Map(paid.map(({ id, cost }) => [String(id), cost]));
-  for (const [id, cost] of said.settled) assert.equal(charged.get(id), cost, `settled ${id}`);
+  for (const [id, cost] of acknowledged.settled) assert.equal(charged.get(id), cost, `settled ${id}`);
   const references = db.prepare<[], string>("SELECT reference FROM entry WHERE note = 'load'").pluck().all();
-  assert.equal(new Set(references).size, references.length, 'no credit is there twice');
+  assert.equal(new Set(references).size, references.length, 'no credit is stored twice');
   assert.deepEqual(
-    [...said.credited].filter(reference => !references.includes(reference)),
+    [...acknowledged.credited].filter(reference => !references.includes(reference)),
     [],
   );
   db.close();
   const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: 1e9 });
-  for (const id of said.stored) {
+  for (const id of acknowledged.stored) {
     const found = await documents.find({ kind: 'response', id });
     assert(found !== undefined, `stored ${id}`);
-    if (said.finished.has(id)) assert.equal(Buffer.from(found.body).toString(), id);
+    if (acknowledged.finished.has(id)) assert.equal(Buffer.from(found.body).toString(), id);
   }
   await documents.close();
 }
 
 /**
- * Injects so many storage faults into processes under load on one directory, a few into each, and kills it. Throws if something acknowledged is lost or there twice, a start finds or accepts
- * damage, or nothing is done for a minute after a fault.
+ * Injects `count` storage faults into processes under load, a few into each before it is killed. All processes use the
+ * same directory. Throws if something acknowledged is lost or stored twice, a start finds damage, or a process makes no
+ * progress for a minute after a fault.
  */
 export async function injectFaults(count: number): Promise<Injected> {
   const bench = await openBench();
   await bench.ledger.close();
   const faults = makeStorageFaults();
-  const said: Said = { settled: new Map(), credited: new Set(), stored: new Set(), finished: new Set() };
+  const acknowledged: Acknowledged = {
+    settled: new Map(),
+    credited: new Set(),
+    stored: new Set(),
+    finished: new Set(),
+  };
   let [fired, lost] = [0, 0];
   for (let [done, run] = [0, 0]; done < count; run += 1) {
     const load = new Load(bench.dataDir, run, faults);
     await load.until(['opened', 'settled', 'credited', 'stored', 'finished'], 1);
-    assert(!load.hasEnded, `a start is refused (${load.code})`);
+    assert(!load.hasEnded, `the process did not start (${load.code})`);
     for (let n = 0; n < faultsOfRun && done < count && !load.hasEnded; n += 1, done += 1) {
-      faults.arm(faultOf(done));
+      faults.arm(chooseFault(done));
       await wait(faultMs);
       faults.clear();
       fired += Number(faults.countFired() > 0);
@@ -159,12 +167,12 @@ export async function injectFaults(count: number): Promise<Injected> {
       lost += 1;
     }
     await load.kill();
-    note(load.lines(), said);
-    await seeThatItHolds(bench.dataDir, said);
+    collect(load.lines(), acknowledged);
+    await checkStored(bench.dataDir, acknowledged);
   }
   faults.remove();
   bench.clock.nowMs = systemClock.now();
   await bench.open();
   await bench.end();
-  return { faults: count, fired, lost, settled: said.settled.size };
+  return { faults: count, fired, lost, settled: acknowledged.settled.size };
 }

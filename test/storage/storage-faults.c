@@ -144,10 +144,47 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
   return fails(WRITES, fd) ? refuse() : REAL(pwritev)(fd, parts, count, at);
 }
 
+/* Descriptors that were told of a file's lost writes. Linux tells each one of them, once. */
+struct told {
+  struct told *next;
+  dev_t device;
+  ino_t inode;
+  int fd;
+};
+static struct told *tolds;
+
+/* Whether writes of the file were lost and this descriptor does not know it yet; from now on it does. `loss`: they are lost now. */
+static int learns_of_loss(int fd, int loss) {
+  struct stat stat;
+  if ((tolds == NULL && !loss) || fstat(fd, &stat) != 0) return 0;
+  pthread_mutex_lock(&mutex);
+  int is_lost = loss, knows = 0;
+  for (struct told *told = tolds; told != NULL; told = told->next) {
+    if (told->device != stat.st_dev || told->inode != stat.st_ino) continue;
+    is_lost = 1;
+    if (told->fd == fd) knows = 1;
+  }
+  int learns = is_lost && !knows;
+  struct told *told = learns ? malloc(sizeof *told) : NULL;
+  if (told != NULL) {
+    *told = (struct told){tolds, stat.st_dev, stat.st_ino, fd};
+    tolds = told;
+  }
+  pthread_mutex_unlock(&mutex);
+  return learns;
+}
+
 static int synced(int fd, int (*sync)(int)) {
   if (fails(SYNCS, fd)) {
-    if (orders->loses) settle(fd, 1);
+    if (orders->loses) {
+      learns_of_loss(fd, 1);
+      settle(fd, 1);
+    }
     return (int)refuse();
+  }
+  if (learns_of_loss(fd, 0)) {
+    errno = EIO;
+    return -1;
   }
   int result = sync(fd);
   if (result == 0) settle(fd, 0);

@@ -3,47 +3,48 @@ import { closeSync, fsyncSync, mkdtempSync, openSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** The calls that can fail; see `storage-faults.c`. */
+/** One bit for each kind of system call that can fail; the same as in `storage-faults.c`. */
 const calls = { writes: 1, syncs: 2, truncates: 4 } as const;
-/** Numbers of the operating system's errors. */
+/** Linux error numbers; 0 shortens a write instead of failing it. */
 const errors = { short: 0, EIO: 5, ENOSPC: 28, EROFS: 30 } as const;
 const pathOffset = 24;
 const bytes = 128;
 
-/** What fails. */
+/** Which calls fail, and how. */
 export interface StorageFault {
   readonly calls: readonly (keyof typeof calls)[];
-  /** `short`: a write takes half of its bytes. */
+  /** `short`: only half of the bytes are written. */
   readonly error: keyof typeof errors;
-  /** End of the path of the files that fail; absent: every file of a store. */
+  /** Suffix of the paths of the files that fail; absent: every file of a store. */
   readonly path?: string;
-  /** How many calls pass first; absent: none. */
+  /** How many calls succeed first; absent: none. */
   readonly skip?: number;
-  /** How many calls fail; absent: all until it is cleared. */
+  /** How many calls fail; absent: all until `clear`. */
   readonly times?: number;
-  /** A failed sync forgets what was written since the last one, as the operating system may. */
+  /** A failed sync discards the writes since the last sync, as the page cache of the operating system may. */
   readonly loses?: boolean;
 }
 
-/** Failures on purpose of a process's calls to its files. */
+/** Injects failures into a process's calls on its files. */
 export interface StorageFaults {
-  /** To be set for the process. */
+  /** Environment variables to set for the process. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Lets calls fail from now on. */
+  /** Makes calls fail from now on. */
   arm(fault: StorageFault): void;
-  /** Lets no more calls fail. */
+  /** Stops making calls fail. */
   clear(): void;
   /** How many calls have failed since the fault was armed. */
   countFired(): number;
+  /** Deletes the temporary folder with the library. */
   remove(): void;
 }
 
 const compiler = ['cc', 'gcc', 'clang'].find(name => spawnSync(name, ['--version']).status === 0);
 
-/** Whether failures can be made here: on Linux with a C compiler. */
+/** Whether this machine can inject failures: only Linux with a C compiler can. */
 export const canMakeFaults = process.platform === 'linux' && compiler !== undefined;
 
-/** Builds the library that makes calls fail. */
+/** Compiles the library that makes calls fail. */
 export function makeStorageFaults(): StorageFaults {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-faults-'));
   const library = join(folder, 'faults.so');

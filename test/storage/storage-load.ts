@@ -9,7 +9,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { admitOf, amount, plans, settleAmount } from '../ledger/fixture.ts';
+import { makeAdmitCommand, amount, plans, settleAmount } from '../ledger/fixture.ts';
 
 const [dataDir = '', file = '', run = ''] = process.argv.slice(2);
 const said = openSync(file, 'a');
@@ -28,7 +28,11 @@ async function insist<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (thrown) {
-      if (!(thrown instanceof GatewayError) || thrown.code !== 'overloaded') throw thrown;
+      if (!(thrown instanceof GatewayError) || thrown.code !== 'overloaded') {
+        // A disk that has lost writes gives back anything until `lost` ends this process, which it does at once.
+        await wait(2000);
+        throw thrown;
+      }
       await wait(20);
     }
   }
@@ -38,7 +42,7 @@ async function payer(number: number): Promise<never> {
   for (let round = number; ; round += 1) {
     const id = ids.next();
     const cost = BigInt(1 + (round % 900));
-    await insist(() => ledger.admit(admitOf(id, { funds: amount(1000n) })));
+    await insist(() => ledger.admit(makeAdmitCommand(id, { funds: amount(1000n) })));
     await ledger.settle(settleAmount(id, cost));
     say(`settled ${id} ${cost}`);
   }

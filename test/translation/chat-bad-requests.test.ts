@@ -6,7 +6,10 @@ import { type PortableRequest, toPortable } from '../../src/generation/portable/
 import { unknownFields } from '../../src/generation/portable/unknown-fields.ts';
 import { chatBadRequests, chatUnknownHints } from './chat-bad-requests.ts';
 
-/** What the decoder, the check of requests and the translation refuse; JSON, models and upstreams are others' part. */
+/**
+ * What the decoder, the check of requests and the translation refuse; JSON, models and upstreams are tested
+ * elsewhere.
+ */
 const ours = chatBadRequests.filter(
   ({ code, name }) =>
     code === 'validation_error' ||
@@ -14,7 +17,7 @@ const ours = chatBadRequests.filter(
     (code === 'unsupported_feature' && !/model (?:lacks|without)/.test(name)),
 );
 
-/** What an upstream of no protocol is asked. */
+/** The request for an upstream without a protocol. */
 function translated(value: unknown): PortableRequest {
   const raw = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const body: unknown = JSON.parse(raw.toString());
@@ -23,7 +26,7 @@ function translated(value: unknown): PortableRequest {
   return toPortable(request);
 }
 
-function refusalOf(value: unknown): GatewayError {
+function catchRefusal(value: unknown): GatewayError {
   try {
     translated(value);
   } catch (thrown) {
@@ -34,7 +37,7 @@ function refusalOf(value: unknown): GatewayError {
 }
 
 test.each(ours)('$name: $code naming $param', ({ body, code, param, status }) => {
-  const error = refusalOf(body);
+  const error = catchRefusal(body);
   expect({ code: error.code, param: error.facts.param ?? null, status: error.facets.http }).toEqual({
     code,
     param,

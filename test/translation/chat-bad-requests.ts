@@ -1,5 +1,6 @@
 /**
- * Bad bodies of POST /v1/chat/completions, each with the answer that decisions §3 and §4 give it. The decoder's own part is tested beside this table
+ * Bad bodies of POST /v1/chat/completions, each with the answer that docs/errors.md "Codes" and
+ * docs/interfaces/chat-completions.md "Request" define. The decoder's own part is tested next to this table
  * (`chat-bad-requests.test.ts`), all of it against a running gateway (`test/e2e/bad-requests.e2e.test.ts`).
  */
 
@@ -348,7 +349,7 @@ const invalid: readonly Row[] = [
   ],
 ];
 
-/** 400 `unsupported_feature` where no upstream of the protocol is asked: what the gateway does not know and the model would have read. */
+/** 400 `unsupported_feature` if no upstream of the protocol is used: unknown content that the model would have read. */
 const unknown: readonly Row[] = [
   ['a message with an unknown role', say({ role: 'robot', content: 'Hello' }), 'messages.0.role'],
   ['the second message with an unknown role', say(user, { role: 'bot', content: 'Hi' }), 'messages.1.role'],

@@ -21,7 +21,7 @@ export const finish = (reason: string, more: JsonObject = {}): string => chunk({
 /** A chunk with tool calls. */
 export const calls = (...entries: JsonObject[]): string => chunk({ tool_calls: entries });
 
-/** What the core makes of a stream: parsed, put in order, validated. */
+/** The core's result for a stream: parsed, put in order, validated. */
 export const events = (...frames: string[]): GenerationEvent[] =>
   parseChunks(chatCodec, 'acme', [Buffer.from(frames.join(''))]);
 /** The events of frames as the parser gives them: not yet in order. */
@@ -31,9 +31,10 @@ export const parsed = (...frames: string[]): GenerationEvent[] => {
   return [...messages.flatMap(message => parser.push(message)), ...parser.end()];
 };
 /** The items of a stream’s only choice. */
-export const itemsOf = (...frames: string[]): readonly Item[] => foldEvents(events(...frames)).choices[0]?.items ?? [];
+export const foldItems = (...frames: string[]): readonly Item[] =>
+  foldEvents(events(...frames)).choices[0]?.items ?? [];
 
-/** Items in short: texts, thoughts in brackets, calls as id:name(arguments). */
+/** Items in short: texts, reasoning in brackets, calls as id:name(arguments). */
 export function short(items: readonly Item[]): string[] {
   return items.map(({ content }) => {
     if (content.case === 'toolCall') return `${content.value.callId}:${content.value.name}(${content.value.arguments})`;
@@ -45,10 +46,10 @@ export function short(items: readonly Item[]): string[] {
   });
 }
 /** The same in short. */
-export const shortOf = (...frames: string[]): string[] => short(itemsOf(...frames));
+export const foldShort = (...frames: string[]): string[] => short(foldItems(...frames));
 
 /** The failure that an act ends in. */
-export function failureOf(act: () => unknown): UpstreamFailure {
+export function catchFailure(act: () => unknown): UpstreamFailure {
   try {
     act();
   } catch (thrown) {
@@ -65,7 +66,7 @@ export const tool = (index: number, id: string, name: string, args = ''): JsonOb
   type: 'function',
   function: { name, arguments: args },
 });
-/** The entry that goes on with one. */
+/** The entry that continues one. */
 export const args = (index: number, text: string): JsonObject => ({ index, function: { arguments: text } });
 /** The finish for calls. */
 export const called = finish('tool_calls');

@@ -1,20 +1,21 @@
-/** What a Chat upstream is sent: a Chat client's own JSON, patched, or a request built from the model. Ids name cases of `translation-cases.json`. */
+/** The request for a Chat upstream: a client's own JSON, patched, or one built from the model. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../../src/codecs/codec.ts';
+import { objectsIn } from '../../src/codecs/json.ts';
 import {
-  extraOf,
+  toExtra,
   imageContent,
-  itemOf,
+  makeItem,
   mediaSource,
   messageContent,
-  opaqueOf,
-  partOf,
+  makeOpaque,
+  makePart,
   reasoningContent,
   reasoningTextContent,
   refusalContent,
-  requestOf,
-  samplingOf,
+  makeRequest,
+  makeSampling,
   summaryTextContent,
   textContent,
   toolCallContent,
@@ -31,11 +32,11 @@ import {
   ToolChoiceMode,
 } from '../../src/gen/tollgate/v1/request_pb.ts';
 
-type Fields = Parameters<typeof requestOf>[0];
+type Fields = Parameters<typeof makeRequest>[0];
 
-const text = (value: string): Part => partOf(textContent(value));
-const user = itemOf(messageContent(Role.USER, [text('Hello')]), 0);
-const picture = partOf(imageContent(mediaSource({ case: 'base64', value: 'AAAA' }, 'image/png')));
+const text = (value: string): Part => makePart(textContent(value));
+const user = makeItem(messageContent(Role.USER, [text('Hello')]), 0);
+const picture = makePart(imageContent(mediaSource({ case: 'base64', value: 'AAAA' }, 'image/png')));
 
 /** A request of another protocol's client, so that it is built. */
 function foreign(
@@ -52,7 +53,7 @@ function foreign(
     headers: {},
   };
   const endpoint = protocol === Protocol.RESPONSES ? Endpoint.RESPONSES : Endpoint.MESSAGES;
-  return requestOf({ model: 'acme/large', endpoint, items: [user], source, ...fields });
+  return makeRequest({ model: 'acme/large', endpoint, items: [user], source, ...fields });
 }
 
 const encode = (request: GenerateRequest, more: Partial<EncodeInput> = {}): EncodedRequest =>
@@ -70,7 +71,7 @@ function patched(body: JsonObject, more: Partial<EncodeInput> = {}): JsonObject 
   return encoded;
 }
 
-function refusalOf(act: () => unknown): { code: string; param: string | undefined } {
+function catchRefusal(act: () => unknown): { code: string; param: string | undefined } {
   try {
     act();
   } catch (thrown) {
@@ -79,6 +80,10 @@ function refusalOf(act: () => unknown): { code: string; param: string | undefine
   }
   throw new Error('it was accepted');
 }
+
+const fromUser = (...parts: Part[]): Item => makeItem(messageContent(Role.USER, parts), 0);
+/** A refusal that names the client's field. */
+const unsupported = (param: string): object => ({ code: 'unsupported_parameter', param });
 
 describe('a Chat client’s request', () => {
   const sent = {
@@ -151,7 +156,7 @@ describe('a built request', () => {
   });
 
   test('says all that Chat can say', () => {
-    const sampling = samplingOf({
+    const sampling = makeSampling({
       temperature: 1,
       topP: 0.5,
       frequencyPenalty: 1,
@@ -195,7 +200,7 @@ describe('a built request', () => {
 
   test('drops top_k and the client’s unknown fields, and says so (EF-14)', () => {
     const { body, dropped } = encode(
-      foreign({ sampling: samplingOf({ topK: 5 }) }, Protocol.MESSAGES, ['container', 'x']),
+      foreign({ sampling: makeSampling({ topK: 5 }) }, Protocol.MESSAGES, ['container', 'x']),
     );
     expect(dropped).toEqual(['top_k', 'container', 'x']);
     expect(body).not.toHaveProperty('top_k');
@@ -241,9 +246,9 @@ describe('a built request', () => {
     expect(built({ reasoning })['reasoning_effort']).toBe(name);
   });
 
-  test('pictures keep how closely they are to be looked at (ME-05)', () => {
-    const close = partOf(imageContent(mediaSource({ case: 'url', value: 'https://a.b/c' }), 'high'));
-    expect(messages(itemOf(messageContent(Role.USER, [close]), 0))).toEqual([
+  test('images keep how closely they are to be looked at (ME-05)', () => {
+    const close = makePart(imageContent(mediaSource({ case: 'url', value: 'https://a.b/c' }), 'high'));
+    expect(messages(makeItem(messageContent(Role.USER, [close]), 0))).toEqual([
       { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c', detail: 'high' } }] },
     ]);
   });
@@ -253,7 +258,7 @@ describe('a built request', () => {
       ...text('a'),
       cache: { $typeName: 'tollgate.v1.CacheHint' as const, lifetime: CacheLifetime.CACHE_LIFETIME_1H },
     };
-    const { body, dropped } = encode(foreign({ items: [itemOf(messageContent(Role.USER, [hinted, text('b')]), 0)] }));
+    const { body, dropped } = encode(foreign({ items: [makeItem(messageContent(Role.USER, [hinted, text('b')]), 0)] }));
     expect(dropped).toEqual([]);
     expect(body['messages']).toEqual([
       {
@@ -319,7 +324,7 @@ describe('built tools', () => {
   });
 
   test('of another provider are refused by their place (CH-11)', () => {
-    expect(refusalOf(() => built({ tools: [functionTool('f'), hosted(Protocol.RESPONSES)] }))).toEqual({
+    expect(catchRefusal(() => built({ tools: [functionTool('f'), hosted(Protocol.RESPONSES)] }))).toEqual({
       code: 'unsupported_parameter',
       param: 'tools.1',
     });
@@ -327,7 +332,7 @@ describe('built tools', () => {
   });
 
   test('with names that Chat does not take are refused', () => {
-    expect(refusalOf(() => built({ tools: [functionTool('n'.repeat(65))] }))).toEqual({
+    expect(catchRefusal(() => built({ tools: [functionTool('n'.repeat(65))] }))).toEqual({
       code: 'unsupported_parameter',
       param: 'tools.0.name',
     });
@@ -336,17 +341,17 @@ describe('built tools', () => {
 
 describe('built messages', () => {
   const call = (callId: string, turn = 0): Item =>
-    itemOf(toolCallContent({ callId, name: 'f', arguments: '{"a":' }), turn);
+    makeItem(toolCallContent({ callId, name: 'f', arguments: '{"a":' }), turn);
   const callJson = (id: string): JsonObject => ({ id, type: 'function', function: { name: 'f', arguments: '{"a":' } });
   const result = (callId: string, parts: Part[], more: object = {}): Item =>
-    itemOf(toolResultContent({ callId, parts, ...more }), 0);
-  const said = (words: string, turn = 0): Item => itemOf(messageContent(Role.ASSISTANT, [text(words)]), turn);
+    makeItem(toolResultContent({ callId, parts, ...more }), 0);
+  const said = (words: string, turn = 0): Item => makeItem(messageContent(Role.ASSISTANT, [text(words)]), turn);
 
   test('instructions come first, then system and developer as they are listed (RO-04)', () => {
     const items = [
-      itemOf(messageContent(Role.DEVELOPER, [text('b')]), 0),
+      makeItem(messageContent(Role.DEVELOPER, [text('b')]), 0),
       user,
-      itemOf(messageContent(Role.SYSTEM, [text('c')]), 0),
+      makeItem(messageContent(Role.SYSTEM, [text('c')]), 0),
     ];
     expect(built({ instructions: 'a', items })['messages']).toEqual([
       { role: 'system', content: 'a' },
@@ -354,6 +359,14 @@ describe('built messages', () => {
       { role: 'user', content: 'Hello' },
       { role: 'system', content: 'c' },
     ]);
+  });
+
+  test('a call id of more than 64 characters is shortened, the same for call and result', () => {
+    const id = `call_${'x'.repeat(80)}`;
+    const [, called, answered] = objectsIn(messages(user, call(id), result(id, [text('1')])));
+    const short = objectsIn(called?.['tool_calls'])[0]?.['id'];
+    expect(short).toMatch(/^call_x{50}_[0-9a-f]{8}$/);
+    expect(answered?.['tool_call_id']).toBe(short);
   });
 
   test('of one turn are one message, calls after the text, content null without any (RO-07)', () => {
@@ -390,7 +403,9 @@ describe('built messages', () => {
   });
 
   test('with a refusal say it in its own place', () => {
-    expect(messages(user, itemOf(messageContent(Role.ASSISTANT, [partOf(refusalContent('No'))]), 1), user)[1]).toEqual({
+    expect(
+      messages(user, makeItem(messageContent(Role.ASSISTANT, [makePart(refusalContent('No'))]), 1), user)[1],
+    ).toEqual({
       role: 'assistant',
       content: null,
       refusal: 'No',
@@ -409,7 +424,7 @@ describe('built messages', () => {
     });
   });
 
-  test('of tools leave their pictures to a message after the last of them (TR-13, TR-14)', () => {
+  test('of tools leave their images to a message after the last of them (TR-13, TR-14)', () => {
     const shown = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } };
     expect(
       messages(
@@ -447,9 +462,9 @@ describe('built messages', () => {
     expect(dropped).toEqual(['is_error']);
   });
 
-  test('carry thoughts as text (RE-10)', () => {
-    const thought = itemOf(
-      reasoningContent({ parts: [partOf(summaryTextContent('One')), partOf(reasoningTextContent('Two'))] }),
+  test('carry reasoning as text (RE-10)', () => {
+    const thought = makeItem(
+      reasoningContent({ parts: [makePart(summaryTextContent('One')), makePart(reasoningTextContent('Two'))] }),
       1,
     );
     expect(messages(user, thought, call('x', 1))[1]).toEqual({
@@ -461,10 +476,10 @@ describe('built messages', () => {
   });
 
   test('carry a blob back to its maker only, and list what is dropped (RE-04)', () => {
-    const opaque = [opaqueOf('anthropic.signature', 'SIG', 'router')];
+    const opaque = [makeOpaque('anthropic.signature', 'SIG', 'router')];
     const items = [
       user,
-      itemOf(reasoningContent({ parts: [partOf(reasoningTextContent('hm'))], opaque }), 1),
+      makeItem(reasoningContent({ parts: [makePart(reasoningTextContent('hm'))], opaque }), 1),
       said('a', 1),
       user,
     ];
@@ -491,7 +506,7 @@ describe('built messages', () => {
 
   test('carry documents as files, texts as text with their title (ME-07)', () => {
     const file = (source: Parameters<typeof mediaSource>[0], type: string, more: object = {}): Part =>
-      partOf({
+      makePart({
         case: 'file',
         value: {
           $typeName: 'tollgate.v1.FilePart',
@@ -504,11 +519,11 @@ describe('built messages', () => {
       });
     expect(
       messages(
-        itemOf(
+        makeItem(
           messageContent(Role.USER, [
             file({ case: 'base64', value: 'AAAA' }, 'application/pdf', { title: 'T.pdf' }),
             file({ case: 'text', value: 'body' }, 'text/plain', { title: 'T', context: 'C' }),
-            partOf({
+            makePart({
               case: 'searchResult',
               value: {
                 $typeName: 'tollgate.v1.SearchResultPart',
@@ -533,8 +548,8 @@ describe('built messages', () => {
       { case: 'url' as const, value: 'https://a.b/c.pdf' },
       { case: 'fileId' as const, value: 'file-1' },
     ]) {
-      const items = [itemOf(messageContent(Role.USER, [file(source, '')]), 0)];
-      expect(refusalOf(() => built({ items }))).toEqual({ code: 'unsupported_parameter', param: 'messages' });
+      const items = [makeItem(messageContent(Role.USER, [file(source, '')]), 0)];
+      expect(catchRefusal(() => built({ items }))).toEqual(unsupported('messages'));
     }
   });
 
@@ -554,28 +569,16 @@ describe('built messages', () => {
         },
       },
     ],
-    [
-      'a video',
-      itemOf(messageContent(Role.USER, [partOf({ case: 'video', value: { $typeName: 'tollgate.v1.VideoPart' } })]), 0),
-    ],
-    [
-      'a picture by id',
-      itemOf(messageContent(Role.USER, [partOf(imageContent(mediaSource({ case: 'fileId', value: 'x' })))]), 0),
-    ],
-    ['a picture of the assistant', itemOf(messageContent(Role.ASSISTANT, [picture]), 0)],
+    ['a video', fromUser(makePart({ case: 'video', value: { $typeName: 'tollgate.v1.VideoPart' } }))],
+    ['an image by id', fromUser(makePart(imageContent(mediaSource({ case: 'fileId', value: 'x' }))))],
+    ['an image of the assistant', makeItem(messageContent(Role.ASSISTANT, [picture]), 0)],
   ])('with %s are refused, naming the client’s field (C4, SV-03)', (_, item) => {
-    expect(refusalOf(() => encode(foreign({ items: [item] }, Protocol.RESPONSES)))).toEqual({
-      code: 'unsupported_parameter',
-      param: 'input',
-    });
+    expect(catchRefusal(() => encode(foreign({ items: [item] }, Protocol.RESPONSES)))).toEqual(unsupported('input'));
   });
 
   test('that end in the assistant’s words are refused from Messages and go on from Responses (RO-08)', () => {
     const items = [user, said('Once upon')];
-    expect(refusalOf(() => encode(foreign({ items }, Protocol.MESSAGES)))).toEqual({
-      code: 'unsupported_parameter',
-      param: 'messages',
-    });
+    expect(catchRefusal(() => encode(foreign({ items }, Protocol.MESSAGES)))).toEqual(unsupported('messages'));
     expect((encode(foreign({ items }, Protocol.RESPONSES)).body['messages'] as Json[])[1]).toEqual({
       role: 'assistant',
       content: 'Once upon',
@@ -583,8 +586,8 @@ describe('built messages', () => {
   });
 
   test('carry Chat’s own unknown members where the request is rebuilt', () => {
-    const item = itemOf(messageContent(Role.USER, [text('a')]), 0, extraOf(Protocol.CHAT, '{"x":1}'));
-    const other = itemOf(messageContent(Role.USER, [text('a')]), 0, extraOf(Protocol.MESSAGES, '{"y":1}'));
+    const item = makeItem(messageContent(Role.USER, [text('a')]), 0, toExtra(Protocol.CHAT, '{"x":1}'));
+    const other = makeItem(messageContent(Role.USER, [text('a')]), 0, toExtra(Protocol.MESSAGES, '{"y":1}'));
     expect(messages(item, other)).toEqual([
       { role: 'user', content: 'a', x: 1 },
       { role: 'user', content: 'a' },

@@ -1,5 +1,5 @@
 /**
- * Reads a Chat stream as strictly as the strictest official client does (wire.md B1) and puts the answer together: what a client would refuse or lose is an
+ * Reads a Chat stream as strictly as the strictest official client does (docs/interfaces/chat-completions.md "Stream") and puts the answer together: what a client would refuse or lose is an
  * error here.
  */
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -30,7 +30,7 @@ const refuse = (what: string): never => {
   throw new Error(what);
 };
 
-const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
+const readText = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
 
 class Choice {
   role = '';
@@ -48,9 +48,9 @@ class Choice {
     if (this.role === '' && delta['role'] !== 'assistant') refuse('missing role');
     if (this.role !== '' && 'role' in delta) refuse('role sent twice');
     this.role = 'assistant';
-    this.content += textOf(delta['content']);
-    this.refusal += textOf(delta['refusal']);
-    this.reasoning += textOf(delta['reasoning_content']);
+    this.content += readText(delta['content']);
+    this.refusal += readText(delta['refusal']);
+    this.reasoning += readText(delta['reasoning_content']);
     this.annotations.push(...((delta['annotations'] ?? []) as Json[]));
     const logprobs = choice['logprobs'] as JsonObject | null;
     this.logprobs.push(...((logprobs?.['content'] ?? []) as Json[]));
@@ -68,7 +68,7 @@ class Choice {
       if (typeof id !== 'string' || typeof type !== 'string' || typeof body['name'] !== 'string') {
         throw new Error('a call begins without id, type or name');
       }
-      this.calls.push({ id, type, name: body['name'], text: textOf(text) });
+      this.calls.push({ id, type, name: body['name'], text: readText(text) });
       return;
     }
     if (index !== this.calls.length - 1) refuse('calls are not one after the other');
@@ -118,7 +118,7 @@ export function readStrictly(frames: readonly string[]): ReadAnswer {
     }
   }
   return {
-    id: textOf(chunks[0]?.['id']),
+    id: readText(chunks[0]?.['id']),
     chunks,
     usage,
     choices: choices.map(choice => {

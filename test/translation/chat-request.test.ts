@@ -1,4 +1,4 @@
-/** What a Chat client may send and what becomes of it. Ids name cases of `translation-cases.json`. */
+/** What a Chat client may send and how it is decoded. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { DecodedRequest, JsonObject } from '../../src/codecs/codec.ts';
@@ -26,18 +26,19 @@ function decodeText(json: string): DecodedRequest {
 }
 const decode = (fields: JsonObject): DecodedRequest =>
   decodeText(JSON.stringify({ model: 'm', messages: [user], ...fields }));
-const requestOf = (fields: JsonObject): GenerateRequest => decode(fields).request;
-const unknownOf = (fields: JsonObject): string[] => requestOf(fields).source?.unknownFields ?? [];
-const itemsOf = (...messages: JsonObject[]): readonly Item[] => {
+const readRequest = (fields: JsonObject): GenerateRequest => decode(fields).request;
+const listUnknown = (fields: JsonObject): string[] => readRequest(fields).source?.unknownFields ?? [];
+const decodeItems = (...messages: JsonObject[]): readonly Item[] => {
   const json = JSON.stringify({ model: 'm', messages });
   return chatCodec.decodeRequest({ body: JSON.parse(json) as unknown, raw: Buffer.from(json), headers: {} }).request
     .items;
 };
-const valuesOf = (...messages: JsonObject[]): unknown[] => itemsOf(...messages).map(({ content }) => content.value);
+const decodeValues = (...messages: JsonObject[]): unknown[] =>
+  decodeItems(...messages).map(({ content }) => content.value);
 
 describe('parameters', () => {
   test('all of them arrive', () => {
-    const request = requestOf({
+    const request = readRequest({
       stream: true,
       max_completion_tokens: 10,
       temperature: 0,
@@ -130,7 +131,7 @@ describe('parameters', () => {
   });
 
   test('null counts as absent inside tools, formats, parts and messages, and is data inside schemas', () => {
-    const request = requestOf({
+    const request = readRequest({
       messages: [
         { ...user, name: null },
         {
@@ -184,7 +185,7 @@ describe('parameters', () => {
     [{ max_tokens: 1e12 }, 2 ** 32 - 1],
     [{ max_tokens: 5.0 }, 5],
   ])('%j limits the output to %i tokens', (fields, limit) => {
-    expect(requestOf(fields).maxOutputTokens).toBe(limit);
+    expect(readRequest(fields).maxOutputTokens).toBe(limit);
   });
 
   test.each([
@@ -192,7 +193,7 @@ describe('parameters', () => {
     [['a'], ['a']],
     [[], []],
   ])('stop %j is %j', (stop, texts) => {
-    expect(requestOf({ stop }).stop).toEqual(texts);
+    expect(readRequest({ stop }).stop).toEqual(texts);
   });
 
   test.each([
@@ -201,7 +202,7 @@ describe('parameters', () => {
     ['flex', ServiceTier.FLEX],
     ['priority', ServiceTier.PRIORITY],
   ])('service_tier %s', (name, tier) => {
-    expect(requestOf({ service_tier: name }).serviceTier).toBe(tier);
+    expect(readRequest({ service_tier: name }).serviceTier).toBe(tier);
   });
 
   test.each([
@@ -243,7 +244,7 @@ describe('parameters', () => {
 describe('unknown members', () => {
   test('are no errors at any depth; their paths are kept', () => {
     expect(
-      unknownOf({
+      listUnknown({
         top_k: 5,
         modalities: ['text', 'audio'],
         stream_options: { include_obfuscation: false, foo: 1 },
@@ -276,7 +277,7 @@ describe('unknown members', () => {
 
   test('of messages, parts, calls and tools are kept with them', () => {
     const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' }, y: 2 };
-    const [first, second, third] = itemsOf(
+    const [first, second, third] = decodeItems(
       { role: 'user', content: [{ type: 'text', text: 'x', part: 1 }], message: 1 },
       { role: 'assistant', content: 'a', x: 1, tool_calls: [call] },
     );
@@ -285,7 +286,7 @@ describe('unknown members', () => {
       '{"part":1}',
     );
     expect([second?.extra?.json, third?.extra?.json]).toEqual(['{"x":1}', '{"y":2}']);
-    expect(requestOf({ tools: [{ ...fn, kind: 1 }] }).tools[0]?.extra?.json).toBe('{"kind":1}');
+    expect(readRequest({ tools: [{ ...fn, kind: 1 }] }).tools[0]?.extra?.json).toBe('{"kind":1}');
   });
 
   test('called __proto__ are data and pollute nothing', () => {
@@ -300,7 +301,7 @@ describe('unknown members', () => {
 describe('messages', () => {
   test('keep roles, names and order', () => {
     expect(
-      valuesOf(
+      decodeValues(
         { role: 'system', content: 'a' },
         { role: 'developer', content: [{ type: 'text', text: 'b' }] },
         { role: 'user', content: 'c', name: 'ann' },
@@ -314,8 +315,8 @@ describe('messages', () => {
     ]);
   });
 
-  test('of the assistant become one item each for thoughts, text and calls, of one turn', () => {
-    const items = itemsOf(user, {
+  test('of the assistant become one item each for reasoning, text and calls, of one turn', () => {
+    const items = decodeItems(user, {
       role: 'assistant',
       content: 'a',
       reasoning_content: 'hm',
@@ -340,7 +341,7 @@ describe('messages', () => {
   test('carry arguments byte for byte, cut and invalid ones too (TR-17)', () => {
     for (const text of ['', '{"a":', '[]', '{ "b":1,"a":2 }', '{"a":"\\ud83d"}']) {
       const call = { id: 'c', type: 'function', function: { name: 'f', arguments: text } };
-      expect(valuesOf(user, { role: 'assistant', content: null, tool_calls: [call] })[1]).toMatchObject({
+      expect(decodeValues(user, { role: 'assistant', content: null, tool_calls: [call] })[1]).toMatchObject({
         arguments: text,
       });
     }
@@ -349,23 +350,25 @@ describe('messages', () => {
   test('with content null or empty beside calls say nothing', () => {
     const calls = [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }];
     for (const content of [null, '']) {
-      expect(itemsOf({ role: 'assistant', content, tool_calls: calls }).map(item => item.content.case)).toEqual([
+      expect(decodeItems({ role: 'assistant', content, tool_calls: calls }).map(item => item.content.case)).toEqual([
         'toolCall',
       ]);
     }
-    expect(valuesOf({ role: 'assistant', content: '' })).toMatchObject([{ role: Role.ASSISTANT, parts: [] }]);
+    expect(decodeValues({ role: 'assistant', content: '' })).toMatchObject([{ role: Role.ASSISTANT, parts: [] }]);
   });
 
   test('with a refusal keep it, as a member or a part', () => {
     const parts = [{ content: { case: 'refusal', value: { text: 'No' } } }];
-    expect(valuesOf({ role: 'assistant', content: null, refusal: 'No' })).toMatchObject([{ parts }]);
-    expect(valuesOf({ role: 'assistant', content: [{ type: 'refusal', refusal: 'No' }] })).toMatchObject([{ parts }]);
+    expect(decodeValues({ role: 'assistant', content: null, refusal: 'No' })).toMatchObject([{ parts }]);
+    expect(decodeValues({ role: 'assistant', content: [{ type: 'refusal', refusal: 'No' }] })).toMatchObject([
+      { parts },
+    ]);
   });
 
   test('of tools carry text, as a string or in parts (TR-05)', () => {
     const calls = ['a', 'b'].map(id => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } }));
     expect(
-      valuesOf(
+      decodeValues(
         user,
         { role: 'assistant', tool_calls: calls },
         { role: 'tool', tool_call_id: 'a', content: '' },
@@ -388,9 +391,9 @@ describe('messages', () => {
     ]);
   });
 
-  test('carry pictures, sound and files', () => {
+  test('carry images, sound and files', () => {
     const parts = (...content: JsonObject[]): unknown =>
-      (valuesOf({ role: 'user', content })[0] as { parts: { content: { value: unknown } }[] }).parts.map(
+      (decodeValues({ role: 'user', content })[0] as { parts: { content: { value: unknown } }[] }).parts.map(
         part => part.content.value,
       );
     expect(
@@ -413,7 +416,7 @@ describe('messages', () => {
   });
 
   test('hint to caches in both words (US-15)', () => {
-    const [item] = itemsOf({
+    const [item] = decodeItems({
       role: 'user',
       content: [
         { type: 'text', text: 'a', cache_control: { type: 'ephemeral', ttl: '1h' } },
@@ -430,12 +433,12 @@ describe('messages', () => {
       undefined,
     ]);
     expect(
-      requestOf({ tools: [{ ...fn, cache_control: { type: 'ephemeral', ttl: '5m' } }] }).tools[0]?.cache?.lifetime,
+      readRequest({ tools: [{ ...fn, cache_control: { type: 'ephemeral', ttl: '5m' } }] }).tools[0]?.cache?.lifetime,
     ).toBe(CacheLifetime.CACHE_LIFETIME_5M);
   });
 
-  test('replay thoughts: text, or blocks put together from the pieces of a stream (RE-02)', () => {
-    expect(valuesOf({ role: 'assistant', content: 'a', reasoning: 'hm' })).toMatchObject([
+  test('replay reasoning: text, or blocks put together from the pieces of a stream (RE-02)', () => {
+    expect(decodeValues({ role: 'assistant', content: 'a', reasoning: 'hm' })).toMatchObject([
       { parts: [{ content: { case: 'reasoningText', value: { text: 'hm' } } }] },
       {},
     ]);
@@ -445,7 +448,7 @@ describe('messages', () => {
       { type: 'reasoning.text', signature: 'SIG', format: 'anthropic-claude-v1', index: 0 },
       { type: 'reasoning.encrypted', data: 'XX', format: 'openai-responses-v1', id: 'rs_1', index: 1 },
     ];
-    const items = itemsOf({
+    const items = decodeItems({
       role: 'assistant',
       content: 'a',
       reasoning_content: 'Thinking',
@@ -470,7 +473,7 @@ describe('messages', () => {
       function: { name: 'f', arguments: '{}' },
       extra_content: { google: { thought_signature: 'SIG' } },
     };
-    const [item] = itemsOf({ role: 'assistant', tool_calls: [call] });
+    const [item] = decodeItems({ role: 'assistant', tool_calls: [call] });
     expect(item?.content.value).toMatchObject({ signature: { kind: 'gemini.thought_signature', data: 'SIG' } });
     expect(item?.extra).toBeUndefined();
   });
@@ -478,7 +481,7 @@ describe('messages', () => {
 
 describe('tools', () => {
   test('keep name, description, schema and strictness', () => {
-    const { tools } = requestOf({
+    const { tools } = readRequest({
       tools: [
         { type: 'function', function: { name: 'f', description: 'd', parameters: { b: 1, a: [null] }, strict: true } },
         { type: 'function', function: { name: 'g' } },
@@ -532,7 +535,7 @@ describe('tools', () => {
     ],
   ])('tool_choice %j (CH-04)', (choice, expected) => {
     expect(
-      requestOf({ tools: [fn, { type: 'custom', custom: { name: 'h' } }], tool_choice: choice }).toolChoice,
+      readRequest({ tools: [fn, { type: 'custom', custom: { name: 'h' } }], tool_choice: choice }).toolChoice,
     ).toMatchObject(expected);
   });
 
@@ -573,6 +576,6 @@ describe('formats', () => {
       },
     ],
   ])('%j', (format, expected) => {
-    expect(requestOf({ response_format: format }).outputFormat).toMatchObject(expected);
+    expect(readRequest({ response_format: format }).outputFormat).toMatchObject(expected);
   });
 });

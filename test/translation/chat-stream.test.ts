@@ -1,4 +1,4 @@
-/** What a Chat client is streamed and what it gets whole. Ids name cases of `translation-cases.json`. */
+/** What a Chat client gets, streamed and whole. Ids name cases of `test/translation/cases.json`. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
@@ -6,11 +6,11 @@ import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 import {
-  extraOf,
-  itemOf,
+  toExtra,
+  makeItem,
   messageContent,
-  opaqueOf,
-  partOf,
+  makeOpaque,
+  makePart,
   reasoningContent,
   reasoningTextContent,
   refusalContent,
@@ -49,7 +49,7 @@ import {
   started,
 } from '../../src/generation/events.ts';
 import { answers } from '../contracts/answer-arbitraries.ts';
-import { framesOf, parseChunks, pushAll, renderFrames, wantsEverything } from '../contracts/codec-suite.ts';
+import { splitFrames, parseChunks, pushAll, renderFrames, wantsEverything } from '../contracts/codec-suite.ts';
 import { readStrictly } from './chat-reader.ts';
 
 const begin = started({
@@ -73,12 +73,12 @@ function item(
   inside: readonly GenerationEvent[],
   status: ItemStatus = ItemStatus.COMPLETED,
 ): GenerationEvent[] {
-  return [itemOpened(0, number, itemOf(content, 0)), ...inside, itemClosed(0, number, status)];
+  return [itemOpened(0, number, makeItem(content, 0)), ...inside, itemClosed(0, number, status)];
 }
 
 function text(number: number, ...pieces: string[]): GenerationEvent[] {
   return item(number, messageContent(Role.ASSISTANT, []), [
-    partOpened(0, [number, 0], partOf(textContent(''))),
+    partOpened(0, [number, 0], makePart(textContent(''))),
     ...pieces.map(piece => delta(0, [number, 0], { kind: DeltaKind.TEXT, text: piece })),
     partClosed(0, [number, 0]),
   ]);
@@ -205,7 +205,7 @@ describe('a stream', () => {
     const shown = pushAll(renderer, [begin, ...text(0, 'par'), finished(0, FinishReason.STOP)]);
     expect(shown).not.toContain('"finish_reason":"stop"');
     const failure = new GatewayError('upstream_error', 'The upstream broke off.', { param: 'model' });
-    expect(framesOf(renderer.fail(failure, 'req_abc')).map(json)).toEqual([
+    expect(splitFrames(renderer.fail(failure, 'req_abc')).map(json)).toEqual([
       {
         error: {
           message: 'The upstream broke off.',
@@ -283,7 +283,7 @@ describe('calls', () => {
   });
 
   test('carry Gemini’s signature in its own place (RE-23)', () => {
-    const signature = opaqueOf('gemini.thought_signature', 'SIG', 'google');
+    const signature = makeOpaque('gemini.thought_signature', 'SIG', 'google');
     const events = stream(...item(0, toolCallContent({ callId: 'c', name: 'f', signature }), []));
     const signed = { extra_content: { google: { thought_signature: 'SIG' } } };
     expect(deltas(events)[1]).toEqual({
@@ -336,7 +336,7 @@ describe('items that Chat has no place for', () => {
     const events = stream(
       ...[opened, part, written].filter(each => each !== undefined),
       cite({ case: 'urlCitation', value: url }),
-      cite({ case: 'other', value: extraOf(Protocol.MESSAGES, '{"type":"char_location"}') }),
+      cite({ case: 'other', value: toExtra(Protocol.MESSAGES, '{"type":"char_location"}') }),
       ...rest,
     );
     const shown = [
@@ -347,12 +347,12 @@ describe('items that Chat has no place for', () => {
   });
 });
 
-describe('thoughts', () => {
+describe('reasoning', () => {
   const thought = (number: number, words: string, data: string): GenerationEvent[] =>
     item(number, reasoningContent({}), [
-      partOpened(0, [number, 0], partOf(reasoningTextContent(''))),
+      partOpened(0, [number, 0], makePart(reasoningTextContent(''))),
       delta(0, [number, 0], { kind: DeltaKind.REASONING, text: words }),
-      opaqueAdded(0, number, opaqueOf('anthropic.signature', data, 'anthropic')),
+      opaqueAdded(0, number, makeOpaque('anthropic.signature', data, 'anthropic')),
       partClosed(0, [number, 0]),
     ]);
   const events = stream(...thought(0, 'One', 'S1'), ...thought(1, 'Two', 'S2'), ...text(2, 'Done'));
@@ -378,7 +378,9 @@ describe('thoughts', () => {
   });
 
   test('without a text keep their signature (RE-26)', () => {
-    const silent = stream(...item(0, reasoningContent({}), [opaqueAdded(0, 0, opaqueOf('anthropic.signature', 'S'))]));
+    const silent = stream(
+      ...item(0, reasoningContent({}), [opaqueAdded(0, 0, makeOpaque('anthropic.signature', 'S'))]),
+    );
     const details = [{ type: 'reasoning.text', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
     expect(deltas(silent)[1]).toEqual({ reasoning_details: details });
     expect(wholeMessage(silent)).toMatchObject({ content: '', reasoning_details: details });
@@ -390,7 +392,7 @@ describe('thoughts', () => {
 });
 
 describe('finish', () => {
-  const reasonOf = (reason: FinishReason, native = ''): Json | undefined =>
+  const renderReason = (reason: FinishReason, native = ''): Json | undefined =>
     choiceIn(frames([begin, ...text(0, 'a'), finished(0, reason, { native }), end]).at(-3))['finish_reason'];
 
   test.each([
@@ -403,7 +405,7 @@ describe('finish', () => {
     [FinishReason.OTHER, 'eos', 'stop'],
     [FinishReason.PAUSE, 'pause_turn', 'stop'],
   ])('%s (%s) is %s (FI-09, FI-18)', (reason, native, shown) => {
-    expect(reasonOf(reason, native)).toBe(shown);
+    expect(renderReason(reason, native)).toBe(shown);
   });
 
   test('without a counterpart goes by the content: calls are to be called (FI-18)', () => {
@@ -421,7 +423,7 @@ describe('finish', () => {
   test('of a refusal shows the words in their own place', () => {
     const content = messageContent(Role.ASSISTANT, []);
     const refusal = item(0, content, [
-      partOpened(0, [0, 0], partOf(refusalContent(''))),
+      partOpened(0, [0, 0], makePart(refusalContent(''))),
       delta(0, [0, 0], { kind: DeltaKind.REFUSAL, text: 'No.' }),
       partClosed(0, [0, 0]),
     ]);
@@ -433,7 +435,7 @@ describe('finish', () => {
 
 describe('what is not the model’s', () => {
   const extend = (scope: ExtensionScope, members: JsonObject, protocol: Protocol = Protocol.CHAT): GenerationEvent =>
-    extension(0, scope, extraOf(protocol, JSON.stringify(members)));
+    extension(0, scope, toExtra(protocol, JSON.stringify(members)));
 
   test('unknown members come back at their place, in the chunk that they came with', () => {
     const [opened, part, first, ...rest] = text(0, 'a', 'b');
@@ -518,7 +520,7 @@ describe('golden streams', () => {
     const bytes = golden(name);
     const events = parseChunks(chatCodec, 'acme', [bytes]);
     const again = frames(events).map(frame => (frame.includes('[DONE]') ? frame : choiceIn(frame)));
-    const wanted = framesOf(bytes)
+    const wanted = splitFrames(bytes)
       .map(frame => frame.replace(/^: keepalive\n/, ''))
       .map(frame => (frame.includes('[DONE]') ? frame : choiceIn(frame)));
     expect(again.slice(1)).toEqual(wanted.slice(1));
@@ -526,9 +528,9 @@ describe('golden streams', () => {
   });
 
   test('error: a failure after a delta ends as the golden one does', () => {
-    const wanted = json(framesOf(golden('error')).at(-1))['error'] as JsonObject;
+    const wanted = json(splitFrames(golden('error')).at(-1))['error'] as JsonObject;
     const renderer = chatCodec.renderStream(wantsEverything);
-    const [frame] = framesOf(renderer.fail(new GatewayError('upstream_error', 'upstream closed'), 'req_1'));
+    const [frame] = splitFrames(renderer.fail(new GatewayError('upstream_error', 'upstream closed'), 'req_1'));
     expect(json(frame)).toEqual({ error: { ...wanted, code: 'upstream_error' } });
   });
 });

@@ -1,4 +1,4 @@
-/** Tool calls of Chat upstreams, however servers tell them apart. Ids name cases of `translation-cases.json`. */
+/** Tool calls of Chat upstreams, however servers tell them apart. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { ItemStatus, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
@@ -11,18 +11,18 @@ import {
   chunk,
   done,
   events,
-  failureOf,
+  catchFailure,
   finish,
-  itemsOf,
+  foldItems,
   parsed,
   short,
-  shortOf,
+  foldShort,
   tool,
 } from './chat-chunks.ts';
 
 describe('tool calls', () => {
   test('of the official form', () => {
-    expect(shortOf(calls(tool(0, 'a', 'f')), calls(args(0, '{"x"')), calls(args(0, ':1}')), called, done)).toEqual([
+    expect(foldShort(calls(tool(0, 'a', 'f')), calls(args(0, '{"x"')), calls(args(0, ':1}')), called, done)).toEqual([
       'a:f({"x":1})',
     ]);
   });
@@ -45,11 +45,11 @@ describe('tool calls', () => {
   });
 
   test('with all arguments in the first entry (TS-17)', () => {
-    expect(shortOf(calls(tool(0, 'a', 'f', '{"x":1}')), called, done)).toEqual(['a:f({"x":1})']);
+    expect(foldShort(calls(tool(0, 'a', 'f', '{"x":1}')), called, done)).toEqual(['a:f({"x":1})']);
   });
 
   test('several in one chunk (TS-08)', () => {
-    expect(shortOf(calls(tool(0, 'a', 'f', '{}'), tool(1, 'b', 'g', '{}')), called, done)).toEqual([
+    expect(foldShort(calls(tool(0, 'a', 'f', '{}'), tool(1, 'b', 'g', '{}')), called, done)).toEqual([
       'a:f({})',
       'b:g({})',
     ]);
@@ -62,7 +62,7 @@ describe('tool calls', () => {
       calls(args(1, '{"y"')),
       calls(args(0, ':1}'), args(1, ':2}')),
     ];
-    expect(shortOf(...mixed, called, done)).toEqual(['a:f({"x":1})', 'b:g({"y":2})']);
+    expect(foldShort(...mixed, called, done)).toEqual(['a:f({"x":1})', 'b:g({"y":2})']);
   });
 
   test('without index, told apart by id (TS-04)', () => {
@@ -72,7 +72,7 @@ describe('tool calls', () => {
       function: { name, arguments: text },
     });
     expect(
-      shortOf(
+      foldShort(
         calls(entry('a', 'f', '{"x":')),
         calls(entry('a', 'f', '1}')),
         calls(entry('b', 'g', '{}')),
@@ -89,8 +89,8 @@ describe('tool calls', () => {
       calls({ id: 'b', function: { name: 'g' } }),
       calls({ function: { arguments: '{}' } }),
     ];
-    expect(shortOf(...stream, called, done)).toEqual(['a:f({"x":1})', 'b:g({})']);
-    const nameless = itemsOf(
+    expect(foldShort(...stream, called, done)).toEqual(['a:f({"x":1})', 'b:g({})']);
+    const nameless = foldItems(
       calls({ function: { name: 'f', arguments: '{}' } }),
       calls({ function: { name: 'g', arguments: '{}' } }),
       called,
@@ -104,7 +104,7 @@ describe('tool calls', () => {
       calls({ function: { name: 'f' } }, { function: { name: 'g' } }),
       calls({ function: { arguments: '{"x":1}' } }, { function: { arguments: '{"y":2}' } }),
     ];
-    expect(short(itemsOf(...two, called, done)).map(text => text.replace(/^call_[0-9a-f]{24}:/, ''))).toEqual([
+    expect(short(foldItems(...two, called, done)).map(text => text.replace(/^call_[0-9a-f]{24}:/, ''))).toEqual([
       'f({"x":1})',
       'g({"y":2})',
     ]);
@@ -112,13 +112,13 @@ describe('tool calls', () => {
 
   test('that share the index 0 are told apart by id (B1)', () => {
     expect(
-      shortOf(calls(tool(0, 'a', 'f', '{}')), calls(tool(0, 'b', 'g', '{"y"')), calls(args(0, ':2}')), called, done),
+      foldShort(calls(tool(0, 'a', 'f', '{}')), calls(tool(0, 'b', 'g', '{"y"')), calls(args(0, ':2}')), called, done),
     ).toEqual(['a:f({})', 'b:g({"y":2})']);
   });
 
   test('with id, type and name in every delta say them once (TS-24)', () => {
     expect(
-      shortOf(
+      foldShort(
         calls(tool(0, 'a', 'f', '{"x"')),
         calls(tool(0, 'a', 'f', ':1}')),
         calls(tool(0, 'a', 'f', '')),
@@ -130,21 +130,21 @@ describe('tool calls', () => {
 
   test('with the name but no id in every delta, also in the last one, are one call (TS-24)', () => {
     const repeated = (text: string): string => calls({ index: 0, function: { name: 'f', arguments: text } });
-    const found = shortOf(repeated('{"x"'), repeated(':1}'), repeated(''), called, done);
+    const found = foldShort(repeated('{"x"'), repeated(':1}'), repeated(''), called, done);
     expect(found.map(text => text.replace(/^call_[0-9a-f]{24}:/, ''))).toEqual(['f({"x":1})']);
   });
 
   test('with null and empty members in what continues (TS-16)', () => {
     const continued = { index: 0, id: null, type: null, function: { name: null, arguments: ':1}' } };
     const empty = { index: 0, id: '', type: '', function: { name: '', arguments: '' } };
-    expect(shortOf(calls(tool(0, 'a', 'f', '{"x"')), calls(continued), calls(empty), called, done)).toEqual([
+    expect(foldShort(calls(tool(0, 'a', 'f', '{"x"')), calls(continued), calls(empty), called, done)).toEqual([
       'a:f({"x":1})',
     ]);
   });
 
   test('whose name comes in the second chunk only (TS-16)', () => {
     expect(
-      shortOf(
+      foldShort(
         calls({ index: 0, id: 'a', type: 'function' }),
         calls({ index: 0, function: { name: 'f', arguments: '{}' } }),
         called,
@@ -154,7 +154,7 @@ describe('tool calls', () => {
   });
 
   test('whose first index is 1 (B1)', () => {
-    expect(shortOf(calls(tool(1, 'a', 'f', '{}')), calls(tool(2, 'b', 'g', '{}')), called, done)).toEqual([
+    expect(foldShort(calls(tool(1, 'a', 'f', '{}')), calls(tool(2, 'b', 'g', '{}')), called, done)).toEqual([
       'a:f({})',
       'b:g({})',
     ]);
@@ -167,17 +167,17 @@ describe('tool calls', () => {
       called,
       done,
     ];
-    const [first = '', second = ''] = shortOf(...stream);
+    const [first = '', second = ''] = foldShort(...stream);
     expect(first).toMatch(/^call_[0-9a-f]{24}:f\(\{\}\)$/);
     expect(second).not.toBe(first);
-    expect(shortOf(...stream)).toEqual([first, second]);
+    expect(foldShort(...stream)).toEqual([first, second]);
     const other = stream.map(each => each.replace('chatcmpl-up', 'chatcmpl-other'));
-    expect(shortOf(...other)[0]).not.toBe(first);
+    expect(foldShort(...other)[0]).not.toBe(first);
   });
 
   test('without arguments get {} (TS-10)', () => {
     expect(
-      shortOf(
+      foldShort(
         calls(tool(0, 'a', 'f')),
         calls({ index: 1, id: 'b', type: 'function', function: { name: 'g' } }),
         called,
@@ -187,9 +187,9 @@ describe('tool calls', () => {
   });
 
   test('whose arguments are JSON instead of its text', () => {
-    expect(shortOf(calls({ index: 0, id: 'a', function: { name: 'f', arguments: { x: 1 } } }), called, done)).toEqual([
-      'a:f({"x":1})',
-    ]);
+    expect(foldShort(calls({ index: 0, id: 'a', function: { name: 'f', arguments: { x: 1 } } }), called, done)).toEqual(
+      ['a:f({"x":1})'],
+    );
   });
 
   test('of the deprecated form', () => {
@@ -207,17 +207,17 @@ describe('tool calls', () => {
       calls({ index: 0, id: 'a', type: 'custom', custom: { name: 'sql', input: 'SELECT' } }),
       calls({ index: 0, custom: { input: ' 1' } }),
     ];
-    const [item] = itemsOf(...stream, called, done);
+    const [item] = foldItems(...stream, called, done);
     expect(item?.content.value).toMatchObject({ callId: 'a', kind: ToolKind.CUSTOM, arguments: 'SELECT 1' });
   });
 
   test('an empty list of calls is none (TS-11)', () => {
-    expect(shortOf(chunk({ content: 'hi', tool_calls: [] }), finish('stop'), done)).toEqual(['hi']);
+    expect(foldShort(chunk({ content: 'hi', tool_calls: [] }), finish('stop'), done)).toEqual(['hi']);
   });
 
   test('with Gemini’s signature carry it as an opaque blob of the provider (RE-23)', () => {
     const signed = { ...tool(0, 'a', 'f', '{}'), extra_content: { google: { thought_signature: 'SIG' } } };
-    const [item] = itemsOf(calls(signed), called, done);
+    const [item] = foldItems(calls(signed), called, done);
     expect(item?.content.value).toMatchObject({
       signature: { provider: 'acme', kind: 'gemini.thought_signature', data: 'SIG' },
     });
@@ -225,7 +225,7 @@ describe('tool calls', () => {
   });
 
   test('cut by the limit are incomplete, never {} (FI-03)', () => {
-    const [whole, cut] = itemsOf(
+    const [whole, cut] = foldItems(
       calls(tool(0, 'a', 'f', '{}')),
       calls(tool(1, 'b', 'g', '{"y"')),
       finish('length'),
@@ -237,17 +237,17 @@ describe('tool calls', () => {
 
   test('a call that goes on after it was whole is malformed; blanks after it are nothing', () => {
     const stream = [calls(tool(0, 'a', 'f', '{}')), calls(tool(1, 'b', 'g', '{}'))];
-    expect(failureOf(() => events(...stream, calls(args(0, '{"z":1}')), called, done)).kind).toBe('malformed');
-    expect(shortOf(...stream, calls(args(0, '\n')), called, done)).toEqual(['a:f({})', 'b:g({})']);
+    expect(catchFailure(() => events(...stream, calls(args(0, '{"z":1}')), called, done)).kind).toBe('malformed');
+    expect(foldShort(...stream, calls(args(0, '\n')), called, done)).toEqual(['a:f({})', 'b:g({})']);
   });
 
   test('a finish for calls without a call is malformed (FI-12)', () => {
-    expect(failureOf(() => events(chunk({ content: 'hi' }), called, done)).kind).toBe('malformed');
+    expect(catchFailure(() => events(chunk({ content: 'hi' }), called, done)).kind).toBe('malformed');
   });
 
   test('a call that never gets a name is malformed', () => {
     expect(
-      failureOf(() => events(calls({ index: 0, id: 'a', function: { arguments: '{}' } }), called, done)).kind,
+      catchFailure(() => events(calls({ index: 0, id: 'a', function: { arguments: '{}' } }), called, done)).kind,
     ).toBe('malformed');
   });
 });

@@ -1,4 +1,7 @@
-/** What Chat upstreams send, in all the shapes that compatible servers give it. Ids name cases of `translation-cases.json`. */
+/**
+ * Answers of Chat upstreams, in all the shapes of compatible servers. Ids name cases of
+ * `test/translation/cases.json`.
+ */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -11,12 +14,12 @@ import {
   chunk,
   done,
   events,
-  failureOf,
+  catchFailure,
   finish,
   frame,
-  itemsOf,
+  foldItems,
   short,
-  shortOf,
+  foldShort,
   tool,
 } from './chat-chunks.ts';
 
@@ -29,7 +32,7 @@ describe('text', () => {
       finish('tool_calls'),
       done,
     ];
-    expect(shortOf(...stream)).toEqual(['a', 'x:f({})', 'b']);
+    expect(foldShort(...stream)).toEqual(['a', 'x:f({})', 'b']);
   });
 
   test('of empty deltas is no item, and a repeated role none either (TS-20)', () => {
@@ -41,23 +44,23 @@ describe('text', () => {
       finish('stop'),
       done,
     ];
-    expect(shortOf(...stream)).toEqual(['a']);
+    expect(foldShort(...stream)).toEqual(['a']);
   });
 
-  test('may come as a list of parts, thoughts among them', () => {
+  test('may come as a list of parts, reasoning among them', () => {
     const content = [
       { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
       { type: 'text', text: 'a' },
       { type: 'new_kind', x: 1 },
     ];
     expect(
-      shortOf(chunk({ content }), chunk({ content: [{ type: 'text', text: 'b' }] }), finish('stop'), done),
+      foldShort(chunk({ content }), chunk({ content: [{ type: 'text', text: 'b' }] }), finish('stop'), done),
     ).toEqual(['[hm]', 'ab']);
   });
 
   test('and a refusal are parts of one message', () => {
     expect(
-      shortOf(
+      foldShort(
         chunk({ content: 'a' }),
         chunk({ refusal: 'No' }),
         chunk({ refusal: '.' }),
@@ -69,7 +72,7 @@ describe('text', () => {
 
   test('may stand in a member named message', () => {
     expect(
-      shortOf(
+      foldShort(
         frame({
           ...base,
           choices: [{ index: 0, message: { role: 'assistant', content: 'a' }, finish_reason: 'stop' }],
@@ -88,7 +91,7 @@ describe('text', () => {
       type: 'url_citation',
       url_citation: { url: 'https://a.b', title: 'T', start_index: 0, end_index: 1 },
     };
-    const [item] = itemsOf(
+    const [item] = foldItems(
       chunk({ content: 'a' }, { logprobs }),
       chunk({ annotations: [annotation] }),
       finish('stop'),
@@ -128,13 +131,13 @@ describe('text', () => {
 
 test('chunks without an id, a model or a time are chunks (MI-07)', () => {
   const bare = (choice: JsonObject): string => frame({ choices: [{ index: 0, delta: {}, ...choice }] });
-  expect(shortOf(bare({ delta: { content: 'a' } }), bare({ finish_reason: 'stop' }), done)).toEqual(['a']);
+  expect(foldShort(bare({ delta: { content: 'a' } }), bare({ finish_reason: 'stop' }), done)).toEqual(['a']);
 });
 
-describe('thoughts', () => {
+describe('reasoning', () => {
   test.each(['reasoning_content', 'reasoning', 'reasoning_text'])('in %s are read (RE-25)', name => {
     expect(
-      shortOf(
+      foldShort(
         chunk({ [name]: 'hm', content: null }),
         chunk({ [name]: '!' }),
         chunk({ content: 'a' }),
@@ -145,19 +148,19 @@ describe('thoughts', () => {
   });
 
   test('alone are an answer (RE-08)', () => {
-    expect(shortOf(chunk({ reasoning_content: 'hm', content: null }), finish('stop'), done)).toEqual(['[hm]']);
+    expect(foldShort(chunk({ reasoning_content: 'hm', content: null }), finish('stop'), done)).toEqual(['[hm]']);
   });
 
   test('that come twice, as text and as details, are read once', () => {
     const twice = (text: string): string =>
       chunk({ reasoning: text, reasoning_details: [{ type: 'reasoning.text', text, format: 'unknown', index: 0 }] });
-    expect(shortOf(twice('h'), twice('m'), chunk({ content: 'a' }), finish('stop'), done)).toEqual(['[hm]', 'a']);
+    expect(foldShort(twice('h'), twice('m'), chunk({ content: 'a' }), finish('stop'), done)).toEqual(['[hm]', 'a']);
   });
 
   test('in two blocks stay two, each with its blob and its provider (RE-02)', () => {
     const detail = (index: number, more: JsonObject): string =>
       chunk({ reasoning_details: [{ type: 'reasoning.text', format: 'anthropic-claude-v1', index, ...more }] });
-    const items = itemsOf(
+    const items = foldItems(
       detail(0, { text: 'One' }),
       detail(0, { signature: 'S1' }),
       detail(1, { text: 'Two' }),
@@ -180,7 +183,7 @@ describe('thoughts', () => {
     ['google-gemini-v1', 'gemini.thought_signature', false],
     ['vendor-v9', 'chat.encrypted', false],
   ])('hidden in the format %s are a blob of kind %s', (format, kind, redacted) => {
-    const [item] = itemsOf(
+    const [item] = foldItems(
       chunk({ reasoning_details: [{ type: 'reasoning.encrypted', data: 'XX', format, index: 0 }] }),
       finish('stop'),
       done,
@@ -214,7 +217,7 @@ describe('the end', () => {
       ],
     ],
   ])('%s is truncated, never a finish (FI-06)', (_, frames) => {
-    expect(failureOf(() => events(...frames)).kind).toBe('truncated');
+    expect(catchFailure(() => events(...frames)).kind).toBe('truncated');
   });
 
   test('comes once: the last finish holds, and what follows an earlier one is part of the answer; what follows [DONE] is not', () => {
@@ -227,7 +230,7 @@ describe('the end', () => {
       done,
       chunk({ content: 'c' }),
     ];
-    expect(shortOf(...stream)).toEqual(['a', 'b']);
+    expect(foldShort(...stream)).toEqual(['a', 'b']);
     const finishes = events(...stream).flatMap(({ event }) => (event.case === 'finished' ? [event.value.reason] : []));
     expect(finishes).toEqual([FinishReason.LENGTH]);
   });
@@ -254,16 +257,16 @@ describe('the end', () => {
   });
 
   test('may stand in the chunk with the last text', () => {
-    expect(shortOf(chunk({ content: 'a' }, { finish_reason: 'stop' }), done)).toEqual(['a']);
+    expect(foldShort(chunk({ content: 'a' }, { finish_reason: 'stop' }), done)).toEqual(['a']);
   });
 });
 
 describe('usage', () => {
-  const usageOf = (...frames: string[]): Usage | undefined =>
+  const foldUsage = (...frames: string[]): Usage | undefined =>
     foldEvents(events(chunk({ content: 'a' }), ...frames)).usage;
   const report = (usage: Json, more: JsonObject = {}): string => frame({ ...base, choices: [], usage, ...more });
   const counts = (usage: Json): Partial<Usage> | undefined => {
-    const found = usageOf(finish('stop'), report(usage), done);
+    const found = foldUsage(finish('stop'), report(usage), done);
     if (found === undefined) return undefined;
     const { $typeName: _, extra: __, ...rest } = found;
     return rest;
@@ -294,7 +297,10 @@ describe('usage', () => {
         choices: [{ index: 0, delta: { content: 'a' } }],
         usage: { prompt_tokens: 5, completion_tokens: tokens },
       });
-    expect(usageOf(each(1), each(2), each(3), finish('stop'), done)).toMatchObject({ inputTokens: 5, outputTokens: 3 });
+    expect(foldUsage(each(1), each(2), each(3), finish('stop'), done)).toMatchObject({
+      inputTokens: 5,
+      outputTokens: 3,
+    });
   });
 
   test.each([
@@ -315,12 +321,12 @@ describe('usage', () => {
       }),
     ],
   ])('in %s', (_, reported) => {
-    expect(usageOf(reported, finish('stop'), done)).toMatchObject({ inputTokens: 5, outputTokens: 2 });
+    expect(foldUsage(reported, finish('stop'), done)).toMatchObject({ inputTokens: 5, outputTokens: 2 });
   });
 
   test('with choices null (B1)', () => {
     expect(
-      usageOf(
+      foldUsage(
         finish('stop'),
         frame({ ...base, choices: null, usage: { prompt_tokens: 5, completion_tokens: 2 } }),
         done,
@@ -329,7 +335,7 @@ describe('usage', () => {
   });
 
   test('that is absent, null or nothing stays absent', () => {
-    expect(usageOf(finish('stop'), done)).toBeUndefined();
+    expect(foldUsage(finish('stop'), done)).toBeUndefined();
     for (const nothing of [null, {}, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [], 'x']) {
       expect(counts(nothing)).toBeUndefined();
     }
@@ -379,7 +385,7 @@ describe('usage', () => {
   });
 
   test('keeps members that are unknown, but not the upstream’s own price', () => {
-    const found = usageOf(
+    const found = foldUsage(
       finish('stop'),
       report({ prompt_tokens: 5, completion_tokens: 2, cost: 9, x: 1, prompt_tokens_details: { audio_tokens: 3 } }),
       done,
@@ -388,11 +394,11 @@ describe('usage', () => {
   });
 
   test('comes with the tier that was used', () => {
-    const tierOf = (tier: Json): unknown =>
+    const readTier = (tier: Json): unknown =>
       foldEvents(
         events(frame({ ...base, service_tier: tier, choices: [] }), chunk({ content: 'a' }), finish('stop'), done),
       ).completed?.serviceTier;
-    expect([tierOf('flex'), tierOf('priority'), tierOf('default'), tierOf('scale'), tierOf(null)]).toEqual([
+    expect([readTier('flex'), readTier('priority'), readTier('default'), readTier('scale'), readTier(null)]).toEqual([
       ServiceTier.FLEX,
       ServiceTier.PRIORITY,
       ServiceTier.DEFAULT,
@@ -434,7 +440,7 @@ describe('failures', () => {
       { message: 'x', contextLengthExceeded: true },
     ],
   ])('%s is reported as the upstream says it', (_, reported, facts) => {
-    const failure = failureOf(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));
+    const failure = catchFailure(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));
     expect({ kind: failure.kind, facts: failure.facts }).toEqual({ kind: 'reported', facts });
   });
 
@@ -445,12 +451,12 @@ describe('failures', () => {
     ['a number', 'data: 5\n\n'],
     ['null', 'data: null\n\n'],
   ])('%s is malformed', (_, strange) => {
-    expect(failureOf(() => events(chunk({ content: 'a' }), strange, finish('stop'), done)).kind).toBe('malformed');
+    expect(catchFailure(() => events(chunk({ content: 'a' }), strange, finish('stop'), done)).kind).toBe('malformed');
   });
 
   test('error members that are null are no error', () => {
     expect(
-      shortOf(
+      foldShort(
         frame({ ...base, error: null, choices: [{ index: 0, delta: { content: 'a' }, error: null }] }),
         finish('stop'),
         done,
@@ -504,11 +510,11 @@ describe('a whole answer', () => {
     ['choices that are empty', answer({}, { choices: [] })],
     ['no finish', answer({ content: 'a' }, {}, { finish_reason: null })],
   ])('with %s is malformed', (_, body) => {
-    expect(failureOf(() => fold(body)).kind).toBe('malformed');
+    expect(catchFailure(() => fold(body)).kind).toBe('malformed');
   });
 
   test('that is an error is reported', () => {
-    expect(failureOf(() => fold({ error: { message: 'Overloaded' } })).facts).toEqual({ message: 'Overloaded' });
+    expect(catchFailure(() => fold({ error: { message: 'Overloaded' } })).facts).toEqual({ message: 'Overloaded' });
   });
 });
 

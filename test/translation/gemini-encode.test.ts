@@ -1,11 +1,11 @@
-/** Requests from Chat and Messages to Gemini upstreams: the cases of `reference/translation-cases.json`, by their ids. */
+/** Requests from Chat and Messages to Gemini upstreams: the cases of `test/translation/cases.json`, by their ids. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, EncodedRequest, JsonObject } from '../../src/codecs/codec.ts';
 import { geminiCodec } from '../../src/codecs/gemini/index.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
-import { signatureOf } from '../../src/codecs/messages/thought-blobs.ts';
-import { opaqueOf } from '../../src/codecs/content.ts';
+import { toSignature } from '../../src/codecs/messages/reasoning-blobs.ts';
+import { makeOpaque } from '../../src/codecs/content.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 
 function translate(from: ClientCodec, body: JsonObject, model = 'gemini-2.5-flash'): EncodedRequest {
@@ -93,7 +93,7 @@ describe('conversations', () => {
     ]);
   });
 
-  test('a tool’s failure is an error, its pictures stand inside of its result where the model takes them there', () => {
+  test('a tool’s failure is an error, its images stand inside of its result where the model takes them there', () => {
     const messages: JsonObject[] = [
       user(),
       { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: {} }] },
@@ -142,7 +142,7 @@ describe('conversations', () => {
     );
   });
 
-  test('pictures go by their bytes, addresses as they are, sound inline (ME-01, ME-04, ME-05, ME-11)', () => {
+  test('images go by their bytes, addresses as they are, sound inline (ME-01, ME-04, ME-05, ME-11)', () => {
     const image = (url: string): JsonObject => ({ type: 'image_url', image_url: { url, detail: 'high' } });
     const { body, dropped } = fromChat({
       messages: [
@@ -171,7 +171,7 @@ describe('conversations', () => {
 describe('signatures (RE-22)', () => {
   const signed = (id: string, data: string): JsonObject =>
     call(id, '{}', { extra_content: { google: { thought_signature: data } } });
-  const callsOf = (messages: JsonObject[], model: string): unknown =>
+  const readCalls = (messages: JsonObject[], model: string): unknown =>
     (contents(messages, model) as { parts: JsonObject[] }[])
       .flatMap(({ parts }) => parts)
       .filter(part => part['functionCall'] !== undefined)
@@ -186,14 +186,14 @@ describe('signatures (RE-22)', () => {
       calling(signed('c', 'S2')),
       result('c'),
     ];
-    expect(callsOf(messages, 'gemini-3-pro-preview')).toEqual(['S1', '-', 'S2']);
-    expect(callsOf(messages, 'gemini-2.5-pro')).toEqual(['S1', '-', 'S2']);
+    expect(readCalls(messages, 'gemini-3-pro-preview')).toEqual(['S1', '-', 'S2']);
+    expect(readCalls(messages, 'gemini-2.5-pro')).toEqual(['S1', '-', 'S2']);
   });
 
   test('of calls that another model made are not made up: the check is switched off where there is one', () => {
     const messages = [user(), calling(call('a'), call('b')), result('a'), result('b')];
-    expect(callsOf(messages, 'gemini-3-pro-preview')).toEqual(['skip_thought_signature_validator', '-']);
-    expect(callsOf(messages, 'gemini-2.5-pro')).toEqual(['-', '-']);
+    expect(readCalls(messages, 'gemini-3-pro-preview')).toEqual(['skip_thought_signature_validator', '-']);
+    expect(readCalls(messages, 'gemini-2.5-pro')).toEqual(['-', '-']);
   });
 
   const thinking = (signature: string): JsonObject[] => [
@@ -208,8 +208,8 @@ describe('signatures (RE-22)', () => {
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'ok' }] },
   ];
 
-  test('that a Messages client kept as thoughts go to the call that follows them', () => {
-    const own = signatureOf([opaqueOf('gemini.thought_signature', 'S1', 'google', '')]);
+  test('that a Messages client kept as reasoning go to the call that follows them', () => {
+    const own = toSignature([makeOpaque('gemini.thought_signature', 'S1', 'google', '')]);
     const { body, dropped } = fromMessages({ messages: thinking(own) }, 'gemini-3-flash');
     expect((body['contents'] as JsonObject[])[1]).toEqual({
       role: 'model',
@@ -219,7 +219,7 @@ describe('signatures (RE-22)', () => {
   });
 
   test.each([
-    ['another provider’s', signatureOf([opaqueOf('gemini.thought_signature', 'S1', 'other', '')])],
+    ['another provider’s', toSignature([makeOpaque('gemini.thought_signature', 'S1', 'other', '')])],
     ['another protocol’s', 'EqQBCgIYAhIM'],
   ])('%s is dropped with a warning', (_, signature) => {
     const { body, dropped } = fromMessages({ messages: thinking(signature) });

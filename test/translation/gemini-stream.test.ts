@@ -1,13 +1,13 @@
-/** Answers of Gemini upstreams: the cases of `reference/translation-cases.json`, by their ids. */
+/** Answers of Gemini upstreams: the cases of `test/translation/cases.json`, by their ids. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
-import { requestOf } from '../../src/codecs/content.ts';
+import { makeRequest } from '../../src/codecs/content.ts';
 import { geminiCodec } from '../../src/codecs/gemini/index.ts';
 import { textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
-import { blobsOf } from '../../src/codecs/messages/thought-blobs.ts';
+import { readBlobs } from '../../src/codecs/messages/reasoning-blobs.ts';
 import { FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
@@ -33,11 +33,11 @@ function response({ parts, finish, usage, more }: Chunk): JsonObject {
     ...more,
   };
 }
-const bytesOf = (...chunks: Chunk[]): Buffer =>
+const encodeChunks = (...chunks: Chunk[]): Buffer =>
   Buffer.from(chunks.map(chunk => `data: ${JSON.stringify(response(chunk))}\r\n\r\n`).join(''));
-const parse = (...chunks: Chunk[]): GenerationEvent[] => parseChunks(geminiCodec, 'google', [bytesOf(...chunks)]);
+const parse = (...chunks: Chunk[]): GenerationEvent[] => parseChunks(geminiCodec, 'google', [encodeChunks(...chunks)]);
 
-/** An answer in short: thoughts in brackets, calls with their arguments, the signatures behind a tilde. */
+/** An answer in short: reasoning in brackets, calls with their arguments, the signatures after a tilde. */
 function short(events: readonly GenerationEvent[]): string[] {
   const { choices } = foldEvents(events);
   return (choices[0]?.items ?? []).map(({ content }) => {
@@ -53,7 +53,7 @@ function short(events: readonly GenerationEvent[]): string[] {
     return content.case === 'reasoning' ? `[${texts.join('')}]` : texts.join('');
   });
 }
-const finishOf = (events: readonly GenerationEvent[]): [FinishReason | undefined, string | undefined] => {
+const readFinish = (events: readonly GenerationEvent[]): [FinishReason | undefined, string | undefined] => {
   const finished = foldEvents(events).choices[0]?.finished;
   return [finished?.reason, finished?.native];
 };
@@ -69,7 +69,7 @@ function failure(act: () => unknown): string {
 }
 
 describe('content', () => {
-  test('GE-04: thoughts are thoughts, text goes on over frames, a call comes whole', () => {
+  test('GE-04: reasoning are reasoning, text goes on over frames, a call comes whole', () => {
     const events = parse(
       { parts: [{ text: 'Hm, ', thought: true }] },
       { parts: [{ text: 'yes.', thought: true }, { text: 'Let ' }] },
@@ -78,11 +78,11 @@ describe('content', () => {
       { parts: [{ functionCall: { name: 'g' } }], finish: 'STOP' },
     );
     expect(short(events)).toEqual(['[Hm, yes.]', 'Let me see.', 'f{"a":"é"}~S1', 'g{}']);
-    expect(finishOf(events)).toEqual([FinishReason.TOOL_CALLS, 'STOP']);
+    expect(readFinish(events)).toEqual([FinishReason.TOOL_CALLS, 'STOP']);
   });
 
   test('GE-01: a call without an id gets one, always the same and never that of another call', () => {
-    const idsOf = (events: readonly GenerationEvent[]): string[] =>
+    const readIds = (events: readonly GenerationEvent[]): string[] =>
       (foldEvents(events).choices[0]?.items ?? []).flatMap(({ content }) =>
         content.case === 'toolCall' ? [content.value.callId] : [],
       );
@@ -90,11 +90,11 @@ describe('content', () => {
       parts: [{ functionCall: { name: 'f', args: {} } }, { functionCall: { name: 'f', args: {} } }],
       finish: 'STOP',
     };
-    const ids = idsOf(parse(two));
+    const ids = readIds(parse(two));
     expect(ids[0]).toMatch(/^call_tg[0-9a-f]{20}$/);
     expect(new Set(ids).size).toBe(2);
-    expect(idsOf(parse(two))).toEqual(ids);
-    expect(idsOf(parse({ ...two, more: { responseId: 'r2' } }))).not.toEqual(ids);
+    expect(readIds(parse(two))).toEqual(ids);
+    expect(readIds(parse({ ...two, more: { responseId: 'r2' } }))).not.toEqual(ids);
   });
 
   test('a signature belongs to exactly its text, and what follows is another', () => {
@@ -148,7 +148,7 @@ describe('ends', () => {
     ['SOMETHING_NEW', FinishReason.OTHER],
     ['OTHER', FinishReason.OTHER],
   ])('%s', (native, reason) => {
-    expect(finishOf(parse({ parts: [{ text: 'a' }], finish: native }))).toEqual([reason, native]);
+    expect(readFinish(parse({ parts: [{ text: 'a' }], finish: native }))).toEqual([reason, native]);
   });
 
   test.each(['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'OTHER'])(
@@ -160,7 +160,7 @@ describe('ends', () => {
 
   test('FI-14: a blocked prompt is a content filter, without a candidate', () => {
     const events = parse({ more: { promptFeedback: { blockReason: 'SAFETY' } }, usage: { promptTokenCount: 4 } });
-    expect(finishOf(events)).toEqual([FinishReason.CONTENT_FILTER, 'SAFETY']);
+    expect(readFinish(events)).toEqual([FinishReason.CONTENT_FILTER, 'SAFETY']);
     expect(foldEvents(events).completed?.usage).toMatchObject({ inputTokens: 4 });
   });
 
@@ -177,15 +177,15 @@ describe('ends', () => {
 });
 
 describe('usage', () => {
-  const usageOf = (...usages: JsonObject[]): unknown => {
+  const foldUsage = (...usages: JsonObject[]): unknown => {
     const chunks = usages.map(usage => ({ usage }));
     const completed = foldEvents(parse({ parts: [{ text: 'a' }], finish: 'STOP' }, ...chunks)).completed;
     return completed?.usage;
   };
 
-  test('US-18: cached input is a part of the prompt, thoughts stand beside the candidates, the last count holds', () => {
+  test('US-18: cached input is a part of the prompt, reasoning stand beside the candidates, the last count holds', () => {
     expect(
-      usageOf(
+      foldUsage(
         { promptTokenCount: 100, candidatesTokenCount: 1 },
         {
           promptTokenCount: 100,
@@ -200,9 +200,9 @@ describe('usage', () => {
   });
 
   test('what can’t be true counts as not said', () => {
-    expect(usageOf({ promptTokenCount: 0, candidatesTokenCount: 0 })).toBeUndefined();
-    expect(usageOf({ promptTokenCount: -1, candidatesTokenCount: 'x' })).toBeUndefined();
-    expect(usageOf({ promptTokenCount: 4, cachedContentTokenCount: 9 })).toEqual({
+    expect(foldUsage({ promptTokenCount: 0, candidatesTokenCount: 0 })).toBeUndefined();
+    expect(foldUsage({ promptTokenCount: -1, candidatesTokenCount: 'x' })).toBeUndefined();
+    expect(foldUsage({ promptTokenCount: 4, cachedContentTokenCount: 9 })).toEqual({
       $typeName: 'tollgate.v1.Usage',
       inputTokens: 4,
     });
@@ -226,7 +226,7 @@ test('a whole answer, and a list of chunks, are read as the stream is', () => {
 });
 
 test('SS-14: the same events wherever the bytes are cut', () => {
-  const bytes = bytesOf(
+  const bytes = encodeChunks(
     { parts: [{ text: 'Hm', thought: true }, { text: 'é😀' }] },
     { parts: [{ functionCall: { name: 'f', args: { a: [1, 'ü'] } }, thoughtSignature: 'S' }], finish: 'STOP' },
     { usage: { promptTokenCount: 3, candidatesTokenCount: 2 } },
@@ -287,7 +287,7 @@ test('any answer is in order and keeps its texts, calls and signatures', () => {
 describe('what clients get', () => {
   const signedCall = (): GenerationEvent[] =>
     parse({ parts: [{ functionCall: { id: 'a', name: 'f', args: {} }, thoughtSignature: 'S1' }], finish: 'STOP' });
-  const decoded = { request: requestOf({}), stream: true, includeUsage: true };
+  const decoded = { request: makeRequest({}), stream: true, includeUsage: true };
 
   test('Chat: the signature stands with the call, as Gemini’s own Chat interface has it (RE-23)', () => {
     const { choices } = chatCodec.renderWhole(signedCall(), decoded);
@@ -302,7 +302,7 @@ describe('what clients get', () => {
       { type: 'thinking', thinking: '' },
       { type: 'tool_use', id: 'a' },
     ]);
-    expect(blobsOf(textIn(content[0]?.['signature']), '')).toMatchObject([
+    expect(readBlobs(textIn(content[0]?.['signature']), '')).toMatchObject([
       { provider: 'google', kind: 'gemini.thought_signature', data: 'S1' },
     ]);
   });

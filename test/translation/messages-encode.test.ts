@@ -1,4 +1,4 @@
-/** Requests from Chat to Messages upstreams, and from Messages to upstreams of both protocols: the cases of `reference/translation-cases.json`, by their ids. */
+/** Requests from Chat to Messages upstreams, and from Messages to upstreams of both protocols: the cases of `test/translation/cases.json`, by their ids. */
 import { describe, expect, test } from 'vitest';
 import type { EncodedRequest, JsonObject } from '../../src/codecs/codec.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
@@ -169,7 +169,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     ]);
   });
 
-  test('ME-02: a picture of a type that the protocol lacks is refused', () => {
+  test('ME-02: an image of a type that the protocol lacks is refused', () => {
     expect(refusal(() => fromChat({ messages: [image('data:image/svg+xml;base64,AAAA')] }))).toBe(
       'unsupported_parameter messages',
     );
@@ -237,7 +237,7 @@ describe('roles, media and forms, Chat to Messages', () => {
   });
 });
 
-describe('efforts and budgets (decisions §4)', () => {
+describe('efforts and budgets (docs/interfaces/README.md "Effort and thinking budgets")', () => {
   const effort = (reasoning_effort: string, limit: number, model?: string): EncodedRequest =>
     fromChat({ messages: [user()], reasoning_effort }, { limit, ...(model === undefined ? {} : { model }) });
 
@@ -288,7 +288,7 @@ describe('Messages to Messages', () => {
     });
   });
 
-  test('RE-01: thoughts and signatures go back byte for byte, in their order (TR-20)', () => {
+  test('RE-01: reasoning and signatures go back byte for byte, in their order (TR-20)', () => {
     const content = [
       { type: 'thinking', thinking: ' a\n', signature: 'S1==' },
       { type: 'tool_use', id: 't1', name: 'f', input: { a: 1 } },
@@ -374,7 +374,7 @@ describe('Messages to Chat', () => {
     expect(refusal(() => toChat({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0');
   });
 
-  test('RE-04: signatures are dropped and listed, the thoughts stay', () => {
+  test('RE-04: signatures are dropped and listed, the reasoning stay', () => {
     const content = [
       { type: 'thinking', thinking: 'hm', signature: 'S' },
       { type: 'text', text: 'x' },

@@ -1,4 +1,7 @@
-/** What a Messages upstream is sent by what its model takes, and what it must not vary by: the cases of `reference/translation-cases.json`, by their ids. */
+/**
+ * The request that a Messages upstream gets, by what its model accepts, and what it must not depend on: the cases of
+ * `test/translation/cases.json`, by their ids.
+ */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { textIn } from '../../src/codecs/json.ts';
@@ -70,7 +73,7 @@ describe('thinking', () => {
   });
 });
 
-describe('thoughts of a loop of calls, of models with a budget', () => {
+describe('reasoning of a loop of calls, of models with a budget', () => {
   const details = [{ type: 'reasoning.text', text: 'hm', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
   const loop = (thoughts: boolean, more: JsonObject = {}): ReturnType<typeof fromChat> => {
     const call = { ...calling(chatCall('a')), ...(thoughts ? { reasoning_details: details } : {}) };
@@ -79,12 +82,12 @@ describe('thoughts of a loop of calls, of models with a budget', () => {
   };
   const thought = { type: 'thinking', thinking: 'hm', signature: 'S' };
   const use = { type: 'tool_use', id: 'a', name: 'f', input: {} };
-  const contentOf = ({ body }: ReturnType<typeof fromChat>): unknown =>
+  const readContent = ({ body }: ReturnType<typeof fromChat>): unknown =>
     (body['messages'] as JsonObject[])[1]?.['content'];
 
   test('go back where the client gave them back', () => {
     const asked = loop(true, { reasoning_effort: 'low' });
-    expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([
+    expect([readContent(asked), asked.body['thinking'], asked.dropped]).toEqual([
       [thought, use],
       { type: 'enabled', budget_tokens: 1_024 },
       [],
@@ -102,13 +105,17 @@ describe('thoughts of a loop of calls, of models with a budget', () => {
 
   test('that did not come back leave the request without thinking, which would be refused, and listed', () => {
     const asked = loop(false, { reasoning_effort: 'low' });
-    expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([[use], undefined, ['reasoning_effort']]);
+    expect([readContent(asked), asked.body['thinking'], asked.dropped]).toEqual([
+      [use],
+      undefined,
+      ['reasoning_effort'],
+    ]);
   });
 
   test('are left out, and listed, where no thinking is asked for', () => {
     for (const more of [{}, { reasoning_effort: 'none' }]) {
       const asked = loop(true, more);
-      expect([contentOf(asked), asked.dropped]).toEqual([[use], ['reasoning_effort']]);
+      expect([readContent(asked), asked.dropped]).toEqual([[use], ['reasoning_effort']]);
     }
   });
 

@@ -1,8 +1,8 @@
-/** Answers between Chat and Messages, and of Messages for its own clients: the cases of `reference/translation-cases.json`, by their ids. */
+/** Answers translated between Chat and Messages, and from Messages to Messages. Titles have the ids of cases in `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
-import { requestOf } from '../../src/codecs/content.ts';
+import { makeRequest } from '../../src/codecs/content.ts';
 import { listIn, objectIn, objectsIn, textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
@@ -10,9 +10,9 @@ import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { parseChunks, renderFrames } from '../contracts/codec-suite.ts';
 
-const decoded = { request: requestOf({}), stream: true, includeUsage: true };
+const decoded = { request: makeRequest({}), stream: true, includeUsage: true };
 
-/** The data of the frames that a client gets. */
+/** Returns the data of the frames that a client gets. */
 function render(codec: ClientCodec, events: readonly GenerationEvent[]): JsonObject[] {
   return renderFrames(codec, events, decoded).map(frame => {
     const data = /^data: (.*)$/m.exec(frame)?.[1] ?? '';
@@ -47,8 +47,8 @@ const stop = (reason: string, more: JsonObject = {}): string =>
   }) + frame('message_stop');
 const toChat = (text: string): JsonObject[] => render(chatCodec, parse(messagesCodec, start + text));
 
-/** The blocks of a stream, put together. Fails where a delta stands outside of its block. */
-function blocksOf(frames: readonly JsonObject[]): JsonObject[] {
+/** Assembles the blocks of a stream. Fails if a delta is outside of its block. */
+function readBlocks(frames: readonly JsonObject[]): JsonObject[] {
   const blocks: JsonObject[] = [];
   let open: number | undefined;
   for (const { type, index, content_block: content, delta } of frames) {
@@ -88,10 +88,10 @@ describe('Chat to Messages', () => {
     ],
     ['TS-08: in one chunk', [{ tool_calls: [call(0, '{}', 'a'), call(1, '{}', 'b')] }]],
   ] satisfies [string, JsonObject[]][])(
-    '%s: every call is a block of its own, one open at a time, indices from 0',
+    '%s: each call is a separate block, only one block is open at a time, and indices start at 0',
     (_, deltas) => {
       const frames = toMessages([{ content: 'x' }, ...deltas], 'tool_calls');
-      expect(blocksOf(frames)).toMatchObject([
+      expect(readBlocks(frames)).toMatchObject([
         { type: 'text', text: 'x' },
         { type: 'tool_use', id: 'a', text: '{}' },
         { type: 'tool_use', id: 'b', text: '{}' },
@@ -102,18 +102,18 @@ describe('Chat to Messages', () => {
 
   test('TS-07: three calls are three blocks', () => {
     const calls = [0, 1, 2].map(index => ({ tool_calls: [call(index, `{"n":${index}}`, `t${index}`)] }));
-    expect(blocksOf(toMessages(calls, 'tool_calls')).map(({ text }) => text)).toEqual([
+    expect(readBlocks(toMessages(calls, 'tool_calls')).map(({ text }) => text)).toEqual([
       '{"n":0}',
       '{"n":1}',
       '{"n":2}',
     ]);
   });
 
-  test('TS-11: an empty list of calls begins no call', () => {
-    expect(blocksOf(toMessages([{ content: 'hi', tool_calls: [] }], 'stop'))).toHaveLength(1);
+  test('TS-11: an empty list of calls starts no block', () => {
+    expect(readBlocks(toMessages([{ content: 'hi', tool_calls: [] }], 'stop'))).toHaveLength(1);
   });
 
-  test('TS-20, RO-11: one message_start, with a whole message', () => {
+  test('TS-20, RO-11: there is one message_start, with a complete message', () => {
     const starts = toMessages([{ role: 'assistant' }, { role: 'assistant', content: 'x' }], 'stop').filter(
       ({ type }) => type === 'message_start',
     );
@@ -123,10 +123,10 @@ describe('Chat to Messages', () => {
     });
   });
 
-  test('RE-08, RE-19: thoughts alone are a block, which begins with empty members', () => {
+  test('RE-08, RE-19: an answer of reasoning alone is one block, which starts with empty members', () => {
     const frames = toMessages([{ reasoning_content: 'hm', content: null }], 'stop');
     expect(frames[1]).toMatchObject({ content_block: { type: 'thinking', thinking: '', signature: '' } });
-    expect(blocksOf(frames)).toMatchObject([{ type: 'thinking', text: 'hm' }]);
+    expect(readBlocks(frames)).toMatchObject([{ type: 'thinking', text: 'hm' }]);
   });
 
   test('FI-05: a filtered answer has stop_details', () => {
@@ -135,7 +135,7 @@ describe('Chat to Messages', () => {
     });
   });
 
-  test('EF-13: a stop sequence that the upstream names is told as one', () => {
+  test('EF-13: a stop sequence that the upstream names is rendered as stop_sequence', () => {
     const named = chatStream([{ content: 'x' }], 'stop').replace(
       '"finish_reason":"stop"',
       '"finish_reason":"stop","stop_reason":"END"',
@@ -148,15 +148,15 @@ describe('Chat to Messages', () => {
     });
   });
 
-  test('FI-02: calls decide where the upstream says stop', () => {
+  test('FI-02: an answer with calls ends with tool_use even if the upstream reports stop', () => {
     expect(toMessages([{ tool_calls: [call(0, '{}', 'a')] }], 'stop').at(-2)).toMatchObject({
       delta: { stop_reason: 'tool_use' },
     });
   });
 
-  test('UN-03: half an escaped character at the end of a delta stays as it is', () => {
+  test('UN-03: half of an escaped surrogate pair at the end of a delta is unchanged', () => {
     const deltas = [{ tool_calls: [call(0, '{"a":"\\ud83d', 'a')] }, { tool_calls: [call(0, '\\ude00"}')] }];
-    expect(blocksOf(toMessages(deltas, 'tool_calls'))).toMatchObject([{ text: '{"a":"\\ud83d\\ude00"}' }]);
+    expect(readBlocks(toMessages(deltas, 'tool_calls'))).toMatchObject([{ text: '{"a":"\\ud83d\\ude00"}' }]);
   });
 
   test('SS-10, SS-11, LI-12: every frame names its event, and nothing follows message_stop', () => {
@@ -168,7 +168,7 @@ describe('Chat to Messages', () => {
     expect(frames.at(-1)).toContain('message_stop');
   });
 
-  test('US-05: counts that come with the end are 0 at the start and whole in the last delta', () => {
+  test('US-05: counts that the upstream sends last are 0 in message_start and complete in message_delta', () => {
     const usage = {
       prompt_tokens: 60,
       completion_tokens: 4,
@@ -188,7 +188,7 @@ describe('Chat to Messages', () => {
     });
   });
 
-  test('US-09: an upstream that counts nothing still gives usage objects of integers', () => {
+  test('US-09: usage counts are 0 if the upstream reports none', () => {
     const frames = toMessages([{ content: 'x' }], 'stop');
     for (const usage of [objectIn(frames[0]?.['message'])?.['usage'], frames.at(-2)?.['usage']]) {
       expect(usage).toMatchObject({
@@ -201,7 +201,7 @@ describe('Chat to Messages', () => {
     }
   });
 
-  test('SS-05: what keeps a quiet stream alive is an event that watchdogs count', () => {
+  test('SS-05: the keep-alive of a stream is a ping event, so that idle timers of clients are reset', () => {
     const { keepAlive } = messagesCodec.renderStream(decoded);
     expect(keepAlive).toBe('event: ping\ndata: {"type":"ping"}\n\n');
   });
@@ -210,20 +210,23 @@ describe('Chat to Messages', () => {
     ['overloaded', 'overloaded_error'],
     ['upstream_timeout', 'api_error'],
     ['spending_limit', 'rate_limit_error'],
-  ] as const)('LI-09: a stream that ends with %s says by its type whether to try again', (code, type) => {
-    const frame = messagesCodec.renderStream(decoded).fail(new GatewayError(code, 'No.'), 'req_1');
-    expect(frame).toMatch(/^event: error\ndata: /);
-    expect(JSON.parse(frame.split('data: ')[1] ?? 'null')).toMatchObject({ type: 'error', error: { type, code } });
-  });
+  ] as const)(
+    'LI-09: the error frame of %s has the type %s, by which clients decide whether to retry',
+    (code, type) => {
+      const frame = messagesCodec.renderStream(decoded).fail(new GatewayError(code, 'No.'), 'req_1');
+      expect(frame).toMatch(/^event: error\ndata: /);
+      expect(JSON.parse(frame.split('data: ')[1] ?? 'null')).toMatchObject({ type: 'error', error: { type, code } });
+    },
+  );
 
-  test('JS-06, FI-15: an answer that the limit cuts ends with max_tokens and message_stop', () => {
+  test('JS-06, FI-15: an answer that the limit truncates ends with max_tokens and message_stop', () => {
     const frames = toMessages([{ reasoning_content: 'hm' }], 'length');
     expect(frames.slice(-3).map(({ type }) => type)).toEqual(['content_block_stop', 'message_delta', 'message_stop']);
     expect(frames.at(-2)).toMatchObject({ delta: { stop_reason: 'max_tokens' } });
   });
 });
 
-/** What a Chat client puts together from the chunks of a stream: texts and arguments joined, calls by index, details as they came. */
+/** Assembles the chunks of a stream as a Chat client does: joins texts and arguments, groups calls by index, and keeps details unchanged. */
 function foldedMessage(chunks: readonly JsonObject[]): JsonObject {
   const message = {
     role: 'assistant',
@@ -249,7 +252,7 @@ function joined(called: JsonObject | undefined, args: string): JsonObject {
   return { ...called, arguments: textIn(called?.['arguments']) + args };
 }
 
-/** The one choice of a whole Chat answer. */
+/** Returns the only choice of a Chat answer that was not streamed. */
 function chatChoice(text: string): JsonObject {
   const whole = chatCodec.renderWhole(parse(messagesCodec, start + text), decoded);
   return (whole['choices'] as JsonObject[])[0] ?? {};
@@ -259,7 +262,7 @@ describe('Messages to Chat', () => {
   const tool = { type: 'tool_use', id: 't', name: 'f', input: {} };
   const input = (partial_json: string): JsonObject => ({ type: 'input_json_delta', partial_json });
 
-  test('TS-02: calls are numbered from 0, whatever stands before them', () => {
+  test('TS-02: calls are numbered from 0, whatever blocks precede them', () => {
     const frames = toChat(block(0, { type: 'text', text: 'x' }) + block(1, tool, input('{}')) + stop('tool_use'));
     const indices = frames.flatMap(({ choices }) =>
       ((choices ?? []) as { delta?: { tool_calls?: { index: number }[] } }[]).flatMap(
@@ -269,13 +272,13 @@ describe('Messages to Chat', () => {
     expect(new Set(indices)).toEqual(new Set([0]));
   });
 
-  test('TS-10: a call without arguments has an empty object', () => {
+  test('TS-10: the arguments of a call without input are an empty object', () => {
     expect(chatChoice(block(0, tool) + stop('tool_use'))).toMatchObject({
       message: { tool_calls: [{ function: { arguments: '{}' } }] },
     });
   });
 
-  test('US-17: of several last deltas the counts of the latest hold, and a stop reason that is null is none', () => {
+  test('US-17: the last counts of several message_delta frames win, and a null stop reason does not replace an earlier one', () => {
     const delta = (reason: string | null, usage: JsonObject): string =>
       frame('message_delta', { delta: { stop_reason: reason, stop_sequence: null }, usage });
     const text =
@@ -292,14 +295,14 @@ describe('Messages to Chat', () => {
     });
   });
 
-  test('TS-19, SV-03: calls of the upstream’s own tools never become calls of the client’s', () => {
+  test('TS-19, SV-03: calls of the upstream’s server tools never become client tool calls', () => {
     const own = { type: 'server_tool_use', id: 's', name: 'web_search', input: {} };
     const frames = block(0, tool, input('{}')) + block(1, own, input('{"q":1}')) + stop('tool_use');
     expect(chatChoice(frames)).toMatchObject({ message: { tool_calls: [{ id: 't', function: { arguments: '{}' } }] } });
   });
 
-  test('RE-02: two blocks of thoughts stay two, each with its signature', () => {
-    const thought = (index: number): string =>
+  test('RE-02: two reasoning blocks stay separate, each with its signature', () => {
+    const thinkingBlock = (index: number): string =>
       block(
         index,
         { type: 'thinking', thinking: '', signature: '' },
@@ -307,7 +310,7 @@ describe('Messages to Chat', () => {
         { type: 'signature_delta', signature: `S${index}` },
       );
     expect(
-      chatChoice(thought(0) + thought(1) + block(2, { type: 'text', text: 'x' }) + stop('end_turn')),
+      chatChoice(thinkingBlock(0) + thinkingBlock(1) + block(2, { type: 'text', text: 'x' }) + stop('end_turn')),
     ).toMatchObject({
       message: {
         reasoning_details: [
@@ -319,9 +322,9 @@ describe('Messages to Chat', () => {
   });
 
   test.each(['whole', 'streamed'])(
-    'TR-20: thoughts between calls and words come back from a Chat client in their order, with their signatures (%s)',
-    way => {
-      const thought = (index: number): string =>
+    'TR-20: reasoning between calls and texts keeps its order and signatures when a Chat client sends it back (%s)',
+    mode => {
+      const thinkingBlock = (index: number): string =>
         block(
           index,
           { type: 'thinking', thinking: '', signature: '' },
@@ -329,12 +332,20 @@ describe('Messages to Chat', () => {
           { type: 'signature_delta', signature: `S${index}` },
         );
       const called = (index: number): string => block(index, { ...tool, id: `c${index}` }, input('{"a":1}'));
-      const said = (index: number): string =>
+      const textBlock = (index: number): string =>
         block(index, { type: 'text', text: '' }, { type: 'text_delta', text: '😀' });
-      const text = thought(0) + called(1) + thought(2) + said(3) + thought(4) + said(5) + called(6) + stop('tool_use');
-      const message = way === 'whole' ? objectIn(chatChoice(text)['message']) : foldedMessage(toChat(text));
-      const answers = ['c1', 'c6'].map(id => ({ role: 'tool', tool_call_id: id, content: 'r' }));
-      const body = { model: 'm', messages: [{ role: 'user', content: 'q' }, message ?? {}, ...answers] };
+      const text =
+        thinkingBlock(0) +
+        called(1) +
+        thinkingBlock(2) +
+        textBlock(3) +
+        thinkingBlock(4) +
+        textBlock(5) +
+        called(6) +
+        stop('tool_use');
+      const message = mode === 'whole' ? objectIn(chatChoice(text)['message']) : foldedMessage(toChat(text));
+      const results = ['c1', 'c6'].map(id => ({ role: 'tool', tool_call_id: id, content: 'r' }));
+      const body = { model: 'm', messages: [{ role: 'user', content: 'q' }, message ?? {}, ...results] };
       const { request } = chatCodec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
       const limited = { model: 'up', maxOutputTokens: 100, stream: true, provider: 'acme' };
       const sent = messagesCodec.encodeRequest({ request, ...limited });
@@ -357,7 +368,7 @@ describe('Messages to Chat', () => {
         ],
       });
       expect(sent.dropped).toEqual([]);
-      // An upstream of Chat is sent what the client sent.
+      // A Chat upstream gets the message as the client sent it.
       const same = chatCodec.encodeRequest({ request, ...limited });
       expect((same.body['messages'] as JsonObject[])[1]).toEqual(message);
     },
@@ -368,19 +379,19 @@ describe('Messages to Chat', () => {
     ['FI-05', 'refusal', 'content_filter'],
     ['FI-18', 'strange', 'stop'],
     ['finish', 'max_tokens', 'length'],
-  ])('%s: %s is %s', (_, reason, finish) => {
+  ])('%s: the stop reason %s becomes the finish reason %s', (_, reason, finish) => {
     expect(chatChoice(block(0, { type: 'text', text: 'x' }) + stop(reason))).toMatchObject({ finish_reason: finish });
   });
 
-  test('FI-18: an unknown reason keeps the calls', () => {
+  test('FI-18: an answer with calls and an unknown stop reason ends with tool_calls', () => {
     expect(chatChoice(block(0, tool, input('{}')) + stop('strange'))).toMatchObject({ finish_reason: 'tool_calls' });
   });
 
-  test('LI-03: a stream without message_stop is truncated', () => {
+  test('LI-03: a stream without message_stop is an upstream failure', () => {
     expect(() => toChat(block(0, { type: 'text', text: 'x' }))).toThrow(UpstreamFailure);
   });
 
-  test('usage: cached and written input is part of the prompt, written without a lifetime is for five minutes', () => {
+  test('usage: prompt_tokens includes cache reads and writes, and writes without a lifetime count as five-minute writes', () => {
     const usage = { input_tokens: 5, cache_creation_input_tokens: 7, cache_read_input_tokens: 11, output_tokens: 1 };
     const text =
       frame('message_start', { message: { id: 'm', usage } }) +
@@ -393,7 +404,7 @@ describe('Messages to Chat', () => {
     });
   });
 
-  test('a whole answer gives what a stream of it gives', () => {
+  test('a whole answer and its stream render the same choice', () => {
     const whole = {
       id: 'm',
       type: 'message',
@@ -408,15 +419,15 @@ describe('Messages to Chat', () => {
       usage: { input_tokens: 5, output_tokens: 9 },
     };
     const streamed = block(0, { type: 'text', text: 'x' }) + block(1, tool, input('{"a":1}')) + stop('tool_use');
-    const said = chatCodec.renderWhole(messagesCodec.parseWhole(whole, 'acme'), decoded);
-    expect(said['choices']).toEqual([chatChoice(streamed)]);
+    const rendered = chatCodec.renderWhole(messagesCodec.parseWhole(whole, 'acme'), decoded);
+    expect(rendered['choices']).toEqual([chatChoice(streamed)]);
   });
 });
 
 describe('Messages to Messages', () => {
   const toMessages = (text: string): JsonObject[] => render(messagesCodec, parse(messagesCodec, start + text));
 
-  test('TS-13, TS-14: blocks with gaps in their numbers, and pieces of blocks that never began, come numbered from 0', () => {
+  test('TS-13, TS-14: blocks with gaps in their indices are renumbered from 0, and deltas of blocks that never started are dropped', () => {
     const piece = (index: number): string =>
       frame('content_block_delta', { index, delta: { type: 'text_delta', text: 'lost' } });
     const frames = toMessages(
@@ -427,13 +438,13 @@ describe('Messages to Messages', () => {
         block(5, { type: 'tool_use', id: 't', name: 'f', input: {} }) +
         stop('tool_use'),
     );
-    expect(blocksOf(frames)).toMatchObject([
+    expect(readBlocks(frames)).toMatchObject([
       { type: 'text', text: 'a' },
       { type: 'tool_use', id: 't', text: '{}' },
     ]);
   });
 
-  test('SS-17: an event that the gateway does not know reaches a client of the interface as it came, and no other', () => {
+  test('SS-17: an unknown event reaches a Messages client unchanged, and a Chat client not at all', () => {
     const strange =
       frame('acme:trace', { span: 1 }) +
       block(0, { type: 'text', text: '' }, { type: 'acme_delta', text: 'no' }, { type: 'text_delta', text: 'yes' });
@@ -450,12 +461,12 @@ describe('Messages to Messages', () => {
     ]);
     expect(frames[1]).toEqual({ type: 'acme:trace', span: 1 });
     expect(frames[3]).toMatchObject({ index: 0, delta: { type: 'acme_delta', text: 'no' } });
-    expect(blocksOf(frames.toSpliced(3, 1))).toMatchObject([{ text: 'yes' }]);
+    expect(readBlocks(frames.toSpliced(3, 1))).toMatchObject([{ text: 'yes' }]);
     const chat = render(chatCodec, parse(messagesCodec, start + strange + stop('end_turn')));
     expect(JSON.stringify(chat)).not.toContain('acme');
   });
 
-  test('a reason that the gateway does not know reaches a client of the interface as it came', () => {
+  test('an unknown stop reason reaches a Messages client unchanged', () => {
     const text = block(0, { type: 'text', text: '' }, { type: 'text_delta', text: 'yes' });
     const last = toMessages(text + stop('acme_pause')).find(({ type }) => type === 'message_delta');
     expect(last?.['delta']).toMatchObject({ stop_reason: 'acme_pause' });

@@ -4,7 +4,7 @@ import type { ClientCodec, EncodedRequest, JsonObject, UpstreamCodec } from '../
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 
-/** What the route and the client's headers say. */
+/** The settings of the route and the client's headers. */
 interface Options {
   readonly model?: string;
   readonly limit?: number;
@@ -27,7 +27,7 @@ export const toChat = (body: JsonObject): EncodedRequest =>
 export const same = (body: JsonObject, options?: Options): EncodedRequest =>
   translate(messagesCodec, messagesCodec, { model: 'm', max_tokens: 100, ...body }, options);
 
-/** What the user says, in both interfaces. */
+/** The user's text, in both interfaces. */
 export const user = (content: JsonObject['content'] = 'hi'): JsonObject => ({ role: 'user', content: content ?? '' });
 /** A call, as Chat has it. */
 export const chatCall = (id: string, args = '{}', name = 'f'): JsonObject => ({

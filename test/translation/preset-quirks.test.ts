@@ -1,4 +1,4 @@
-/** What Chat servers that do not keep to the protocol are sent, by the quirks of their presets. */
+/** The requests that Chat servers that deviate from the protocol get, by the quirks of their presets. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject } from '../../src/codecs/codec.ts';
@@ -6,7 +6,7 @@ import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { presets } from '../../src/config/presets.ts';
 
-/** What the preset's server is sent of a request with a limit of 7. */
+/** The body that the preset's server gets for a request with a limit of 7. */
 function sent(preset: string, codec: ClientCodec, body: JsonObject): JsonObject {
   const { quirks } = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
   const decoded = codec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });

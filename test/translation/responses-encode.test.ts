@@ -1,7 +1,7 @@
-/** Requests from Responses to upstreams of all protocols: the cases of `reference/translation-cases.json`, by their ids. */
+/** Requests from Responses to upstreams of all protocols: the cases of `test/translation/cases.json`, by their ids. */
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
-import { opaqueOf } from '../../src/codecs/content.ts';
+import { makeOpaque } from '../../src/codecs/content.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import {
   decoded,
@@ -94,7 +94,7 @@ describe('Responses to Responses', () => {
     expect(body['input']).toEqual([user(), call('c'), result('c')]);
   });
 
-  test('RE-04: thoughts of the upstream go back with the id they are bound to; one of nobody known goes untouched', () => {
+  test('RE-04: reasoning of the upstream go back with the id they are bound to; one of nobody known goes untouched', () => {
     const thought = {
       type: 'reasoning',
       id: 'rs_up',
@@ -108,20 +108,20 @@ describe('Responses to Responses', () => {
     });
     const [item] = request.items;
     if (item?.content.case !== 'reasoning') throw new Error('no reasoning');
-    expect(item.content.value.opaque).toEqual([opaqueOf('tollgate.envelope', 'tg1.AA', 'tollgate')]);
+    expect(item.content.value.opaque).toEqual([makeOpaque('tollgate.envelope', 'tg1.AA', 'tollgate')]);
     item.content.value.opaque = [
-      opaqueOf('openai.encrypted', 'gAAA', 'acme'),
-      opaqueOf('openai.item_id', 'rs_up', 'acme'),
+      makeOpaque('openai.encrypted', 'gAAA', 'acme'),
+      makeOpaque('openai.item_id', 'rs_up', 'acme'),
     ];
     expect(encoded(responsesCodec, request).body['input']).toEqual([thought, user()]);
-    item.content.value.opaque = [opaqueOf('openai.encrypted', 'gBBB', 'other')];
+    item.content.value.opaque = [makeOpaque('openai.encrypted', 'gBBB', 'other')];
     expect(encoded(responsesCodec, request)).toMatchObject({
       body: { input: [user()] },
       dropped: ['reasoning.effort'],
     });
   });
 
-  test('RE-11: thoughts stay in front of what they led to, in the order of the conversation', () => {
+  test('RE-11: reasoning stay in front of what they led to, in the order of the conversation', () => {
     const thought = (id: string): JsonObject => ({ type: 'reasoning', id, summary: [], encrypted_content: `e-${id}` });
     const said = {
       type: 'message',
@@ -132,7 +132,7 @@ describe('Responses to Responses', () => {
     expect(same({ input }).body['input']).toEqual(input);
   });
 
-  test('thoughts are asked for in the form in which they can go back', () => {
+  test('reasoning are asked for in the form in which they can go back', () => {
     expect(same({ input: 'hi', reasoning: { effort: 'low' } }).body['include']).toEqual([
       'reasoning.encrypted_content',
     ]);
@@ -171,7 +171,7 @@ describe('Responses to Chat and Messages', () => {
     expect(messages[2]?.content[0]?.tool_use_id).toBe(id);
   });
 
-  test('TR-14: texts and pictures of a result', () => {
+  test('TR-14: texts and images of a result', () => {
     const output = [
       { type: 'input_text', text: 'see' },
       { type: 'input_image', image_url: png },
@@ -307,7 +307,7 @@ describe('Responses to Chat and Messages', () => {
     ]);
   });
 
-  test('one turn of the model is one message: thoughts, words and calls', () => {
+  test('one turn of the model is one message: reasoning, words and calls', () => {
     const input = [
       user(),
       { type: 'message', role: 'assistant', content: 'Let me look.' },
@@ -330,7 +330,7 @@ describe('Responses to Chat and Messages', () => {
     ]);
   });
 
-  test('RE-04: foreign thoughts are dropped and listed', () => {
+  test('RE-04: foreign reasoning are dropped and listed', () => {
     const thought = { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm' }], encrypted_content: 'gAAA' };
     const { body, dropped } = toMessages({
       input: [user('a'), thought, { role: 'assistant', content: 'b' }, user('c')],
@@ -353,7 +353,7 @@ describe('Responses to Chat and Messages', () => {
     }
   });
 
-  test('ME-05, ME-08, ME-10: pictures and files', () => {
+  test('ME-05, ME-08, ME-10: images and files', () => {
     const parts = (...content: JsonObject[]): JsonObject => ({ input: [{ role: 'user', content }] });
     const picture = parts({ type: 'input_image', image_url: png, detail: 'high' });
     expect(JSON.stringify(toMessages(picture).body)).not.toContain('detail');

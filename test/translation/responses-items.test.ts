@@ -1,4 +1,4 @@
-/** Items of Responses upstreams that leave out places, repeat themselves or contradict themselves (decisions §4, 2026-11-22). */
+/** Items of Responses upstreams that leave out places, repeat themselves or contradict themselves (docs/interfaces/responses.md "Stream"). */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
@@ -34,7 +34,7 @@ const message = (id: string, ...content: JsonObject[]): JsonObject => ({
 const text = (value: string): JsonObject => ({ type: 'output_text', text: value, annotations: [] });
 
 /** The items in short. */
-function itemsOf(...frames: string[]): string[] {
+function foldItems(...frames: string[]): string[] {
   const { choices } = foldEvents(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
   return (choices[0]?.items ?? []).map(({ content }) => {
     if (content.case === 'toolCall') return `${content.value.name}(${content.value.arguments})`;
@@ -47,7 +47,7 @@ function itemsOf(...frames: string[]): string[] {
 describe('a server without output_index', () => {
   test('has its calls told apart by their ids, also where they interleave', () => {
     const [first, second] = [call('a', 'f', '{"x":1}'), call('b', 'g', '{"y":2}')];
-    const items = itemsOf(
+    const items = foldItems(
       added(call('a', 'f')),
       added(call('b', 'g')),
       more('a', '{"x"'),
@@ -62,7 +62,7 @@ describe('a server without output_index', () => {
   });
 
   test('and without ids of deltas goes on with what began last', () => {
-    const items = itemsOf(
+    const items = foldItems(
       added(message('m')),
       frame('response.output_text.delta', { delta: 'Hello' }),
       done(message('m', text('Hello'))),
@@ -75,7 +75,7 @@ describe('a server without output_index', () => {
 
   test('that says 0 for every item has them told apart all the same', () => {
     const at = { output_index: 0 };
-    const items = itemsOf(
+    const items = foldItems(
       added(call('a', 'f'), at),
       added(call('b', 'g'), at),
       more('a', '{"x":1}', at),
@@ -90,7 +90,7 @@ describe('a server without output_index', () => {
 
 describe('an output that is not what was streamed', () => {
   test('of another kind at the same place loses nothing', () => {
-    const items = itemsOf(
+    const items = foldItems(
       added(message('m'), { output_index: 0 }),
       said('m', 'Hello', { output_index: 0 }),
       ended([call('a', 'f', '{}')]),
@@ -99,7 +99,7 @@ describe('an output that is not what was streamed', () => {
   });
 
   test('with ids made anew is the same output', () => {
-    const items = itemsOf(
+    const items = foldItems(
       added(message('m1'), { output_index: 0 }),
       said('m1', 'Hello', { output_index: 0 }),
       done(message('m2', text('Hello')), { output_index: 0 }),
@@ -111,7 +111,7 @@ describe('an output that is not what was streamed', () => {
   });
 
   test('with another message beside the streamed one has both', () => {
-    const items = itemsOf(
+    const items = foldItems(
       added(message('m1'), { output_index: 0 }),
       said('m1', 'Hello', { output_index: 0 }),
       done(message('m1', text('Hello')), { output_index: 0 }),
@@ -123,30 +123,30 @@ describe('an output that is not what was streamed', () => {
   test('with a part of another kind has it too', () => {
     const refusal = { type: 'refusal', refusal: 'No.' };
     const streamed = [added(message('m'), { output_index: 0 }), said('m', 'Well', { output_index: 0 })];
-    expect(itemsOf(...streamed, ended([message('m', refusal)]))).toEqual(['text: Well, refusal: No.']);
+    expect(foldItems(...streamed, ended([message('m', refusal)]))).toEqual(['text: Well, refusal: No.']);
     const whole = [...streamed, done(message('m', text('Well')), { output_index: 0 })];
-    expect(itemsOf(...whole, ended([message('m', text('Well'), refusal)]))).toEqual(['text: Well', 'refusal: No.']);
+    expect(foldItems(...whole, ended([message('m', text('Well'), refusal)]))).toEqual(['text: Well', 'refusal: No.']);
   });
 
   test('without what was streamed keeps it', () => {
     const search = { id: 'ws', type: 'web_search_call', status: 'in_progress' };
-    const items = itemsOf(added(search, { output_index: 0 }), added(call('a', 'f'), { output_index: 1 }), ended([]));
+    const items = foldItems(added(search, { output_index: 0 }), added(call('a', 'f'), { output_index: 1 }), ended([]));
     expect(items).toEqual(['f({})', JSON.stringify(search)]);
   });
 });
 
 test('a call without arguments at the end of a cut answer is incomplete, and whole elsewhere', () => {
-  const statusOf = (...frames: string[]): (ItemStatus | undefined)[] => {
+  const listStatuses = (...frames: string[]): (ItemStatus | undefined)[] => {
     const { choices } = foldEvents(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
     return (choices[0]?.items ?? []).map(({ status }) => status);
   };
   const items = [call('a', 'f'), call('b', 'g')];
   const cut = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } };
-  expect(statusOf(...items.map(item => done(item)), ended(items, cut))).toEqual([
+  expect(listStatuses(...items.map(item => done(item)), ended(items, cut))).toEqual([
     ItemStatus.COMPLETED,
     ItemStatus.INCOMPLETE,
   ]);
-  expect(statusOf(...items.map(item => done(item)), ended(items))).toEqual([
+  expect(listStatuses(...items.map(item => done(item)), ended(items))).toEqual([
     ItemStatus.COMPLETED,
     ItemStatus.COMPLETED,
   ]);

@@ -1,4 +1,4 @@
-/** What a Responses body may say and what it may not, field by field (service.md, POST /v1/responses; decisions §3, §4). */
+/** What a Responses body may contain, field by field (docs/interfaces/responses.md "Request"). */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import {

@@ -1,11 +1,11 @@
 /**
  * Answers of Chat and Messages upstreams for Responses clients, and of Responses upstreams for clients of all protocols: the cases of
- * `reference/translation-cases.json`, by their ids.
+ * `test/translation/cases.json`, by their ids.
  */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, Json, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
-import { requestOf } from '../../src/codecs/content.ts';
+import { makeRequest } from '../../src/codecs/content.ts';
 import { objectIn, textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
@@ -13,9 +13,9 @@ import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
-import { framesOf, parseChunks, pushAll, renderFrames } from '../contracts/codec-suite.ts';
+import { splitFrames, parseChunks, pushAll, renderFrames } from '../contracts/codec-suite.ts';
 
-const decoded = { request: requestOf({ model: 'm' }), stream: true, includeUsage: true };
+const decoded = { request: makeRequest({ model: 'm' }), stream: true, includeUsage: true };
 
 /** The data of the frames that a client gets, `[DONE]` aside. */
 function render(codec: ClientCodec, events: readonly GenerationEvent[]): JsonObject[] {
@@ -24,9 +24,9 @@ function render(codec: ClientCodec, events: readonly GenerationEvent[]): JsonObj
 }
 const parse = (codec: UpstreamCodec, text: string): GenerationEvent[] =>
   parseChunks(codec, 'acme', [Buffer.from(text)]);
-const typesOf = (frames: readonly JsonObject[]): string[] =>
+const readTypes = (frames: readonly JsonObject[]): string[] =>
   frames.map(({ type }) => textIn(type).replace(/^response\./, ''));
-const lastOf = (frames: readonly JsonObject[]): JsonObject => objectIn(frames.at(-1)?.['response']) ?? {};
+const readLast = (frames: readonly JsonObject[]): JsonObject => objectIn(frames.at(-1)?.['response']) ?? {};
 
 const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' };
 function chatStream(deltas: readonly JsonObject[], finish: string, usage?: JsonObject): string {
@@ -56,7 +56,7 @@ describe('Chat and Messages to Responses', () => {
       [{ role: 'assistant', content: '' }, { content: 'Hi' }, call(0, '{"a"', 'c1'), call(0, ':1}')],
       'tool_calls',
     );
-    expect(typesOf(frames)).toEqual([
+    expect(readTypes(frames)).toEqual([
       'created',
       'in_progress',
       'output_item.added',
@@ -83,7 +83,7 @@ describe('Chat and Messages to Responses', () => {
 
   test('TR-07, RP-03, RP-21: the last resource has every item with all its fields', () => {
     const frames = fromChat([{ content: 'Hi' }, call(0, '{}', 'c1')], 'tool_calls');
-    const { output, status } = lastOf(frames);
+    const { output, status } = readLast(frames);
     expect(status).toBe('completed');
     expect(output).toEqual([
       {
@@ -109,7 +109,7 @@ describe('Chat and Messages to Responses', () => {
     const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
     const frames = fromChat([{ content: 'Hi' }], 'stop', usage);
     expect(frames.map(frame => frame['sequence_number'])).toEqual(frames.map((_, index) => index));
-    expect(lastOf(frames)).toEqual({
+    expect(readLast(frames)).toEqual({
       id: expect.stringMatching(/^resp_/),
       object: 'response',
       created_at: expect.any(Number),
@@ -152,10 +152,10 @@ describe('Chat and Messages to Responses', () => {
   });
 
   test('SS-13: response.created is the first event, also of a stream that fails before the model began; before it only comments', () => {
-    expect(typesOf(fromChat([{ content: 'Hi' }], 'stop'))[0]).toBe('created');
+    expect(readTypes(fromChat([{ content: 'Hi' }], 'stop'))[0]).toBe('created');
     const renderer = responsesCodec.renderStream(decoded);
     expect(renderer.keepAlive).toMatch(/^:[^\n]*\n$/);
-    const frames = framesOf(renderer.fail(new GatewayError('upstream_error', 'No.'), 'req_1'));
+    const frames = splitFrames(renderer.fail(new GatewayError('upstream_error', 'No.'), 'req_1'));
     expect(frames.map(frame => /^event: (.*)$/m.exec(frame)?.[1] ?? frame)).toEqual([
       'response.created',
       'error',
@@ -168,8 +168,8 @@ describe('Chat and Messages to Responses', () => {
     const events = parse(chatCodec, chatStream([{ content: 'Hi' }, call(0, '{"a"', 'c1')], 'tool_calls'));
     for (let size = 0; size < events.length; size += 1) {
       const renderer = responsesCodec.renderStream(decoded);
-      const before = framesOf(pushAll(renderer, events.slice(0, size)));
-      const frames = [...before, ...framesOf(renderer.fail(new GatewayError('overloaded', 'Stopping.'), 'req_1'))];
+      const before = splitFrames(pushAll(renderer, events.slice(0, size)));
+      const frames = [...before, ...splitFrames(renderer.fail(new GatewayError('overloaded', 'Stopping.'), 'req_1'))];
       const [error, failed, done] = frames.slice(-3);
       const said = { code: 'overloaded', message: 'Stopping.', param: null };
       expect(JSON.parse(error?.split('data: ')[1] ?? 'null')).toEqual({
@@ -199,7 +199,7 @@ describe('Chat and Messages to Responses', () => {
       [call(0, '{"a"', 'c1'), call(1, '{"b"', 'c2'), call(0, ':1}'), call(1, ':2}')],
       'tool_calls',
     );
-    expect((lastOf(frames)['output'] as JsonObject[]).map(item => item['arguments'])).toEqual(['{"a":1}', '{"b":2}']);
+    expect((readLast(frames)['output'] as JsonObject[]).map(item => item['arguments'])).toEqual(['{"a":1}', '{"b":2}']);
     const order = frames
       .filter(({ type }) => textIn(type).startsWith('response.output_item'))
       .map(({ output_index: index }) => index);
@@ -208,8 +208,8 @@ describe('Chat and Messages to Responses', () => {
 
   test('FI-17: length is incomplete, and a call that it cut is so too', () => {
     const frames = fromChat([call(0, '{"a', 'c1')], 'length');
-    expect(typesOf(frames).slice(-3)).toEqual(['function_call_arguments.done', 'output_item.done', 'incomplete']);
-    expect(lastOf(frames)).toMatchObject({
+    expect(readTypes(frames).slice(-3)).toEqual(['function_call_arguments.done', 'output_item.done', 'incomplete']);
+    expect(readLast(frames)).toMatchObject({
       status: 'incomplete',
       incomplete_details: { reason: 'max_output_tokens' },
       output: [{ type: 'function_call', status: 'incomplete', arguments: '{"a' }],
@@ -219,19 +219,19 @@ describe('Chat and Messages to Responses', () => {
 
   test('a refusal in words is a part of its own, and the response incomplete for it', () => {
     const frames = fromChat([{ refusal: 'I ' }, { refusal: 'can’t.' }], 'stop');
-    expect(typesOf(frames).slice(3, -2)).toEqual(
+    expect(readTypes(frames).slice(3, -2)).toEqual(
       ['content_part.added', 'refusal.delta', 'refusal.delta', 'refusal.done', 'content_part.done'].slice(0),
     );
-    expect(lastOf(frames)).toMatchObject({
+    expect(readLast(frames)).toMatchObject({
       status: 'incomplete',
       incomplete_details: { reason: 'content_filter' },
       output: [{ content: [{ type: 'refusal', refusal: 'I can’t.' }] }],
     });
   });
 
-  test('RE-07, RE-16: readable thoughts are a summary with one stable id, never encrypted content', () => {
+  test('RE-07, RE-16: readable reasoning are a summary with one stable id, never encrypted content', () => {
     const frames = fromChat([{ reasoning_content: 'hm' }, { reasoning_content: 'm' }, { content: 'ok' }], 'stop');
-    expect(typesOf(frames).slice(2, 8)).toEqual([
+    expect(readTypes(frames).slice(2, 8)).toEqual([
       'output_item.added',
       'reasoning_summary_part.added',
       'reasoning_summary_text.delta',
@@ -240,7 +240,7 @@ describe('Chat and Messages to Responses', () => {
       'reasoning_summary_part.done',
     ]);
     expect(new Set(frames.slice(3, 8).map(frame => frame['item_id'])).size).toBe(1);
-    const [thought] = lastOf(frames)['output'] as JsonObject[];
+    const [thought] = readLast(frames)['output'] as JsonObject[];
     expect(thought).toMatchObject({ type: 'reasoning', summary: [{ type: 'summary_text', text: 'hmm' }] });
     expect(thought).not.toHaveProperty('encrypted_content');
   });
@@ -253,7 +253,7 @@ describe('Chat and Messages to Responses', () => {
       prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 5 },
       completion_tokens_details: { reasoning_tokens: 4 },
     };
-    expect(lastOf(fromChat([{ content: 'Hi' }], 'stop', usage))['usage']).toMatchObject({
+    expect(readLast(fromChat([{ content: 'Hi' }], 'stop', usage))['usage']).toMatchObject({
       input_tokens: 125,
       input_tokens_details: { cached_tokens: 100 },
       output_tokens: 10,
@@ -273,7 +273,7 @@ describe('Chat and Messages to Responses', () => {
       annotation_index: 0,
       annotation: flat,
     });
-    expect(lastOf(frames)).toMatchObject({ output: [{ content: [{ annotations: [flat] }] }] });
+    expect(readLast(frames)).toMatchObject({ output: [{ content: [{ annotations: [flat] }] }] });
   });
 
   test('UN-04: half a character waits for its other half', () => {
@@ -282,7 +282,7 @@ describe('Chat and Messages to Responses', () => {
     expect(deltas).toEqual(['a', '😀b']);
   });
 
-  test('FI-09: thoughts, text and a full context of a Messages upstream', () => {
+  test('FI-09: reasoning, text and a full context of a Messages upstream', () => {
     const text =
       named('message_start', { message: { id: 'm', usage: { input_tokens: 5, output_tokens: 1 } } }) +
       named('content_block_start', { index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } }) +
@@ -294,7 +294,7 @@ describe('Chat and Messages to Responses', () => {
       named('content_block_stop', { index: 1 }) +
       named('message_delta', { delta: { stop_reason: 'model_context_window_exceeded' }, usage: { output_tokens: 9 } }) +
       named('message_stop');
-    const last = lastOf(render(responsesCodec, parse(messagesCodec, text)));
+    const last = readLast(render(responsesCodec, parse(messagesCodec, text)));
     expect(last).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
     expect((last['output'] as JsonObject[]).map(({ type }) => type)).toEqual(['reasoning', 'message']);
     // A signature is worth something to its upstream alone: it is shown sealed or not at all.
@@ -314,7 +314,7 @@ describe('Chat and Messages to Responses', () => {
       named('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 9 } }) +
       named('message_stop');
     const frames = render(responsesCodec, parse(messagesCodec, text));
-    expect(lastOf(frames)['output']).toMatchObject([{ type: 'message' }]);
+    expect(readLast(frames)['output']).toMatchObject([{ type: 'message' }]);
     expect(frames.filter(({ output_index: index }) => index !== undefined && index !== 0)).toEqual([]);
   });
 });
@@ -330,11 +330,11 @@ const resource = (status: string, more: JsonObject = {}): JsonObject => ({
 const created = event('created', resource('in_progress'));
 const completed = (more: JsonObject = {}): string => event('completed', resource('completed', more));
 const itemDone = (index: number, item: JsonObject): string => event('output_item.done', { output_index: index, item });
-const itemsOf = (text: string): unknown[] => {
+const foldItems = (text: string): unknown[] => {
   const [choice] = foldEvents(parse(responsesCodec, text)).choices;
   return (choice?.items ?? []).map(({ content }) => content.value);
 };
-const failureOf = (text: string): string => {
+const catchFailure = (text: string): string => {
   try {
     parse(responsesCodec, text);
   } catch (thrown) {
@@ -365,18 +365,18 @@ describe('Responses upstreams', () => {
 
   test('X45, X46: what only stands in the last event of an item is taken from there', () => {
     const text = created + itemDone(0, message) + itemDone(1, functionCall) + completed();
-    expect(itemsOf(text)).toMatchObject([
+    expect(foldItems(text)).toMatchObject([
       { parts: [{ content: { value: { text: 'Hi' } } }], phase: 1 },
       { callId: 'c1', name: 'f', arguments: '{"a":1}' },
     ]);
   });
 
   test('what only stands in the last resource is taken from there', () => {
-    expect(itemsOf(created + completed({ output: [message, functionCall] }))).toHaveLength(2);
-    expect(itemsOf(created + itemDone(0, message) + completed({ output: [message, functionCall] }))).toHaveLength(2);
+    expect(foldItems(created + completed({ output: [message, functionCall] }))).toHaveLength(2);
+    expect(foldItems(created + itemDone(0, message) + completed({ output: [message, functionCall] }))).toHaveLength(2);
   });
 
-  test('deltas without their part, and those of raw thoughts in both dialects, find their item', () => {
+  test('deltas without their part, and those of raw reasoning in both dialects, find their item', () => {
     const reasoning = { type: 'reasoning', id: 'rs_1', summary: [] };
     for (const type of ['reasoning_text.delta', 'reasoning.delta']) {
       const text =
@@ -385,7 +385,7 @@ describe('Responses upstreams', () => {
         event(type, { output_index: 0, content_index: 0, item_id: 'rs_1', delta: 'hm' }) +
         itemDone(0, { ...reasoning, content: [{ type: 'reasoning_text', text: 'hmm' }], encrypted_content: 'AA' }) +
         completed();
-      expect(itemsOf(text)).toMatchObject([
+      expect(foldItems(text)).toMatchObject([
         {
           parts: [{ content: { case: 'reasoningText', value: { text: 'hmm' } } }],
           opaque: [
@@ -398,19 +398,19 @@ describe('Responses upstreams', () => {
   });
 
   test('LI-05: an end without a terminal event is no answer', () => {
-    expect(failureOf(created + itemDone(0, message))).toBe('truncated  ');
+    expect(catchFailure(created + itemDone(0, message))).toBe('truncated  ');
   });
 
   test('LI-06: errors in every shape are failures', () => {
-    expect(failureOf(created + named('error', { code: 'server_error', message: 'no', param: null }))).toBe(
+    expect(catchFailure(created + named('error', { code: 'server_error', message: 'no', param: null }))).toBe(
       'reported 500 no',
     );
-    expect(failureOf(created + named('error', { error: { type: 'too_many_requests', message: 'slow' } }))).toBe(
+    expect(catchFailure(created + named('error', { error: { type: 'too_many_requests', message: 'slow' } }))).toBe(
       'reported 429 slow',
     );
     const failed = resource('failed', { error: { code: 'rate_limit_exceeded', message: 'busy' } });
-    expect(failureOf(created + event('failed', failed))).toBe('reported 429 busy');
-    expect(failureOf(created + event('incomplete', resource('cancelled')))).toBe('reported  ');
+    expect(catchFailure(created + event('failed', failed))).toBe('reported 429 busy');
+    expect(catchFailure(created + event('incomplete', resource('cancelled')))).toBe('reported  ');
   });
 
   test('for clients of Chat and Messages', () => {
@@ -435,7 +435,7 @@ describe('Responses upstreams', () => {
 
   test('unknown members of its resource and its items come back to a client of the protocol', () => {
     const text = created + itemDone(0, { ...message, x_item: 1 }) + completed({ x_resource: { a: null } as Json });
-    expect(lastOf(render(responsesCodec, parse(responsesCodec, text)))).toMatchObject({
+    expect(readLast(render(responsesCodec, parse(responsesCodec, text)))).toMatchObject({
       x_resource: { a: null },
       output: [{ type: 'message', x_item: 1, phase: 'commentary' }],
     });

@@ -6,13 +6,13 @@ import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
 
-/** What the core gets of a body. */
+/** The request that the core gets for a body. */
 export function decoded(from: ClientCodec, body: JsonObject): GenerateRequest {
   const raw = Buffer.from(JSON.stringify(body));
   return from.decodeRequest({ body, raw, headers: {} }).request;
 }
 
-/** What an upstream gets of a request. */
+/** The body that an upstream gets for a request. */
 export function encoded(to: UpstreamCodec, request: GenerateRequest, limit = request.maxOutputTokens): EncodedRequest {
   return to.encodeRequest({ request, model: 'up', maxOutputTokens: limit, stream: true, provider: 'acme' });
 }
@@ -33,7 +33,7 @@ export const fromChat = (body: JsonObject, limit?: number): EncodedRequest =>
 export const fromMessages = (body: JsonObject, limit?: number): EncodedRequest =>
   encoded(responsesCodec, decoded(messagesCodec, { model: 'm', max_tokens: 100, ...body }), limit);
 
-/** What the user says, in all interfaces. */
+/** The user's text, in all interfaces. */
 export const user = (content: Json = 'hi'): JsonObject => ({ role: 'user', content });
 /** A call, as an item. */
 export const call = (id: string, args = '{}', name = 'f'): JsonObject => ({
@@ -50,7 +50,7 @@ export const result = (id: string, output: Json = 'done'): JsonObject => ({
 });
 /** A function. */
 export const functionTool = (more: JsonObject = {}): JsonObject => ({ type: 'function', name: 'f', ...more });
-/** A picture. */
+/** An image. */
 export const png = 'data:image/png;base64,iVBORw0KGgo=';
 
 /** An item without its id. */

@@ -1,4 +1,4 @@
-/** Requests from Chat and Messages to Responses upstreams: the cases of `reference/translation-cases.json`, by their ids. */
+/** Requests from Chat and Messages to Responses upstreams: the cases of `test/translation/cases.json`, by their ids. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { textIn } from '../../src/codecs/json.ts';
@@ -86,7 +86,7 @@ describe('Chat and Messages to Responses', () => {
     expect(forced.body).toMatchObject({ tool_choice: 'required', parallel_tool_calls: false });
   });
 
-  test('RE-07: readable thoughts are never sent as encrypted ones, and thoughts of others are dropped and listed', () => {
+  test('RE-07: readable reasoning are never sent as encrypted ones, and reasoning of others are dropped and listed', () => {
     const { body, dropped } = fromChat({
       messages: [user('a'), { role: 'assistant', content: 'b', reasoning_content: 'hm' }, user('c')],
     });
@@ -100,7 +100,7 @@ describe('Chat and Messages to Responses', () => {
     expect(signed.dropped).toEqual(['thinking']);
   });
 
-  test('EF-05: a budget is the nearest effort, and thoughts that are shown are asked for', () => {
+  test('EF-05: a budget is the nearest effort, and reasoning that are shown are asked for', () => {
     const messages = [user()];
     const thinking = { type: 'enabled', budget_tokens: 10_000 };
     expect(fromMessages({ messages, thinking, max_tokens: 20_000 }).body).toMatchObject({

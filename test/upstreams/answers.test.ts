@@ -5,7 +5,17 @@ import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { Hold } from '../../src/generation/hold.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { chatProtocol } from '../../src/upstreams/protocols.ts';
-import { answerOf, ask, callOf, chatUpstream, golden, isWhole, keysOf, sleep, textOf } from './asking.ts';
+import {
+  collectAnswer,
+  ask,
+  makeCall,
+  chatUpstream,
+  golden,
+  isWhole,
+  makeKeys,
+  sleep,
+  readText,
+} from './call-upstream.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, type SeenRequest, streamHead, whole } from './raw-upstream.ts';
 
 const running: RawUpstream[] = [];
@@ -28,16 +38,19 @@ const refuses =
     void socket.write(whole(status, JSON.stringify({ error: { message: `status ${status}`, ...error } }), headers));
 /** A client's request with fields that no Chat upstream knows. */
 const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownFields: ['foo', 'bar'] };
-const bodyOf = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
+const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
 describe('what is sent', () => {
   test('is a POST below the base URL, that asks for a stream with usage, under the upstream’s name of the model', async () => {
     const upstream = await upstreamThat(answers);
-    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl), callOf({}, { maxOutputTokens: 77 }));
+    const { events, failure } = await collectAnswer(
+      chatUpstream(upstream.baseUrl),
+      makeCall({}, { maxOutputTokens: 77 }),
+    );
     expect([failure, isWhole(events)]).toEqual([undefined, true]);
     const [request] = upstream.requests;
     expect(request?.line).toBe('POST /v1/chat/completions HTTP/1.1');
-    expect(bodyOf(request)).toMatchObject({
+    expect(parseBody(request)).toMatchObject({
       model: 'large-v1',
       stream: true,
       stream_options: { include_usage: true },
@@ -59,15 +72,15 @@ describe('what is sent', () => {
     ['?api-version=1', '/v1/chat/completions?api-version=1'],
   ])('goes below a base URL that ends in %j to %s', async (ending, path) => {
     const upstream = await upstreamThat(answers);
-    await answerOf(chatUpstream(upstream.baseUrl + ending));
+    await collectAnswer(chatUpstream(upstream.baseUrl + ending));
     expect(upstream.requests[0]?.line).toBe(`POST ${path} HTTP/1.1`);
   });
 
   test('carries the key and the configured headers, and the protocol’s own headers from the client', async () => {
     const upstream = await upstreamThat(answers);
-    const [team] = keysOf('blue');
+    const [team] = makeKeys('blue');
     const client = chatUpstream(upstream.baseUrl, {
-      keys: keysOf('secret-key'),
+      keys: makeKeys('secret-key'),
       headers: { 'x-team': team ?? { reveal: () => '' }, 'user-agent': { reveal: () => 'mine' } },
     });
     const source = {
@@ -75,24 +88,24 @@ describe('what is sent', () => {
       body: Buffer.from('{"messages":[],"foo":1}'),
       headers: { traceparent: 'x=1' },
     };
-    await answerOf(client, callOf({ source }));
+    await collectAnswer(client, makeCall({ source }));
     expect(upstream.requests[0]?.headers).toMatchObject({
       authorization: 'Bearer secret-key',
       'x-team': 'blue',
       'user-agent': 'mine',
       traceparent: 'x=1',
     });
-    expect(bodyOf(upstream.requests[0])).toMatchObject({ foo: 1 });
-    await answerOf(client, callOf({ source: { ...source, protocol: Protocol.MESSAGES } }));
+    expect(parseBody(upstream.requests[0])).toMatchObject({ foo: 1 });
+    await collectAnswer(client, makeCall({ source: { ...source, protocol: Protocol.MESSAGES } }));
     expect(upstream.requests[1]?.headers).not.toHaveProperty('traceparent');
   });
 
   test('tells the reader what was dropped for this upstream, or is refused by a strict request', async () => {
     const upstream = await upstreamThat(answers);
-    const { events } = await answerOf(chatUpstream(upstream.baseUrl), callOf({ source: strange }));
+    const { events } = await collectAnswer(chatUpstream(upstream.baseUrl), makeCall({ source: strange }));
     const [first] = events;
     expect(first?.event.case === 'started' && first.event.value.warnings).toEqual(['dropped=foo,bar']);
-    const strict = answerOf(chatUpstream(upstream.baseUrl), callOf({ source: strange, strict: true }));
+    const strict = collectAnswer(chatUpstream(upstream.baseUrl), makeCall({ source: strange, strict: true }));
     await expect(strict).rejects.toThrow(GatewayError);
     expect(upstream.requests.length).toBe(1);
   });
@@ -108,22 +121,26 @@ describe('an answer', () => {
     });
     const { batches, answered } = ask(chatUpstream(upstream.baseUrl));
     await expect.poll(() => batches.length).toBe(1);
-    expect(textOf(batches[0] ?? [])).toBe('Hel');
+    expect(readText(batches[0] ?? [])).toBe('Hel');
     goOn();
     await answered;
     const rest = batches[1] ?? [];
-    expect([textOf(rest).startsWith('lo 😀'), rest.at(-1)?.event.case, batches.length]).toEqual([true, 'completed', 2]);
+    expect([readText(rest).startsWith('lo 😀'), rest.at(-1)?.event.case, batches.length]).toEqual([
+      true,
+      'completed',
+      2,
+    ]);
   });
 
   test('leaves its connection for the requests that follow', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl);
     // A connection serves again a moment after its answer was read, so that two may be needed.
-    for (let request = 0; request < 9; request += 1) await answerOf(client);
+    for (let request = 0; request < 9; request += 1) await collectAnswer(client);
     expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
     const refused = await upstreamThat(refuses(500));
     const refusedClient = chatUpstream(refused.baseUrl);
-    for (let request = 0; request < 9; request += 1) await answerOf(refusedClient);
+    for (let request = 0; request < 9; request += 1) await collectAnswer(refusedClient);
     expect(Math.max(...refused.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
   });
 
@@ -133,7 +150,7 @@ describe('an answer', () => {
       const timer = setInterval(() => socket.write(chunk('x'.repeat(20_000))), 5);
       socket.once('close', () => clearInterval(timer));
     });
-    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    const { events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
     const ended = performance.now();
     expect([isWhole(events), failure]).toEqual([true, undefined]);
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(1_000);
@@ -146,7 +163,7 @@ describe('an answer', () => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(frames.slice(0, finish + 1).join(''))]));
     });
     const began = performance.now();
-    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    const { events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
     expect([isWhole(events), failure]).toEqual([true, undefined]);
     const last = events.at(-1)?.event;
     expect(last?.case === 'completed' && last.value.usage).toBeUndefined();
@@ -158,7 +175,7 @@ describe('an answer', () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
     });
-    expect(isWhole((await answerOf(chatUpstream(upstream.baseUrl))).events)).toBe(true);
+    expect(isWhole((await collectAnswer(chatUpstream(upstream.baseUrl))).events)).toBe(true);
     const ended = performance.now();
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(3_000);
   });
@@ -206,15 +223,15 @@ test('several answers over connections of their own come whole to a receiver tha
     socket.write(lastChunk);
   });
   const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
-  const { answered } = ask(client, callOf({ candidates: 3 }), ({ attempt }) => {
+  const { answered } = ask(client, makeCall({ candidates: 3 }), ({ attempt }) => {
     attempt.pause();
     // At once, or from another turn: also while another of the connections is read.
     if (Math.random() < 0.5) attempt.resume();
     else setImmediate(() => attempt.resume());
   });
   const { events, failure } = await answered;
-  const text = textOf((await answerOf(client)).events);
-  expect([failure, isWhole(events), textOf(events).length]).toEqual([undefined, true, 3 * text.length]);
+  const text = readText((await collectAnswer(client)).events);
+  expect([failure, isWhole(events), readText(events).length]).toEqual([undefined, true, 3 * text.length]);
   expect(new Set(events.map(({ choice }) => choice))).toEqual(new Set([0, 1, 2]));
 });
 
@@ -257,7 +274,7 @@ describe('somebody who no longer wants the answer', () => {
       expect([asked.batches.length, asked.hasEnded]).toEqual([1, false]);
     }
     expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
-    const refused = ask(client, callOf({ source: strange, strict: true }));
+    const refused = ask(client, makeCall({ source: strange, strict: true }));
     refused.attempt.cancel();
     await sleep(20);
     expect(refused.hasEnded).toBe(false);
@@ -269,7 +286,7 @@ describe('an error status', () => {
     '%i is told with the upstream’s message',
     async status => {
       const upstream = await upstreamThat(refuses(status));
-      const { failure } = await answerOf(chatUpstream(upstream.baseUrl));
+      const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
       expect([failure?.kind, failure?.facts.status, failure?.facts.message]).toEqual([
         'status',
         status,
@@ -280,13 +297,13 @@ describe('an error status', () => {
 
   test('comes with the field and the wait that the upstream names', async () => {
     const upstream = await upstreamThat(refuses(429, { param: 'messages' }, { 'retry-after': '3' }));
-    const { failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
     expect([failure?.facts.param, failure?.facts.retryAfterMs]).toEqual(['messages', 3_000]);
   });
 
   test('says where the input is too long for the model', async () => {
     const upstream = await upstreamThat(refuses(400, { code: 'context_length_exceeded' }));
-    expect((await answerOf(chatUpstream(upstream.baseUrl))).failure?.facts.contextLengthExceeded).toBe(true);
+    expect((await collectAnswer(chatUpstream(upstream.baseUrl))).failure?.facts.contextLengthExceeded).toBe(true);
   });
 
   test('may have a body that breaks off, never ends, is huge, or is no JSON', async () => {
@@ -301,7 +318,7 @@ describe('an error status', () => {
     ];
     for (const behaviour of bodies) {
       const upstream = await upstreamThat(behaviour);
-      const { failure } = await answerOf(chatUpstream(upstream.baseUrl));
+      const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
       expect([failure?.kind, failure?.facts.status, failure?.facts.message?.includes('10.1.2.3') ?? false]).toEqual([
         'status',
         500,
@@ -315,7 +332,7 @@ describe('an error status', () => {
     const location = `http://127.0.0.1:${thief.port}/v1/chat/completions`;
     for (const status of [301, 302, 303, 307, 308]) {
       const upstream = await upstreamThat(socket => void socket.write(whole(status, '', { location })));
-      const { failure } = await answerOf(chatUpstream(upstream.baseUrl, { keys: keysOf('secret-key') }));
+      const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl, { keys: makeKeys('secret-key') }));
       expect([failure?.kind, failure?.facts.status, thief.requests.length]).toEqual(['status', status, 0]);
     }
   });
@@ -344,10 +361,10 @@ test('no failure names a credential, an address or a header of the upstream', as
     });
     ({ port } = upstream);
     const client = chatUpstream(upstream.baseUrl, {
-      keys: keysOf(secrets[0] ?? ''),
+      keys: makeKeys(secrets[0] ?? ''),
       headers: { 'x-tenant': { reveal: () => secrets[1] ?? '' } },
     });
-    const { failure } = await answerOf(client);
+    const { failure } = await collectAnswer(client);
     expect(failure).toBeInstanceOf(UpstreamFailure);
     const told = JSON.stringify([failure?.message, failure?.facts.message, failure?.facts.param]);
     for (const secret of [...secrets, '127.0.0.1', 'localhost', `${port}`]) expect(told).not.toContain(secret);
@@ -355,31 +372,31 @@ test('no failure names a credential, an address or a header of the upstream', as
 });
 
 describe('the keys of a provider', () => {
-  const keyOf = ({ headers }: SeenRequest): string => headers['authorization'] ?? 'none';
+  const readKey = ({ headers }: SeenRequest): string => headers['authorization'] ?? 'none';
 
   test('are used in turn', async () => {
     const upstream = await upstreamThat(answers);
-    const client = chatUpstream(upstream.baseUrl, { keys: keysOf('k1', 'k2') });
-    for (let request = 0; request < 3; request += 1) await answerOf(client);
-    expect(upstream.requests.map(keyOf)).toEqual(['Bearer k1', 'Bearer k2', 'Bearer k1']);
+    const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('k1', 'k2') });
+    for (let request = 0; request < 3; request += 1) await collectAnswer(client);
+    expect(upstream.requests.map(readKey)).toEqual(['Bearer k1', 'Bearer k2', 'Bearer k1']);
   });
 
   test.each([401, 403, 404])('are changed within a try where one gets %i', async status => {
     const upstream = await upstreamThat(async (socket, request) => {
-      await (keyOf(request) === 'Bearer good' ? answers(socket) : refuses(status)(socket, request));
+      await (readKey(request) === 'Bearer good' ? answers(socket) : refuses(status)(socket, request));
     });
-    const client = chatUpstream(upstream.baseUrl, { keys: keysOf('bad1', 'bad2', 'good') });
-    const { events, failure } = await answerOf(client);
+    const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('bad1', 'bad2', 'good') });
+    const { events, failure } = await collectAnswer(client);
     expect([isWhole(events), failure]).toEqual([true, undefined]);
-    expect(upstream.requests.map(keyOf)).toEqual(['Bearer bad1', 'Bearer bad2', 'Bearer good']);
+    expect(upstream.requests.map(readKey)).toEqual(['Bearer bad1', 'Bearer bad2', 'Bearer good']);
   });
 
   test('that were all refused are not tried again by the same request', async () => {
     const upstream = await upstreamThat(refuses(401));
-    const client = chatUpstream(upstream.baseUrl, { keys: keysOf('bad1', 'bad2') });
+    const client = chatUpstream(upstream.baseUrl, { keys: makeKeys('bad1', 'bad2') });
     const hold = Hold.of({ kind: 'admitted', id: 5 });
-    const first = await answerOf(client, callOf({}, { hold }));
-    const again = await answerOf(client, callOf({}, { hold, attempt: 2 }));
+    const first = await collectAnswer(client, makeCall({}, { hold }));
+    const again = await collectAnswer(client, makeCall({}, { hold, attempt: 2 }));
     expect([first.failure?.facts.status, again.failure?.facts.status, upstream.requests.length]).toEqual([401, 401, 2]);
   });
 
@@ -388,7 +405,7 @@ describe('the keys of a provider', () => {
     for (const [authentication, header] of Object.entries(ways)) {
       const upstream = await upstreamThat(answers);
       const protocol = { ...chatProtocol, authentication: authentication as keyof typeof ways };
-      await answerOf(chatUpstream(upstream.baseUrl, { protocol, keys: keysOf('k1') }));
+      await collectAnswer(chatUpstream(upstream.baseUrl, { protocol, keys: makeKeys('k1') }));
       expect(upstream.requests[0]?.headers[header]).toBe(authentication === 'bearer' ? 'Bearer k1' : 'k1');
       expect(upstream.requests[0]?.line).not.toContain('k1');
     }
@@ -397,14 +414,14 @@ describe('the keys of a provider', () => {
 
 test('TR-11: a tool whose name the upstream’s protocol does not take is called under the name that it takes', async () => {
   const upstream = await upstreamThat((socket, request) => {
-    const { tools } = bodyOf(request) as { tools: { function: { name: string } }[] };
+    const { tools } = parseBody(request) as { tools: { function: { name: string } }[] };
     const call = { id: 'c', type: 'function', function: { name: tools[0]?.function.name, arguments: '{}' } };
     const choice = { index: 0, message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' };
     socket.write(whole(200, JSON.stringify({ object: 'chat.completion', choices: [choice] })));
   });
   const name = `mcp__server__${'x'.repeat(100)}`;
   const tools = [{ tool: { case: 'function' as const, value: { name, parametersJson: '{}' } } }];
-  const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl), callOf({ tools }));
+  const { events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl), makeCall({ tools }));
   expect(failure).toBeUndefined();
   const opened = events.flatMap(({ event }) => (event.case === 'itemOpened' ? [event.value.content?.content] : []));
   expect(opened).toMatchObject([{ case: 'toolCall', value: { name } }]);
@@ -413,12 +430,12 @@ test('TR-11: a tool whose name the upstream’s protocol does not take is called
 
 test('HD-03: a credential that wants another scheme is a configured header, and goes alone', async () => {
   const upstream = await upstreamThat(answers);
-  const [token] = keysOf('Bearer sk-ant-oat01-x');
+  const [token] = makeKeys('Bearer sk-ant-oat01-x');
   const client = chatUpstream(upstream.baseUrl, {
     protocol: { ...chatProtocol, authentication: 'xApiKey' },
     headers: { authorization: token ?? { reveal: () => '' } },
   });
-  await answerOf(client);
+  await collectAnswer(client);
   expect(upstream.requests[0]?.headers['authorization']).toBe('Bearer sk-ant-oat01-x');
   expect(upstream.requests[0]?.headers).not.toHaveProperty('x-api-key');
 });
@@ -427,24 +444,24 @@ test('a proxy is used where one is configured, save for the hosts that are reach
   const proxy = await upstreamThat(answers);
   const upstream = await upstreamThat(answers);
   const httpProxy = `http://127.0.0.1:${proxy.port}`;
-  const { events } = await answerOf(
+  const { events } = await collectAnswer(
     chatUpstream('http://models.example/v1', { proxy: { httpProxy, noProxy: '127.0.0.1' } }),
   );
   expect([isWhole(events), proxy.requests[0]?.line]).toEqual([
     true,
     'POST http://models.example/v1/chat/completions HTTP/1.1',
   ]);
-  await answerOf(chatUpstream(upstream.baseUrl, { proxy: { httpProxy, noProxy: '127.0.0.1' } }));
+  await collectAnswer(chatUpstream(upstream.baseUrl, { proxy: { httpProxy, noProxy: '127.0.0.1' } }));
   expect([proxy.requests.length, upstream.requests.length]).toEqual([1, 1]);
 });
 
 test('a closed client ends its connections, after the calls that run', async () => {
   const upstream = await upstreamThat(answers);
   const client = chatUpstream(upstream.baseUrl);
-  await answerOf(client);
+  await collectAnswer(client);
   await client.close();
   await upstream.requests[0]?.closedAtMs;
   // A request that took this route before it went may come back to it for a further try.
-  expect((await answerOf(client)).failure).toBeUndefined();
+  expect((await collectAnswer(client)).failure).toBeUndefined();
   await upstream.requests[1]?.closedAtMs;
 });

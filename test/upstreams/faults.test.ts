@@ -4,7 +4,7 @@ import { createServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamFailureKind } from '../../src/generation/upstream.ts';
-import { answerOf, ask, chatUpstream, golden, isWhole, patient, sleep, textOf } from './asking.ts';
+import { collectAnswer, ask, chatUpstream, golden, isWhole, patient, sleep, readText } from './call-upstream.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from './raw-upstream.ts';
 
 const running: RawUpstream[] = [];
@@ -53,7 +53,7 @@ const faults = {
 } as const;
 type Fault = keyof typeof faults;
 
-/** What each fault is at each moment; `whole`: the answer is whole without what is missing. */
+/** The kind of each fault at each moment; `whole`: the answer is complete without the missing part. */
 const expected: Record<Fault, Record<'head' | 'empty' | 'begun' | 'finished', UpstreamFailureKind | 'whole'>> = {
   reset: { head: 'connect', empty: 'truncated', begun: 'truncated', finished: 'whole' },
   close: { head: 'connect', empty: 'truncated', begun: 'truncated', finished: 'whole' },
@@ -65,7 +65,7 @@ const expected: Record<Fault, Record<'head' | 'empty' | 'begun' | 'finished', Up
   'a clean end': { head: 'malformed', empty: 'truncated', begun: 'truncated', finished: 'whole' },
 };
 
-function stageOf(moment: Moment): 'head' | 'empty' | 'begun' | 'finished' {
+function findStage(moment: Moment): 'head' | 'empty' | 'begun' | 'finished' {
   if (moment === 'before the head') return 'head';
   if (moment === 'after the head' || moment === 'in the first event') return 'empty';
   return moment === 'after the finish' || moment === 'before the end' ? 'finished' : 'begun';
@@ -81,23 +81,23 @@ describe('a fault in a stream is what it is, never a success that was not, never
     const upstream = await RawUpstream.start(async socket => {
       if (before !== undefined) socket.write(streamHead);
       if (before !== undefined && before !== '') socket.write(chunk(before));
-      // What was written must be read before the connection is reset, which throws away what was not.
+      // Written bytes must be read before the connection is reset, which discards unread ones.
       await sleep(50);
       faults[fault](socket);
     });
     const timeouts = { ...patient, firstEventMs: 400, idleMs: 400 };
     const client = chatUpstream(upstream.baseUrl, { timeouts, eventBytesMax: 20_000 });
     const started = performance.now();
-    const { events, failure } = await answerOf(client);
-    const stage = stageOf(moment);
+    const { events, failure } = await collectAnswer(client);
+    const stage = findStage(moment);
     // Half an event and what comes after its blank line can't be read: that is noticed first.
     const inEvent = fault === 'an error' && moment.startsWith('in ');
     const kind = inEvent ? 'malformed' : expected[fault][stage];
     expect(failure?.kind ?? (isWhole(events) ? 'whole' : 'nothing')).toBe(kind);
     expect(performance.now() - started).toBeLessThan(stage === 'finished' ? 4_000 : 2_000);
-    // What came before the fault was delivered.
+    // Everything before the fault was delivered.
     if (stage === 'head' || stage === 'empty') expect(events).toEqual([]);
-    else expect(textOf(events).startsWith('Hel')).toBe(true);
+    else expect(readText(events).startsWith('Hel')).toBe(true);
     await upstream.stop();
   });
 });
@@ -112,7 +112,7 @@ test('a stream that is cut at any byte is truncated until its finish has come, a
   });
   const client = chatUpstream(upstream.baseUrl);
   for (cut = 0; cut <= golden.length; cut += 37) {
-    const { events, failure } = await answerOf(client);
+    const { events, failure } = await collectAnswer(client);
     // The blank line that ends the frame may be missing.
     if (cut < finish - 2) expect([cut, failure?.kind, isWhole(events)]).toEqual([cut, 'truncated', false]);
     else expect([cut, failure, isWhole(events)]).toEqual([cut, undefined, true]);
@@ -134,8 +134,8 @@ describe('an answer that is not streamed', () => {
     async type => {
       const body = JSON.stringify(completion);
       const upstream = await upstreamThat(socket => void socket.write(whole(200, body, { 'content-type': type })));
-      const { batches, events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
-      expect([batches.length, textOf(events), isWhole(events), failure]).toEqual([1, 'Hello', true, undefined]);
+      const { batches, events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
+      expect([batches.length, readText(events), isWhole(events), failure]).toEqual([1, 'Hello', true, undefined]);
       expect(events[0]?.event.case).toBe('started');
     },
   );
@@ -150,7 +150,7 @@ describe('an answer that is not streamed', () => {
     ['less than announced', whole(200, '{}', { 'content-length': '500' }), 'truncated'],
   ])('%s is a failure', async (_, answer, kind) => {
     const upstream = await upstreamThat(socket => void socket.end(answer));
-    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    const { events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
     expect([events, failure?.kind]).toEqual([[], kind]);
   });
 });
@@ -164,7 +164,7 @@ describe('the time limits', () => {
       socket.once('close', () => clearInterval(timer));
     });
     const timeouts = { ...patient, idleMs: 200, totalMs: 600 };
-    const { failure } = await answerOf(chatUpstream(upstream.baseUrl, { timeouts }));
+    const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl, { timeouts }));
     expect(failure?.kind).toBe('total_timeout');
     expect(upstream.requests.length).toBe(1);
   });
@@ -179,13 +179,13 @@ describe('the time limits', () => {
       comments(socket);
     });
     const timeouts = { ...patient, firstEventMs: 300, idleMs: 300, totalMs: 1_500 };
-    expect((await answerOf(chatUpstream(early.baseUrl, { timeouts }))).failure?.kind).toBe('first_event_timeout');
+    expect((await collectAnswer(chatUpstream(early.baseUrl, { timeouts }))).failure?.kind).toBe('first_event_timeout');
     const late = await upstreamThat(socket => {
       socket.write(streamHead);
       socket.write(chunk(frames.slice(0, 3).join('')));
       comments(socket);
     });
-    expect((await answerOf(chatUpstream(late.baseUrl, { timeouts }))).failure?.kind).toBe('total_timeout');
+    expect((await collectAnswer(chatUpstream(late.baseUrl, { timeouts }))).failure?.kind).toBe('total_timeout');
   });
 
   test('of silence does not run while the reader takes its time', async () => {
@@ -206,7 +206,7 @@ describe('the time limits', () => {
     // A port of a documentation network: nothing answers there, and nothing refuses.
     const timeouts = { ...patient, connectMs: 200 };
     const started = performance.now();
-    const { failure } = await answerOf(chatUpstream('http://192.0.2.1:9/v1', { timeouts }));
+    const { failure } = await collectAnswer(chatUpstream('http://192.0.2.1:9/v1', { timeouts }));
     expect([failure?.kind, performance.now() - started < 2_000]).toEqual(['connect', true]);
   });
 });
@@ -215,7 +215,7 @@ test('a refused connection is a connection error', async () => {
   const gone = await RawUpstream.start(() => undefined);
   const { baseUrl } = gone;
   await gone.stop();
-  expect((await answerOf(chatUpstream(baseUrl))).failure?.kind).toBe('connect');
+  expect((await collectAnswer(chatUpstream(baseUrl))).failure?.kind).toBe('connect');
 });
 
 test('a server whose certificate nobody vouches for is not spoken to', async () => {
@@ -229,7 +229,7 @@ test('a server whose certificate nobody vouches for is not spoken to', async () 
   await once(server, 'listening');
   const address = server.address();
   const port = typeof address === 'object' ? address?.port : undefined;
-  const { failure } = await answerOf(chatUpstream(`https://127.0.0.1:${port}/v1`));
+  const { failure } = await collectAnswer(chatUpstream(`https://127.0.0.1:${port}/v1`));
   expect([failure?.kind, requests]).toEqual(['connect', 0]);
   server.close();
 });

@@ -18,7 +18,10 @@ export interface SeenRequest {
 /** What the upstream does with a request; it writes bytes, so that it can break every rule. */
 export type Behaviour = (socket: Socket, request: SeenRequest) => void | Promise<void>;
 
-/** A server that reads requests as HTTP and answers with whatever bytes a test wants, on a port of the system's choice. */
+/**
+ * A server that reads requests as HTTP and answers with whatever bytes a test wants, on a port of the system's
+ * choice.
+ */
 export class RawUpstream {
   readonly requests: SeenRequest[] = [];
   readonly #server: Server;

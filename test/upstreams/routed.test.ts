@@ -9,7 +9,7 @@ import { Router, type RouterOptions } from '../../src/core/routing/router.ts';
 import { routedSteps } from '../../src/core/routing/routed-steps.fixtures.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import type { HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
-import { callOf, chatUpstream, golden, keysOf, patient, textOf } from './asking.ts';
+import { makeCall, chatUpstream, golden, makeKeys, patient, readText } from './call-upstream.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from './raw-upstream.ts';
 
 const running: RawUpstream[] = [];
@@ -55,7 +55,7 @@ function routerOver(
 }
 
 async function outcome(router: Router, restartable = false): Promise<string> {
-  const { request } = callOf();
+  const { request } = makeCall();
   const { signal } = new AbortController();
   const hold = Hold.of({ kind: 'admitted', id: 1 });
   let seen = '';
@@ -64,7 +64,7 @@ async function outcome(router: Router, restartable = false): Promise<string> {
     for await (const step of routedSteps(router, { hold, request, signal, restartable, maxOutputTokens: undefined })) {
       if (step.kind === 'begun') seen = `${step.route.provider}: `;
       else {
-        seen += textOf(step.events);
+        seen += readText(step.events);
         isOver = step.events.at(-1)?.event.case === 'completed';
       }
     }
@@ -120,7 +120,7 @@ test('a refused key is not sent again through other tries of the request, nor by
   const upstream = await upstreamThat((socket, request) =>
     request.headers['authorization'] === 'Bearer bad' ? refuses(401)(socket, request) : refuses(500)(socket, request),
   );
-  const router = routerOver([upstream], { client: { keys: keysOf('bad', 'good') } });
+  const router = routerOver([upstream], { client: { keys: makeKeys('bad', 'good') } });
   const keys = (): (string | undefined)[] =>
     upstream.requests.splice(0).map(({ headers }) => headers['authorization']?.slice(7));
   expect([await outcome(router), keys()]).toEqual(['upstream_error', ['bad', 'good', 'good', 'good']]);
@@ -149,7 +149,7 @@ test('of many requests on a route that dies none fails while another is up, and 
 
 test('the customer’s request is the same in every try, byte for byte', async () => {
   const upstream = await upstreamThat(refuses(500));
-  const { request } = callOf({
+  const { request } = makeCall({
     source: { protocol: 1, body: Buffer.from('{"messages":[{"role":"user","content":"é"}],"zz":1,"aa":2}') },
   });
   const router = routerOver([upstream]);

@@ -1,4 +1,4 @@
-/** Answers that are asked for whole: what is sent, what is read, and which time limits hold. */
+/** Non-streamed answers: what is sent, what is read, and which time limits hold. */
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
@@ -8,7 +8,17 @@ import {
   responsesProtocol,
   type UpstreamProtocol,
 } from '../../src/upstreams/protocols.ts';
-import { answerOf, ask, callOf, chatUpstream, golden, isWhole, patient, sleep, textOf } from './asking.ts';
+import {
+  collectAnswer,
+  ask,
+  makeCall,
+  chatUpstream,
+  golden,
+  isWhole,
+  patient,
+  sleep,
+  readText,
+} from './call-upstream.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from './raw-upstream.ts';
 
 const running: RawUpstream[] = [];
@@ -61,7 +71,7 @@ const generated = {
   usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 1, totalTokenCount: 6 },
 };
 
-/** A client's own request that asks for a stream; undefined: no client speaks the protocol. */
+/** A client's own request for a stream; undefined: no client uses the protocol. */
 const own = (fields: object): Buffer => Buffer.from(JSON.stringify({ model: 'x', stream: true, ...fields }));
 const messages = [{ role: 'user', content: 'hi' }];
 interface Spoken {
@@ -102,8 +112,8 @@ describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source
     const client = chatUpstream(upstream.baseUrl, { protocol });
     const sources = source === undefined ? [{}] : [{}, { source: { protocol: protocol.codec.protocol, body: source } }];
     for (const request of sources) {
-      const { batches, events, failure } = await answerOf(client, callOf(request, { whole: true }));
-      expect([failure, batches.length, isWhole(events), textOf(events)]).toEqual([undefined, 1, true, 'Hello']);
+      const { batches, events, failure } = await collectAnswer(client, makeCall(request, { whole: true }));
+      expect([failure, batches.length, isWhole(events), readText(events)]).toEqual([undefined, 1, true, 'Hello']);
       const last = events.at(-1)?.event;
       expect(last?.case === 'completed' && last.value.usage).toMatchObject({ inputTokens: 5, outputTokens: 1 });
     }
@@ -118,22 +128,22 @@ describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source
   test('is half of an answer where the connection ends in it', async () => {
     const half = JSON.stringify(answer).slice(0, 60);
     const upstream = await upstreamThat(socket => void socket.end(whole(200, half, { 'content-length': '9000' })));
-    const { events, failure } = await answerOf(
+    const { events, failure } = await collectAnswer(
       chatUpstream(upstream.baseUrl, { protocol }),
-      callOf({}, { whole: true }),
+      makeCall({}, { whole: true }),
     );
     expect([events, failure?.kind]).toEqual([[], 'truncated']);
   });
 });
 
-const wholeCall = callOf({}, { whole: true });
+const wholeCall = makeCall({}, { whole: true });
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
 
 test('an upstream that streams all the same is read as a stream', async () => {
   const upstream = await upstreamThat(
     socket => void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden), Buffer.from(lastChunk)])),
   );
-  const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl), wholeCall);
+  const { events, failure } = await collectAnswer(chatUpstream(upstream.baseUrl), wholeCall);
   expect([isWhole(events), failure]).toEqual([true, undefined]);
 });
 
@@ -160,7 +170,7 @@ describe('the time limits', () => {
     ['of the first event does not count after the head', piecewise([200, 200, 200, 200]), undefined],
   ] as const)('%s', async (_, behaviour, kind) => {
     const upstream = await upstreamThat(behaviour);
-    const { failure } = await answerOf(chatUpstream(upstream.baseUrl, { timeouts }), wholeCall);
+    const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl, { timeouts }), wholeCall);
     expect(failure?.kind).toBe(kind);
   });
 
@@ -180,8 +190,8 @@ describe('the time limits', () => {
 test('several answers from an upstream that gives one are asked for whole each', async () => {
   const upstream = await upstreamThat(socket => void socket.write(whole(200, JSON.stringify(completion))));
   const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
-  const { events, failure } = await answerOf(client, callOf({ candidates: 3 }, { whole: true }));
-  expect([failure, isWhole(events), textOf(events), upstream.requests.length]).toEqual([
+  const { events, failure } = await collectAnswer(client, makeCall({ candidates: 3 }, { whole: true }));
+  expect([failure, isWhole(events), readText(events), upstream.requests.length]).toEqual([
     undefined,
     true,
     'HelloHelloHello',

@@ -10,15 +10,15 @@ export interface Access {
   readonly model: string;
 }
 
-/** How the command line names the gateway and the model; what is absent is asked of the running gateway. */
+/** The command line's gateway and model; what is absent is read from the running gateway. */
 export interface AccessOptions {
   readonly url?: string;
   readonly model?: string;
 }
 
 /**
- * Returns where programs find the gateway and which model they are to use: the named one, else the first of the catalogue that is available and calls tools. Throws if there is none,
- * and what the gateway throws for an unknown model.
+ * Returns the gateway's address and the model for programs: the named one, else the first of the catalogue that is
+ * available and calls tools. Throws if there is none, and what the gateway throws for an unknown model.
  */
 export async function findPlace(
   { admin, catalog }: GatewayClients,
@@ -27,7 +27,7 @@ export async function findPlace(
   const { publicUrl } = await admin.describeGateway({});
   const place = (url ?? publicUrl).replace(/\/+$/, '');
   if (model !== undefined) {
-    // Also of a name that finds a model, such as an alias: a wrong one is said now and not by the program.
+    // Also for a name that is not an id, such as an alias: a wrong one is reported now and not by the program.
     await catalog.getModel({ id: model });
     return { url: place, model };
   }

@@ -3,12 +3,16 @@ import { join } from 'node:path';
 import { isMap, isSeq, parseDocument } from 'yaml';
 import { CommandFailure } from '../failure.ts';
 import type { Access } from './access.ts';
+import type { ClientName } from './client-names.ts';
 import { opencodeSettings } from './environment.ts';
 
 /** A file of a client's settings. */
 export interface ClientFile {
   readonly path: string;
-  /** Returns the file with the gateway in it. `text`: what it is now; undefined: there is none. Throws `CommandFailure` if it can't be read. */
+  /**
+   * Returns the file with the gateway in it. `text`: its current content; undefined: it does not exist. Throws
+   * `CommandFailure` if it can't be read.
+   */
   readonly change: (text: string | undefined, access: Access) => string;
 }
 
@@ -17,7 +21,7 @@ export interface ClientProgram {
   readonly title: string;
   /** Empty: its settings are not in a file, and have to be entered. */
   readonly files: readonly ClientFile[];
-  /** What to do in the client, beside or instead of the files. */
+  /** What to do in the client, besides or instead of the files. */
   readonly steps: (access: Access) => readonly string[];
   /** The interface that it uses. */
   readonly uses: 'messages' | 'responses' | 'chat';
@@ -28,7 +32,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 const nothing = (): readonly string[] => [];
 
 /** Returns the programs by the names that `connect` takes. `variables`: where some of them look for their settings. */
-export function clientPrograms(variables: Variables): Readonly<Record<string, ClientProgram>> {
+export function clientPrograms(variables: Variables): Readonly<Record<ClientName, ClientProgram>> {
   const home = variables['HOME'] ?? homedir();
   const config = variables['XDG_CONFIG_HOME'] ?? join(home, '.config');
   const claude = variables['CLAUDE_CONFIG_DIR'] ?? join(home, '.claude');
@@ -124,7 +128,7 @@ function parsedJson(text: string | undefined): JsonObject {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
   } catch {
-    // Said below: comments, which some programs allow, are among the causes.
+    // Comments, which some programs allow, are among the causes: explained below.
   }
   throw new CommandFailure(1, ['The file is not plain JSON, and stays as it is.', 'See what to write with --print.']);
 }
@@ -178,7 +182,7 @@ function codexSettings(text: string | undefined, { url, key, model }: Access): s
   return `${[top, ...(rest === '' ? [] : [`${rest}\n`]), ...provider].join('\n')}\n`;
 }
 
-/** Returns the document of a YAML file, whose comments stay; an empty one if there is none. */
+/** Returns the document of a YAML file, whose comments stay; an empty one if there is no file. */
 function readYaml(text: string | undefined) {
   const document = parseDocument(text ?? '');
   if (document.errors.length > 0 || (document.contents !== null && !isMap(document.contents))) {

@@ -5,7 +5,8 @@ import { CommandFailure } from '../failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
 import type { RemotePorts } from '../remote.ts';
 import { type Access, findPlace } from './access.ts';
-import { type ClientProgram, clientPrograms } from './clients.ts';
+import { type ClientName, clientNames } from './client-names.ts';
+import type { ClientProgram } from './clients.ts';
 import { readSettings, restoreSettings, writeSettings } from './settings-file.ts';
 import { makeTestCall } from './test-call.ts';
 
@@ -29,18 +30,15 @@ interface Connecting {
   readonly streams: RemotePorts['streams'];
 }
 
-/** What stands for a key where none is made. */
+/** A placeholder where no key is made. */
 const keyPlace = 'YOUR_TOLLGATE_API_KEY';
 
 /** `connect CLIENT [--print] [--undo]`. */
 export function connectCommand(program: Command, ports: RemotePorts): void {
-  // Names alone: where their files are depends on the environment, which is not read for help.
-  const names = Object.fromEntries(Object.keys(clientPrograms({})).map(name => [name, name]));
+  const names = Object.fromEntries(clientNames.map(name => [name, name]));
   program
     .command('connect')
-    .description(
-      'point a client at the gateway: writes its settings beside a copy of the old ones, and makes a test call',
-    )
+    .description('point a client at the gateway: copies its old settings, writes new ones, and makes a test call')
     .argument('<client>', Object.keys(names).join(', '), nameArgument(names))
     .option('--print', 'print the settings and change nothing')
     .option('--undo', 'bring the old settings back, and revoke the client’s keys')
@@ -51,10 +49,10 @@ export function connectCommand(program: Command, ports: RemotePorts): void {
     .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
     .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
     .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
-    .action(async (name: string, options: ConnectOptions) => {
+    .action(async (name: ClientName, options: ConnectOptions) => {
       const environment = ports.environment();
+      const { clientPrograms } = await import('./clients.ts');
       const client = clientPrograms(environment.variables)[name];
-      if (client === undefined) throw new Error(`${name} is in the list and has no settings`);
       const ask: Asker = asking => askGateway(options, environment, asking);
       const connecting = { name, client, options, ask, streams: ports.streams };
       if (options.undo === true) await undo(connecting);
@@ -89,7 +87,7 @@ async function connect({ name, client, options, ask, streams }: Connecting): Pro
   streams.out(`${line}\n`);
 }
 
-/** Names the file of what is wrong with it. */
+/** Adds the file's name to the error. */
 function changed(path: string, change: () => string): string {
   try {
     return change();
@@ -99,12 +97,12 @@ function changed(path: string, change: () => string): string {
   }
 }
 
-const labelOf = (name: string): string => `connect: ${name}`;
+const makeLabel = (name: string): string => `connect: ${name}`;
 
 /** Makes a key in place of those that were made for the client before. */
 async function makeKey({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<string> {
   await revokeKeys({ name, options, ask });
-  const settings = { label: labelOf(name) };
+  const settings = { label: makeLabel(name) };
   const { key } = await ask(({ admin }) => admin.createApiKey({ accountId: options.account, settings }));
   if (key === undefined) throw new Error('the gateway answered without the key');
   return key.key;
@@ -112,7 +110,7 @@ async function makeKey({ name, options, ask }: Pick<Connecting, 'name' | 'option
 
 async function revokeKeys({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<number> {
   const { keys } = await ask(({ admin }) => admin.listApiKeys({ accountId: options.account }));
-  const own = keys.filter(({ label }) => label === labelOf(name));
+  const own = keys.filter(({ label }) => label === makeLabel(name));
   for (const { apiKeyId } of own) await ask(({ admin }) => admin.setApiKeyState({ apiKeyId, state: KeyState.REVOKED }));
   return own.length;
 }

@@ -1,7 +1,10 @@
-import { basename } from 'node:path';
+import { basename, delimiter, resolve } from 'node:path';
 import type { Access } from './access.ts';
 
-/** What agents and clients read of their environment and arguments to use another address than their vendor's. What was tried with which version: docs/clients.md. */
+/**
+ * The environment variables and arguments with which agents and clients use another address than their vendor's.
+ * Which versions were tested: docs/clients.md.
+ */
 
 /** Variables that would make an agent use another credential or another provider. */
 const withheld = [
@@ -21,7 +24,16 @@ export function programEnvironment(
   for (const [name, value] of Object.entries(own)) {
     if (value !== undefined && !withheld.includes(name)) environment[name] = value;
   }
-  return { ...environment, ...accessVariables(access) };
+  const { PATH: path } = environment;
+  return { ...environment, ...(path === undefined ? {} : { PATH: outerPath(path) }), ...accessVariables(access) };
+}
+
+/** The gateway's own programs, which npx puts first: its pinned Node.js is not what an agent was made for. */
+const ownPrograms = resolve(import.meta.dirname, '../../../node_modules/.bin');
+
+function outerPath(path: string): string {
+  const folders = path.split(delimiter).filter(folder => folder !== ownPrograms);
+  return folders.join(delimiter);
 }
 
 /** Returns the variables by which clients of both vendors' interfaces are pointed at the gateway. */

@@ -1,10 +1,10 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Files of other programs, which are changed only beside a copy of what they were. */
+/** Settings files of other programs, which are changed only after making a copy. */
 
 const before = '.before-tollgate';
-/** Stands beside a file that was not there. */
+/** Marks a file that did not exist. */
 const absent = '.not-before-tollgate';
 const after = '.after-tollgate';
 /** The file holds a key. */
@@ -15,7 +15,10 @@ export function readSettings(path: string): string | undefined {
   return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
 
-/** Writes a file beside a copy of what it was; a copy that is there already stays, because what it has is older. Returns the copy's path; undefined if there was no file. */
+/**
+ * Writes a file after copying its old content; an existing copy stays, because it is older. Returns the copy's path;
+ * undefined if there was no file.
+ */
 export function writeSettings(path: string, text: string): string | undefined {
   mkdirSync(dirname(path), { recursive: true });
   const was = readSettings(path);
@@ -28,7 +31,10 @@ export function writeSettings(path: string, text: string): string | undefined {
   return existsSync(path + before) ? path + before : undefined;
 }
 
-/** Makes a file what it was before `writeSettings`; what it is now is kept beside it. Returns whether there was anything to undo. */
+/**
+ * Restores the file from before `writeSettings`; the current content is copied too. Returns whether there was
+ * anything to undo.
+ */
 export function restoreSettings(path: string): boolean {
   const had = existsSync(path + before);
   if (!had && !existsSync(path + absent)) return false;

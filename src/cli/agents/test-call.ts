@@ -1,10 +1,10 @@
 import type { Access } from './access.ts';
 import type { ClientProgram } from './clients.ts';
 
-/** What came of a test call. */
+/** The result of a test call. */
 export interface TestCall {
   readonly isGood: boolean;
-  /** For people: what was asked, and what was answered. */
+  /** For people: the question and the answer. */
   readonly line: string;
 }
 
@@ -45,7 +45,7 @@ const asking: Readonly<Record<ClientProgram['uses'], (model: string) => Asking>>
   }),
 };
 
-/** Asks the model once, on the interface that a client uses. Never rejects. */
+/** Calls the model once, on the interface that a client uses. Never rejects. */
 export async function makeTestCall({ url, key, model }: Access, uses: ClientProgram['uses']): Promise<TestCall> {
   const { path, body, read } = asking[uses](model);
   const what = `Test call: POST ${url}${path} with ${model}`;

@@ -5,9 +5,7 @@ import { CommandFailure } from '../failure.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
 import { jsonText, visible } from '../output.ts';
 import { addGatewayOptions, type RemotePorts } from '../remote.ts';
-import { makePlan } from './plan.ts';
 import type { MadeSecret, Step } from './steps.ts';
-import { readWanted } from './wanted.ts';
 
 interface ApplyOptions extends GatewayOptions {
   readonly dryRun?: true;
@@ -26,6 +24,8 @@ export function applyCommand(program: Command, { streams, environment }: RemoteP
     .option('--prune', 'also remove what the sections of the file do not name')
     .option('--secrets <file>', 'where secrets of new keys and webhooks are added (default: FILE.secrets)');
   addGatewayOptions(command).action(async (path: string, options: ApplyOptions) => {
+    // They load the libraries of the configuration, which no other command waits for.
+    const [{ readWanted }, { makePlan }] = await Promise.all([import('./wanted.ts'), import('./plan.ts')]);
     const wanted = readWanted(path);
     await askGateway(options, environment(), async ({ admin }) => {
       const steps = await makePlan(admin, wanted, options.prune === true);
@@ -54,7 +54,7 @@ function planText(steps: readonly Step[]): string {
     .join('');
 }
 
-/** Of the values that a field can have, only amounts of money are bigints. */
+/** Of the possible values of a field, only amounts of money are bigints. */
 function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(toPlain(value));
 }
@@ -101,7 +101,7 @@ function openSecrets(path: string): number {
   }
 }
 
-/** One JSON document a line. */
+/** One JSON document per line. */
 function addSecret(file: number, made: MadeSecret): void {
   writeSync(file, `${JSON.stringify(made)}\n`);
   fsyncSync(file);

@@ -11,7 +11,7 @@ import type { Wanted, WantedAccount, WantedGroup, WantedKey, WantedLimit, Wanted
 
 type Admin = GatewayClients['admin'];
 
-/** What an account has, and the ids that steps before have made. */
+/** What an account has, and the ids that earlier steps have made. */
 interface Present {
   readonly name: string;
   id: bigint;
@@ -71,11 +71,11 @@ async function readPresent(admin: Admin, name: string, account: Account | undefi
   };
 }
 
-/** Things without a name are nobody's to name; two of one name can't be told apart. */
-function byName<T>(things: readonly T[], nameOf: (thing: T) => string, what: string): Map<string, T> {
+/** Things without a name can't be referred to; two with the same name can't be told apart. */
+function byName<T>(things: readonly T[], readName: (thing: T) => string, what: string): Map<string, T> {
   const named = new Map<string, T>();
   for (const thing of things) {
-    const name = nameOf(thing);
+    const name = readName(thing);
     if (name === '') continue;
     if (named.has(name)) throw ambiguous(`${what} are called ${name}`);
     named.set(name, thing);
@@ -140,7 +140,7 @@ function findGroupId(present: Present, name: string): bigint {
   return found.groupId;
 }
 
-/** What of the wanted changes. */
+/** The part of the wanted changes. */
 function pick<T extends object>(wanted: T, changes: readonly Change[]): Partial<T> {
   const names = new Set(changes.map(({ field }) => field));
   return Object.fromEntries(Object.entries(wanted).filter(([name]) => names.has(name))) as Partial<T>;
@@ -207,6 +207,8 @@ function planKey(present: Present, { limits, ...wanted }: WantedKey, prunes: boo
     metadataJson: changed.metadata && JSON.stringify(changed.metadata),
     useSubsFirst: changed.use_subs_first,
     fallbackToPayg: changed.fallback_to_payg,
+    keepBodies: changed.keep_bodies === null ? '' : changed.keep_bodies,
+    paused: changed.paused,
     ...balance(changed.balance),
     ...lowBalance(changed.low_balance),
   });
@@ -257,11 +259,13 @@ function describeKey(present: Present, key: ApiKey): Fields {
     metadata: JSON.parse(key.metadataJson || '{}'),
     use_subs_first: key.useSubsFirst,
     fallback_to_payg: key.fallbackToPayg,
+    keep_bodies: key.keepBodies === '' ? null : key.keepBodies,
+    paused: key.paused,
     disabled: key.disabled,
   };
 }
 
-/** What limits are of. */
+/** The scope of limits. */
 interface Scope {
   readonly type: 'account' | 'group' | 'key';
   readonly name: string;
@@ -270,7 +274,7 @@ interface Scope {
   readonly id?: bigint | undefined;
 }
 
-/** What tells the limits of one scope apart. */
+/** Identifies limits within one scope. */
 function identify({
   unit,
   window,
@@ -428,12 +432,12 @@ function pruneGroups(present: Present, wanted: readonly WantedGroup[] | undefine
   if (wanted === undefined) return [];
   const kept = new Set(wanted.map(({ name }) => name));
   const gone = [...present.groups.values()].filter(({ name }) => !kept.has(name));
-  const depthOf = (group: Group): number => {
+  const measureDepth = (group: Group): number => {
     const parent = [...present.groups.values()].find(({ groupId }) => groupId === group.parentGroupId);
-    return parent === undefined ? 0 : 1 + depthOf(parent);
+    return parent === undefined ? 0 : 1 + measureDepth(parent);
   };
   return gone
-    .sort((a, b) => depthOf(b) - depthOf(a))
+    .sort((a, b) => measureDepth(b) - measureDepth(a))
     .map(({ name, groupId }): Step => {
       const run: Step['run'] = async admin => void (await admin.deleteAccountGroup({ groupId }));
       return { action: 'delete', kind: 'group', name, account: present.name, changes: [], makesSecret: false, run };

@@ -5,7 +5,10 @@ import { parseIsoTime } from '../../lib/iso-time.ts';
 import { parseJsonDollars } from '../../lib/dollars.ts';
 import { CommandFailure } from '../failure.ts';
 
-/** What a file of `tollgate apply` wants. A section that is absent is not looked at; of what is named, fields that are absent stay as they are. */
+/**
+ * The content of a file for `tollgate apply`. Absent sections are ignored; absent fields of named things stay as they
+ * are.
+ */
 
 const dollars = z
   .number('must be a number of dollars')
@@ -66,6 +69,8 @@ const key = z.strictObject({
   metadata: z.record(z.string(), z.unknown()).optional(),
   use_subs_first: z.boolean().optional(),
   fallback_to_payg: z.boolean().optional(),
+  keep_bodies: z.enum(['off', 'errors', 'all']).nullable().optional(),
+  paused: z.boolean().optional(),
   disabled: z.boolean().optional(),
   limits,
 });

@@ -6,7 +6,7 @@ const customIdMax = 512;
 const messagesIdPattern = /^[\w-]{1,64}$/;
 
 /** Reads a parsed line `{custom_id, method, url, body}` of a file for the interface with the path `url`. Throws `validation_error` that names the member. */
-export function readOpenAiLine(value: unknown, url: string): BatchLine {
+export function readOpenAiItem(value: unknown, url: string): BatchLine {
   if (!isObject(value)) throw invalidMember('', 'The line must be a JSON object.');
   const { custom_id: customId, method, url: sentUrl, body } = value;
   if (typeof customId !== 'string' || customId === '' || customId.length > customIdMax) {
@@ -19,7 +19,7 @@ export function readOpenAiLine(value: unknown, url: string): BatchLine {
 }
 
 /** Reads a parsed request `{custom_id, params}` of a batch of Messages. Throws `validation_error` that names the member. */
-export function readMessagesLine(value: unknown): BatchLine {
+export function readMessagesItem(value: unknown): BatchLine {
   if (!isObject(value)) throw invalidMember('', 'The request must be a JSON object.');
   const { custom_id: customId, params } = value;
   if (typeof customId !== 'string' || !messagesIdPattern.test(customId)) {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { ItemName, RequestedItem, ResultLine } from '../../generation/batches/batch-codec.ts';
 
-/** Lines of results: of the OpenAI interfaces `{id, custom_id, response, error}`, of Messages `{custom_id, result}`. */
+/** Result lines: `{id, custom_id, response, error}` for the OpenAI interfaces, `{custom_id, result}` for Messages. */
 
-/** Stands where the cost is to be written. Nobody can guess it, so no answer holds it. */
+/** A placeholder for the cost. It can't be guessed, so no answer contains it. */
 const costMark = randomBytes(24).toString('base64url');
 const quotedMark = JSON.stringify(costMark);
 

@@ -1,6 +1,6 @@
 import { type Batch, BatchState, type File } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import { dollarsOf } from '../dollars.ts';
+import { toDollars } from '../dollars.ts';
 import { isoTime } from '../../lib/clock.ts';
 
 /** Renders a file as the Files interface shows it. */
@@ -67,7 +67,7 @@ function renderFault({ line, code, message, param }: Batch['faults'][number]): J
   return { code, line: line ?? null, message, param: param || null };
 }
 
-/** What all items have used together; all input tokens, cached ones included. */
+/** The usage of all items together; input tokens include cached ones. */
 function renderUsage(usage: Batch['usage'], costNanoUsd: bigint): JsonObject {
   const cached = usage?.cacheReadTokens ?? 0;
   const written = (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0);
@@ -79,7 +79,7 @@ function renderUsage(usage: Batch['usage'], costNanoUsd: bigint): JsonObject {
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: usage?.reasoningTokens ?? 0 },
     total_tokens: input + output,
-    cost: dollarsOf(costNanoUsd),
+    cost: toDollars(costNanoUsd),
   };
 }
 

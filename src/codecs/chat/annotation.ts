@@ -7,9 +7,9 @@ import { extras } from './extras.ts';
 
 const shape = makeShape('type', { url_citation: makeShape('url title start_index end_index') });
 
-/** Citations in Chat's form and back: addresses for every protocol, others only for Chat's own clients. Source: wire.md C3. */
+/** Citations in Chat's form and back: addresses for every protocol, others only for Chat's own clients. Source: docs/interfaces/README.md "Translation". */
 
-/** Undefined where the citation can't be said in Chat. */
+/** Undefined if the citation can't be expressed in Chat. */
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;

@@ -13,11 +13,11 @@ import { parseAnnotation } from './annotation.ts';
 import { reported } from '../openai-error.ts';
 import { extras } from './extras.ts';
 import { parseFinishReason } from './finish-reason.ts';
-import { extraOfDetail, opaqueOfDetail, type ReasoningDetail } from './reasoning-details.ts';
+import { readDetailExtra, readDetailOpaque, type ReasoningDetail } from './reasoning-details.ts';
 import { ToolCallsParser } from './tool-calls-parser.ts';
 
-const knownOfChoice = new Set(['index', 'delta', 'message', 'finish_reason', 'logprobs', 'usage', 'error']);
-const knownOfDelta = new Set([
+const knownChoiceMembers = new Set(['index', 'delta', 'message', 'finish_reason', 'logprobs', 'usage', 'error']);
+const knownDeltaMembers = new Set([
   'role',
   'content',
   'refusal',
@@ -30,12 +30,12 @@ const knownOfDelta = new Set([
   'annotations',
 ]);
 
-/** Whether everything that a choice says is known, and is text or nothing. */
+/** Returns whether everything in a choice is known, and is text or nothing. */
 export function isPlainChoice(choice: JsonObject): boolean {
-  for (const name in choice) if (!knownOfChoice.has(name) && choice[name] !== null) return false;
+  for (const name in choice) if (!knownChoiceMembers.has(name) && choice[name] !== null) return false;
   const written = objectIn(choice['delta']) ?? {};
   if (choice['logprobs'] != null || choice['message'] !== undefined) return false;
-  for (const name in written) if (!knownOfDelta.has(name) || typeof written[name] === 'object') return false;
+  for (const name in written) if (!knownDeltaMembers.has(name) || typeof written[name] === 'object') return false;
   return true;
 }
 
@@ -48,19 +48,21 @@ const emptyPart: Readonly<Record<PartKind, () => Part['content']>> = {
   [DeltaKind.SUMMARY]: () => make.summaryTextContent(''),
 };
 
-/** The message or block of thoughts that is being written. */
+/** The message or block of reasoning that is being written. */
 interface OpenItem {
   readonly item: number;
   readonly kind: 'message' | 'thoughts';
-  /** Tells blocks of thoughts apart; undefined where the upstream does not. */
+  /** Identifies blocks of reasoning; undefined if the upstream does not. */
   readonly block: number | undefined;
   parts: number;
   partKind: PartKind | undefined;
 }
 
 /**
- * One choice of an upstream's answer. Chat has no items: thoughts, text and calls are told apart by where they stand, and one ends when another
- * begins. What follows a finish goes on with the answer, and the last finish holds (decisions §4, 2026-11-22). Source: wire.md B1; cases RE-02, RE-08, RE-25, TS-11, FI-03.
+ * One choice of an upstream's answer. Chat has no items: reasoning, text and calls are told apart by their fields,
+ * and one ends when another begins. Content after a finish continues the answer, and the last finish holds
+ * (docs/interfaces/README.md "Finish reasons"). Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02,
+ * RE-08, RE-25, TS-11, FI-03.
  */
 export class ChoiceParser implements ChoiceReader {
   readonly #index: number;
@@ -68,7 +70,7 @@ export class ChoiceParser implements ChoiceReader {
   readonly #calls: ToolCallsParser;
   #items = 0;
   #open: OpenItem | undefined;
-  /** The upstream's last word for why it ended; undefined: none has come. */
+  /** The upstream's latest finish reason; undefined: none has come. */
   #native: string | undefined;
 
   constructor({ index, provider, answerId }: ChoiceContext) {
@@ -85,7 +87,10 @@ export class ChoiceParser implements ChoiceReader {
     return this.#native !== undefined;
   }
 
-  /** The answer has ended: ends what followed the finish. Throws `UpstreamFailure` `malformed` if it ended for calls that never came: the client would wait for them (case FI-12). */
+  /**
+   * The answer has ended: ends what followed the finish. Throws `UpstreamFailure` `malformed` if it ended for calls
+   * that never came: the client would wait for them (case FI-12).
+   */
   end(events: GenerationEvent[]): void {
     const native = this.#native ?? '';
     this.#close(parseFinishReason(native), events);
@@ -97,7 +102,7 @@ export class ChoiceParser implements ChoiceReader {
   push(choice: JsonObject, events: GenerationEvent[]): void {
     if (choice['error'] != null) throw reported(choice['error']);
     const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
-    extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownOfChoice));
+    extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownChoiceMembers));
     const logprobs = objectIn(choice['logprobs']);
     if (written !== undefined) this.#delta(written, logprobs, events);
     const reason = textIn(choice['finish_reason']);
@@ -105,7 +110,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
-    extend(events, this.#index, ExtensionScope.DELTA, extras.unknown(written, knownOfDelta));
+    extend(events, this.#index, ExtensionScope.DELTA, extras.unknown(written, knownDeltaMembers));
     this.#thoughts(written, events);
     const tokens = parseTokens(logprobs?.['content']);
     this.#content(written['content'], tokens, events);
@@ -143,7 +148,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   #detail(detail: ReasoningDetail, events: GenerationEvent[]): void {
-    const opaque = opaqueOfDetail(detail, this.#provider);
+    const opaque = readDetailOpaque(detail, this.#provider);
     const text = detail.text ?? '';
     const summary = detail.summary ?? '';
     if (opaque === undefined && text === '' && summary === '') return;
@@ -152,7 +157,7 @@ export class ChoiceParser implements ChoiceReader {
       const redacted = opaque?.kind === 'anthropic.redacted';
       this.#openItem(
         'thoughts',
-        make.itemOf(make.reasoningContent({ redacted }), 0, extraOfDetail(detail, opaque)),
+        make.makeItem(make.reasoningContent({ redacted }), 0, readDetailExtra(detail, opaque)),
         events,
         block,
       );
@@ -177,8 +182,8 @@ export class ChoiceParser implements ChoiceReader {
 
   #write(kind: PartKind, text: string, events: GenerationEvent[], logprobs: TokenLogprob[] = []): void {
     if (text === '' && logprobs.length === 0) return;
-    const isThought = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
-    const { item, parts } = this.#openPart(isThought ? 'thoughts' : 'message', kind, events);
+    const isReasoning = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
+    const { item, parts } = this.#openPart(isReasoning ? 'thoughts' : 'message', kind, events);
     events.push(emit.delta(this.#index, [item, parts - 1], { kind, text, logprobs }));
   }
 
@@ -186,13 +191,13 @@ export class ChoiceParser implements ChoiceReader {
     let open = this.#open;
     if (open?.kind !== kind) {
       const content = kind === 'message' ? make.messageContent(Role.ASSISTANT, []) : make.reasoningContent({});
-      open = this.#openItem(kind, make.itemOf(content, 0), events);
+      open = this.#openItem(kind, make.makeItem(content, 0), events);
     }
     if (open.partKind === partKind) return open;
     this.#closePart(open, events);
     open.partKind = partKind;
     open.parts += 1;
-    events.push(emit.partOpened(this.#index, [open.item, open.parts - 1], make.partOf(emptyPart[partKind]())));
+    events.push(emit.partOpened(this.#index, [open.item, open.parts - 1], make.makePart(emptyPart[partKind]())));
     return open;
   }
 
@@ -241,7 +246,10 @@ export class ChoiceParser implements ChoiceReader {
   }
 }
 
-/** Returns the stop sequence that the server says came (vLLM, SGLang, llama.cpp; case EF-13); '' if it says none. */
+/**
+ * Returns the matched stop sequence that the server reports (vLLM, SGLang, llama.cpp; case EF-13); '' if it reports
+ * none.
+ */
 function matchedStopIn(choice: JsonObject): string {
   return textIn(choice['stop_reason']) || textIn(choice['matched_stop']) || textIn(choice['stopping_word']);
 }

@@ -18,37 +18,37 @@ import {
 import { exactText } from '../../lib/exact-json.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
-import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
+import { makePart, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailsOfBlobs, detailType, placeMember } from './reasoning-details.ts';
+import { renderBlobDetails, detailType, placeMember } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers, signatureMembers } from './tool-call.ts';
 
 /** An item that is being written. */
 interface OpenItem {
-  /** Its place among the calls or the blocks of thoughts of the choice. */
+  /** Its index among the calls or the reasoning blocks of the choice. */
   readonly index: number;
   /** A call of a custom tool, or the deprecated form of a function's. */
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
-  /** Members that only Chat knows, and the place of thoughts. */
+  /** Members that only Chat knows, and the place of the reasoning. */
   readonly extra: JsonObject;
   /** As the item has them, whatever their protocol. */
   readonly itemExtra: Extra | undefined;
   /** A half character may wait in it; it is of the kind of the last delta. */
   readonly gate: SurrogateGate;
   deltaKind: DeltaKind;
-  /** Thoughts so far, for blobs that take them along. */
-  readonly thoughts: Part[];
-  /** They are told at the end, in the form that all of them have together. */
+  /** Reasoning so far, for blobs that carry it along. */
+  readonly reasoning: Part[];
+  /** They are sent at the end, in the form that fits all of them. */
   readonly blobs: Opaque[];
   /** Nothing of the text or the arguments was sent. */
   empty: boolean;
 }
 
-/** The chunks of one choice: constant beginnings and endings around the JSON of what is new. */
+/** The chunks of one choice: constant beginnings and ends around the JSON of what is new. */
 export class ChoiceRenderer {
   readonly #frame: ChunkFrame;
   readonly #legacyFunctions: boolean;
@@ -178,7 +178,7 @@ export class ChoiceRenderer {
       extra: content.case === 'reasoning' ? this.#thoughtMembers(item) : {},
       itemExtra: item.extra,
       gate: new SurrogateGate(),
-      thoughts: [],
+      reasoning: [],
       blobs: [],
       deltaKind: DeltaKind.UNSPECIFIED,
       empty: true,
@@ -196,9 +196,9 @@ export class ChoiceRenderer {
     }
   }
 
-  #openPart({ thoughts }: OpenItem, part: Part | undefined): void {
-    if (part?.content.case === 'summaryText') thoughts.push(partOf(summaryTextContent('')));
-    else if (part?.content.case === 'reasoningText') thoughts.push(partOf(reasoningTextContent('')));
+  #openPart({ reasoning }: OpenItem, part: Part | undefined): void {
+    if (part?.content.case === 'summaryText') reasoning.push(makePart(summaryTextContent('')));
+    else if (part?.content.case === 'reasoningText') reasoning.push(makePart(reasoningTextContent('')));
   }
 
   #thoughtMembers({ extra }: Item): JsonObject {
@@ -224,7 +224,7 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     item.deltaKind = kind;
     if (kind === DeltaKind.TEXT) this.#textLength += text.length;
-    const thought = item.thoughts.at(-1)?.content;
+    const thought = item.reasoning.at(-1)?.content;
     if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
     const ready = item.gate.push(text);
     if (logprobs.length > 0) {
@@ -288,7 +288,7 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     this.#closePart(item);
     this.#items.delete(number);
-    for (const blob of detailsOfBlobs(item.blobs, { parts: item.thoughts, extra: item.itemExtra })) {
+    for (const blob of renderBlobDetails(item.blobs, { parts: item.reasoning, extra: item.itemExtra })) {
       const entry = { ...blob, ...item.extra, index: item.index };
       this.#chunk(`"reasoning_details":[${exactText(entry)}]`);
     }

@@ -1,4 +1,7 @@
-/** What all choices of a stream share: the members of every chunk, the unknown ones that wait for the next chunk, and the chunks that were written. */
+/**
+ * What all choices of a stream share: the members of every chunk, unknown members that wait for the next chunk, and
+ * the chunks written so far.
+ */
 export class ChunkFrame {
   /** A chunk up to its choices. */
   readonly head: string;

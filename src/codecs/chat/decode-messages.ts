@@ -4,21 +4,21 @@ import * as make from '../content.ts';
 import { invalidField, members, type UnknownMembers, UnknownValue } from '../schema.ts';
 import { inOrder } from './assistant-order.ts';
 import { extras } from './extras.ts';
-import { type PlacedThoughts, thoughtsOfDetails } from './reasoning-details.ts';
+import { type PlacedReasoning, readReasoningDetails } from './reasoning-details.ts';
 import { type ChatMessage, type ChatPart, type ChatToolCall, messageMembers, partMembers } from './request-schema.ts';
 
-/** Chat Completions messages to items. Sources: wire.md C1, C3. */
+/** Chat Completions messages to items. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
 
 type AssistantMessage = ChatMessage & { role: 'assistant' };
 
-const knownOfImage = members('url', 'detail');
-const knownOfAudio = members('data', 'format');
-const knownOfFile = members('file_data', 'file_id', 'filename');
+const knownImageMembers = members('url', 'detail');
+const knownAudioMembers = members('data', 'format');
+const knownFileMembers = members('file_data', 'file_id', 'filename');
 /** `index` belongs to streams; programs that put a stream together send it back. */
-const knownOfCall = members('id', 'type', 'index', 'function', 'custom');
-const knownOfCallWithSignature = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
-const knownOfFunctionCall = members('name', 'arguments', 'parsed_arguments');
-const knownOfCustomCall = members('name', 'input');
+const knownCallMembers = members('id', 'type', 'index', 'function', 'custom');
+const knownCallWithSignatureMembers = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
+const knownFunctionCallMembers = members('name', 'arguments', 'parsed_arguments');
+const knownCustomCallMembers = members('name', 'input');
 
 /** Items in the order of the messages. Throws `validation_error`. */
 export function decodeMessages(messages: readonly (ChatMessage | UnknownValue)[], unknown: UnknownMembers): Item[] {
@@ -42,7 +42,7 @@ class MessageDecoder {
   add(message: ChatMessage | UnknownValue, index: number): void {
     const path = `messages.${index}`;
     if (message instanceof UnknownValue) {
-      this.items.push(make.itemOf(this.#unknown.content(message, path), 0));
+      this.items.push(make.makeItem(this.#unknown.content(message, path), 0));
       return;
     }
     const extra = this.#unknown.note(message, messageMembers[message.role], path);
@@ -52,20 +52,22 @@ class MessageDecoder {
       case 'tool': {
         const plain = typeof message.content === 'string';
         const parts = this.#parts(message.content, path);
-        this.items.push(make.itemOf(make.toolResultContent({ callId: message.tool_call_id, parts, plain }), 0, extra));
+        this.items.push(
+          make.makeItem(make.toolResultContent({ callId: message.tool_call_id, parts, plain }), 0, extra),
+        );
         return;
       }
       case 'function': {
         const callId = this.#legacyCalls?.get(message.name) ?? `call_${message.name}`;
-        const parts = [make.partOf(make.textContent(message.content ?? ''))];
+        const parts = [make.makePart(make.textContent(message.content ?? ''))];
         this.items.push(
-          make.itemOf(make.toolResultContent({ callId, name: message.name, parts, plain: true }), 0, extra),
+          make.makeItem(make.toolResultContent({ callId, name: message.name, parts, plain: true }), 0, extra),
         );
         return;
       }
       default: {
         const parts = this.#parts(message.content, path);
-        this.items.push(make.itemOf(make.messageContent(roles[message.role], parts, message.name ?? ''), 0, extra));
+        this.items.push(make.makeItem(make.messageContent(roles[message.role], parts, message.name ?? ''), 0, extra));
       }
     }
   }
@@ -78,60 +80,69 @@ class MessageDecoder {
     const calls = message.tool_calls ?? [];
     const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
     if (message.refusal != null && message.refusal !== '')
-      parts.push(make.partOf(make.refusalContent(message.refusal)));
+      parts.push(make.makePart(make.refusalContent(message.refusal)));
     const silent = calls.length > 0 || message.function_call != null || thoughts.length > 0;
     if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
     const said = parts.length === 0 && silent ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
     const called = calls.map((call, at) => this.#call(call, `${path}.tool_calls.${at}`, turn));
-    this.items.push(...inOrder({ thoughts, said: said.map(content => make.itemOf(content, turn)), called }));
+    this.items.push(
+      ...inOrder({ reasoning: thoughts, said: said.map(content => make.makeItem(content, turn)), called }),
+    );
     if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));
     const head = this.items[first];
     if (extra !== undefined && head !== undefined) head.extra = merged(extra, head.extra);
   }
 
-  #reasoning(message: AssistantMessage, turn: number): PlacedThoughts[] {
+  #reasoning(message: AssistantMessage, turn: number): PlacedReasoning[] {
     const details = message.reasoning_details ?? [];
-    if (details.length > 0) return thoughtsOfDetails(details, turn);
+    if (details.length > 0) return readReasoningDetails(details, turn);
     const text = message.reasoning_content ?? message.reasoning ?? '';
     if (text === '') return [];
-    const item = make.itemOf(make.reasoningContent({ parts: [make.partOf(make.reasoningTextContent(text))] }), turn);
+    const item = make.makeItem(
+      make.reasoningContent({ parts: [make.makePart(make.reasoningTextContent(text))] }),
+      turn,
+    );
     return [{ item, place: { calls: 0, text: 0 } }];
   }
 
   #call(call: ChatToolCall | UnknownValue, path: string, turn: number): Item {
-    if (call instanceof UnknownValue) return make.itemOf(this.#unknown.content(call, path), turn);
-    const signature = call.type === 'function' ? googleSignatureOf(call.extra_content) : undefined;
-    const extra = this.#unknown.note(call, signature === undefined ? knownOfCall : knownOfCallWithSignature, path);
+    if (call instanceof UnknownValue) return make.makeItem(this.#unknown.content(call, path), turn);
+    const signature = call.type === 'function' ? readGoogleSignature(call.extra_content) : undefined;
+    const extra = this.#unknown.note(
+      call,
+      signature === undefined ? knownCallMembers : knownCallWithSignatureMembers,
+      path,
+    );
     if (call.type === 'custom') {
       const { name, input } = call.custom;
-      this.#unknown.note(call.custom, knownOfCustomCall, `${path}.custom`);
+      this.#unknown.note(call.custom, knownCustomCallMembers, `${path}.custom`);
       const content = make.toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
-      return make.itemOf(content, turn, extra);
+      return make.makeItem(content, turn, extra);
     }
     const { name, arguments: args } = call.function;
-    this.#unknown.note(call.function, knownOfFunctionCall, `${path}.function`);
-    const signed = signature === undefined ? {} : { signature: make.opaqueOf('gemini.thought_signature', signature) };
-    return make.itemOf(make.toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
+    this.#unknown.note(call.function, knownFunctionCallMembers, `${path}.function`);
+    const signed = signature === undefined ? {} : { signature: make.makeOpaque('gemini.thought_signature', signature) };
+    return make.makeItem(make.toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
   }
 
   #legacyCall(call: { readonly name: string; readonly arguments: string }, turn: number): Item {
     const callId = `call_${turn}`;
     this.#legacyCalls ??= new Map();
     this.#legacyCalls.set(call.name, callId);
-    return make.itemOf(make.toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
+    return make.makeItem(make.toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
   }
 
   #parts(content: string | readonly (ChatPart | UnknownValue)[], path: string): Part[] {
-    if (typeof content === 'string') return [make.partOf(make.textContent(content))];
+    if (typeof content === 'string') return [make.makePart(make.textContent(content))];
     return content.map((part, index) => this.#part(part, `${path}.content.${index}`));
   }
 
   #part(part: ChatPart | UnknownValue, path: string): Part {
-    if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, path));
+    if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path));
     const extra = this.#unknown.note(part, partMembers[part.type], path);
-    const result = make.partOf(this.#content(part, path), extra);
+    const result = make.makePart(this.#content(part, path), extra);
     return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
   }
 
@@ -142,27 +153,27 @@ class MessageDecoder {
       case 'refusal':
         return make.refusalContent(part.refusal);
       case 'image_url':
-        this.#unknown.note(part.image_url, knownOfImage, `${path}.image_url`);
+        this.#unknown.note(part.image_url, knownImageMembers, `${path}.image_url`);
         return make.imageContent(
           imageSource(part.image_url.url, `${path}.image_url.url`),
           this.#unknown.hint(part.image_url.detail, `${path}.image_url.detail`) ?? '',
         );
       case 'input_audio': {
-        this.#unknown.note(part.input_audio, knownOfAudio, `${path}.input_audio`);
+        this.#unknown.note(part.input_audio, knownAudioMembers, `${path}.input_audio`);
         const { data, format } = part.input_audio;
         if (!make.isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
         const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format}`);
         return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
       }
       case 'file':
-        this.#unknown.note(part.file, knownOfFile, `${path}.file`);
+        this.#unknown.note(part.file, knownFileMembers, `${path}.file`);
         return fileContent(part.file, `${path}.file`);
     }
   }
 }
 
-/** A signature of Gemini, where `extra_content` has nothing else. */
-function googleSignatureOf(extraContent: object | null | undefined): string | undefined {
+/** A signature of Gemini, if `extra_content` contains nothing else. */
+function readGoogleSignature(extraContent: object | null | undefined): string | undefined {
   const { google } = (extraContent ?? {}) as { google?: unknown };
   const { thought_signature: signature } = (google ?? {}) as { thought_signature?: unknown };
   const alone = Object.keys(extraContent ?? {}).length === 1 && Object.keys(google ?? {}).length === 1;

@@ -8,7 +8,7 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { cacheHint } from '../cache-hint.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
-import { requestOf } from '../content.ts';
+import { makeRequest } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
 import { invalidField, members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
@@ -23,30 +23,30 @@ import {
   type ChatToolReference,
 } from './request-schema.ts';
 
-/** Chat Completions requests to the model of a generation. Sources: decisions §4, wire.md C3. */
+/** Chat Completions requests to the model of a generation. Sources: docs/interfaces/chat-completions.md "Request"; docs/interfaces/README.md "Translation". */
 
 const known = new Set(Object.keys(chatRequestSchema.shape));
-/** `modalities` says nothing where it asks for text alone. */
-const knownOfTextOnly = new Set([...known, 'modalities']);
-const knownOfTool = members('type', 'function', 'custom', 'cache_control', 'prompt_cache_breakpoint');
-const knownOfFunction = members('name', 'description', 'parameters', 'strict');
-const knownOfCustom = members('name', 'description', 'format');
-const knownOfFormat = members('type', 'json_schema');
-const knownOfJsonSchema = members('name', 'description', 'schema', 'strict');
-/** `include_obfuscation` pads what OpenAI itself streams: nothing is lost where it is not done. */
-const knownOfStreamOptions = members('include_usage', 'include_obfuscation');
+/** `modalities` changes nothing if it asks for text alone. */
+const knownTextOnlyMembers = new Set([...known, 'modalities']);
+const knownToolMembers = members('type', 'function', 'custom', 'cache_control', 'prompt_cache_breakpoint');
+const knownFunctionMembers = members('name', 'description', 'parameters', 'strict');
+const knownCustomMembers = members('name', 'description', 'format');
+const knownFormatMembers = members('type', 'json_schema');
+const knownJsonSchemaMembers = members('name', 'description', 'schema', 'strict');
+/** `include_obfuscation` pads OpenAI's own streams: nothing is lost without it. */
+const knownStreamOptionsMembers = members('include_usage', 'include_obfuscation');
 
 /** Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(chatRequestSchema, received.body);
   checkTogether(body);
   const unknown = new UnknownMembers(Protocol.CHAT);
-  unknown.note(body, isTextOnly(body['modalities']) ? knownOfTextOnly : known, '');
-  unknown.note(body.stream_options, knownOfStreamOptions, 'stream_options');
+  unknown.note(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known, '');
+  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { stop } = body;
   const format = unknown.demand(body.response_format, 'response_format');
   const effort = unknown.hint(body.reasoning_effort, 'reasoning_effort');
-  const request = requestOf({
+  const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.CHAT_COMPLETIONS,
     delivery: decode.delivery(body.stream),
@@ -91,7 +91,7 @@ function checkTogether(body: ChatRequest): void {
 function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   if (body.functions != null) {
     return body.functions.map((each, index) => {
-      unknown.note(each, knownOfFunction, `functions.${index}`);
+      unknown.note(each, knownFunctionMembers, `functions.${index}`);
       return decode.toolWith(decode.functionTool({ ...each, strict: undefined }), {});
     });
   }
@@ -100,14 +100,14 @@ function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
 
 function decodeTool(tool: ChatTool | UnknownValue, unknown: UnknownMembers, path: string): Tool {
   if (tool instanceof UnknownValue) return decode.toolWith(extras.hostedTool(tool.value as { type: string }), {});
-  const extra = unknown.note(tool, knownOfTool, path);
+  const extra = unknown.note(tool, knownToolMembers, path);
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
-    unknown.note(tool.function, knownOfFunction, `${path}.function`);
+    unknown.note(tool.function, knownFunctionMembers, `${path}.function`);
     return decode.toolWith(decode.functionTool(tool.function), hints);
   }
   const { format } = tool.custom;
-  unknown.note(tool.custom, knownOfCustom, `${path}.custom`);
+  unknown.note(tool.custom, knownCustomMembers, `${path}.custom`);
   return decode.toolWith(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
@@ -134,9 +134,9 @@ function readReference(reference: ChatToolReference): ToolName {
 }
 
 function decodeFormat(format: ChatResponseFormat, unknown: UnknownMembers): OutputFormat {
-  unknown.note(format, knownOfFormat, 'response_format');
+  unknown.note(format, knownFormatMembers, 'response_format');
   if (format.type !== 'json_schema') return decode.plainFormat(format.type);
-  unknown.note(format.json_schema, knownOfJsonSchema, 'response_format.json_schema');
+  unknown.note(format.json_schema, knownJsonSchemaMembers, 'response_format.json_schema');
   // Other protocols want a name for a schema.
   return decode.schemaFormat({ ...format.json_schema, name: format.json_schema.name ?? 'response' });
 }

@@ -13,26 +13,32 @@ import type { Json, JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent, unsupportedItem, unsupportedPart } from '../drops.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { searchResultText } from '../search-result.ts';
-import { detailsOfItem, thoughtOf } from './reasoning-details.ts';
+import { renderItemDetails, readReasoningText } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers } from './tool-call.ts';
 
-/** Items to Chat Completions messages. Sources: wire.md C3, C4; cases TR-05, TR-13, TR-14, RE-25, RO-04, RO-07, ME-07. */
+/**
+ * Encodes items as Chat Completions messages. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases
+ * TR-05, TR-13, TR-14, RE-25, RO-04, RO-07, ME-07.
+ */
 
-/** Messages in the order of the items, instructions first; `provider` gets its own blobs back. Throws `unsupported_parameter`. */
+/**
+ * Encodes messages in the order of the items, instructions first. Only reasoning blobs that `provider` made are included.
+ * Throws `unsupported_parameter`.
+ */
 export function encodeMessages(request: GenerateRequest, drops: Drops, provider: string | undefined): JsonObject[] {
   const encoder = new MessageEncoder(request, drops, provider);
   for (const item of request.items) encoder.add(item);
   return encoder.end();
 }
 
-/** An assistant message that is being put together: Chat has one place for its text. */
+/** An assistant message that is being assembled. Chat has a single field for all its text. */
 interface AssistantTurn {
   readonly turn: number;
   name: string;
   text: string | undefined;
   refusal: string;
-  readonly thoughts: Item[];
+  readonly reasoning: Item[];
   readonly calls: JsonObject[];
   extra: JsonObject;
 }
@@ -43,8 +49,8 @@ class MessageEncoder {
   readonly #provider: string | undefined;
   readonly #messages: JsonObject[] = [];
   #assistant: AssistantTurn | undefined;
-  /** Pictures of tool results, which Chat's `tool` messages can't hold: they follow the last of those in a message of the user. */
-  #pictures: JsonObject[] = [];
+  /** Images and files of tool results: Chat's `tool` messages can't contain them, so a user message follows with them. */
+  #media: JsonObject[] = [];
 
   constructor(request: GenerateRequest, drops: Drops, provider: string | undefined) {
     this.#request = request;
@@ -58,14 +64,14 @@ class MessageEncoder {
     if (content.case !== 'toolResult') this.#endResults();
     switch (content.case) {
       case 'message':
-        if (content.value.role === Role.ASSISTANT) return this.#addWords(item, content.value);
+        if (content.value.role === Role.ASSISTANT) return this.#addAssistantText(item, content.value);
         this.#endAssistant();
         return this.#addMessage(item, content.value);
       case 'reasoning':
-        this.#turnOf(item).thoughts.push(item);
+        this.#findTurn(item).reasoning.push(item);
         return;
       case 'toolCall':
-        this.#turnOf(item).calls.push(this.#call(item, content.value));
+        this.#findTurn(item).calls.push(this.#call(item, content.value));
         return;
       case 'toolResult':
         this.#endAssistant();
@@ -91,7 +97,7 @@ class MessageEncoder {
 
   #addMessage(item: Item, { role, name, parts }: Message): void {
     this.#messages.push({
-      // Only OpenAI's own upstreams know `developer`, and they take `system` for it.
+      // Only OpenAI's own upstreams know `developer`, and they accept `system` as well.
       role: role === Role.USER ? 'user' : 'system',
       ...(name === '' ? {} : { name }),
       content: this.#content(parts),
@@ -99,22 +105,30 @@ class MessageEncoder {
     });
   }
 
-  /** Ids of other protocols may be longer than Chat takes. */
+  /** Encodes a tool call, with an id that Chat accepts: those of other protocols may be too long. */
   #call(item: Item, call: ToolCall): JsonObject {
     return callMembers(item, { ...call, callId: callIdFor(call.callId) }, call.arguments);
   }
 
-  /** The assistant message that the item belongs to: items of one turn, or of none, that follow each other. */
-  #turnOf(item: Item): AssistantTurn {
+  /** Returns the assistant message that an item belongs to: adjacent items with the same `turn` share one. */
+  #findTurn(item: Item): AssistantTurn {
     if (this.#assistant !== undefined && this.#assistant.turn !== item.turn) this.#endAssistant();
-    this.#assistant ??= { turn: item.turn, name: '', text: undefined, refusal: '', thoughts: [], calls: [], extra: {} };
+    this.#assistant ??= {
+      turn: item.turn,
+      name: '',
+      text: undefined,
+      refusal: '',
+      reasoning: [],
+      calls: [],
+      extra: {},
+    };
     const members = extras.members(item.extra);
     if (item.content.case === 'message') Object.assign(this.#assistant.extra, members);
     return this.#assistant;
   }
 
-  #addWords(item: Item, { name, parts }: Message): void {
-    const turn = this.#turnOf(item);
+  #addAssistantText(item: Item, { name, parts }: Message): void {
+    const turn = this.#findTurn(item);
     turn.name = name;
     turn.text ??= '';
     for (const part of parts) {
@@ -130,20 +144,23 @@ class MessageEncoder {
     if (turn === undefined) return;
     this.#assistant = undefined;
     const hasText = turn.text !== undefined && turn.text !== '';
-    const silent = turn.calls.length > 0 || turn.refusal !== '' || turn.thoughts.length > 0;
+    const mayLackText = turn.calls.length > 0 || turn.refusal !== '' || turn.reasoning.length > 0;
     this.#messages.push({
       role: 'assistant',
       ...(turn.name === '' ? {} : { name: turn.name }),
-      content: hasText || !silent ? (turn.text ?? '') : null,
+      content: hasText || !mayLackText ? (turn.text ?? '') : null,
       ...(turn.refusal === '' ? {} : { refusal: turn.refusal }),
-      ...this.#thoughts(turn.thoughts),
+      ...this.#encodeReasoning(turn.reasoning),
       ...(turn.calls.length === 0 ? {} : { tool_calls: turn.calls }),
       ...turn.extra,
     });
   }
 
-  /** Thoughts go back as text, which upstreams that think between calls insist on; blobs only to who made them, others are dropped and listed. */
-  #thoughts(items: readonly Item[]): JsonObject {
+  /**
+   * Encodes reasoning as text, which upstreams that reason between calls require. Blobs go only to the provider that
+   * made them; others are dropped and listed.
+   */
+  #encodeReasoning(items: readonly Item[]): JsonObject {
     if (items.length === 0) return {};
     let text = '';
     let hasBlobs = false;
@@ -154,8 +171,8 @@ class MessageEncoder {
       const readable = opaque.filter(blob => this.#canRead(blob));
       if (readable.length < opaque.length) this.#drops.add('reasoning');
       hasBlobs ||= readable.length > 0;
-      text += parts.map(thoughtOf).join('');
-      details.push(...detailsOfItem(item, index, { opaque: readable }));
+      text += parts.map(readReasoningText).join('');
+      details.push(...renderItemDetails(item, index, { opaque: readable }));
     }
     return {
       ...(text === '' ? {} : { reasoning_content: text }),
@@ -163,7 +180,10 @@ class MessageEncoder {
     };
   }
 
-  /** Chat does not say who made a blob: one without a maker came from a Chat client, or from a direct caller who knows. */
+  /**
+   * Returns whether the provider can read a blob. A blob without a provider came from a Chat client, because Chat does
+   * not name one, or from a direct caller, who must know.
+   */
   #canRead({ provider }: Opaque): boolean {
     return provider === '' ? this.#request.source === undefined : provider === this.#provider;
   }
@@ -174,8 +194,8 @@ class MessageEncoder {
       if (part.content.case === 'text') texts.push(part.content.value.text);
       else if (part.content.case === 'searchResult') texts.push(searchResultText(part.content.value.json));
       else {
-        this.#pictures.push(this.#part(part));
-        texts.push(`[${part.content.case ?? 'part'} ${this.#pictures.length} of tool call ${callId} follows]`);
+        this.#media.push(this.#part(part));
+        texts.push(`[${part.content.case ?? 'part'} ${this.#media.length} of tool call ${callId} follows]`);
       }
     }
     if (isError) {
@@ -187,9 +207,9 @@ class MessageEncoder {
   }
 
   #endResults(): void {
-    if (this.#pictures.length === 0) return;
-    this.#messages.push({ role: 'user', content: this.#pictures });
-    this.#pictures = [];
+    if (this.#media.length === 0) return;
+    this.#messages.push({ role: 'user', content: this.#media });
+    this.#media = [];
   }
 
   #content(parts: readonly Part[]): Json {
@@ -210,12 +230,12 @@ class MessageEncoder {
         return { type: 'text', text: content.value.text };
       case 'image': {
         const { source, detail } = content.value;
-        const url = this.#urlOf(source, 'pictures by file id');
+        const url = this.#toUrl(source, 'images by file id');
         return { type: 'image_url', image_url: { url, ...(detail === '' ? {} : { detail }) } };
       }
       case 'audio': {
         const { source, format } = content.value;
-        if (source?.source.case !== 'base64') throw this.#refusal('sound by address');
+        if (source?.source.case !== 'base64') throw this.#refusal('audio by URL');
         return { type: 'input_audio', input_audio: { data: source.source.value, format } };
       }
       case 'file':
@@ -230,7 +250,7 @@ class MessageEncoder {
     }
   }
 
-  #urlOf(source: MediaSource | undefined, what: string): string {
+  #toUrl(source: MediaSource | undefined, what: string): string {
     if (source?.source.case === 'url') return source.source.value;
     if (source?.source.case === 'base64') return `data:${source.mediaType};base64,${source.source.value}`;
     throw this.#refusal(what);
@@ -251,14 +271,14 @@ class MessageEncoder {
         return { type: 'text', text: lines.join('\n\n') };
       }
       case 'base64': {
-        const data = source.mediaType === '' ? source.source.value : this.#urlOf(source, 'this file');
+        const data = source.mediaType === '' ? source.source.value : this.#toUrl(source, 'this file');
         return { type: 'file', file: { file_data: data, ...(name === '' ? {} : { filename: name }) } };
       }
       case 'fileId':
         if (this.#request.source !== undefined) throw this.#refusal('files of another provider by id');
         return { type: 'file', file: { file_id: source.source.value, ...(name === '' ? {} : { filename: name }) } };
       default:
-        throw this.#refusal('files by address');
+        throw this.#refusal('files by URL');
     }
   }
 }

@@ -13,7 +13,7 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
 import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
-import { effortName, effortOfBudget } from '../effort.ts';
+import { effortName, toEffort } from '../effort.ts';
 import { defined, fieldJson, listIn } from '../json.ts';
 import { toolChoiceName } from '../request.ts';
 import { sentBody } from '../sent-body.ts';
@@ -23,8 +23,9 @@ import { extras } from './extras.ts';
 import { withOrderedResults } from './order-results.ts';
 
 /**
- * What a Chat Completions upstream is sent. A Chat client's own JSON is patched, so that everything in it arrives; any other request is
- * built from the model. Same input, same bytes. Sources: architecture.md, wire.md C3, C4. Throws `unsupported_parameter`.
+ * Encodes the body for a Chat Completions upstream. A Chat client's own JSON is patched, so that everything in it
+ * arrives; any other request is built from the model. Same input, same bytes. Sources: docs/interfaces/README.md
+ * "Translation", "Refused, listed or dropped". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { source } = input.request;
@@ -61,13 +62,13 @@ function patched({ request, model, maxOutputTokens, stream, quirks = [] }: Encod
   return body;
 }
 
-/** Each answer of a fan-out has a seed of its own. */
+/** Each answer of a fan-out gets its own seed. */
 function patchSeed(body: JsonObject, { sampling }: GenerateRequest): void {
   const seed = sampling?.seed === undefined ? undefined : Number(sampling.seed);
   if (seed !== undefined && body['seed'] !== seed) body['seed'] = seed;
 }
 
-/** The limit stands where the client named it; elsewhere under the name that newer upstreams insist on. */
+/** The limit keeps the name that the client used; otherwise it gets the name that newer upstreams require. */
 function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonly UpstreamQuirk[]): void {
   const named = ['max_completion_tokens', 'max_tokens'].filter(name => typeof body[name] === 'number');
   if (limit === undefined) {
@@ -82,7 +83,7 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
 }
 
-/** What is asked of a stream: usage, and while it runs where the server counts then. */
+/** Options of a stream: usage, and running usage if the server supports it. */
 function streamOptions(quirks: readonly UpstreamQuirk[]): JsonObject {
   return { include_usage: true, ...(quirks.includes('running_usage') ? { continuous_usage_stats: true } : {}) };
 }
@@ -146,7 +147,7 @@ function encodeEffort(reasoning: ReasoningConfig | undefined): string | undefine
   if (reasoning === undefined) return undefined;
   if (reasoning.effort !== ReasoningEffort.UNSPECIFIED) return effortName(reasoning.effort);
   if (reasoning.thinking === ThinkingMode.DISABLED) return 'none';
-  return reasoning.budgetTokens === undefined ? undefined : effortName(effortOfBudget(reasoning.budgetTokens));
+  return reasoning.budgetTokens === undefined ? undefined : effortName(toEffort(reasoning.budgetTokens));
 }
 
 function encodeTool(tool: Tool, path: string): JsonObject {

@@ -1,11 +1,11 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** Why a choice ended, in Chat's words and back. Source: wire.md B1, C3; cases FI-02, FI-03, FI-06, FI-18. */
+/** Why a choice ended, in Chat's words and back. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Translation"; cases FI-02, FI-03, FI-06, FI-18. */
 
 /**
- * The reason for a client. Where the upstream's own word has no counterpart the content decides, because clients go by the reason to know
- * whether they have tools to call; a word of Chat's that is not known is told as it came.
+ * Returns the finish reason for a client. If the upstream's own reason has no counterpart, the content decides,
+ * because clients use the reason to know whether to call tools; an unknown reason of Chat's own is passed through.
  */
 export function renderFinishReason({ reason, native, protocol }: Finished, hasCalls: boolean): string {
   switch (reason) {
@@ -33,7 +33,7 @@ const byNative: Readonly<Record<string, FinishReason>> = {
   content_filter: FinishReason.CONTENT_FILTER,
 };
 
-/** The reason that an upstream gave; OTHER for a word of its own. */
+/** Parses an upstream's finish reason; OTHER for an unknown one. */
 export function parseFinishReason(native: string): FinishReason {
   return byNative[native] ?? FinishReason.OTHER;
 }

@@ -1,7 +1,7 @@
 import type { Started } from '../../gen/tollgate/v1/event_pb.ts';
-import { hashOf } from '../../generation/call-id.ts';
+import { hashText } from '../../generation/call-id.ts';
 
-/** What every chunk of an answer, and the whole answer, say alike. */
+/** The members that every chunk of an answer and the whole answer share. */
 export interface ChatIdentity {
   readonly id: string;
   /** In seconds. */
@@ -11,12 +11,12 @@ export interface ChatIdentity {
 }
 
 /** The identity of an answer. */
-export function identityOf(started: Started): ChatIdentity {
+export function toIdentity(started: Started): ChatIdentity {
   return {
     id: `chatcmpl-${started.requestId.replace(/^req_/, '')}`,
     created: Math.floor(Number(started.createdAtMs) / 1000),
     model: started.model,
-    // A string that changes when the backend's configuration does (service.md): if the upstream gives none, only the model is known.
-    fingerprint: started.systemFingerprint === '' ? `fp_${hashOf(started.model)}` : started.systemFingerprint,
+    // A string that changes when the backend's configuration does (docs/interfaces/chat-completions.md "Response"): if the upstream gives none, only the model is known.
+    fingerprint: started.systemFingerprint === '' ? `fp_${hashText(started.model)}` : started.systemFingerprint,
   };
 }

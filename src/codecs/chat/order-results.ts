@@ -2,8 +2,8 @@ import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
 
 /**
- * A client's own messages with the results of calls right behind the message that makes them, and what stood between after them; the same list if they stand so. Source: decisions §4
- * (2026-11-22).
+ * A client's own messages with the results of calls right behind the message that makes them, and what stood between after them; the same list if they stand so. Source:
+ * docs/interfaces/README.md "Tool calls".
  */
 export function withOrderedResults(messages: readonly Json[]): readonly Json[] {
   if (messages.every((message, index) => !isResult(message) || follows(messages[index - 1]))) return messages;
@@ -28,7 +28,7 @@ function isResult(message: Json): message is JsonObject {
   return textIn(objectIn(message)?.['role']) === 'tool';
 }
 
-/** Whether a result may stand behind the message. */
+/** Returns whether a result may follow the message. */
 function follows(message: Json | undefined): boolean {
   if (message === undefined) return false;
   return isResult(message) || listIn(objectIn(message)?.['tool_calls']).length > 0;

@@ -15,13 +15,13 @@ import { ChoiceRenderer } from './choice-renderer.ts';
 import { ChunkFrame } from './chunk-frame.ts';
 import { errorFrame } from '../openai-error.ts';
 import { extras } from './extras.ts';
-import { identityOf } from './identity.ts';
+import { toIdentity } from './identity.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
 
 /**
  * Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream
- * without a finish. Source: wire.md B1, C5.
+ * without a finish. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class ChatStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
@@ -66,7 +66,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   }
 
   #start(started: Started): void {
-    const { id, created, model, fingerprint } = identityOf(started);
+    const { id, created, model, fingerprint } = toIdentity(started);
     const members = { id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint };
     this.#frame = new ChunkFrame(JSON.stringify(members).slice(0, -1), this.#includeUsage);
     this.#state = 'started';
@@ -83,7 +83,10 @@ export class ChatStreamRenderer implements StreamRenderer {
     return choice;
   }
 
-  /** Unknown members stand in the next chunk. Where their place is taken, the chunk that those were meant for had nothing else: it goes first. */
+  /**
+   * Unknown members go into the next chunk. If their place is taken, the chunk that they were meant for had nothing
+   * else: it goes first.
+   */
   #extend(index: number, { scope, extra, item }: Extension): void {
     if (item !== undefined) return this.#choice(index).extendCall(item, extras.members(extra));
     if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;

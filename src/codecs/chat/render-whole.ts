@@ -5,19 +5,19 @@ import { type FoldedChoice, foldEvents } from '../../generation/fold.ts';
 import type { DecodedRequest, JsonObject } from '../codec.ts';
 import { renderAnnotation } from './annotation.ts';
 import { renderFinishReason } from './finish-reason.ts';
-import { identityOf } from './identity.ts';
+import { toIdentity } from './identity.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailsOfItem, thoughtOf, type ThoughtPlace } from './reasoning-details.ts';
+import { renderItemDetails, readReasoningText, type ReasoningPlace } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers } from './tool-call.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
 
-/** The whole answer: what the chunks of the same events add up to. Source: service.md (Chat completion resource), wire.md B1. */
+/** The whole answer: what the chunks of the same events add up to. Source: docs/interfaces/chat-completions.md "Response", "Stream". */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
-  const { id, created, model, fingerprint } = identityOf(started);
+  const { id, created, model, fingerprint } = toIdentity(started);
   const legacy = decoded.legacyFunctions === true;
   return {
     ...extras.ofExtensions(
@@ -57,9 +57,9 @@ function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): Jso
 function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: boolean): JsonObject {
   const texts = parts.filter(part => part.content.case === 'text');
   const refusals = parts.filter(part => part.content.case === 'refusal');
-  const calls = items.flatMap(item => callOf(item));
-  const text = texts.map(textOf).join('');
-  const refusal = refusals.map(textOf).join('');
+  const calls = items.flatMap(item => renderCall(item));
+  const text = texts.map(readText).join('');
+  const refusal = refusals.map(readText).join('');
   const isSilent = text === '' && (calls.length > 0 || refusal !== '');
   const annotations = texts
     .flatMap(part => (part.content.case === 'text' ? part.content.value.annotations : []))
@@ -75,7 +75,7 @@ function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: b
   };
 }
 
-function textOf({ content }: Part): string {
+function readText({ content }: Part): string {
   return content.case === 'text' || content.case === 'refusal' ? content.value.text : '';
 }
 
@@ -83,16 +83,16 @@ function renderReasoning(items: readonly Item[]): JsonObject {
   const blocks = items.filter(item => item.content.case === 'reasoning');
   if (blocks.length === 0) return {};
   const text = blocks
-    .flatMap(({ content }) => (content.case === 'reasoning' ? content.value.parts.map(thoughtOf) : []))
+    .flatMap(({ content }) => (content.case === 'reasoning' ? content.value.parts.map(readReasoningText) : []))
     .join('');
   return {
     ...(text === '' ? {} : { reasoning_content: text.toWellFormed() }),
-    reasoning_details: placesOf(items).flatMap(({ item, place }, index) => detailsOfItem(item, index, { place })),
+    reasoning_details: listPlaces(items).flatMap(({ item, place }, index) => renderItemDetails(item, index, { place })),
   };
 }
 
-/** The thoughts among the items, each with what stands before it. */
-function placesOf(items: readonly Item[]): { item: Item; place: ThoughtPlace }[] {
+/** Lists the reasoning among the items, each with what precedes it. */
+function listPlaces(items: readonly Item[]): { item: Item; place: ReasoningPlace }[] {
   let calls = 0;
   let text = 0;
   return items.flatMap(item => {
@@ -105,7 +105,7 @@ function placesOf(items: readonly Item[]): { item: Item; place: ThoughtPlace }[]
   });
 }
 
-function callOf(item: Item): JsonObject[] {
+function renderCall(item: Item): JsonObject[] {
   if (item.content.case !== 'toolCall') return [];
   const call = item.content.value;
   // As in a stream: strict clients refuse a call without any arguments (case TS-10).
@@ -120,7 +120,7 @@ function renderCalls(calls: readonly JsonObject[], legacy: boolean): JsonObject 
   return legacy && called !== undefined ? { function_call: called } : { tool_calls: [...calls] };
 }
 
-/** Null where no token has one, as when they were not asked for. */
+/** Null if no token has any, for example because they were not requested. */
 function renderLogprobs(parts: readonly Part[]): JsonObject | null {
   const tokens = parts.flatMap(({ content }) => (content.case === 'text' ? content.value.logprobs : []));
   return tokens.length === 0 ? null : { content: renderTokens(tokens), refusal: null };

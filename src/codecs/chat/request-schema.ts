@@ -20,15 +20,16 @@ import {
 } from '../schema.ts';
 
 /**
- * What the body of a Chat Completions request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
- * Sources: service.md (POST /v1/chat/completions), decisions §4, wire.md B1.
+ * The schema of a Chat Completions request. Unknown members stay in the checked value; null in an optional field
+ * means that it was not sent.
+ * Sources: docs/interfaces/chat-completions.md "Request", "Stream".
  */
 
 const cacheControl = object({ type: text, ttl: text.nullish() }).nullish();
 const cacheHints = { cache_control: cacheControl, prompt_cache_breakpoint: jsonObject.nullish() };
 
 const textPart = object({ type: z.literal('text'), text, ...cacheHints });
-/** Carried by nobody and not checked. */
+/** Not carried to any upstream and not checked. */
 const ignored = z.unknown().optional();
 const refusalPart = object({
   type: z.literal('refusal'),
@@ -59,7 +60,7 @@ const userPart = oneBy('type', [textPart, imagePart, audioPart, filePart]);
 const assistantPart = oneBy('type', [textPart, refusalPart]);
 const onlyTextPart = oneBy('type', [textPart]);
 
-const partsOf = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
+const textOrParts = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([text, listOf(part, 1)], 'must be a string or an array of parts');
 
 const functionCall = object({ name: someText, arguments: text });
@@ -67,7 +68,7 @@ const toolCall = oneBy('type', [
   object({ type: z.literal('function'), id: someText, function: functionCall, extra_content: jsonObject.nullish() }),
   object({ type: z.literal('custom'), id: someText, custom: object({ name: someText, input: text }) }),
 ]);
-/** One entry of `reasoning_details` (an extension of several providers): a thought, a summary or a blob. */
+/** One entry of `reasoning_details` (an extension of several providers): reasoning, a summary or a blob. */
 const reasoningDetail = object({
   type: someText,
   text: text.nullish(),
@@ -80,12 +81,12 @@ const reasoningDetail = object({
 
 const name = someText.nullish();
 const messages = [
-  object({ role: z.literal('system'), content: partsOf(onlyTextPart), name }),
-  object({ role: z.literal('developer'), content: partsOf(onlyTextPart), name }),
-  object({ role: z.literal('user'), content: partsOf(userPart), name }),
+  object({ role: z.literal('system'), content: textOrParts(onlyTextPart), name }),
+  object({ role: z.literal('developer'), content: textOrParts(onlyTextPart), name }),
+  object({ role: z.literal('user'), content: textOrParts(userPart), name }),
   object({
     role: z.literal('assistant'),
-    content: partsOf(assistantPart).nullish(),
+    content: textOrParts(assistantPart).nullish(),
     name,
     refusal: text.nullish(),
     tool_calls: listOf(toolCall, 0).nullish(),
@@ -93,10 +94,10 @@ const messages = [
     reasoning_content: text.nullish(),
     reasoning: text.nullish(),
     reasoning_details: z.array(reasoningDetail, 'must be an array').nullish(),
-    // What the official client's helpers read out of an answer and send back with it: it says nothing new.
+    // Members that the official client's helpers derive from an answer and send back: they add nothing.
     parsed: ignored,
   }),
-  object({ role: z.literal('tool'), content: partsOf(onlyTextPart), tool_call_id: someText }),
+  object({ role: z.literal('tool'), content: textOrParts(onlyTextPart), tool_call_id: someText }),
   object({ role: z.literal('function'), content: text.nullable(), name: someText }),
 ] as const;
 const message = oneBy('role', messages);
@@ -203,7 +204,7 @@ export type ChatPart = Exclude<z.output<typeof userPart> | z.output<typeof assis
 export type ChatTool = Exclude<z.output<typeof tool>, UnknownValue>;
 /** A checked tool choice. */
 export type ChatToolChoice = Exclude<z.output<typeof toolChoice>, UnknownValue>;
-/** A checked way to name a tool. */
+/** A checked reference to a tool. */
 export type ChatToolReference = Exclude<z.output<typeof toolReference>, UnknownValue>;
 /** A checked form of the answer. */
 export type ChatResponseFormat = Exclude<z.output<typeof responseFormat>, UnknownValue>;

@@ -3,7 +3,9 @@ import type { JsonObject } from '../codec.ts';
 import { graft } from '../residue.ts';
 import { extras } from './extras.ts';
 
-/** The members of a tool call as Chat writes it, with the given arguments; `index`, where it is needed, stands before them. */
+/**
+ * Returns the members of a tool call as Chat writes it, with the given arguments; `index`, if needed, precedes them.
+ */
 export function callMembers(item: Item, call: ToolCall, args: string): JsonObject {
   const { callId: id, name, signature } = call;
   const body: JsonObject =
@@ -14,7 +16,9 @@ export function callMembers(item: Item, call: ToolCall, args: string): JsonObjec
   return graft({ id, ...body, ...signed }, extras.members(item.extra));
 }
 
-/** A signature as Gemini's own Chat interface carries it (case RE-23); undefined where Chat has no place for it. */
+/**
+ * Returns a signature as Gemini's own Chat interface carries it (case RE-23); undefined if Chat has no place for it.
+ */
 export function signatureMembers({ kind, data }: Opaque): JsonObject | undefined {
   return kind === 'gemini.thought_signature' ? { extra_content: { google: { thought_signature: data } } } : undefined;
 }

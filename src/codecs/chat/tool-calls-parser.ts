@@ -4,7 +4,7 @@ import { DeltaKind, ExtensionScope, type GenerationEvent } from '../../gen/tollg
 import { delta, extension, itemClosed, itemOpened } from '../../generation/events.ts';
 import { exactText } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { itemOf, opaqueOf, toolCallContent } from '../content.ts';
+import { makeItem, makeOpaque, toolCallContent } from '../content.ts';
 import { countIn, isWholeJson, objectIn, textIn } from '../json.ts';
 import { findResidue, makeShape } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
@@ -16,7 +16,7 @@ interface Call {
   id: string;
   name: string;
   isCustom: boolean;
-  /** What was written so far. */
+  /** The arguments written so far. */
   arguments: string;
   /** The item's number; undefined until it is opened. */
   item: number | undefined;
@@ -25,13 +25,13 @@ interface Call {
   extra: Extra | undefined;
 }
 
-/** What the calls of a choice need of it. */
+/** What the calls of a choice need from it. */
 export interface CallContext {
   readonly choice: number;
   readonly provider: string;
-  /** Where ids that the upstream does not give are derived from: its id of the answer. */
+  /** Missing ids are derived from this: the upstream's id of the answer. */
   readonly answerId: () => string;
-  /** Ends the text and thoughts before a call, and answers the next item's number. */
+  /** Ends the text and reasoning before a call and returns the next item's number. */
   readonly openItem: (events: GenerationEvent[]) => number;
 }
 
@@ -40,8 +40,9 @@ const known = makeShape('id type index', called);
 const knownWithSignature = makeShape('id type index extra_content', called);
 
 /**
- * The tool calls of a choice, however an upstream tells them apart: by index, by id, by their place in the list, by a name that comes anew. Calls may
- * interleave. Source: wire.md B1; cases TS-04, TS-05, TS-08, TS-16, TS-17, TS-24, RE-23.
+ * The tool calls of a choice, however an upstream tells them apart: by index, by id, by position in the list, by a
+ * new name. Calls may interleave. Source: docs/interfaces/chat-completions.md "Stream"; cases TS-04, TS-05, TS-08,
+ * TS-16, TS-17, TS-24, RE-23.
  */
 export class ToolCallsParser {
   readonly #context: CallContext;
@@ -148,7 +149,7 @@ export class ToolCallsParser {
   #learn(call: Call, entry: JsonObject): void {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
-    if (signature !== '') call.signature = opaqueOf('gemini.thought_signature', signature, this.#context.provider);
+    if (signature !== '') call.signature = makeOpaque('gemini.thought_signature', signature, this.#context.provider);
     const rest = findResidue(entry, signature === '' ? known : knownWithSignature);
     if (rest !== undefined) call.extra ??= extras.of(rest);
   }
@@ -164,7 +165,7 @@ export class ToolCallsParser {
       kind: call.isCustom ? ToolKind.CUSTOM : ToolKind.FUNCTION,
       ...(call.signature === undefined ? {} : { signature: call.signature }),
     });
-    events.push(itemOpened(this.#context.choice, call.item, itemOf(content, 0, call.extra)));
+    events.push(itemOpened(this.#context.choice, call.item, makeItem(content, 0, call.extra)));
     this.#send(call, call.arguments, events);
   }
 
@@ -185,7 +186,10 @@ export class ToolCallsParser {
   }
 }
 
-/** Whether a name begins another call: the one before has its name and all its arguments. Servers that repeat the name do so without arguments at the end. */
+/**
+ * Returns whether a name begins another call: the previous one has its name and all its arguments. Servers that
+ * repeat the name do so without arguments at the end.
+ */
 function startsAnew(call: Call, { name, added }: { readonly name: string; readonly added: string }): boolean {
   return name !== '' && call.name !== '' && (name !== call.name || added !== '') && isWholeJson(call.arguments);
 }

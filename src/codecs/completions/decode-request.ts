@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { type Item, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
-import { itemOf, messageContent, partOf, requestOf, textContent } from '../content.ts';
+import { makeItem, messageContent, makePart, makeRequest, textContent } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
 import {
@@ -22,7 +22,10 @@ import {
 import { documented } from '../../lib/schema-notes.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 
-/** Completions requests, the interface before Chat. Null in an optional field means that it was not sent. Source: OpenAI API reference, "Create completion". */
+/**
+ * Decodes requests of Completions, OpenAI's interface before Chat. Null in an optional field means that it was not sent.
+ * Source: OpenAI API reference, "Create completion".
+ */
 
 const tokenIds = { type: 'array', minItems: 1, items: { type: 'integer', minimum: 0 } };
 const promptJson = {
@@ -34,7 +37,7 @@ const promptJson = {
 const choicesMax = 128;
 const stopMax = 4;
 
-/** The body of a request. Unknown members stay in the checked value. */
+/** The body of a request. Parsing keeps unknown members. */
 export const completionsRequestSchema = object({
   model: someText,
   prompt: documented(z.unknown().optional(), { json: promptJson }),
@@ -57,7 +60,7 @@ export const completionsRequestSchema = object({
   service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
 });
 const known = members(...Object.keys(completionsRequestSchema.shape));
-const knownOfStreamOptions = members('include_usage', 'include_obfuscation');
+const knownStreamOptionsMembers = members('include_usage', 'include_obfuscation');
 const promptAllowed = 'must be a string, an array of strings, an array of token ids, or an array of such arrays';
 const tokenMax = 2 ** 32 - 1;
 
@@ -68,17 +71,17 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const items = decodePrompts(body.prompt);
   const candidates = items.length * (n ?? 1);
   if (candidates > choicesMax) {
-    throw invalidField('prompt', `must have so few entries that they and \`n\` make at most ${choicesMax} choices`);
+    throw invalidField('prompt', `has too many entries: with \`n\` they make more than ${choicesMax} choices`);
   }
   if (body.max_tokens === 0 && echo !== true) {
     throw invalidField('max_tokens', 'must be at least 1, or 0 with `echo`');
   }
   const unknown = new UnknownMembers(Protocol.COMPLETIONS);
   unknown.note(body, known, '');
-  unknown.note(body.stream_options, knownOfStreamOptions, 'stream_options');
+  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const stream = body.stream === true;
   const { logprobs, logit_bias: _, ...sampled } = body;
-  const request = requestOf({
+  const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.COMPLETIONS,
     delivery: decode.delivery(stream),
@@ -87,7 +90,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
     ...decode.sampling({ ...sampled, logprobs: logprobs == null ? undefined : true }),
     ...defined({
-      // What follows the answer is read like a prompt.
+      // The text after the completion is input, like the prompt.
       instructions: body.suffix || undefined,
       maxOutputTokens: decode.limit32(body.max_tokens),
       user: body.user ?? undefined,
@@ -115,7 +118,7 @@ function decodePrompts(prompt: unknown): Item[] {
 }
 
 function promptItem(content: Part['content']): Item {
-  return itemOf(messageContent(Role.USER, [partOf(content)]), 0);
+  return makeItem(messageContent(Role.USER, [makePart(content)]), 0);
 }
 
 function tokensContent(values: readonly unknown[], name: string): Part['content'] {

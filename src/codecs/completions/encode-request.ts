@@ -5,7 +5,10 @@ import { objectIn } from '../json.ts';
 import { sentBody } from '../sent-body.ts';
 import { patchServiceTier } from '../service-tier.ts';
 
-/** What a Completions upstream is sent: the client's own JSON, in which the route sets the model, the limit, the tier and the form of the answer. Throws `unsupported_feature` for a request of another protocol. */
+/**
+ * Encodes the body for a Completions upstream: the client's own JSON with the route's model, limit, tier and answer
+ * form. Throws `unsupported_feature` for a request of another protocol.
+ */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { request, model, maxOutputTokens, stream, quirks = [] } = input;
   const { source } = request;

@@ -2,7 +2,7 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ProtocolExtras } from '../extras.ts';
 import { OpenAiUsage } from '../openai-usage.ts';
 
-/** What Completions alone knows. */
+/** Members that only Completions has. */
 export const extras = new ProtocolExtras(Protocol.COMPLETIONS);
 
 /** Usage in the words of Completions. */

@@ -13,7 +13,7 @@ export function renderIdentity(started: Started): JsonObject {
   };
 }
 
-/** Returns why a choice ended; a word of the interface's own that is not known is told as it came. */
+/** Returns why a choice ended; an unknown reason of the interface's own is passed through. */
 export function renderFinishReason({ reason, native, protocol }: Finished): string {
   switch (reason) {
     case FinishReason.LENGTH:

@@ -2,7 +2,7 @@ import { ItemStatus, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts'
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { itemOf, messageContent, partOf, textContent } from '../content.ts';
+import { makeItem, messageContent, makePart, textContent } from '../content.ts';
 import { extend } from '../extras.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 import { type ChoiceReader, type ChunkDialect, ChunkParser, parseWholeAnswer } from '../openai-stream.ts';
@@ -10,7 +10,7 @@ import { malformed } from '../upstream-error.ts';
 import { extras, usage } from './extras.ts';
 
 /** Members of a choice that the model has fields for; the others (`logprobs` too) are carried. */
-const knownOfChoice = new Set(['index', 'text', 'finish_reason']);
+const knownChoiceMembers = new Set(['index', 'text', 'finish_reason']);
 
 const byNative: Readonly<Record<string, FinishReason>> = {
   stop: FinishReason.STOP,
@@ -36,7 +36,7 @@ class CompletionChoice implements ChoiceReader {
   push(choice: JsonObject, events: GenerationEvent[]): void {
     const text = textIn(choice['text']);
     const carried = choice['logprobs'] === null ? { ...choice, logprobs: undefined } : choice;
-    extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(carried, knownOfChoice));
+    extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(carried, knownChoiceMembers));
     if (text !== '' && !this.#isClosed) {
       this.#open(events);
       events.push(emit.delta(this.#index, [0, 0], { kind: DeltaKind.TEXT, text }));
@@ -50,8 +50,8 @@ class CompletionChoice implements ChoiceReader {
   #open(events: GenerationEvent[]): void {
     if (this.#isOpen) return;
     this.#isOpen = true;
-    events.push(emit.itemOpened(this.#index, 0, itemOf(messageContent(Role.ASSISTANT, []), 0)));
-    events.push(emit.partOpened(this.#index, [0, 0], partOf(textContent(''))));
+    events.push(emit.itemOpened(this.#index, 0, makeItem(messageContent(Role.ASSISTANT, []), 0)));
+    events.push(emit.partOpened(this.#index, [0, 0], makePart(textContent(''))));
   }
 
   #finish(native: string, events: GenerationEvent[]): void {
@@ -72,7 +72,9 @@ const dialect: ChunkDialect = {
   extras,
   usage,
   isPlainChoice: choice =>
-    Object.keys(choice).every(name => knownOfChoice.has(name) || choice[name] === null || choice[name] === undefined),
+    Object.keys(choice).every(
+      name => knownChoiceMembers.has(name) || choice[name] === null || choice[name] === undefined,
+    ),
   openChoice: ({ index }) => new CompletionChoice(index),
 };
 

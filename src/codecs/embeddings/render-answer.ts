@@ -1,5 +1,5 @@
 import type { EmbedResponse, Vector } from '../../gen/tollgate/v1/embedding_pb.ts';
-import { dollarsOf } from '../dollars.ts';
+import { toDollars } from '../dollars.ts';
 
 /** Renders an answer in OpenAI's shape: each vector in the form in which it is there. */
 export function renderEmbedAnswer({ model, vectors, inputTokens, costNanoUsd }: EmbedResponse): object {
@@ -7,7 +7,7 @@ export function renderEmbedAnswer({ model, vectors, inputTokens, costNanoUsd }: 
     object: 'list',
     data: vectors.map((vector, index) => ({ object: 'embedding', index, embedding: renderVector(vector) })),
     model,
-    usage: { prompt_tokens: inputTokens, total_tokens: inputTokens, cost: dollarsOf(costNanoUsd) },
+    usage: { prompt_tokens: inputTokens, total_tokens: inputTokens, cost: toDollars(costNanoUsd) },
   };
 }
 

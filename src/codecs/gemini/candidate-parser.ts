@@ -9,29 +9,29 @@ import { makeCallId } from './call-id.ts';
 import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
-import { signatureKind, thoughtKind } from './signature.ts';
+import { signatureKind, signedKind } from './signature.ts';
 
-/** What a candidate needs of its answer. */
+/** What a candidate needs from its answer. */
 export interface CandidateContext {
   readonly index: number;
   readonly provider: string;
-  /** Where ids that the upstream does not give are derived from: its id of the answer. */
+  /** Missing ids are derived from this: the upstream's id of the answer. */
   readonly answerId: () => string;
 }
 
-/** Parts of the upstream's own tools: they go back as they came. */
+/** Parts of the upstream's own tools: they go back unchanged. */
 const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'inlineData', 'fileData'];
 
 /**
- * One candidate of an upstream's answer. There are no items: thoughts and text go on until something else comes, a call comes whole. Source: wire.md B4;
- * cases GE-01, GE-04, RE-22, FI-11, FI-14.
+ * One candidate of an upstream's answer. There are no items: reasoning and text continue until something else comes,
+ * a call comes whole. Source: docs/providers.md "The Gemini protocol"; cases GE-01, GE-04, RE-22, FI-11, FI-14.
  */
 export class CandidateParser {
   readonly #context: CandidateContext;
   #items = 0;
   #calls = 0;
   #open: 'text' | 'thoughts' | undefined;
-  /** Of the last end so far; undefined: none has come. */
+  /** The latest finish so far; undefined: none has come. */
   #reason: FinishReason | undefined;
 
   constructor(context: CandidateContext) {
@@ -47,7 +47,7 @@ export class CandidateParser {
     this.#closeOpen(statusAt(this.#reason), events);
   }
 
-  /** The candidate as it stands in one chunk. What follows an end goes on with the answer, and the last end holds. */
+  /** Reads the candidate in one chunk. Content after a finish continues the answer, and the last finish holds. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
     const logprobs = parseLogprobs(candidate['logprobsResult']);
@@ -76,7 +76,7 @@ export class CandidateParser {
     if (serverParts.some(name => part[name] != null)) {
       this.#closeOpen(ItemStatus.COMPLETED, events);
       const item = this.#nextItem();
-      events.push(emit.itemOpened(this.#context.index, item, make.itemOf(extras.serverTool(part), 0)));
+      events.push(emit.itemOpened(this.#context.index, item, make.makeItem(extras.serverTool(part), 0)));
       events.push(emit.itemClosed(this.#context.index, item));
       return;
     }
@@ -96,7 +96,7 @@ export class CandidateParser {
     const { index } = this.#context;
     if (this.#open !== kind) {
       this.#closeOpen(ItemStatus.COMPLETED, events);
-      const [item, part] = kind === 'text' ? emptyMessage() : emptyThoughts();
+      const [item, part] = kind === 'text' ? emptyMessage() : emptyReasoning();
       this.#open = kind;
       events.push(emit.itemOpened(index, this.#nextItem(), item), emit.partOpened(index, [this.#items - 1, 0], part));
     }
@@ -109,7 +109,7 @@ export class CandidateParser {
   #sign(kind: 'text' | 'thoughts', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;
-    const blob = make.opaqueOf(kind === 'text' ? signatureKind : thoughtKind, data, provider);
+    const blob = make.makeOpaque(kind === 'text' ? signatureKind : signedKind, data, provider);
     const added = emit.opaqueAdded(index, item, blob);
     if (kind === 'text' && added.event.case === 'opaqueAdded') added.event.value.part = 0;
     events.push(added);
@@ -123,10 +123,10 @@ export class CandidateParser {
     const args = JSON.stringify(objectIn(call['args']) ?? {});
     const callId = textIn(call['id']) || makeCallId(answerId(), `${index} ${this.#calls} ${name} ${args}`);
     this.#calls += 1;
-    const signed = signature === '' ? {} : { signature: make.opaqueOf(signatureKind, signature, provider) };
+    const signed = signature === '' ? {} : { signature: make.makeOpaque(signatureKind, signature, provider) };
     const item = this.#nextItem();
     events.push(
-      emit.itemOpened(index, item, make.itemOf(make.toolCallContent({ callId, name, ...signed }), 0)),
+      emit.itemOpened(index, item, make.makeItem(make.toolCallContent({ callId, name, ...signed }), 0)),
       emit.delta(index, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args }),
       emit.itemClosed(index, item),
     );
@@ -166,10 +166,10 @@ function statusAt(reason: FinishReason | undefined): ItemStatus {
 }
 
 function emptyMessage(): [Item, Part] {
-  return [make.itemOf(make.messageContent(Role.ASSISTANT, []), 0), make.partOf(make.textContent(''))];
+  return [make.makeItem(make.messageContent(Role.ASSISTANT, []), 0), make.makePart(make.textContent(''))];
 }
 
-/** What the protocol shows of thoughts are summaries of them. */
-function emptyThoughts(): [Item, Part] {
-  return [make.itemOf(make.reasoningContent({}), 0), make.partOf(make.summaryTextContent(''))];
+/** The protocol shows reasoning as summaries. */
+function emptyReasoning(): [Item, Part] {
+  return [make.makeItem(make.reasoningContent({}), 0), make.makePart(make.summaryTextContent(''))];
 }

@@ -16,7 +16,10 @@ export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: st
   };
 }
 
-/** Parses the answer of a batch; vectors come in the order of the requests. Throws `UpstreamFailure` `malformed` where it is none. */
+/**
+ * Parses the answer of a batch; vectors are in the order of the requests. Throws `UpstreamFailure` `malformed` if it
+ * is not one.
+ */
 export function parseEmbedBatch(text: string): Omit<Embedded, 'dropped'> {
   const body = objectIn(parseAnswerJson(text));
   if (!Array.isArray(body?.['embeddings'])) throw malformedAnswer('no list of vectors');

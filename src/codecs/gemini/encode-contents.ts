@@ -16,22 +16,22 @@ import { encodeArguments } from '../free-form.ts';
 import { encodePart } from './encode-part.ts';
 import type { ModelTraits } from './model-traits.ts';
 import { extras } from './extras.ts';
-import { canRead, signatureKind, skipCheck, thoughtKind } from './signature.ts';
+import { canRead, signatureKind, skipCheck, signedKind } from './signature.ts';
 import type { FunctionResponse, GeminiContent, GeminiPart, InlineData } from './wire.ts';
 
-/** Items to contents and the system instruction. Sources: wire.md B4, C3, C4; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
+/** Items to contents and the system instruction. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
 
-/** What a request's items become. */
+/** The encoded items of a request. */
 export interface EncodedContents {
-  /** Parts of the system instruction; empty: there is none. */
+  /** Parts of the system instruction; empty: none. */
   readonly system: GeminiPart[];
   readonly contents: GeminiContent[];
 }
 
-/** What the encoder knows beside the request. */
+/** What the encoder needs besides the request. */
 export interface ContentsContext {
   readonly traits: ModelTraits;
-  /** Gets its own blobs back. */
+  /** The provider that gets its own blobs back. */
   readonly provider: string | undefined;
 }
 
@@ -51,7 +51,7 @@ class ContentsEncoder {
   readonly #drops: Drops;
   /** Names of calls, for the results that don't repeat them. */
   readonly #names = new Map<string, string>();
-  /** A signature whose part is still to come. */
+  /** A signature whose part has not come yet. */
   #pending: string | undefined;
   /** The last content has tools' results and nothing else. */
   #resultsOpen = false;
@@ -72,7 +72,7 @@ class ContentsEncoder {
       case 'message':
         return this.#addMessage(content.value);
       case 'reasoning':
-        return this.#addThoughts(item);
+        return this.#addReasoning(item);
       case 'toolCall':
         return this.#addCall(content.value);
       case 'toolResult':
@@ -89,7 +89,7 @@ class ContentsEncoder {
     this.#flushSignature();
   }
 
-  /** The parts of the model's content: everything that it said in a row is one. */
+  /** The parts of the model's content: consecutive output is one content. */
   #model(): GeminiPart[] {
     this.#resultsOpen = false;
     const last = this.contents.at(-1);
@@ -142,7 +142,7 @@ class ContentsEncoder {
     this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
   }
 
-  /** A signature that waited for a call which never came is a part of its own, as upstreams send it. */
+  /** A signature whose call never came is a part of its own, as upstreams send it. */
   #flushSignature(): void {
     const signature = this.#pending;
     if (signature === undefined) return;
@@ -150,14 +150,14 @@ class ContentsEncoder {
     this.#model().push({ text: '', thoughtSignature: signature });
   }
 
-  /** Thoughts themselves do not go back, but for signed ones; signatures go to the part that follows. */
-  #addThoughts({ content }: Item): void {
+  /** Reasoning itself does not go back unless it is signed; signatures go to the part that follows. */
+  #addReasoning({ content }: Item): void {
     if (content.case !== 'reasoning') return;
     const { parts, opaque } = content.value;
     const own = opaque.filter(blob => canRead(blob, this.#context.provider));
     if (own.length < opaque.length || own.length === 0) this.#dropThoughts();
     for (const { kind, data } of own) {
-      if (kind === thoughtKind) {
+      if (kind === signedKind) {
         const text = parts.map(part => (part.content.case === 'summaryText' ? part.content.value.text : '')).join('');
         this.#model().push({ text, thought: true, thoughtSignature: data });
       } else if (kind === signatureKind) {
@@ -195,11 +195,11 @@ class ContentsEncoder {
     const encoded = result.parts.flatMap(part => encodePart(part, this.#request, this.#drops) ?? []);
     const text = encoded.map(part => part.text ?? '').join('');
     const media = encoded.filter(part => part.text === undefined);
-    const inside = this.#context.traits.mediaInResults ? media.flatMap(inlineOf) : [];
+    const inside = this.#context.traits.mediaInResults ? media.flatMap(encodeInline) : [];
     const response: FunctionResponse = {
       ...idMember(callId),
       name: name === '' ? (this.#names.get(callId) ?? 'unknown') : name,
-      response: responseOf(text, result.isError),
+      response: encodeResponse(text, result.isError),
     };
     parts.push({ functionResponse: inside.length === 0 ? response : { ...response, parts: inside } });
     parts.push(...media.filter(part => inside.length === 0 || part.inlineData === undefined));
@@ -211,12 +211,12 @@ function idMember(callId: string): { id?: string } {
   return callId === '' || madeCallId.test(callId) ? {} : { id: callId };
 }
 
-function inlineOf({ inlineData }: GeminiPart): { inlineData: InlineData }[] {
+function encodeInline({ inlineData }: GeminiPart): { inlineData: InlineData }[] {
   return inlineData === undefined ? [] : [{ inlineData }];
 }
 
 /** A result is an object here: one that the tool wrote passes, any other text is its output (case GE-02). */
-function responseOf(text: string, isError: boolean): JsonObject {
+function encodeResponse(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
   return objectIn(exactJson(text)) ?? { output: text };
 }

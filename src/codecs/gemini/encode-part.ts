@@ -5,9 +5,9 @@ import { type Drops, unsupportedContent } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
 import type { GeminiPart } from './wire.ts';
 
-/** Parts of a message or a result. Sources: wire.md B4, C3, C4; cases ME-01, ME-04, ME-05, ME-11. Throws `unsupported_parameter`. */
+/** Parts of a message or a result. Sources: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-01, ME-04, ME-05, ME-11. Throws `unsupported_parameter`. */
 
-/** The part; undefined where it says nothing (an empty text). */
+/** Returns the part; undefined if it is empty (an empty text). */
 export function encodePart({ content }: Part, request: GenerateRequest, drops: Drops): GeminiPart | undefined {
   switch (content.case) {
     case 'text':
@@ -51,7 +51,7 @@ const imageEndings: readonly (readonly [end: RegExp, mediaType: string])[] = [
   [/\.webp$/i, 'image/webp'],
 ];
 
-/** The type of a picture, by its bytes, by what is declared, by the end of its address; '' where none of them says it. */
+/** Returns the type of an image, by its bytes, its declared type or the ending of its address; '' if unknown. */
 function imageType(source: MediaSource | undefined): string {
   const declared = source?.mediaType === 'image/jpg' ? 'image/jpeg' : (source?.mediaType ?? '');
   if (source?.source.case === 'base64') {

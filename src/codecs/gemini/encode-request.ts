@@ -6,19 +6,21 @@ import { dropGrammar, freeText, clientToolName } from '../free-form.ts';
 import { defined, fieldJson } from '../json.ts';
 import { tierName } from '../service-tier.ts';
 import { encodeContents } from './encode-contents.ts';
-import { type ModelTraits, traitsOf } from './model-traits.ts';
+import { type ModelTraits, findTraits } from './model-traits.ts';
 import { toDialect } from './schema-dialect.ts';
 import { thinkingConfig } from './thinking.ts';
 import type { GeminiPart } from './wire.ts';
 
 /**
- * What a Gemini upstream is sent; the model stands in the path. Same input, same bytes. Source: the public schema of generateContent, wire.md B4, C3, C4.
+ * Encodes the body for a Gemini upstream; the model is in the path. Same input, same bytes. Source: the public schema
+ * of generateContent, docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation", "Refused,
+ * listed or dropped".
  * Throws `unsupported_parameter`.
  */
 export function encodeRequest({ request, model, maxOutputTokens, provider }: EncodeInput): EncodedRequest {
   const drops = new Drops();
   refuse(request);
-  const traits = traitsOf(model);
+  const traits = findTraits(model);
   const { system, contents } = encodeContents(request, { traits, provider }, drops);
   const format = encodeFormat(request, traits, drops);
   const instructed = [...system, ...format.instructions];
@@ -44,7 +46,7 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
 
 const stopsMax = 5;
 
-/** What would change what the client gets back. */
+/** Fields that would change what the client gets back. */
 function refuse(request: GenerateRequest): void {
   const { sampling } = request;
   if (isPrefill(request.items)) throw unsupportedContent(request, 'a last message of the assistant');
@@ -70,7 +72,7 @@ function samplingConfig({ sampling, include }: GenerateRequest, drops: Drops): J
   });
 }
 
-/** The form of the answer: settings, and words where the model takes none beside tools. */
+/** The answer format: settings, and an instruction in words if the model accepts no format together with tools. */
 interface EncodedFormat {
   readonly config: JsonObject;
   readonly instructions: GeminiPart[];
@@ -86,8 +88,9 @@ function encodeFormat(request: GenerateRequest, traits: ModelTraits, drops: Drop
   const schema = isSchema ? (fieldJson(outputFormat.schemaJson) ?? {}) : undefined;
   if (tools.length > 0 && !traits.schemaWithTools) {
     drops.add(field);
-    const asked = 'When you do not call a tool, answer with one JSON object and nothing else.';
-    const text = schema === undefined ? asked : `${asked} It follows this JSON Schema: ${JSON.stringify(schema)}`;
+    const instruction = 'When you do not call a tool, answer with one JSON object and nothing else.';
+    const text =
+      schema === undefined ? instruction : `${instruction} It follows this JSON Schema: ${JSON.stringify(schema)}`;
     return { config: {}, instructions: [{ text }] };
   }
   const config: JsonObject = { responseMimeType: 'application/json' };
@@ -109,7 +112,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   const { tools, toolChoice } = request;
   if (tools.length === 0) return {};
   const named = toolChoice?.tools.map(({ name }) => name) ?? [];
-  // Only where a call is forced may the choice name tools: else the others are not offered at all (case CH-04).
+  // Only a forced call may name tools in the choice: otherwise the other tools are not offered at all (case CH-04).
   const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(clientToolName(tool))) : tools;
   const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
   const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];

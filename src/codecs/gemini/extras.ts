@@ -1,5 +1,5 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ProtocolExtras } from '../extras.ts';
 
-/** What Gemini alone knows. */
+/** Members that only Gemini has. */
 export const extras = new ProtocolExtras(Protocol.GEMINI);

@@ -1,6 +1,6 @@
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** Why a candidate ended, in the words of the protocol. Source: wire.md B4, C3; cases FI-11, FI-12, FI-14. */
+/** Why a candidate ended, in the words of the protocol. Source: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-12, FI-14. */
 
 const byNative: Readonly<Record<string, FinishReason>> = {
   STOP: FinishReason.STOP,
@@ -15,7 +15,7 @@ const byNative: Readonly<Record<string, FinishReason>> = {
   IMAGE_RECITATION: FinishReason.CONTENT_FILTER,
 };
 
-/** Ends that are failures of the model: nothing that came before them is an answer. */
+/** Finish reasons that are failures of the model: nothing before them is an answer. */
 const failures = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
@@ -23,13 +23,13 @@ const failures = new Set([
   'MALFORMED_RESPONSE',
 ]);
 
-/** The reason that an upstream gave; STOP with calls means that they are to be made, OTHER is a word of its own. */
+/** Parses an upstream's finish reason; STOP with calls means that they are to be made, OTHER is an unknown one. */
 export function parseFinishReason(native: string, hasCalls: boolean): FinishReason {
   const reason = byNative[native] ?? FinishReason.OTHER;
   return reason === FinishReason.STOP && hasCalls ? FinishReason.TOOL_CALLS : reason;
 }
 
-/** Whether a reason says that the answer failed. `isEmpty`: nothing came before it. */
+/** Returns whether a reason means that the answer failed. `isEmpty`: nothing came before it. */
 export function isFailure(native: string, isEmpty: boolean): boolean {
   return failures.has(native) || (native === 'OTHER' && isEmpty);
 }

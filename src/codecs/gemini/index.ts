@@ -1,13 +1,13 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { UpstreamCodec } from '../codec.ts';
 import { encodeRequest } from './encode-request.ts';
-import { traitsOf } from './model-traits.ts';
+import { findTraits } from './model-traits.ts';
 import { parseError } from './parse-error.ts';
 import { GeminiStreamParser, parseWhole } from './parse-events.ts';
 
-/** Whether a model gives one answer to a request only. */
+/** Returns whether a model gives only one answer per request. */
 export function lacksCandidates(model: string): boolean {
-  return !traitsOf(model).candidates;
+  return !findTraits(model).candidates;
 }
 
 /** Gemini's generateContent, for upstreams. */

@@ -1,19 +1,22 @@
-/** What upstream models take, by their own names: data instead of code, because models drift. Source: ai.google.dev, 2026-11-21. */
+/**
+ * What upstream models accept, by their own names: data instead of code, because models change. Source:
+ * ai.google.dev, 2026-11-21.
+ */
 export interface ModelTraits {
-  /** How it is told to think: not at all, within a budget of tokens, or at a level. */
+  /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
   /** Budgets that are taken. */
   readonly budgetMin: number;
   readonly budgetMax: number;
-  /** It can be told not to think. */
+  /** Thinking can be switched off. */
   readonly canNotThink: boolean;
   /** Levels that are taken, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
   /** A call in the history without its signature is refused, unless the check is switched off for it. */
   readonly checksSignatures: boolean;
-  /** Pictures and files may stand inside of a tool's result. */
+  /** Images and files may be inside a tool's result. */
   readonly mediaInResults: boolean;
-  /** An answer by a schema and tools may be asked for together. */
+  /** A schema for the answer and tools may be combined. */
   readonly schemaWithTools: boolean;
   /** More than one answer to a request. */
   readonly candidates: boolean;
@@ -54,7 +57,7 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/gemini-(?:1|2\.0)|gemma|learnlm/, { ...usual, thinking: 'none' }],
 ];
 
-/** What a model takes; one that the table does not name is taken for one of the 2.5 family. */
-export function traitsOf(model: string): ModelTraits {
+/** Returns what a model accepts; an unlisted one is treated as of the 2.5 family. */
+export function findTraits(model: string): ModelTraits {
   return table.find(([names]) => names.test(model))?.[1] ?? usual;
 }

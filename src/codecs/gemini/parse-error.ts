@@ -11,23 +11,26 @@ import {
   type TooLong,
 } from '../upstream-error.ts';
 
-/** What upstreams say of a failure (`google.rpc.Status`). Source: wire.md B5; ai.google.dev, troubleshooting. */
+/**
+ * Upstream errors (`google.rpc.Status`). Source: docs/errors.md "Errors of providers"; ai.google.dev,
+ * troubleshooting.
+ */
 
 const tooLong: TooLong = {
   message: /input token count .{0,60}exceeds|exceeds the maximum number of tokens|(prompt|input|request) is too long/i,
 };
 
-/** What the body of an error says; a web page or an empty body says nothing. Never throws. */
+/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, errorFacts);
 }
 
-/** `status` and `retryAfterMs` where they say more than the answer's head. */
+/** `status` and `retryAfterMs` if they are more specific than the response head. */
 function errorFacts(value: Json): ErrorFacts {
   const details = objectsIn(errorIn(value)?.['details']);
   // A wrong key is answered with 400, and would count as the client's fault.
   const isKeyWrong = details.some(({ reason }) => /^API_KEY_(INVALID|EXPIRED)$/.test(textIn(reason)));
-  const waits = details.map(detail => millisecondsOf(textIn(detail['retryDelay'])));
+  const waits = details.map(detail => parseDuration(textIn(detail['retryDelay'])));
   return {
     ...sharedFacts(value, tooLong),
     ...defined({ status: isKeyWrong ? 401 : undefined, retryAfterMs: waits.find(each => each !== undefined) }),
@@ -35,7 +38,7 @@ function errorFacts(value: Json): ErrorFacts {
 }
 
 /** A `google.protobuf.Duration` ("34s", "1.5s"). */
-function millisecondsOf(duration: string): number | undefined {
+function parseDuration(duration: string): number | undefined {
   const seconds = /^(\d{1,6}(?:\.\d{1,9})?)s$/.exec(duration)?.[1];
   return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1_000);
 }

@@ -14,9 +14,10 @@ import { reported } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
 /**
- * Frames of an upstream to events: each is a whole response with what is new, and there is no end but that of the bytes. Throws `UpstreamFailure`: `reported`
- * where the stream says that it failed, `malformed` where it is not the protocol, `truncated` where a candidate never finished. Source: wire.md B4;
- * cases GE-07, FI-14, SS-14, US-11.
+ * Converts an upstream's frames to events: each frame is a whole response with what is new, and the only end is that
+ * of the bytes. Throws `UpstreamFailure`: `reported` if the stream says that it failed, `malformed` if it is not the
+ * protocol, `truncated` if a candidate never finished. Source: docs/providers.md "The Gemini protocol"; cases GE-07,
+ * FI-14, SS-14, US-11.
  */
 export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #provider: string;
@@ -34,7 +35,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (this.#state === 'completed' || data.trim() === '') return [];
     const body = objectIn(parsedJson(data));
     if (body !== undefined) return this.response(body);
-    // What stands between the provider and the gateway may send events of its own.
+    // A proxy between the provider and the gateway may send events of its own.
     if (event !== '' && event !== 'message') return [];
     throw malformed('the data of an event is no JSON object');
   }
@@ -82,7 +83,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     return candidate;
   }
 
-  /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
+  /** Counts are cumulative: later ones replace earlier ones, and missing ones still hold. */
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);

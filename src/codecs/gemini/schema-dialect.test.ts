@@ -135,7 +135,7 @@ test('any schema gives one with only words of the dialect, and the same one each
       expect(schema).toEqual(before);
       expect(toDialect(schema).schema).toEqual(result);
       expect(Object.keys(result).filter(name => !words.has(name))).toEqual([]);
-      // What is in the dialect already is not changed again.
+      // A schema already in the dialect is not changed again.
       expect(toDialect(result).lost).toEqual([]);
     }),
   );

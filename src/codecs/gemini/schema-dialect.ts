@@ -2,8 +2,9 @@ import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 
 /**
- * JSON Schema to the part of it that Gemini reads (`parametersJsonSchema`, `responseJsonSchema`). What it has other words for is translated; what it can't
- * check is told to the model in the description and named. Source: the public schema of generateContent (`GenerationConfig.responseJsonSchema`).
+ * Translates JSON Schema to the part of it that Gemini reads (`parametersJsonSchema`, `responseJsonSchema`). What has
+ * other keywords there is translated; what can't be checked is put into the description for the model, and listed.
+ * Source: the public schema of generateContent (`GenerationConfig.responseJsonSchema`).
  */
 
 /** A schema in the dialect. */
@@ -56,7 +57,7 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
   const merged = withoutAllOf(schema, lost);
   if (typeof merged['$ref'] === 'string') return reference(merged, lost);
   const result: JsonObject = {};
-  const told: string[] = [];
+  const notes: string[] = [];
   // The type first, whatever the order of the words: others add null to it.
   if (merged['type'] !== undefined) result['type'] = merged['type'];
   for (const [name, value] of Object.entries(merged)) {
@@ -70,13 +71,13 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
     else if (schemaIn.has(name)) result[name] = nested(value, lost);
     else if (!translateKeyword(name, value, { result, schema: merged })) {
       lost.add(name);
-      told.push(`${name}: ${JSON.stringify(value)}`);
+      notes.push(`${name}: ${JSON.stringify(value)}`);
     }
   }
   if (merged['nullable'] === true) addNull(result);
-  if (told.length > 0) {
+  if (notes.length > 0) {
     const said = textIn(result['description']);
-    result['description'] = `${said === '' ? '' : `${said} `}(${told.join('; ')})`;
+    result['description'] = `${said === '' ? '' : `${said} `}(${notes.join('; ')})`;
   }
   return result;
 }
@@ -86,7 +87,7 @@ interface Keyword {
   readonly schema: JsonObject;
 }
 
-/** A keyword that has another word in the dialect; false where it has none. */
+/** Translates a keyword that has another name in the dialect; false if it has none. */
 function translateKeyword(name: string, value: Json, { result, schema }: Keyword): boolean {
   const isWhole = schema['type'] === 'integer' && typeof value === 'number' && Number.isInteger(value);
   switch (name) {
@@ -127,7 +128,7 @@ function isSayable(value: Json | undefined): boolean {
   return typeof value === 'string' || typeof value === 'number';
 }
 
-/** Only texts and numbers can be enumerated; null is a type of its own. */
+/** Only strings and numbers can be enumerated; null is a type of its own. */
 function setEnum(values: readonly Json[], result: JsonObject): boolean {
   const said = values.filter(value => value !== null);
   if (said.length === 0 && values.length > 0) {
@@ -142,7 +143,7 @@ function setEnum(values: readonly Json[], result: JsonObject): boolean {
   return true;
 }
 
-/** Null beside what is allowed already; without a type it is, save among alternatives. */
+/** Adds null to what is allowed; a schema without a type allows it already, except among alternatives. */
 function addNull(result: JsonObject): void {
   const { type } = result;
   if (type !== undefined) {
@@ -157,7 +158,7 @@ function addNull(result: JsonObject): void {
   }
 }
 
-/** Beside a reference nothing else may stand. */
+/** A reference can't be combined with other keywords. */
 function reference(schema: JsonObject, lost: Set<string>): JsonObject {
   const result: JsonObject = { $ref: textIn(schema['$ref']).replace(/^#\/definitions\//, '#/$defs/') };
   for (const [name, value] of Object.entries(schema)) {
@@ -173,7 +174,7 @@ function eachNamed(value: Json, lost: Set<string>): JsonObject {
   return Object.fromEntries(entries.map(([name, schema]) => [name, nested(schema, lost)]));
 }
 
-/** `true` allows anything, as the empty schema does; `false` can't be said. */
+/** `true` allows anything, like the empty schema; `false` can't be expressed. */
 function nested(value: Json, lost: Set<string>): JsonObject {
   const schema = objectIn(value);
   if (schema !== undefined) return translated(schema, lost);
@@ -181,7 +182,10 @@ function nested(value: Json, lost: Set<string>): JsonObject {
   return {};
 }
 
-/** All of several schemas as one; where two say different things of the same keyword the outer and earlier one holds, and the keyword is lost. */
+/**
+ * Merges several schemas; if two conflict in a keyword, the outer and earlier one holds, and the keyword is listed as
+ * lost.
+ */
 function withoutAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
   if (!Array.isArray(schema['allOf'])) return schema;
   const { allOf, ...result } = schema;

@@ -1,16 +1,22 @@
 import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 
-/** Signatures of thoughts: they belong to exactly the part that they came with. Source: wire.md B4, C3; case RE-22. */
+/**
+ * Signatures of reasoning: they belong to exactly the part that they came with. Source: docs/providers.md "The Gemini
+ * protocol"; docs/interfaces/README.md "Translation"; case RE-22.
+ */
 
 /** The kind of a signature that came with a call or a text. */
 export const signatureKind = 'gemini.thought_signature';
-/** The kind of a signature that came with a thought itself. */
-export const thoughtKind = 'gemini.signed_thought';
-/** What switches the check off for a call whose signature nobody has: a call of another model, for instance. */
+/** The kind of a signature that came with reasoning. */
+export const signedKind = 'gemini.signed_thought';
+/** Switches the check off for a call without a signature, for example one of another model. */
 export const skipCheck = 'skip_thought_signature_validator';
 
-/** Whether an upstream called `provider` can read a blob; one without a maker came from a client that was given it. */
+/**
+ * Returns whether the upstream `provider` can read a blob; one without a maker came from a client that had been given
+ * it.
+ */
 export function canRead({ kind, provider }: Opaque, reader: string | undefined): boolean {
-  if (kind !== signatureKind && kind !== thoughtKind) return false;
+  if (kind !== signatureKind && kind !== signedKind) return false;
   return provider === '' || provider === reader;
 }

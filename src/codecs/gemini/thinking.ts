@@ -2,18 +2,18 @@ import { type GenerateRequest, ReasoningEffort, ThinkingMode } from '../../gen/t
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
-import { budgetOfEffort, effortOfBudget } from '../effort.ts';
+import { toBudget, toEffort } from '../effort.ts';
 import type { ModelTraits, ThinkingLevel } from './model-traits.ts';
 
-/** `thinkingConfig`. Sources: decisions §4 (the table of efforts and budgets), wire.md B4. */
+/** `thinkingConfig`. Sources: docs/interfaces/README.md "Effort and thinking budgets", docs/providers.md "The Gemini protocol". */
 
-/** What the model takes, and the output limit that budgets stay below. */
+/** What the model accepts, and the output limit that budgets stay below. */
 interface Situation {
   readonly traits: ModelTraits;
   readonly limit: number | undefined;
 }
 
-/** The member of `generationConfig`; none where nothing was asked, or the model can't be told. */
+/** Returns the member of `generationConfig`; none if nothing was requested, or the model has no such setting. */
 export function thinkingConfig(request: GenerateRequest, situation: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
   if (reasoning === undefined) return {};
@@ -33,11 +33,11 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
     return { thinkingConfig: traits.thinking === 'budget' ? { thinkingBudget: -1, ...shown } : shown };
   }
   if (traits.thinking === 'level') {
-    const asked = budgetTokens === undefined ? effort : effortOfBudget(budgetTokens);
-    return { thinkingConfig: { thinkingLevel: levelOf(asked, traits), ...shown } };
+    const requested = budgetTokens === undefined ? effort : toEffort(budgetTokens);
+    return { thinkingConfig: { thinkingLevel: chooseLevel(requested, traits), ...shown } };
   }
-  const asked = budgetTokens ?? budgetOfEffort(effort);
-  const budget = Math.min(asked, traits.budgetMax, (situation.limit ?? Infinity) - 1);
+  const requested = budgetTokens ?? toBudget(effort);
+  const budget = Math.min(requested, traits.budgetMax, (situation.limit ?? Infinity) - 1);
   if (budget < traits.budgetMin) {
     drops.add(field);
     return { thinkingConfig: traits.canNotThink ? { thinkingBudget: 0 } : {} };
@@ -46,7 +46,7 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
   return { thinkingConfig: { thinkingBudget: budget, ...shown } };
 }
 
-/** As little as the model can be told, and a warning where that is not nothing. */
+/** The minimum that the model accepts, and a warning if that is more than nothing. */
 function off({ canNotThink, thinking, budgetMin, levels }: ModelTraits, field: string, drops: Drops): JsonObject {
   if (canNotThink) return { thinkingBudget: 0 };
   drops.add(field);
@@ -60,8 +60,8 @@ const rank: Readonly<Partial<Record<ReasoningEffort, ThinkingLevel>>> = {
 };
 const order: readonly ThinkingLevel[] = ['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'];
 
-/** The level of an effort; where the model lacks it, the next higher one. */
-function levelOf(effort: ReasoningEffort, { levels }: ModelTraits): ThinkingLevel {
+/** Returns the level of an effort; if the model lacks it, the next higher one. */
+function chooseLevel(effort: ReasoningEffort, { levels }: ModelTraits): ThinkingLevel {
   const wanted = order.indexOf(rank[effort] ?? 'HIGH');
   return levels.find(level => order.indexOf(level) >= wanted) ?? 'HIGH';
 }

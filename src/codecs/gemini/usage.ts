@@ -2,11 +2,14 @@ import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { countIn } from '../json.ts';
 
-/** `usageMetadata`: the prompt's count includes what was cached, thoughts stand beside the candidates. Source: wire.md B4, C3; cases US-11, US-18. */
+/**
+ * `usageMetadata`: the prompt's count includes cached tokens, reasoning is counted next to the candidates. Source:
+ * docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases US-11, US-18.
+ */
 
 /**
- * The usage of an upstream, in buckets that do not overlap: `members` of all its reports so far, later ones over earlier ones. Undefined where it says nothing
- * that can be true, so that the gateway counts itself.
+ * Parses an upstream's usage into buckets that do not overlap: `members` of all its reports so far, later ones over
+ * earlier ones. Undefined if it contains nothing plausible, so that the gateway counts itself.
  */
 export function parseUsage(members: JsonObject): Usage | undefined {
   const prompt = countIn(members['promptTokenCount']);

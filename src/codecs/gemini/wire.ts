@@ -1,6 +1,9 @@
 import type { JsonObject } from '../codec.ts';
 
-/** What a Gemini upstream is sent: type aliases, so that the compiler takes them for plain JSON. Source: the public schema of generateContent (v1beta), wire.md B4. */
+/**
+ * The body for a Gemini upstream. Type aliases, so that the compiler accepts them as plain JSON. Source: the public
+ * schema of generateContent (v1beta), docs/providers.md "The Gemini protocol".
+ */
 
 /** Bytes in the message itself. */
 export type InlineData = {
@@ -20,7 +23,7 @@ export type GeminiPart = {
   readonly functionResponse?: FunctionResponse;
 };
 
-/** What a tool answered. */
+/** A tool's result. */
 export type FunctionResponse = {
   readonly id?: string;
   readonly name: string;
@@ -28,7 +31,7 @@ export type FunctionResponse = {
   readonly parts?: { readonly inlineData: InlineData }[];
 };
 
-/** What one side said in a row. */
+/** Consecutive output of one side. */
 export type GeminiContent = {
   readonly role: 'user' | 'model';
   readonly parts: GeminiPart[];

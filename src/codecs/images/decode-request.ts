@@ -16,11 +16,11 @@ import {
 /** A request of an image path. */
 export interface DecodedImages {
   readonly request: ImageRequest;
-  /** The client wants a task instead of the pictures. */
+  /** The client wants a task instead of the images. */
   readonly isAsync: boolean;
 }
 
-/** One part of a form, in the order in which it came: a field's text, or a file's bytes. */
+/** One part of a form, in order of arrival: a field's text, or a file's bytes. */
 export interface FormPart {
   readonly name: string;
   readonly value: string | Uint8Array;
@@ -33,7 +33,7 @@ export function decodeGeneration(body: unknown): DecodedImages {
   if (steps != null && alias != null && steps !== alias) {
     throw invalidField('num_inference_steps', 'is another name of steps and must not differ from it');
   }
-  const request = requestOf(checked, generationMembers, { model: checked.model });
+  const request = toRequest(checked, generationMembers, { model: checked.model });
   const wanted = steps ?? alias;
   if (wanted != null) request.steps = wanted;
   return { request, isAsync: isAsync(checked) };
@@ -42,9 +42,9 @@ export function decodeGeneration(body: unknown): DecodedImages {
 /** Decodes the JSON body of an edit. Throws `validation_error` that names the field. */
 export function decodeEdit(body: unknown): DecodedImages {
   const checked = parseBody(editSchema, body);
-  const images = checked.images.map((file, index) => fileOf(file, `images.${index}`));
-  const mask = checked.mask == null ? undefined : fileOf(checked.mask, 'mask');
-  return editOf(checked, images, mask);
+  const images = checked.images.map((file, index) => decodeFile(file, `images.${index}`));
+  const mask = checked.mask == null ? undefined : decodeFile(checked.mask, 'mask');
+  return toEditRequest(checked, images, mask);
 }
 
 /**
@@ -52,19 +52,19 @@ export function decodeEdit(body: unknown): DecodedImages {
  * `validation_error` that names the field as the form does.
  */
 export function decodeEditForm(parts: readonly FormPart[]): DecodedImages {
-  const pictures = parts.filter(({ name }) => pictureNames.has(name));
+  const pictures = parts.filter(({ name }) => imageNames.has(name));
   if (pictures.length === 0) throw invalidField('image', 'is required and must be a PNG file');
   const masks = parts.filter(({ name }) => name === 'mask');
   if (masks.length > 1) throw invalidField('mask', 'must be there once at most');
   // The schema's lists are of texts; the files themselves never pass through it.
-  const body = { ...fieldsOf(parts), images: pictures.map(() => ''), mask: null };
+  const body = { ...collectFields(parts), images: pictures.map(() => ''), mask: null };
   const checked = namedAsForm(() => parseBody(editSchema, body));
   const images = pictures.map(({ value }, index) => formFile(value, formName(`images.${index}`)));
   const [mask] = masks;
-  return editOf(checked, images, mask === undefined ? undefined : formFile(mask.value, 'mask'));
+  return toEditRequest(checked, images, mask === undefined ? undefined : formFile(mask.value, 'mask'));
 }
 
-/** Calls the core for a request that came as a form: an error that names one of the pictures gets the form's name for it. */
+/** Calls the core for a form request: an error that names an image gets the form's name for it. */
 export async function withFormNames<Value>(call: () => Promise<Value>): Promise<Value> {
   try {
     return await call();
@@ -73,16 +73,16 @@ export async function withFormNames<Value>(call: () => Promise<Value>): Promise<
   }
 }
 
-const pictureNames: ReadonlySet<string> = new Set(['image', 'image[]', 'images', 'images[]']);
+const imageNames: ReadonlySet<string> = new Set(['image', 'image[]', 'images', 'images[]']);
 const numbers: ReadonlySet<string> = new Set(['n', 'seed', 'strength', 'guidance_scale', 'num_inference_steps']);
 const flags: ReadonlySet<string> = new Set(['async', 'stream']);
 const numberPattern = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 
-function fieldsOf(parts: readonly FormPart[]): Record<string, unknown> {
+function collectFields(parts: readonly FormPart[]): Record<string, unknown> {
   // Without a prototype, so that a field called __proto__ is a field.
   const fields = Object.create(null) as Record<string, unknown>;
   for (const { name, value } of parts) {
-    if (pictureNames.has(name) || name === 'mask') continue;
+    if (imageNames.has(name) || name === 'mask') continue;
     if (typeof value !== 'string') throw invalidField(name, 'must be a text and not a file');
     fields[name] = fieldValue(name, value);
   }
@@ -113,24 +113,24 @@ function renamed(error: GatewayError): GatewayError {
   });
 }
 
-/** `image` for the edited picture, `image.1` for the first reference. */
+/** `image` for the edited image, `image.1` for the first reference. */
 function formName(param: string): string {
   return param === 'images' || param === 'images.0' ? 'image' : param.replace('images', 'image');
 }
 
 function formFile(value: string | Uint8Array, param: string): Uint8Array {
-  return typeof value === 'string' ? fileOf(value, param) : value;
+  return typeof value === 'string' ? decodeFile(value, param) : value;
 }
 
-/** The bytes of base64, plain or in a data URL. What they are is checked where all callers' files are. */
-function fileOf(value: string, param: string): Uint8Array {
+/** Decodes base64, plain or in a data URL. The content is checked together with all other files. */
+function decodeFile(value: string, param: string): Uint8Array {
   const bytes = decodeBase64(parseDataUrl(value)?.base64 ?? value);
   if (bytes === undefined) throw invalidField(param, 'is not valid base64');
   return bytes;
 }
 
-function editOf(checked: EditBody, images: Uint8Array[], mask: Uint8Array | undefined): DecodedImages {
-  const request = requestOf(checked, editMembers, { model: checked.model ?? '', images });
+function toEditRequest(checked: EditBody, images: Uint8Array[], mask: Uint8Array | undefined): DecodedImages {
+  const request = toRequest(checked, editMembers, { model: checked.model ?? '', images });
   if (mask !== undefined) request.mask = mask;
   if (checked.strength != null) request.strength = checked.strength;
   if (checked.num_inference_steps != null) request.steps = checked.num_inference_steps;
@@ -138,7 +138,7 @@ function editOf(checked: EditBody, images: Uint8Array[], mask: Uint8Array | unde
   return { request, isAsync: isAsync(checked) };
 }
 
-function requestOf(
+function toRequest(
   checked: GenerationBody | EditBody,
   known: ReadonlySet<string>,
   own: { readonly model: string; readonly images?: Uint8Array[] },

@@ -16,8 +16,8 @@ export interface EncodeImages {
 }
 
 /**
- * These models answer bytes always and refuse to be asked for them. Source: OpenAI API reference, Images, `response_format`: "This parameter isn't
- * supported for the GPT image models".
+ * These models always answer with bytes and refuse the parameter. Source: OpenAI API reference, Images,
+ * `response_format`: "This parameter isn't supported for the GPT image models".
  */
 const alwaysBytes = /^(?:chatgpt-|gpt-)image/;
 
@@ -25,16 +25,16 @@ const alwaysBytes = /^(?:chatgpt-|gpt-)image/;
 export function encodeGeneration({ request, model }: EncodeImages): JsonObject {
   return {
     ...objectIn(fieldJson(request.extraJson)),
-    ...sharedOf(request, model),
+    ...encodeShared(request, model),
     ...(request.steps === undefined ? {} : { steps: request.steps }),
   };
 }
 
-/** The form of an edit: `image`, or `image[]` where there are several, as the official client sends it. */
+/** The form of an edit: `image`, or `image[]` if there are several, as the official client sends it. */
 export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
   const fields: JsonObject = {
     ...objectIn(fieldJson(request.extraJson)),
-    ...sharedOf(request, model),
+    ...encodeShared(request, model),
     ...(request.strength === undefined ? {} : { strength: request.strength }),
     ...(request.steps === undefined ? {} : { num_inference_steps: request.steps }),
     ...(request.kontextMaxMode === '' ? {} : { kontext_max_mode: request.kontextMaxMode }),
@@ -47,8 +47,8 @@ export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
   ];
 }
 
-function sharedOf(request: ImageRequest, model: string): JsonObject {
-  // The gateway keeps the pictures itself: it always wants the bytes.
+function encodeShared(request: ImageRequest, model: string): JsonObject {
+  // The gateway stores the images itself: it always requests the bytes.
   return defined({
     model,
     prompt: request.prompt,

@@ -4,33 +4,33 @@ import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
 import { members } from '../schema.ts';
 
-/** A picture of an upstream's answer: its bytes, or where they are. */
+/** An image of an upstream's answer: its bytes, or its address. */
 export interface ParsedImage {
   readonly source:
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
     | { readonly kind: 'url'; readonly url: string };
-  /** '' where it is not said. */
+  /** '' if not given. */
   readonly revisedPrompt: string;
-  /** Members that nobody here knows, as a JSON object; '' for none. */
+  /** Unknown members, as a JSON object; '' for none. */
   readonly extraJson: string;
 }
 
 /** An upstream's answer. */
 export interface ParsedImages {
   readonly images: readonly ParsedImage[];
-  /** Members that nobody here knows, as a JSON object; '' for none. */
+  /** Unknown members, as a JSON object; '' for none. */
   readonly extraJson: string;
 }
 
 const answerMembers = members('created', 'data');
 const imageMembers = members('b64_json', 'url', 'revised_prompt');
 
-/** Parses an answer of the Images interface. Throws `UpstreamFailure` `malformed` where it is none or has no picture. */
+/** Parses an answer of the Images interface. Throws `UpstreamFailure` `malformed` if it is not one or has no image. */
 export function parseAnswer(text: string): ParsedImages {
   const body = parseObject(text);
   const images = listIn(body['data']).map(parseImage);
-  if (images.length === 0) throw malformed('no pictures');
-  return { images, extraJson: extraOf(body, answerMembers) };
+  if (images.length === 0) throw malformed('no images');
+  return { images, extraJson: collectExtra(body, answerMembers) };
 }
 
 function parseObject(text: string): JsonObject {
@@ -45,20 +45,20 @@ function parseObject(text: string): JsonObject {
 
 function parseImage(entry: Json): ParsedImage {
   const image = objectIn(entry);
-  if (image === undefined) throw malformed('a picture that is no object');
-  const said = { revisedPrompt: textIn(image['revised_prompt']), extraJson: extraOf(image, imageMembers) };
+  if (image === undefined) throw malformed('an image that is not an object');
+  const said = { revisedPrompt: textIn(image['revised_prompt']), extraJson: collectExtra(image, imageMembers) };
   const [base64, url] = [textIn(image['b64_json']), textIn(image['url'])];
   const inline = base64 === '' ? parseDataUrl(url)?.base64 : (parseDataUrl(base64)?.base64 ?? base64);
   if (inline === undefined) {
-    if (url === '') throw malformed('a picture without bytes or address');
+    if (url === '') throw malformed('an image without bytes or address');
     return { source: { kind: 'url', url }, ...said };
   }
   const bytes = decodeBase64(inline);
-  if (bytes === undefined) throw malformed('a picture that is not base64');
+  if (bytes === undefined) throw malformed('an image that is not base64');
   return { source: { kind: 'bytes', bytes }, ...said };
 }
 
-function extraOf(value: JsonObject, known: ReadonlySet<string>): string {
+function collectExtra(value: JsonObject, known: ReadonlySet<string>): string {
   const unknown = unknownMembers(value, known);
   return unknown === undefined ? '' : JSON.stringify(unknown);
 }
@@ -67,7 +67,7 @@ function malformed(what: string, cause?: unknown): UpstreamFailure {
   return new UpstreamFailure('malformed', { cause: cause ?? new Error(`the answer has ${what}`) });
 }
 
-/** What the body of an error says; a web page or an empty body says nothing. Never throws. */
+/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
 export function parseError(_status: number, body: string): Pick<UpstreamFailureFacts, 'message' | 'param'> {
   let value: Json;
   try {

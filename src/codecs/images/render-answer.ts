@@ -10,7 +10,7 @@ import {
 import type { JsonObject } from '../codec.ts';
 import { fieldJson, objectIn } from '../json.ts';
 
-/** The parts of an answer put together: pictures with their bytes, where these were asked for. */
+/** Assembles the parts of an answer: images, with their bytes if requested. */
 export class ImageAnswerFold {
   started: ImagesStarted | undefined;
   completed: ImagesCompleted | undefined;
@@ -24,7 +24,7 @@ export class ImageAnswerFold {
     else if (part.case === 'chunk') this.#images.at(-1)?.chunks.push(part.value);
   }
 
-  /** The Image result. Throws where the answer is not whole. */
+  /** Returns the Image result. Throws if the answer is incomplete. */
   render(): JsonObject {
     const { started } = this;
     if (started === undefined || this.completed === undefined) {

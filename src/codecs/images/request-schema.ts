@@ -5,8 +5,8 @@ import { parseImageSize } from '../../generation/images/image-size.ts';
 import { flag, integerIn, listOf, members, numberIn, object, exactlyOneOf, someText, text } from '../schema.ts';
 
 /**
- * What the bodies of the image paths look like. Unknown members stay in the checked value; null in an optional field means that it was not sent. Sources:
- * service.md (POST /v1/images/generations, POST /v1/images/edits), decisions §5.
+ * The schemas of the image paths. Unknown members stay in the checked value; null in an optional field means that it
+ * was not sent. Sources: docs/interfaces/images.md "Generations", "Edits".
  */
 
 const sizeText = documented(

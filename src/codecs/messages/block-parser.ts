@@ -7,18 +7,18 @@ import { exactText } from '../../lib/exact-json.ts';
 import { extendFrame } from '../extras.ts';
 import { exactJson, isWholeJson, listIn, objectIn, textIn } from '../json.ts';
 import { findResidue, type Shape, makeShape } from '../residue.ts';
-import { addressOf } from './citation.ts';
+import { toUrlAnnotation } from './citation.ts';
 import { extras } from './extras.ts';
-import { blobsOf, redactedKind } from './thought-blobs.ts';
+import { readBlobs, redactedKind } from './reasoning-blobs.ts';
 
-const knownOf: Readonly<Record<string, ReadonlySet<string>>> = {
+const knownMembers: Readonly<Record<string, ReadonlySet<string>>> = {
   text: new Set(['type', 'text', 'citations']),
   thinking: new Set(['type', 'thinking', 'signature']),
   redacted_thinking: new Set(['type', 'data']),
   tool_use: new Set(['type', 'id', 'name', 'input']),
 };
 
-/** What the frame of a delta is made of, by the type of the delta. */
+/** The known members of a delta frame, by the type of the delta. */
 const deltaFrames: Readonly<Record<string, Shape>> = {
   text_delta: deltaFrame('text'),
   thinking_delta: deltaFrame('thinking'),
@@ -32,7 +32,7 @@ function deltaFrame(member: string): Shape {
   return makeShape('type index', { delta: makeShape(`type ${member}`) });
 }
 
-/** Whether a frame is a delta of which everything is known. */
+/** Returns whether a frame is a delta that has only known members. */
 export function isPlainDelta(frame: JsonObject): boolean {
   const shape = deltaFrames[textIn(objectIn(frame['delta'])?.['type'])];
   return shape !== undefined && findResidue(frame, shape) === undefined;
@@ -42,29 +42,29 @@ export function isPlainDelta(frame: JsonObject): boolean {
 interface OpenBlock {
   readonly kind: 'text' | 'thinking' | 'redacted' | 'call' | 'server';
   readonly item: number;
-  /** As it began. */
+  /** The block as its start frame had it. */
   readonly block: JsonObject;
-  /** What came for the input of a tool. */
+  /** The tool input received so far. */
   input: string;
   signature: string;
-  /** What is told of a block of the upstream's own tools when it ends. */
+  /** Events of a `server` block, which are emitted when it ends. */
   readonly held: GenerationEvent[];
 }
 
-/** The frame of a delta. */
+/** A delta frame and the index of its block. */
 interface DeltaFrame {
   readonly index: number;
   readonly frame: JsonObject;
-  /** It is known that nothing of it is unknown. */
+  /** Whether the frame is known to have no unknown members, as `isPlainDelta` finds; false: not checked. */
   readonly isPlain: boolean;
 }
 
-/** Content blocks to items: one each, whatever their indices are; deltas find their block by its index (cases TS-14, TS-19). */
+/** Parses content blocks into items, one for each block, numbered in order. Deltas find their block by its index (cases TS-14, TS-19). */
 export class BlockParser {
   hasCalls = false;
   readonly #provider: string;
   readonly #open = new Map<number, OpenBlock>();
-  /** A call that stopped without any input: whether a limit cut it or it needs none shows by what follows. */
+  /** A call that stopped without input. If another block follows, it is complete; if the answer ends here by a limit, it is incomplete. */
   #empty: OpenBlock | undefined;
   #items = 0;
 
@@ -72,54 +72,58 @@ export class BlockParser {
     this.#provider = provider;
   }
 
-  /** A block begins; one that is still open under the same index has ended. */
+  /** Starts a block; ends a block that is still open at the same index. */
   start(index: number, block: JsonObject, events: GenerationEvent[]): void {
     if (this.#open.has(index)) this.stop(index, events);
     this.#endEmpty(ItemStatus.COMPLETED, events);
     const type = textIn(block['type']);
     if (type === '') return;
-    const open: OpenBlock = { kind: kindOf(type), item: this.#items, block, input: '', signature: '', held: [] };
+    const open: OpenBlock = { kind: findKind(type), item: this.#items, block, input: '', signature: '', held: [] };
     this.#items += 1;
     this.#open.set(index, open);
     switch (open.kind) {
       case 'text':
         this.#openPart(
-          make.itemOf(make.messageContent(Role.ASSISTANT, []), 0),
-          make.partOf(make.textContent(''), extraOfBlock(block)),
+          make.makeItem(make.messageContent(Role.ASSISTANT, []), 0),
+          make.makePart(make.textContent(''), readBlockExtra(block)),
           events,
         );
         this.#add(open, DeltaKind.TEXT, textIn(block['text']), events);
         for (const citation of listIn(block['citations'])) this.#cite(open, objectIn(citation), events);
         return;
       case 'thinking': {
-        const item = make.itemOf(make.reasoningContent({}), 0, extraOfBlock(block));
-        this.#openPart(item, make.partOf(make.reasoningTextContent('')), events);
+        const item = make.makeItem(make.reasoningContent({}), 0, readBlockExtra(block));
+        this.#openPart(item, make.makePart(make.reasoningTextContent('')), events);
         this.#add(open, DeltaKind.REASONING, textIn(block['thinking']), events);
         open.signature = textIn(block['signature']);
         return;
       }
       case 'redacted':
         events.push(
-          emit.itemOpened(0, open.item, make.itemOf(make.reasoningContent({ redacted: true }), 0, extraOfBlock(block))),
+          emit.itemOpened(
+            0,
+            open.item,
+            make.makeItem(make.reasoningContent({ redacted: true }), 0, readBlockExtra(block)),
+          ),
         );
         return;
       case 'call': {
         this.hasCalls = true;
         const content = make.toolCallContent({ callId: textIn(block['id']), name: textIn(block['name']) });
-        events.push(emit.itemOpened(0, open.item, make.itemOf(content, 0, extraOfBlock(block))));
+        events.push(emit.itemOpened(0, open.item, make.makeItem(content, 0, readBlockExtra(block))));
         break;
       }
       case 'server':
     }
   }
 
-  /** Returns the number of the item of an open block; undefined if none is open there, or if it is told as a whole. */
+  /** Returns the item number of the open block at an index; undefined if none is open, or for `server`, whose item is opened only when it ends. */
   itemAt(index: number): number | undefined {
     const open = this.#open.get(index);
     return open === undefined || open.kind === 'server' ? undefined : open.item;
   }
 
-  /** More of a block; of one that never began nothing is known. */
+  /** Adds a delta to its block; ignores deltas of blocks that never started. */
   delta({ index, frame, isPlain }: DeltaFrame, events: GenerationEvent[]): void {
     const open = this.#open.get(index);
     if (open === undefined) return;
@@ -135,7 +139,7 @@ export class BlockParser {
         if (open.kind === 'thinking') this.#add(open, DeltaKind.REASONING, textIn(delta['thinking']), events);
         return;
       case 'signature_delta':
-        // Of several the last one holds, as for the official clients.
+        // The last of several signatures wins, as in the official clients.
         open.signature = textIn(delta['signature']);
         return;
       case 'citations_delta':
@@ -151,7 +155,7 @@ export class BlockParser {
     }
   }
 
-  /** A block has ended whole. */
+  /** Ends the block at an index. */
   stop(index: number, events: GenerationEvent[]): void {
     const open = this.#open.get(index);
     if (open === undefined) return;
@@ -164,7 +168,7 @@ export class BlockParser {
     this.#empty = open;
   }
 
-  /** The answer has ended: `cut` where a limit or a refusal ended it. Blocks that are still open end with it. */
+  /** Ends the answer and its open blocks; `cut`: a limit or a refusal ended it. */
   end(cut: boolean, events: GenerationEvent[]): void {
     const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
     this.#endEmpty(status, events);
@@ -192,7 +196,7 @@ export class BlockParser {
   #cite(open: OpenBlock, citation: JsonObject | undefined, events: GenerationEvent[]): void {
     if (open.kind !== 'text' || citation === undefined) return;
     events.push(emit.annotationAdded(0, [open.item, 0], extras.annotation(citation)));
-    const address = addressOf(citation);
+    const address = toUrlAnnotation(citation);
     if (address !== undefined) events.push(emit.annotationAdded(0, [open.item, 0], address));
   }
 
@@ -205,7 +209,7 @@ export class BlockParser {
     }
     if (kind === 'call') {
       if (input === '' && hasInput(block)) this.#add(open, DeltaKind.ARGUMENTS, exactText(block['input']), events);
-      // Upstreams end the block of a call that their limit has cut as if it were whole.
+      // Upstreams end a truncated call like a complete one.
       const isWhole = input === '' || isWholeJson(input);
       events.push(emit.itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
       return;
@@ -213,30 +217,30 @@ export class BlockParser {
     if (kind !== 'redacted') events.push(emit.partClosed(0, [item, 0]));
     const blobs =
       kind === 'redacted'
-        ? [make.opaqueOf(redactedKind, textIn(block['data']), this.#provider)]
-        : blobsOf(kind === 'thinking' ? open.signature : '', this.#provider);
+        ? [make.makeOpaque(redactedKind, textIn(block['data']), this.#provider)]
+        : readBlobs(kind === 'thinking' ? open.signature : '', this.#provider);
     for (const blob of blobs) events.push(emit.opaqueAdded(0, item, blob));
     events.push(emit.itemClosed(0, item, status));
   }
 }
 
-/** Whether a call came with its input at its beginning. */
+/** Returns whether the first frame of a call has its input. */
 function hasInput(block: JsonObject): boolean {
   return Object.keys(objectIn(block['input']) ?? {}).length > 0;
 }
 
-function kindOf(type: string): OpenBlock['kind'] {
+function findKind(type: string): OpenBlock['kind'] {
   if (type === 'text' || type === 'thinking') return type;
   if (type === 'redacted_thinking') return 'redacted';
   return type === 'tool_use' ? 'call' : 'server';
 }
 
-function extraOfBlock(block: JsonObject): Extra | undefined {
-  return extras.unknown(block, knownOf[textIn(block['type'])] ?? new Set());
+function readBlockExtra(block: JsonObject): Extra | undefined {
+  return extras.unknown(block, knownMembers[textIn(block['type'])] ?? new Set());
 }
 
-/** A block of the upstream's own tools, with what it was called with in its place. */
+/** Returns the item of a server tool's block, with its streamed input as `input`. */
 function serverItem(block: JsonObject, input: string): Item {
   const called = input === '' ? undefined : exactJson(input);
-  return make.itemOf(extras.serverTool(called === undefined ? block : { ...block, input: called }), 0);
+  return make.makeItem(extras.serverTool(called === undefined ? block : { ...block, input: called }), 0);
 }

@@ -12,12 +12,12 @@ import { exactText } from '../../lib/exact-json.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
-import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
+import { makePart, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { objectIn } from '../json.ts';
 import { graft } from '../residue.ts';
 import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
-import { redactedKind, signatureOf } from './thought-blobs.ts';
+import { redactedKind, toSignature } from './reasoning-blobs.ts';
 
 /** The deltas of a block: what stands before and after the JSON of the new text. */
 const textDelta = ['{"type":"text_delta","text":', '}'] as const;
@@ -38,15 +38,16 @@ interface OpenBlock {
 interface OpenItem {
   readonly item: Item;
   readonly citations: CitationRenderer;
-  /** Blobs that wait for the end of the thoughts, or of the text. */
+  /** Blobs that wait for the end of the reasoning, or of the text. */
   readonly seals: Opaque[];
-  /** The thoughts so far, for their seal. */
-  readonly thoughts: Part[];
+  /** The reasoning so far, for its seal. */
+  readonly reasoning: Part[];
 }
 
 /**
- * Items as content blocks: contiguous indices, one block open at a time, every delta inside its block. A message's parts are a block each; the parts
- * of thoughts share one. Source: wire.md B3; cases TS-13, TS-14, RE-19, FI-15.
+ * Renders items as content blocks: contiguous indices, one block open at a time, every delta inside its block. Each
+ * part of a message is a block; the parts of reasoning share one. Source: docs/interfaces/messages.md "Stream"; cases
+ * TS-13, TS-14, RE-19, FI-15.
  */
 export class BlockRenderer {
   hasCalls = false;
@@ -88,7 +89,10 @@ export class BlockRenderer {
     return this.#frames;
   }
 
-  /** Takes unknown members for the next frame of a type. Returns the frames of a delta of an unknown type, which is one of its own; '' for anything else. */
+  /**
+   * Takes unknown members for the next frame of a type. Returns the frames of a delta of an unknown type, which is
+   * one of its own; '' for anything else.
+   */
   extend(type: string, members: JsonObject): string {
     this.#frames = '';
     if (type === 'content_block_delta' && objectIn(members['delta'])?.['type'] !== undefined) {
@@ -109,7 +113,7 @@ export class BlockRenderer {
 
   #openItem(item: Item | undefined): void {
     assert(item !== undefined, 'an item opened without content');
-    this.#item = { item, citations: new CitationRenderer(), seals: [], thoughts: [] };
+    this.#item = { item, citations: new CitationRenderer(), seals: [], reasoning: [] };
     const { content } = item;
     if (content.case === 'serverTool') {
       this.#serverTool(content.value);
@@ -123,14 +127,17 @@ export class BlockRenderer {
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
-  /** Writes what another protocol signed a text or a call with: thoughts are the one place for it that every client sends back. */
+  /**
+   * Writes another protocol's signature of a text or a call: a reasoning block is the one place for it that every
+   * client sends back.
+   */
   #seal(signature: Opaque): void {
     this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta);
-    this.#otherDelta({ type: 'signature_delta', signature: signatureOf([signature]) });
+    this.#otherDelta({ type: 'signature_delta', signature: toSignature([signature]) });
     this.#closeBlock();
   }
 
-  /** The block as it came; what it was called with stands in a delta, where readers of streams look for it. */
+  /** The block as it came; its input is in a delta, where readers of streams look for it. */
   #serverTool(tool: ServerTool): void {
     const block = extras.own(tool);
     if (block === undefined) return;
@@ -154,10 +161,10 @@ export class BlockRenderer {
         return this.#openBlock({ type: 'text', text: '', ...members }, textDelta);
       case 'reasoningText':
       case 'summaryText':
-        this.#open.thoughts.push(
-          partOf(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')),
+        this.#open.reasoning.push(
+          makePart(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')),
         );
-        // Further parts of the same thoughts go on in their block.
+        // Further parts of the same reasoning continue its block.
         if (this.#block === undefined) return this.#openThoughts();
         this.#flush();
         this.#writeDelta('"\\n\\n"');
@@ -203,7 +210,7 @@ export class BlockRenderer {
 
   #delta({ text }: Delta): void {
     if (this.#block === undefined) return;
-    const thought = this.#item?.thoughts.at(-1)?.content;
+    const thought = this.#item?.reasoning.at(-1)?.content;
     if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
     const ready = this.#block.gate.push(text);
     if (ready !== '') this.#writeText(ready);
@@ -248,15 +255,15 @@ export class BlockRenderer {
     this.#closeBlock();
   }
 
-  /** Thoughts that were sealed end with their signature, which readers take from one delta. */
+  /** Sealed reasoning ends with its signature, which readers take from one delta. */
   #endThoughts(): void {
-    const { seals, thoughts, item } = this.#open;
+    const { seals, reasoning, item } = this.#open;
     if (seals.length > 0) {
       if (this.#block === undefined) this.#openThoughts();
       this.#flush();
       this.#otherDelta({
         type: 'signature_delta',
-        signature: signatureOf(seals.splice(0), { parts: thoughts, extra: item.extra }),
+        signature: toSignature(seals.splice(0), { parts: reasoning, extra: item.extra }),
       });
     }
     this.#closeBlock();
@@ -277,7 +284,7 @@ export class BlockRenderer {
   #closeBlock(): void {
     if (this.#block === undefined) return;
     this.#flush();
-    // What came with the last delta is told also where nothing follows it.
+    // Members that came with the last delta are sent even if nothing follows it.
     if (this.#waiting?.['content_block_delta'] !== undefined) this.#writeDelta('""');
     this.#frame('content_block_stop', {});
     this.#block = undefined;

@@ -5,8 +5,9 @@ import { objectsIn } from '../json.ts';
 const hintsMax = 4;
 
 /**
- * Takes surplus cache hints out of a request that came from another protocol, where there is no such limit: they are hints, and the request would be refused for them.
- * The first stays, because it marks what conversations share, and the last ones, because they mark the longest beginnings. Changes `body`.
+ * Removes surplus cache hints from a request of another protocol, which has no such limit: they are hints, and the
+ * request would be refused for them. The first stays, because it marks what conversations share, and the last ones,
+ * because they mark the longest prefixes. Changes `body`.
  */
 export function limitCacheHints(body: JsonObject): void {
   // The order of a prompt is tools, system, messages; a hint for the whole request counts too.
@@ -16,7 +17,10 @@ export function limitCacheHints(body: JsonObject): void {
   for (const block of marked.slice(1, marked.length - room + 1)) delete block['cache_control'];
 }
 
-/** What has a hint of its own, in the order of the prompt: the blocks of a message or a result stand before what holds them. */
+/**
+ * Everything with a hint of its own, in the order of the prompt: the blocks of a message or a result precede their
+ * container.
+ */
 function markedIn(value: Json | undefined): JsonObject[] {
   return objectsIn(value).flatMap(block => [
     ...markedIn(block['content']),

@@ -1,15 +1,15 @@
-import { hashOf } from '../../generation/call-id.ts';
+import { hashText } from '../../generation/call-id.ts';
 
 /**
- * Ids of calls in the letters that the protocol takes, the same for the same conversation: what is legal and was not used before stays as it is.
- * Source: cases TR-08, TR-10.
+ * Makes call ids unique and of the characters that the protocol accepts. A legal id keeps its value at its first use. The same conversation always gets the
+ * same ids. Source: cases TR-08, TR-10.
  */
 export class CallIds {
   readonly #uses = new Map<string, number>();
   readonly #latest = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /** The id of a call; results that follow are results of this one. */
+  /** Returns the id to send for a call; later results with the same `callId` belong to it. */
   ofCall(callId: string): string {
     const uses = (this.#uses.get(callId) ?? 0) + 1;
     this.#uses.set(callId, uses);
@@ -21,7 +21,7 @@ export class CallIds {
     return id;
   }
 
-  /** The id of the call that a result answers. */
+  /** Returns the id to send for the call that a result belongs to: the latest with this `callId`. */
   ofResult(callId: string): string {
     return this.#latest.get(callId) ?? legalId(callId);
   }
@@ -29,5 +29,5 @@ export class CallIds {
 
 function legalId(callId: string): string {
   if (/^[a-zA-Z0-9_-]+$/.test(callId)) return callId;
-  return `${callId.replaceAll(/[^a-zA-Z0-9_-]/g, '_')}_${hashOf(callId)}`;
+  return `${callId.replaceAll(/[^a-zA-Z0-9_-]/g, '_')}_${hashText(callId)}`;
 }

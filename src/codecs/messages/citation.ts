@@ -4,10 +4,13 @@ import { urlAnnotation } from '../content.ts';
 import { textIn } from '../json.ts';
 import { extras } from './extras.ts';
 
-/** Citations: the block's own go back as they came; those of web pages are also told as addresses, which every protocol has. Source: wire.md C3. */
+/**
+ * Citations: the block's own go back unchanged; those of web pages are also sent as URL citations, which every
+ * protocol has. Source: docs/interfaces/README.md "Translation".
+ */
 
-/** A citation as an address for clients of other protocols; undefined where it names none. */
-export function addressOf(citation: JsonObject): Annotation | undefined {
+/** Returns a citation as a URL citation for clients of other protocols; undefined if it has no URL. */
+export function toUrlAnnotation(citation: JsonObject): Annotation | undefined {
   const url = textIn(citation['url']);
   return url === '' ? undefined : urlAnnotation({ url, title: textIn(citation['title']) });
 }
@@ -16,7 +19,7 @@ export function addressOf(citation: JsonObject): Annotation | undefined {
 export class CitationRenderer {
   #lastUrl = '';
 
-  /** Undefined where it was told already, or can't be said here. */
+  /** Undefined if it was sent already, or can't be expressed here. */
   render({ annotation }: Annotation): JsonObject | undefined {
     if (annotation.case === 'other') {
       const citation = extras.own(annotation.value);

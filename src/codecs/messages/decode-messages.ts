@@ -1,7 +1,7 @@
 import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
-import { type cacheHint, cacheOf } from '../cache-hint.ts';
+import { type cacheHint, decodeCache } from '../cache-hint.ts';
 import * as make from '../content.ts';
-import { invalidField, members, typeOf, type UnknownMembers, UnknownValue } from '../schema.ts';
+import { invalidField, members, readType, type UnknownMembers, UnknownValue } from '../schema.ts';
 import { extras } from './extras.ts';
 import {
   blockMembers,
@@ -13,17 +13,24 @@ import {
   type ResultBlock,
   type TextBlock,
 } from './request-schema.ts';
-import { blobsOf, envelopeIn, redactedKind } from './thought-blobs.ts';
+import { readBlobs, envelopeIn, redactedKind } from './reasoning-blobs.ts';
 
-/** Messages to items: user text is a message, calls, results and thoughts are items of their own, in the order of the blocks. Sources: wire.md C1, C3. */
+/**
+ * Decodes messages to items: user text is a message; calls, results and reasoning are items of their own, in the
+ * order of the blocks. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md
+ * "Translation".
+ */
 
 type Block = Exclude<MessagesMessage['content'][number], string>;
 type SystemPrompt = NonNullable<MessagesRequest['system']>;
 
-const knownOfMessage = members('role', 'content');
-const knownOfSource = members('type', 'media_type', 'data', 'url', 'file_id', 'content');
+const knownMessageMembers = members('role', 'content');
+const knownSourceMembers = members('type', 'media_type', 'data', 'url', 'file_id', 'content');
 const roles = { user: Role.USER, assistant: Role.ASSISTANT, system: Role.SYSTEM } as const;
-/** Blocks of the upstream's own tools: `server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, `container_upload`, … They are carried as they came. */
+/**
+ * Blocks of the upstream's own tools: `server_tool_use`, `web_search_tool_result`, `mcp_tool_use`,
+ * `container_upload`, … They are carried unchanged.
+ */
 const serverBlockName = /^(server_tool_use|[a-z_]+_tool_(use|result)|container_upload|compaction)$/;
 /** Says which model went on; the model itself reads nothing of it. */
 const fallbackBlockName = 'fallback';
@@ -52,27 +59,29 @@ class MessageDecoder {
     if (system === '') return;
     const parts =
       typeof system === 'string'
-        ? [make.partOf(make.textContent(system))]
+        ? [make.makePart(make.textContent(system))]
         : system.map((block, index) => this.#part(block, `system.${index}`));
-    if (parts.length > 0) this.items.push(make.itemOf(make.messageContent(Role.SYSTEM, parts), 0));
+    if (parts.length > 0) this.items.push(make.makeItem(make.messageContent(Role.SYSTEM, parts), 0));
   }
 
   add(message: MessagesMessage | UnknownValue, index: number): void {
     const turn = index + 1;
     if (message instanceof UnknownValue) {
-      this.items.push(make.itemOf(this.#unknown.content(message, `messages.${index}`), turn));
+      this.items.push(make.makeItem(this.#unknown.content(message, `messages.${index}`), turn));
       return;
     }
     const role = roles[message.role];
     const first = this.items.length;
-    const extra = this.#unknown.note(message, knownOfMessage, `messages.${index}`);
+    const extra = this.#unknown.note(message, knownMessageMembers, `messages.${index}`);
     if (typeof message.content === 'string') {
-      this.items.push(make.itemOf(make.messageContent(role, [make.partOf(make.textContent(message.content))]), turn));
+      this.items.push(
+        make.makeItem(make.messageContent(role, [make.makePart(make.textContent(message.content))]), turn),
+      );
     } else {
       for (const [at, block] of message.content.entries()) {
         this.#add({ block, role, turn }, `messages.${index}.content.${at}`);
       }
-      if (this.items.length === first) this.items.push(make.itemOf(make.messageContent(role, []), turn));
+      if (this.items.length === first) this.items.push(make.makeItem(make.messageContent(role, []), turn));
     }
     const head = this.items[first];
     if (extra !== undefined && head !== undefined && head.extra === undefined) head.extra = extra;
@@ -80,8 +89,8 @@ class MessageDecoder {
 
   #add({ block, role, turn }: { block: Block; role: Role; turn: number }, path: string): void {
     if (block instanceof UnknownValue) {
-      if (serverBlockName.test(String(typeOf(block.value)))) {
-        this.items.push(make.itemOf(extras.serverTool(block), turn));
+      if (serverBlockName.test(String(readType(block.value)))) {
+        this.items.push(make.makeItem(extras.serverTool(block), turn));
       } else {
         this.#message(role, turn).push(this.#part(block, path));
       }
@@ -99,12 +108,12 @@ class MessageDecoder {
     }
   }
 
-  /** The parts of the message that the block belongs to: the latest item, where that is a message of the turn. */
+  /** Returns the parts of the message that the block belongs to: the latest item, if that is a message of the turn. */
   #message(role: Role, turn: number): Part[] {
     const last = this.items.at(-1);
     if (last?.turn === turn && last.content.case === 'message') return last.content.value.parts;
     const parts: Part[] = [];
-    this.items.push(make.itemOf(make.messageContent(role, parts), turn));
+    this.items.push(make.makeItem(make.messageContent(role, parts), turn));
     return parts;
   }
 
@@ -117,7 +126,7 @@ class MessageDecoder {
     switch (block.type) {
       case 'tool_use': {
         const { id: callId, name, input } = block;
-        return make.itemOf(
+        return make.makeItem(
           make.toolCallContent({
             callId,
             name,
@@ -131,31 +140,31 @@ class MessageDecoder {
       case 'tool_result': {
         const { tool_use_id: callId, content, is_error: isError } = block;
         const fields = { callId, isError: isError === true, ...this.#cache(block, path) };
-        if (content == null) return make.itemOf(make.toolResultContent({ ...fields, plain: true }), turn, extra);
+        if (content == null) return make.makeItem(make.toolResultContent({ ...fields, plain: true }), turn, extra);
         if (typeof content === 'string') {
-          return make.itemOf(
-            make.toolResultContent({ ...fields, plain: true, parts: [make.partOf(make.textContent(content))] }),
+          return make.makeItem(
+            make.toolResultContent({ ...fields, plain: true, parts: [make.makePart(make.textContent(content))] }),
             turn,
             extra,
           );
         }
         const parts = content.map((each, at) => this.#part(each, `${path}.content.${at}`));
-        return make.itemOf(make.toolResultContent({ ...fields, parts }), turn, extra);
+        return make.makeItem(make.toolResultContent({ ...fields, parts }), turn, extra);
       }
       case 'thinking': {
         const signature = block.signature ?? '';
         const sealed = envelopeIn(signature);
-        const parts = sealed?.parts ?? [make.partOf(make.reasoningTextContent(block.thinking))];
-        // Who signed is not said: the upstream that it goes back to will judge it.
-        return make.itemOf(
-          make.reasoningContent({ parts, opaque: blobsOf(signature, '') }),
+        const parts = sealed?.parts ?? [make.makePart(make.reasoningTextContent(block.thinking))];
+        // The signer is unknown: the upstream that receives it will judge it.
+        return make.makeItem(
+          make.reasoningContent({ parts, opaque: readBlobs(signature, '') }),
           turn,
           sealed?.extra ?? extra,
         );
       }
       case 'redacted_thinking':
-        return make.itemOf(
-          make.reasoningContent({ opaque: [make.opaqueOf(redactedKind, block.data)], redacted: true }),
+        return make.makeItem(
+          make.reasoningContent({ opaque: [make.makeOpaque(redactedKind, block.data)], redacted: true }),
           turn,
           extra,
         );
@@ -164,30 +173,30 @@ class MessageDecoder {
 
   #part(block: ResultBlock | UnknownValue, path: string): Part {
     if (block instanceof UnknownValue) {
-      return make.partOf(this.#unknown.content(block, path, typeOf(block.value) === fallbackBlockName));
+      return make.makePart(this.#unknown.content(block, path, readType(block.value) === fallbackBlockName));
     }
     const source = unknownSource(block);
     if (source !== undefined) return this.#unreadable(block, source, path);
     const extra = this.#unknown.note(block, blockMembers[block.type], path);
     if (block.type === 'image' || block.type === 'document') {
-      this.#unknown.note(block.source, knownOfSource, `${path}.source`);
+      this.#unknown.note(block.source, knownSourceMembers, `${path}.source`);
     }
-    const part = make.partOf(contentOf(block, path), extra);
+    const part = make.makePart(decodeContent(block, path), extra);
     return Object.assign(part, this.#cache(block, path));
   }
 
   /** A block whose content stands in a place of an unknown kind: nothing of it can be read. */
   #unreadable(block: ResultBlock, { known }: UnknownValue, path: string): Part {
     const whole = new UnknownValue({ ...block }, known);
-    return make.partOf(this.#unknown.content(whole, `${path}.source.type`));
+    return make.makePart(this.#unknown.content(whole, `${path}.source.type`));
   }
 
   #cache({ cache_control: control }: Pick<ResultBlock, 'cache_control'>, path: string): ReturnType<typeof cacheHint> {
-    return cacheOf(control, `${path}.cache_control`, this.#unknown);
+    return decodeCache(control, `${path}.cache_control`, this.#unknown);
   }
 }
 
-/** The source of a picture or document, where it is of an unknown kind; a document's own blocks are looked at too. */
+/** Returns the unknown source of an image or document; checks a document's own blocks too. */
 function unknownSource(block: ResultBlock): UnknownValue | undefined {
   if (block.type === 'image') return block.source instanceof UnknownValue ? block.source : undefined;
   if (block.type === 'search_result') return block.content.find(each => each instanceof UnknownValue);
@@ -198,7 +207,7 @@ function unknownSource(block: ResultBlock): UnknownValue | undefined {
   return source.content.find(each => each instanceof UnknownValue);
 }
 
-function contentOf(block: ResultBlock, path: string): Part['content'] {
+function decodeContent(block: ResultBlock, path: string): Part['content'] {
   switch (block.type) {
     case 'text': {
       const content = make.textContent(block.text);
@@ -246,8 +255,8 @@ function documentSource(source: DocumentBlock['source'], path: string): MediaSou
     case 'text':
       return make.mediaSource({ case: 'text', value: source.data }, 'text/plain');
     case 'content': {
-      // Its text is what other protocols can read; an upstream of this one gets the block as it came.
-      const blocks = typeof source.content === 'string' ? [source.content] : source.content.map(textOfBlock);
+      // Other protocols can read its text; an upstream of this one gets the block unchanged.
+      const blocks = typeof source.content === 'string' ? [source.content] : source.content.map(readText);
       return make.mediaSource({ case: 'text', value: blocks.join('\n\n') }, 'text/plain');
     }
     case 'url':
@@ -257,7 +266,7 @@ function documentSource(source: DocumentBlock['source'], path: string): MediaSou
   }
 }
 
-function textOfBlock(block: TextBlock | ImageBlock | UnknownValue): string {
+function readText(block: TextBlock | ImageBlock | UnknownValue): string {
   return !(block instanceof UnknownValue) && block.type === 'text' ? block.text : '';
 }
 

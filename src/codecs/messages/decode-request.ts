@@ -9,9 +9,9 @@ import {
   type Tool,
   type ToolChoice,
 } from '../../gen/tollgate/v1/request_pb.ts';
-import { cacheOf } from '../cache-hint.ts';
+import { decodeCache } from '../cache-hint.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
-import { requestOf } from '../content.ts';
+import { makeRequest } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
 import { members, parseBody, UnknownMembers } from '../schema.ts';
@@ -27,15 +27,23 @@ import {
   type OwnTool,
 } from './request-schema.ts';
 
-/** Messages requests to the model of a generation. Sources: decisions §4, wire.md B3, C3. */
+/** Messages requests to the model of a generation. Sources: docs/interfaces/messages.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
 
 const known = new Set(Object.keys(messagesRequestSchema.shape));
-const knownOfTool = members('type', 'name', 'description', 'input_schema', 'strict', 'defer_loading', 'cache_control');
-const knownOfChoice = members('type', 'name', 'disable_parallel_tool_use');
-const knownOfThinking = members('type', 'budget_tokens', 'display');
-const knownOfOutputConfig = members('effort', 'format');
-const knownOfFormat = members('type', 'schema');
-const knownOfMetadata = members('user_id');
+const knownToolMembers = members(
+  'type',
+  'name',
+  'description',
+  'input_schema',
+  'strict',
+  'defer_loading',
+  'cache_control',
+);
+const knownChoiceMembers = members('type', 'name', 'disable_parallel_tool_use');
+const knownThinkingMembers = members('type', 'budget_tokens', 'display');
+const knownOutputConfigMembers = members('effort', 'format');
+const knownFormatMembers = members('type', 'schema');
+const knownMetadataMembers = members('user_id');
 
 /** Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
@@ -51,7 +59,7 @@ export function decodeCountRequest(received: ReceivedRequest): GenerateRequest {
 
 function requestFrom(body: MessagesRequest, received: ReceivedRequest): GenerateRequest {
   if (body['thread'] != null) {
-    // The official client's tool runner asks for one, and goes on without it when it is told so.
+    // The official client's tool runner requests one, and continues without it if it is refused.
     const message = 'Conversations that the server holds between turns are not offered: send the whole history.';
     throw new GatewayError('unsupported_parameter', message, { param: 'thread' });
   }
@@ -61,8 +69,8 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   const choice = unknown.demand(body.tool_choice, 'tool_choice');
   const items = decodeMessages(body.system ?? undefined, body.messages, unknown);
   const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
-  unknown.note(choice, knownOfChoice, 'tool_choice');
-  const request = requestOf({
+  unknown.note(choice, knownChoiceMembers, 'tool_choice');
+  const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.MESSAGES,
     delivery: decode.delivery(body.stream),
@@ -71,7 +79,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     stop: body.stop_sequences ?? [],
     serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
     ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
-    ...cacheOf(body.cache_control, 'cache_control', unknown),
+    ...decodeCache(body.cache_control, 'cache_control', unknown),
     ...(choice === undefined ? {} : decodeToolChoice(choice)),
     ...defined({
       maxOutputTokens: decode.limit32(body.max_tokens),
@@ -81,7 +89,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   });
   const format = decodeFormat(body, unknown);
   if (format !== undefined) request.outputFormat = format;
-  unknown.note(metadata, knownOfMetadata, 'metadata');
+  unknown.note(metadata, knownMetadataMembers, 'metadata');
   const headers = protocolHeaders(received.headers);
   request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, unknown }, headers);
   return request;
@@ -92,7 +100,7 @@ function decodeFormat(body: MessagesRequest, unknown: UnknownMembers): OutputFor
   const path = isOlder ? 'output_format' : 'output_config.format';
   const format = unknown.demand(isOlder ? body.output_format : body.output_config?.format, path);
   if (format === undefined) return undefined;
-  unknown.note(format, knownOfFormat, path);
+  unknown.note(format, knownFormatMembers, path);
   // Other protocols want a name for a schema.
   return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
@@ -116,10 +124,10 @@ const thinkingModes = {
 
 function decodeReasoning(body: MessagesRequest, unknown: UnknownMembers): ReasoningConfig | undefined {
   const { output_config: output } = body;
-  unknown.note(output, knownOfOutputConfig, 'output_config');
+  unknown.note(output, knownOutputConfigMembers, 'output_config');
   const effort = unknown.hint(output?.effort, 'output_config.effort');
   const thinking = unknown.hint(body.thinking, 'thinking');
-  unknown.note(thinking, knownOfThinking, 'thinking');
+  unknown.note(thinking, knownThinkingMembers, 'thinking');
   if (thinking === undefined) return effort === undefined ? undefined : decode.reasoningConfig(effort);
   const config = decode.reasoningConfig(effort, thinkingModes[thinking.type]);
   if (thinking.type === 'disabled') return config;
@@ -132,9 +140,9 @@ function isOwn(tool: MessagesTool): tool is OwnTool {
 }
 
 function decodeTool(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
-  const hint = cacheOf(tool.cache_control, `${path}.cache_control`, unknown);
+  const hint = decodeCache(tool.cache_control, `${path}.cache_control`, unknown);
   if (!isOwn(tool)) return decode.toolWith(extras.hostedTool(tool), hint);
-  const extra = unknown.note(tool, knownOfTool, path);
+  const extra = unknown.note(tool, knownToolMembers, path);
   return decode.toolWith(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
     ...hint,
     ...defined({ extra, deferred: tool.defer_loading ?? undefined }),

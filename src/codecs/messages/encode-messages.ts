@@ -17,18 +17,18 @@ import { encodeArguments } from '../free-form.ts';
 import { CallIds } from './call-ids.ts';
 import { encodePart } from './encode-part.ts';
 import { extras } from './extras.ts';
-import { redactedKind, signatureKind } from './thought-blobs.ts';
+import { redactedKind, signatureKind } from './reasoning-blobs.ts';
 
-/** Items to messages and the system prompt. Sources: wire.md C3, C4; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
+/** Items to messages and the system prompt. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
 
-/** What a request's items become. */
+/** The encoded items of a request. */
 export interface EncodedMessages {
   /** Undefined: there is no system prompt. */
   readonly system: Json | undefined;
   readonly messages: JsonObject[];
 }
 
-/** Messages in the order of the items; `provider` gets its own blobs back. Throws `unsupported_parameter`. */
+/** Encodes messages in the order of the items; `provider` gets its own blobs back. Throws `unsupported_parameter`. */
 export function encodeMessages(request: GenerateRequest, drops: Drops, provider: string | undefined): EncodedMessages {
   const encoder = new MessageEncoder(request, drops, provider);
   for (const item of request.items) encoder.add(item);
@@ -40,7 +40,7 @@ interface OpenMessage {
   readonly role: 'user' | 'assistant';
   readonly turn: number;
   readonly blocks: JsonObject[];
-  /** Something was said after the results: no further result fits in. */
+  /** Text follows the results: no further result fits in. */
   hasWords: boolean;
 }
 
@@ -73,7 +73,7 @@ class MessageEncoder {
       case 'message':
         return this.#addMessage(item, content.value);
       case 'reasoning':
-        return this.#addThoughts(item);
+        return this.#addReasoning(item);
       case 'toolCall':
         this.#message('assistant', item.turn).blocks.push(this.#call(item, content.value));
         return;
@@ -88,7 +88,7 @@ class MessageEncoder {
     }
   }
 
-  /** The message that an item belongs to: the open one, where role and turn are its own. */
+  /** Returns the message that an item belongs to: the open one, if role and turn match. */
   #message(role: OpenMessage['role'], turn: number): OpenMessage {
     const open = this.#open;
     if (open?.role === role && (open.turn === turn || (role === 'user' && turn === 0))) return open;
@@ -104,7 +104,7 @@ class MessageEncoder {
 
   #addMessage(item: Item, message: Message): void {
     const isSystem = message.role === Role.SYSTEM || message.role === Role.DEVELOPER;
-    const blocks = this.#blocksOf(item, message);
+    const blocks = this.#encodeBlocks(item, message);
     if (isSystem && this.messages.length === 0) {
       this.#system.push(...blocks);
       return;
@@ -132,9 +132,9 @@ class MessageEncoder {
     return message;
   }
 
-  #blocksOf(item: Item, { parts }: Message): JsonObject[] {
+  #encodeBlocks(item: Item, { parts }: Message): JsonObject[] {
     const blocks = parts.map(part => this.#part(part));
-    // An empty text is refused by the protocol, but where it is all there is.
+    // The protocol refuses an empty text, unless it is all there is.
     const said = blocks.filter(block => block['type'] !== 'text' || block['text'] !== '');
     const shown = said.length === 0 ? blocks.slice(0, 1) : said;
     const [first] = shown;
@@ -185,8 +185,8 @@ class MessageEncoder {
     });
   }
 
-  /** Only thoughts with a signature that this upstream can check go back; others are dropped and listed. */
-  #addThoughts(item: Item): void {
+  /** Only reasoning with a signature that this upstream can check goes back; the rest is dropped and listed. */
+  #addReasoning(item: Item): void {
     if (item.content.case !== 'reasoning') return;
     const { parts, opaque } = item.content.value;
     const own = opaque.filter(blob => this.#canRead(blob));
@@ -207,7 +207,10 @@ class MessageEncoder {
     for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extra });
   }
 
-  /** Of a blob without a maker its kind says that it is of this protocol: Chat clients have them too, and the upstream judges it. */
+  /**
+   * The kind of a blob without a maker says that it is of this protocol: Chat clients have them too, and the upstream
+   * judges it.
+   */
   #canRead({ provider, kind }: Opaque): boolean {
     if (kind !== signatureKind && kind !== redactedKind) return false;
     return provider === '' || provider === this.#provider;

@@ -5,9 +5,9 @@ import { imageTypeIn } from '../image-type.ts';
 import { type Drops, unsupportedContent, unsupportedPart } from '../drops.ts';
 import { extras } from './extras.ts';
 
-/** Parts to content blocks. Sources: wire.md C3, C4; cases ME-01 to ME-11, RO-14. */
+/** Encodes parts as content blocks. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-01 to ME-11, RO-14. */
 
-/** The block of a part, without its cache hint and its further members. Throws `unsupported_parameter`. */
+/** Returns the block of a part, without its cache hint and its extra members. Throws `unsupported_parameter`. */
 export function encodePart(part: Part, request: GenerateRequest, drops: Drops): JsonObject {
   const { content } = part;
   switch (content.case) {
@@ -40,16 +40,16 @@ const imageTypes = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'
 
 function imageSource(source: MediaSource | undefined, request: GenerateRequest): JsonObject {
   if (source?.source.case === 'url') return { type: 'url', url: source.source.value };
-  if (source?.source.case === 'fileId') return fileSource(source.source.value, request, 'pictures by file id');
-  if (source?.source.case !== 'base64') throw unsupportedContent(request, 'pictures without a source');
+  if (source?.source.case === 'fileId') return fileSource(source.source.value, request, 'images by file id');
+  if (source?.source.case !== 'base64') throw unsupportedContent(request, 'images without a source');
   const data = source.source.value;
   const declared = source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType;
   const mediaType = imageTypeIn(data) ?? declared;
-  if (!imageTypes.has(mediaType)) throw unsupportedContent(request, `pictures of type ${mediaType}`);
+  if (!imageTypes.has(mediaType)) throw unsupportedContent(request, `images of type ${mediaType}`);
   return { type: 'base64', media_type: mediaType, data };
 }
 
-/** Ids of files belong to their provider: only its own clients have them. */
+/** Returns the source for a file id. Throws if the client uses another protocol, since only Messages clients have file ids of this provider. */
 function fileSource(id: string, request: GenerateRequest, what: string): JsonObject {
   const { source } = request;
   if (source !== undefined && source.protocol !== Protocol.MESSAGES) throw unsupportedContent(request, what);

@@ -12,20 +12,21 @@ import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import { cacheMember } from '../cache-hint.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
-import { budgetOfEffort, effortName, effortOfBudget } from '../effort.ts';
+import { toBudget, effortName, toEffort } from '../effort.ts';
 import { defined, fieldJson, listIn, objectIn } from '../json.ts';
 import { dropGrammar, freeText, clientToolName } from '../free-form.ts';
 import { tierName } from '../service-tier.ts';
 import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
 import { extras } from './extras.ts';
-import { type ModelTraits, traitsOf } from './model-traits.ts';
+import { type ModelTraits, findTraits } from './model-traits.ts';
 import { patchedRequest, thinkingBudgetMin } from './patch-request.ts';
-import { dropLoopThoughts, lacksThoughts } from './thinking-loop.ts';
+import { dropLoopReasoning, lacksReasoning } from './thinking-loop.ts';
 
 /**
- * What a Messages upstream is sent. A Messages client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Same
- * input, same bytes. Sources: architecture.md, wire.md C3, C4. Throws `unsupported_parameter`.
+ * Encodes the body for a Messages upstream. A Messages client's own JSON is patched, so that everything in it
+ * arrives; any other request is built from the model. Same input, same bytes. Sources: docs/interfaces/README.md
+ * "Translation", "Refused, listed or dropped". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
@@ -38,17 +39,17 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   return { body, dropped: drops.list() };
 }
 
-/** The protocol insists on a limit: this one where neither the client nor the configuration gives any. */
+/** The protocol requires a limit: this one if neither the client nor the configuration gives any. */
 const outputTokensDefault = 4_096;
 
 function built(input: EncodeInput, drops: Drops): JsonObject {
   const { request, model, stream, provider } = input;
   refuse(request);
-  const traits = traitsOf(model);
+  const traits = findTraits(model);
   const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
-  const asked = besideForcedCall(request, encodeThinking(request, { traits, limit }, drops), { traits, drops });
+  const requested = besideForcedCall(request, encodeThinking(request, { traits, limit }, drops), { traits, drops });
   const { system, messages } = encodeMessages(request, drops, provider);
-  const thinking = traits.thoughtsInLoops ? thinkingInLoop(request, { asked, messages }, drops) : asked;
+  const thinking = traits.reasonsInLoops ? thinkingInLoop(request, { requested, messages }, drops) : requested;
   const body: JsonObject = { model, max_tokens: limit };
   const instructed = withFormat(request, system, drops);
   if (instructed !== undefined) body['system'] = instructed;
@@ -71,7 +72,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   return body;
 }
 
-/** What would change what the client gets back. */
+/** Fields that would change what the client gets back. */
 function refuse(request: GenerateRequest): void {
   const { sampling, source } = request;
   if (source !== undefined && isPrefill(request.items)) {
@@ -89,13 +90,13 @@ function refuse(request: GenerateRequest): void {
   }
 }
 
-/** What the model is, for the fields that depend on it. */
+/** The model's traits, for the fields that depend on them. */
 interface Situation {
   readonly traits: ModelTraits;
   readonly limit: number;
 }
 
-/** `thinking` and `output_config.effort`. Source: decisions §4 (the table of efforts and budgets). */
+/** `thinking` and `output_config.effort`. Source: docs/interfaces/README.md "Effort and thinking budgets". */
 function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
   if (reasoning === undefined) return {};
@@ -113,10 +114,10 @@ function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, 
   }
   if (thinking === ThinkingMode.UNSPECIFIED && effort === ReasoningEffort.UNSPECIFIED) return {};
   if (traits.thinking === 'effort') {
-    const asked = effort === ReasoningEffort.UNSPECIFIED ? effortOfBudget(budgetTokens ?? 0) : effort;
-    return { thinking: { type: 'adaptive', ...shown }, ...effortMember(asked) };
+    const requested = effort === ReasoningEffort.UNSPECIFIED ? toEffort(budgetTokens ?? 0) : effort;
+    return { thinking: { type: 'adaptive', ...shown }, ...effortMember(requested) };
   }
-  const budget = Math.min(budgetTokens ?? budgetOfEffort(effort), limit - 1);
+  const budget = Math.min(budgetTokens ?? toBudget(effort), limit - 1);
   if (budget < thinkingBudgetMin) {
     drops.add(field);
     return {};
@@ -130,11 +131,15 @@ interface ForcedSituation {
   readonly drops: Drops;
 }
 
-/** The protocol takes no forced call together with thinking: the call is what the client gets back, so that the thinking goes. Source: decisions §4 (2026-11-22). */
-function besideForcedCall(request: GenerateRequest, asked: JsonObject, { traits, drops }: ForcedSituation): JsonObject {
-  if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(asked)) return asked;
+/** The protocol takes no forced call together with thinking: the call is what the client gets back, so that the thinking goes. Source: docs/interfaces/README.md "Refused, listed or dropped". */
+function besideForcedCall(
+  request: GenerateRequest,
+  requested: JsonObject,
+  { traits, drops }: ForcedSituation,
+): JsonObject {
+  if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(requested)) return requested;
   drops.add(fieldName(request.endpoint, 'reasoning'));
-  // Models that think at an effort may do so without being asked.
+  // Models that think by effort may do so unasked.
   return traits.thinking === 'effort' && traits.canNotThink ? { thinking: { type: 'disabled' } } : {};
 }
 
@@ -143,21 +148,24 @@ function isForced(choice: ToolChoice | undefined): boolean {
 }
 
 interface LoopThinking {
-  readonly asked: JsonObject;
+  readonly requested: JsonObject;
   readonly messages: readonly JsonObject[];
 }
 
-/** What is left of the thinking that was asked for, and of earlier thoughts, in the middle of a loop of calls: both or neither. */
-function thinkingInLoop(request: GenerateRequest, { asked, messages }: LoopThinking, drops: Drops): JsonObject {
-  if (request.source === undefined) return asked;
-  const isOn = isThinking(asked);
-  if (isOn ? !lacksThoughts(messages) : !dropLoopThoughts(messages)) return asked;
+/**
+ * Decides, in the middle of a loop of calls, what remains of the requested thinking and of earlier reasoning: both or
+ * neither.
+ */
+function thinkingInLoop(request: GenerateRequest, { requested, messages }: LoopThinking, drops: Drops): JsonObject {
+  if (request.source === undefined) return requested;
+  const isOn = isThinking(requested);
+  if (isOn ? !lacksReasoning(messages) : !dropLoopReasoning(messages)) return requested;
   drops.add(fieldName(request.endpoint, 'reasoning'));
-  return isOn ? {} : asked;
+  return isOn ? {} : requested;
 }
 
 function effortMember(effort: ReasoningEffort): JsonObject {
-  // The least effort here is `low`; not to think at all is said elsewhere.
+  // The lowest effort here is `low`; no thinking is set elsewhere.
   const name = effort === ReasoningEffort.MINIMAL ? 'low' : effortName(effort);
   return name === undefined || name === 'none' ? {} : { output_config: { effort: name } };
 }
@@ -194,7 +202,7 @@ function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarg
 
 function encodeFormat({ outputFormat }: GenerateRequest): { type: string; schema: JsonObject } | undefined {
   if (outputFormat?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
-  return { type: 'json_schema', schema: schemaOf(outputFormat.schemaJson, true) };
+  return { type: 'json_schema', schema: encodeSchema(outputFormat.schemaJson, true) };
 }
 
 interface AnswerToolTarget {
@@ -203,7 +211,10 @@ interface AnswerToolTarget {
   readonly isThinking: boolean;
 }
 
-/** A model that takes no schema gets it as a tool, whose call is the answer. Where the client itself forces a call there is no answer to give a form to. */
+/**
+ * A model without schema support gets the schema as a tool, whose call is the answer. If the client itself forces a
+ * call, there is no answer to format.
+ */
 function addAnswerTool(
   request: GenerateRequest,
   { body, schema, isThinking: thinks }: AnswerToolTarget,
@@ -227,13 +238,13 @@ function addAnswerTool(
 /** The name of the tool whose call is the answer, of models that take no schema. */
 export const answerToolName = 'tollgate_final_answer';
 
-/** The system prompt and the form of the answer: a JSON object without a schema can only be asked for in words. */
+/** The system prompt and the answer format: a JSON object without a schema can only be requested in words. */
 function withFormat(request: GenerateRequest, system: Json | undefined, drops: Drops): Json | undefined {
   if (request.outputFormat?.type !== OutputFormatType.JSON_OBJECT) return system;
   drops.add(fieldName(request.endpoint, 'output_format'));
-  const asked = { type: 'text', text: 'Answer with one JSON object and nothing else.' };
-  if (system === undefined) return asked.text;
-  return [...(typeof system === 'string' ? [{ type: 'text', text: system }] : (system as JsonObject[])), asked];
+  const requested = { type: 'text', text: 'Answer with one JSON object and nothing else.' };
+  if (system === undefined) return requested.text;
+  return [...(typeof system === 'string' ? [{ type: 'text', text: system }] : (system as JsonObject[])), requested];
 }
 
 function encodeTools(request: GenerateRequest, traits: ModelTraits, drops: Drops): JsonObject {
@@ -279,7 +290,7 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
       const { name, description, parametersJson, strict } = content.value;
       const isOwn = request.source === undefined;
       if (strict === true && !isOwn) drops.add(`${path}.strict`);
-      const input_schema = schemaOf(parametersJson, isOwn);
+      const input_schema = encodeSchema(parametersJson, isOwn);
       return { ...defined({ name, description, input_schema, strict: isOwn ? strict : undefined }), ...members };
     }
     case 'custom': {
@@ -295,8 +306,11 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
   }
 }
 
-/** The schema of a tool's input: always an object's (case CH-10). `asIs`: it came from a client of this protocol. */
-function schemaOf(json: string, asIs: boolean): JsonObject {
+/**
+ * Returns the schema of a tool's input: always an object's (case CH-10). `asIs`: it came from a client of this
+ * protocol.
+ */
+function encodeSchema(json: string, asIs: boolean): JsonObject {
   const schema = fieldJson(json);
   if (schema === undefined) return { type: 'object', properties: {} };
   return asIs || typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema };

@@ -2,7 +2,7 @@ import { messagesErrorType } from '../../errors/error-type.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { sseEvent } from '../../lib/sse.ts';
 
-/** Errors of Messages. Source: decisions §3, wire.md B5. */
+/** Errors of Messages. Source: docs/errors.md "The envelope", "Errors of providers". */
 
 /** The frame that ends a stream which failed: no `message_stop` follows, so that no client takes it for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {

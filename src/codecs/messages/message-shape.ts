@@ -4,7 +4,7 @@ import { parseExact } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
-/** What a stream and a whole answer say alike. */
+/** The members that a stream and a whole answer share. */
 
 /** The members that an answer begins with, in the order of the official interface. */
 export function messageHead(started: Started): JsonObject {
@@ -16,8 +16,11 @@ export function messageHead(started: Started): JsonObject {
   };
 }
 
-/** The input of a whole call. A call that was cut has none: half of its arguments must not look like all of them (wire.md C4). */
-export function inputOf(item: Item, call: ToolCall): JsonObject {
+/**
+ * Returns the input of a complete call. A cut call has none: half of its arguments must not look like all of them
+ * (docs/interfaces/README.md "Refused, listed or dropped").
+ */
+export function parseInput(item: Item, call: ToolCall): JsonObject {
   if (call.kind === ToolKind.CUSTOM) return { input: call.arguments.toWellFormed() };
   if (call.arguments === '' || item.status === ItemStatus.INCOMPLETE) return {};
   try {

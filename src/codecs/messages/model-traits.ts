@@ -1,10 +1,13 @@
-/** What upstream models take, by their own names: data instead of code, because models drift. Source: wire.md B3. */
+/**
+ * What upstream models accept, by their own names: data instead of code, because models change. Source:
+ * docs/interfaces/messages.md "Stream".
+ */
 export interface ModelTraits {
   /** `temperature`, `top_p` and `top_k` are taken. */
   readonly sampling: boolean;
   /** `temperature` and `top_p` are taken together. */
   readonly samplingPair: boolean;
-  /** How it is told to think: within a budget, or as it sees fit at an effort. */
+  /** How thinking is configured: by a budget, or adaptively by effort. */
   readonly thinking: 'budget' | 'effort';
   /** `thinking: disabled` is taken. */
   readonly canNotThink: boolean;
@@ -12,10 +15,13 @@ export interface ModelTraits {
   readonly forcedToolChoice: boolean;
   /** A call can be forced while it thinks. */
   readonly forcedWhileThinking: boolean;
-  /** An answer can be asked for by a schema. */
+  /** The answer can be constrained by a schema. */
   readonly schemas: boolean;
-  /** While it goes on after results of calls, its own thoughts must be there if it is to think, and must not be there if not. */
-  readonly thoughtsInLoops: boolean;
+  /**
+   * When it continues after results of calls, its own reasoning must be present if thinking is on, and absent if it
+   * is off.
+   */
+  readonly reasonsInLoops: boolean;
 }
 
 const usual: ModelTraits = {
@@ -26,9 +32,9 @@ const usual: ModelTraits = {
   forcedToolChoice: true,
   forcedWhileThinking: true,
   schemas: true,
-  thoughtsInLoops: false,
+  reasonsInLoops: false,
 };
-const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, thoughtsInLoops: true };
+const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, reasonsInLoops: true };
 const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
 const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
@@ -38,12 +44,12 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],
   [/claude-opus-4[.-][789]/, adaptive],
-  // Opus 4.1 and the models of 4.5 were the first to take a schema, and to refuse `temperature` beside `top_p`.
+  // Opus 4.1 and the 4.5 models were the first to accept a schema, and to refuse `temperature` together with `top_p`.
   [/claude-(opus|sonnet|haiku)-4[.-][1-9](?!\d)/, oneOfPair],
   [/claude-(?:[123](?!\d)|(?:opus|sonnet)-4|instant)/, { ...budgeted, schemas: false }],
 ];
 
-/** What a model takes; one that the table does not name takes all that the protocol has. */
-export function traitsOf(model: string): ModelTraits {
+/** Returns what a model accepts; an unlisted one accepts all that the protocol has. */
+export function findTraits(model: string): ModelTraits {
   return table.find(([names]) => names.test(model))?.[1] ?? usual;
 }

@@ -11,15 +11,15 @@ import {
   type TooLong,
 } from '../upstream-error.ts';
 
-/** What upstreams say of a failure. Source: wire.md B5. */
+/** Upstream errors. Source: docs/errors.md "Errors of providers". */
 
-/** The protocol has no code of its own for an input that is too long; compatible servers have one. */
+/** The protocol has no code for an input that is too long; compatible servers have one. */
 const tooLong: TooLong = {
   code: /^context_length_exceeded$/,
   message: /prompt is too long|context[ _-]?(length|window|limit)|input (is|was) too long|too many (input )?tokens/i,
 };
 
-/** The status of an error that a stream tells by its type. */
+/** Returns the status of an error that a stream reports by its type. */
 const statusByType: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -33,7 +33,7 @@ const statusByType: Readonly<Record<string, number>> = {
   overloaded_error: 529,
 };
 
-/** What the body of an error says; a web page or an empty body says nothing. Never throws. */
+/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, errorFacts);
 }

@@ -19,32 +19,33 @@ import { reported } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
 import { parseUsage } from './usage.ts';
 
-/** What a message says of itself that the model has fields for, or that only the connection needs. */
+/** Members of a message that the model has fields for, or that only the connection needs. */
 const messageShape = makeShape('id type role model content stop_reason stop_sequence stop_details usage');
 const startShape = makeShape('type', { message: messageShape });
 const blockFrame = makeShape('type index content_block');
-/** What the frames of a stream are made of. Blocks, and the last delta of a message, are read apart. */
+/** The members of a stream's frames. Blocks, and the last delta of a message, are parsed separately. */
 const frameShapes: Readonly<Record<string, Shape>> = {
   content_block_start: blockFrame,
   content_block_stop: blockFrame,
   message_delta: makeShape('type delta usage'),
   message_stop: makeShape('type'),
 };
-const knownOfDelta = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
+const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
 
 /**
- * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
- * `truncated` where `message_stop` never came. Source: wire.md B3; cases FI-08, FI-18, LI-03, SV-03, TS-14.
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream says that it failed,
+ * `malformed` if it is not the protocol, `truncated` if `message_stop` never came. Source:
+ * docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03, TS-14.
  */
 export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #blocks: BlockParser;
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
-  /** Of the last finish so far, which holds (decisions §4, 2026-11-22). */
+  /** The latest finish so far, which holds (docs/interfaces/README.md "Finish reasons"). */
   #reason: FinishReason = FinishReason.UNSPECIFIED;
 
-  /** Everything of the frame that is read is known: asked once for each. */
+  /** Everything in the current frame is known: checked once per frame. */
   #isPlain = false;
   readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlainDelta(frame));
 
@@ -92,7 +93,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const events: GenerationEvent[] = [];
     if (type === 'error') throw reported(body);
     if (type === 'message_start') {
-      // A second start would be a try of the upstream's own: it belongs to the same answer (case TS-20).
+      // A second start would be a retry of the upstream's own: it belongs to the same answer (case TS-20).
       return this.#state === 'new' ? this.#start(body) : [];
     }
     if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return this.#unknown(type, body);
@@ -132,7 +133,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }
 
-  /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
+  /** Counts are cumulative: later ones replace earlier ones, and missing ones still hold. */
   #count(value: Json | undefined): void {
     const usage = objectIn(value);
     if (usage === undefined) return;
@@ -145,7 +146,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#count(usage);
     const counts = parseUsage(this.#usage);
     if (counts !== undefined) events.push(usageReported(counts));
-    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(delta, knownOfDelta));
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(delta, knownDeltaMembers));
     const native = textIn(delta['stop_reason']);
     if (native === '') return;
     const reason = parseStopReason(native);

@@ -4,18 +4,19 @@ import type { Drops } from '../drops.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 import { patchServiceTier } from '../service-tier.ts';
 import { type SentBody, sentBody } from '../sent-body.ts';
-import { type ModelTraits, traitsOf } from './model-traits.ts';
+import { type ModelTraits, findTraits } from './model-traits.ts';
 import { blockMembers, messagesRequestSchema } from './request-schema.ts';
-import { isForeign } from './thought-blobs.ts';
+import { isForeign } from './reasoning-blobs.ts';
 
 const knownMembers = new Set(Object.keys(messagesRequestSchema.shape));
 
-/** Below it a thinking budget is refused (wire.md B3). */
+/** The smallest thinking budget that is accepted (docs/interfaces/messages.md "Stream"). */
 export const thinkingBudgetMin = 1_024;
 
 /**
- * A Messages client's own JSON for an upstream of the protocol: the model, the limit, the tier and the form of the answer are the route's, all else arrives
- * as it was sent. Nulls count as not sent; thoughts that another protocol sealed are dropped and listed, since this upstream would refuse them.
+ * Patches the JSON of a Messages client for a Messages upstream: sets the route's model, limit and tier, normalises the answer format, and removes settings
+ * that the model refuses. Removes nulls of known members, and reasoning that another protocol signed, since this upstream would refuse it. Everything else
+ * is unchanged. Adds removed settings and reasoning to `drops`.
  */
 export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): SentBody {
   const { request, model, maxOutputTokens, stream } = input;
@@ -25,7 +26,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   body['model'] = model;
   if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
   patchFormat(body);
-  patchRefusedPairs(body, traitsOf(model), drops);
+  patchRefusedPairs(body, findTraits(model), drops);
   patchThinking(body, drops);
   patchServiceTier(body, request.serviceTier, ['auto', 'standard_only']);
   body['messages'] = listIn(body['messages']).map(message => patchedMessage(message, drops));
@@ -34,7 +35,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   return sent;
 }
 
-/** The older name of the form of an answer. */
+/** Renames the older `output_format` to `output_config.format`. */
 function patchFormat(body: JsonObject): void {
   const format = body['output_format'];
   if (format === undefined) return;
@@ -43,7 +44,7 @@ function patchFormat(body: JsonObject): void {
   body['output_config'] = { ...config, format: config['format'] ?? format };
 }
 
-/** Pairs of settings that the model refuses: one of the two goes. Source: decisions §4 (2026-11-22). */
+/** Removes one setting of each pair that the model refuses. Source: docs/interfaces/README.md "Refused, listed or dropped". */
 function patchRefusedPairs(body: JsonObject, traits: ModelTraits, drops: Drops): void {
   const { temperature, top_p: topP } = body;
   if (!traits.samplingPair && typeof temperature === 'number' && typeof topP === 'number') {
@@ -58,7 +59,7 @@ function patchRefusedPairs(body: JsonObject, traits: ModelTraits, drops: Drops):
   drops.add('thinking');
 }
 
-/** A budget must stay below the limit, which the model may have lowered. */
+/** Keeps the thinking budget below `max_tokens`, which the model's maximum may have lowered. */
 function patchThinking(body: JsonObject, drops: Drops): void {
   const thinking = objectIn(body['thinking']);
   const limit = body['max_tokens'];
@@ -76,20 +77,20 @@ function patchedMessage(value: Json, drops: Drops): Json {
   const message = objectIn(value);
   if (message === undefined || !Array.isArray(message['content'])) return value;
   const content = message['content'].filter(block => {
-    const foreign = isForeignThought(objectIn(block));
-    if (foreign) drops.add('thinking');
-    return !foreign;
+    const isForeignBlock = isForeignReasoning(objectIn(block));
+    if (isForeignBlock) drops.add('thinking');
+    return !isForeignBlock;
   });
   return { ...message, content: content.map(withoutNulls) };
 }
 
-function isForeignThought(block: JsonObject | undefined): boolean {
+function isForeignReasoning(block: JsonObject | undefined): boolean {
   if (block?.['type'] !== 'thinking') return false;
   const signature = textIn(block['signature']);
   return signature === '' || isForeign(signature);
 }
 
-/** Members that clients echo from answers (`citations: null`, `parsed_output`) are refused (case RE-20). What is unknown stays, null or not. */
+/** Removes members that clients echo from answers and upstreams refuse: known nulls (`citations: null`) and `parsed_output` (case RE-20). */
 function withoutNulls(value: Json): Json {
   const block = objectIn(value);
   const type = textIn(block?.['type']);

@@ -28,12 +28,12 @@ function frame(type: string, members: JsonObject): string {
 
 /**
  * Events to frames. The finish waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream without a
- * `message_stop`. Source: wire.md B3, C5.
+ * `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
   readonly #tier: ServiceTier;
-  /** Of the request no more, which may be large. */
+  /** Nothing else of the request, which may be large. */
   readonly #words: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';
@@ -88,7 +88,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
     return frame('message_start', graft({ message }, extras.members(started.extra)));
   }
 
-  /** Unknown members wait for the last delta; unknown events are told where they came. */
+  /** Unknown members wait for the last delta; unknown events are sent where they came. */
   #extend({ scope, extra }: Extension): string {
     const members = extras.members(extra);
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, members);

@@ -6,12 +6,12 @@ import type { DecodedRequest, JsonObject } from '../codec.ts';
 import { CitationRenderer } from './citation.ts';
 import { objectIn } from '../json.ts';
 import { extras } from './extras.ts';
-import { inputOf, messageHead } from './message-shape.ts';
+import { parseInput, messageHead } from './message-shape.ts';
 import { type AnswerFacts, renderStop } from './stop-reason.ts';
-import { redactedKind, signatureOf } from './thought-blobs.ts';
+import { redactedKind, toSignature } from './reasoning-blobs.ts';
 import { renderUsage } from './usage.ts';
 
-/** The whole answer: what the frames of the same events add up to. Source: service.md (Message resource), wire.md B3. */
+/** The whole answer: what the frames of the same events add up to. Source: docs/interfaces/messages.md "Response", "Stream". */
 export function renderWhole(
   events: readonly GenerationEvent[],
   decoded: Pick<DecodedRequest, 'ownStopReasons'>,
@@ -24,7 +24,7 @@ export function renderWhole(
     ...objectIn(extras.members(started.extra)['message']),
     ...extras.ofExtensions(choice.extensions, ExtensionScope.RESPONSE),
     ...messageHead(started),
-    content: choice.items.flatMap(blocksOf),
+    content: choice.items.flatMap(renderBlocks),
     ...renderStop(choice.finished, readFacts(choice.items), decoded),
     usage: renderUsage(completed),
   };
@@ -41,19 +41,19 @@ function hasRefusal({ content }: Item): boolean {
   return content.case === 'message' && content.value.parts.some(part => part.content.case === 'refusal');
 }
 
-function blocksOf(item: Item): JsonObject[] {
+function renderBlocks(item: Item): JsonObject[] {
   const { content } = item;
   switch (content.case) {
     case 'message':
       return content.value.parts.flatMap(part => [...textBlock(item, part), ...sealBlock(part.signature)]);
     case 'reasoning':
-      return thoughtBlocks(item);
+      return renderReasoningBlocks(item);
     case 'toolCall': {
       const { callId: id, name, signature } = content.value;
       // As in a stream: what another protocol sealed the call with stands before it.
       return [
         ...sealBlock(signature),
-        { type: 'tool_use', id, name, input: inputOf(item, content.value), ...extras.members(item.extra) },
+        { type: 'tool_use', id, name, input: parseInput(item, content.value), ...extras.members(item.extra) },
       ];
     }
     case 'serverTool':
@@ -63,9 +63,12 @@ function blocksOf(item: Item): JsonObject[] {
   }
 }
 
-/** What another protocol signed a text or a call with: thoughts are the one place for it that every client sends back. */
+/**
+ * Another protocol's signature of a text or a call: a reasoning block is the one place for it that every client sends
+ * back.
+ */
 function sealBlock(signature: Opaque | undefined): JsonObject[] {
-  return signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
+  return signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: toSignature([signature]) }];
 }
 
 function textBlock(item: Item, { content, extra }: Part): JsonObject[] {
@@ -84,20 +87,20 @@ function textBlock(item: Item, { content, extra }: Part): JsonObject[] {
   ];
 }
 
-function thoughtBlocks(item: Item): JsonObject[] {
+function renderReasoningBlocks(item: Item): JsonObject[] {
   if (item.content.case !== 'reasoning') return [];
   const { parts, opaque } = item.content.value;
   const hidden = opaque.filter(({ kind }) => kind === redactedKind);
   const seals = opaque.filter(({ kind }) => kind !== redactedKind);
   const blocks: JsonObject[] = [];
   if (parts.length > 0 || seals.length > 0) {
-    const thinking = parts.map(thoughtOf).join('\n\n');
-    // Signed thoughts go back byte for byte, or their signature does not hold.
+    const thinking = parts.map(readReasoningText).join('\n\n');
+    // Signed reasoning goes back byte for byte, or its signature becomes invalid.
     const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
     blocks.push({
       type: 'thinking',
       thinking: shown,
-      signature: signatureOf(seals, { parts, extra: item.extra }),
+      signature: toSignature(seals, { parts, extra: item.extra }),
       ...extras.members(item.extra),
     });
   }
@@ -105,6 +108,6 @@ function thoughtBlocks(item: Item): JsonObject[] {
   return blocks;
 }
 
-function thoughtOf({ content }: Part): string {
+function readReasoningText({ content }: Part): string {
   return content.case === 'reasoningText' || content.case === 'summaryText' ? content.value.text : '';
 }

@@ -12,13 +12,14 @@ import {
   oneOf,
   someText,
   text,
-  typeOf,
+  readType,
   type UnknownValue,
 } from '../schema.ts';
 
 /**
- * What the body of a Messages request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
- * Sources: service.md (POST /v1/messages), decisions §4, wire.md B3.
+ * The schema of a Messages request. Unknown members stay in the checked value; null in an optional field means that
+ * it was not sent.
+ * Sources: docs/interfaces/messages.md "Request", "Stream".
  */
 
 const cacheControl = object({ type: oneOf(['ephemeral']), ttl: oneOf(['5m', '1h']).nullish() });
@@ -109,7 +110,7 @@ export const blockMembers = membersBy('type', [
   redactedBlock,
 ]);
 
-const blocksOf = <T extends z.ZodType>(block: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
+const textOrBlocks = <T extends z.ZodType>(block: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([text, z.array(block, 'must be an array')], 'must be a string or an array of blocks');
 
 const userBlock = oneBy('type', [textBlock, imageBlock, documentBlock, searchResultBlock, toolResultBlock]);
@@ -127,9 +128,9 @@ const systemBlock = oneBy('type', [textBlock]);
 const message = oneBy(
   'role',
   [
-    object({ role: z.literal('user'), content: blocksOf(userBlock) }),
-    object({ role: z.literal('assistant'), content: blocksOf(assistantBlock) }),
-    object({ role: z.literal('system'), content: blocksOf(systemBlock) }),
+    object({ role: z.literal('user'), content: textOrBlocks(userBlock) }),
+    object({ role: z.literal('assistant'), content: textOrBlocks(assistantBlock) }),
+    object({ role: z.literal('system'), content: textOrBlocks(systemBlock) }),
   ],
   // The service's own words, which clients look for.
   ['user', 'assistant'],
@@ -150,7 +151,7 @@ const ownTool = object({
 const hostedTool = z.looseObject({ type: someText, ...cached });
 const tool = chosen<z.output<typeof ownTool> | z.output<typeof hostedTool>>(
   value => {
-    const type = typeOf(value);
+    const type = readType(value);
     return typeof type === 'string' && type !== 'custom' ? hostedTool : ownTool;
   },
   [ownTool, hostedTool],

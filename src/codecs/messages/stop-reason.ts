@@ -4,21 +4,21 @@ import { parseExact } from '../../lib/exact-json.ts';
 import type { DecodedRequest, Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
-/** Why an answer ended, in the words of Messages and back. Source: decisions §4, wire.md B3, C3; cases FI-05, FI-08, FI-09, FI-18. */
+/** Why an answer ended, in the words of Messages and back. Source: docs/interfaces/messages.md "Stop reasons", "Stream"; docs/interfaces/README.md "Translation"; cases FI-05, FI-08, FI-09, FI-18. */
 
-/** What the content says, where the upstream's own word has no counterpart. */
+/** Decides by the content if the upstream's own reason has no counterpart. */
 export interface AnswerFacts {
-  /** The answer calls tools, which the client has to be told. */
+  /** The answer calls tools, which the client must learn. */
   readonly hasCalls: boolean;
   /** The answer contains words of refusal. */
   readonly hasRefusal: boolean;
 }
 
-/** The two of the interface's own words that clients which do not name its version get others for. Source: decisions §4 (2026-11-22). */
+/** The two of the interface's own words that clients which do not name its version get others for. Source: docs/interfaces/messages.md "Stop reasons". */
 const ownWords = { refusal: 'refusal', context: 'model_context_window_exceeded' } as const;
 const commonWords = { refusal: 'content_filter', context: 'max_tokens' } as const;
 
-/** `stop_reason` and what stands beside it. `decoded`: the request. */
+/** Returns `stop_reason` and its sibling members. `decoded`: the request. */
 export function renderStop(
   finished: Finished,
   { hasCalls, hasRefusal }: AnswerFacts,
@@ -39,17 +39,17 @@ export function renderStop(
       return stop('tool_use');
     case FinishReason.CONTENT_FILTER:
     case FinishReason.REFUSAL:
-      return { ...stop(words.refusal), stop_details: detailsOf(detailsJson) };
+      return { ...stop(words.refusal), stop_details: parseDetails(detailsJson) };
     default:
       if (hasCalls) return stop('tool_use');
-      if (hasRefusal) return { ...stop(words.refusal), stop_details: detailsOf(detailsJson) };
+      if (hasRefusal) return { ...stop(words.refusal), stop_details: parseDetails(detailsJson) };
       if (protocol === Protocol.MESSAGES && native !== '') return stop(native);
       if (matchedStop !== undefined) return stop('stop_sequence', matchedStop);
       return native === 'stop_sequence' ? stop('stop_sequence') : stop('end_turn');
   }
 }
 
-function detailsOf(json: string): Json {
+function parseDetails(json: string): Json {
   const details = json === '' ? undefined : objectIn(parseExact(json).value as Json);
   return { type: 'refusal', category: null, explanation: null, ...details };
 }
@@ -65,7 +65,7 @@ const byNative: Readonly<Record<string, FinishReason>> = {
   model_context_window_exceeded: FinishReason.CONTEXT_WINDOW,
 };
 
-/** The reason that an upstream gave; OTHER for a word of its own. */
+/** Parses an upstream's stop reason; OTHER for an unknown one. */
 export function parseStopReason(native: string): FinishReason {
   return byNative[native] ?? FinishReason.OTHER;
 }

@@ -1,14 +1,17 @@
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import { dollarsOf } from '../dollars.ts';
+import { toDollars } from '../dollars.ts';
 import { countIn, defined, objectIn } from '../json.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { extras } from './extras.ts';
 
-/** Usage: Messages counts cached and written input beside `input_tokens`, as the model does. Source: wire.md B3; decisions §4, §6. */
+/**
+ * Usage: Messages counts cached and written input next to `input_tokens`, as the model does. Source:
+ * docs/interfaces/messages.md "Stream", "Usage"; docs/accounting.md "Usage".
+ */
 
-/** Counts with all their fields; those that nobody gave are 0. `tier` is the one that is asked for or billed. */
+/** Returns counts with all their fields; missing ones are 0. `tier` is the requested or billed one. */
 export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonObject {
   const write5m = usage?.cacheWrite5mTokens ?? 0;
   const write1h = usage?.cacheWrite1hTokens ?? 0;
@@ -24,9 +27,9 @@ export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonO
   };
 }
 
-/** What `completed` says, with the cost in dollars. */
+/** Renders the usage of `completed`, with the cost in dollars. */
 export function renderUsage({ usage, serviceTier, costNanoUsd }: Completed): JsonObject {
-  return { ...renderCounts(usage, serviceTier), cost: dollarsOf(costNanoUsd) };
+  return { ...renderCounts(usage, serviceTier), cost: toDollars(costNanoUsd) };
 }
 
 const known = new Set([
@@ -42,14 +45,14 @@ const known = new Set([
 ]);
 
 /**
- * The usage of an upstream, in buckets that do not overlap: `members` of all its reports so far, later ones over earlier ones. Undefined where it says nothing that
- * can be true, so that the gateway counts itself.
+ * Parses an upstream's usage into buckets that do not overlap: `members` of all its reports so far, later ones over
+ * earlier ones. Undefined if it contains nothing plausible, so that the gateway counts itself.
  */
 export function parseUsage(members: JsonObject): Usage | undefined {
   const input = countIn(members['input_tokens']);
   const output = countIn(members['output_tokens']);
   const read = countIn(members['cache_read_input_tokens']);
-  const written = writtenOf(members);
+  const written = readWritten(members);
   const inputs = [input, read, written.cacheWrite5mTokens, written.cacheWrite1hTokens];
   // No answer is made from nothing: upstreams that send zeros do not count.
   if (inputs.every(count => (count ?? 0) === 0) && (output ?? 0) === 0) return undefined;
@@ -67,8 +70,8 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   };
 }
 
-/** What was written without a lifetime was written for five minutes (decisions §6). */
-function writtenOf(members: JsonObject): Pick<Usage, 'cacheWrite5mTokens' | 'cacheWrite1hTokens'> {
+/** Writes without a lifetime count as five minutes (docs/accounting.md "Usage"). */
+function readWritten(members: JsonObject): Pick<Usage, 'cacheWrite5mTokens' | 'cacheWrite1hTokens'> {
   const split = objectIn(members['cache_creation']);
   const write1h = countIn(split?.['ephemeral_1h_input_tokens']) ?? 0;
   const total = countIn(members['cache_creation_input_tokens']) ?? countIn(split?.['ephemeral_5m_input_tokens']);

@@ -17,7 +17,7 @@ const documents = documented(z.unknown(), {
   },
 });
 
-/** The body of a rerank request, but for its documents, which are thousands. Unknown members stay in the checked value. */
+/** The body of a rerank request. `decodeDocuments` checks `documents`, which may be thousands. Unknown members stay in the parsed value. */
 export const rerankRequestSchema = object({
   model: someText,
   query: someText,
@@ -29,7 +29,7 @@ export const rerankRequestSchema = object({
 const requestMembers = members(...Object.keys(rerankRequestSchema.shape));
 const uint32Max = 2 ** 32 - 1;
 
-/** Decodes the body of a rerank request, as Cohere, Jina and compatible servers take it. Throws `validation_error` that names the field. */
+/** Decodes a rerank request in the format of Cohere, Jina and compatible servers. Throws a `validation_error` that names the field. */
 export function decodeRerankRequest(body: unknown): RerankRequest {
   const checked = parseBody(rerankRequestSchema, body);
   const extra = unknownMembers(checked, requestMembers);

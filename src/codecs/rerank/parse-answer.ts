@@ -3,7 +3,10 @@ import type { Json } from '../codec.ts';
 import { countIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson } from '../vector-answer.ts';
 
-/** Parses an answer; usage as Cohere (`meta.billed_units`), Jina, vLLM and another gateway say it. Throws `UpstreamFailure` `malformed` where it is none. */
+/**
+ * Parses an answer; usage as Cohere (`meta.billed_units`), Jina, vLLM and another gateway report it. Throws
+ * `UpstreamFailure` `malformed` if it is not one.
+ */
 export function parseRerankAnswer(text: string): Omit<Reranked, 'dropped'> {
   const body = objectIn(parseAnswerJson(text));
   const results = body?.['results'];

@@ -1,5 +1,5 @@
 import type { RerankResponse } from '../../gen/tollgate/v1/rerank_pb.ts';
-import { dollarsOf } from '../dollars.ts';
+import { toDollars } from '../dollars.ts';
 
 /** Renders an answer. */
 export function renderRerankAnswer(answer: RerankResponse): object {
@@ -12,6 +12,6 @@ export function renderRerankAnswer(answer: RerankResponse): object {
       relevance_score: relevanceScore,
       ...(document === undefined ? {} : { document: { text: document } }),
     })),
-    usage: { total_tokens: totalTokens, search_units: searchUnits, cost: dollarsOf(costNanoUsd) },
+    usage: { total_tokens: totalTokens, search_units: searchUnits, cost: toDollars(costNanoUsd) },
   };
 }

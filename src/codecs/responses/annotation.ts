@@ -6,9 +6,12 @@ import { extras } from './extras.ts';
 
 const known = new Set(['type', 'url', 'title', 'start_index', 'end_index']);
 
-/** Citations in the form of Responses and back: addresses for every protocol, others only for its own clients. Source: wire.md C3; case SV-02. */
+/**
+ * Citations in the form of Responses and back: URLs for every protocol, others only for its own clients. Source:
+ * docs/interfaces/README.md "Translation"; case SV-02.
+ */
 
-/** Undefined where the citation can't be said in Responses. */
+/** Undefined if the citation can't be expressed in Responses. */
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;

@@ -1,12 +1,12 @@
 import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
-import { envelopeKind, envelopeOf } from '../../generation/envelope.ts';
-import { opaqueOf } from '../content.ts';
+import { envelopeKind, makeEnvelope } from '../../generation/envelope.ts';
+import { makeOpaque } from '../content.ts';
 
-/** Blobs in `encrypted_content`. Source: decisions §4, wire.md C3. */
+/** Blobs in `encrypted_content`. Source: docs/interfaces/README.md "Reasoning and signatures", "Translation". */
 
-/** The kind of encrypted thoughts of a Responses upstream. */
+/** The kind of a Responses upstream's encrypted reasoning. */
 export const encryptedKind = 'openai.encrypted';
-/** The kind of the id that encrypted thoughts are bound to: their upstream refuses them under another one. */
+/** The kind of the id that encrypted reasoning is bound to: its upstream refuses it under another one. */
 export const itemIdKind = 'openai.item_id';
 /** The kind of a conversation that a Responses upstream compacted. */
 export const compactionKind = 'openai.compaction';
@@ -14,11 +14,14 @@ export const compactionKind = 'openai.compaction';
 const envelopeStart = 'tg1.';
 
 /** A blob that a client sent: an envelope of this gateway, or somebody's of the given kind. */
-export function blobOf(data: string, foreignKind: string): Opaque {
-  return data.startsWith(envelopeStart) ? envelopeOf(data) : opaqueOf(foreignKind, data);
+export function readBlob(data: string, foreignKind: string): Opaque {
+  return data.startsWith(envelopeStart) ? makeEnvelope(data) : makeOpaque(foreignKind, data);
 }
 
-/** The one blob that a client may see; undefined where there is none. What upstreams want back is never shown as it is. */
+/**
+ * Returns the one blob that a client may see; undefined if there is none. Blobs for upstreams are never shown in the
+ * clear.
+ */
 export function envelopeIn(blobs: readonly Opaque[]): string | undefined {
   return blobs.find(({ kind }) => kind === envelopeKind)?.data;
 }

@@ -12,14 +12,14 @@ import { renderItem } from './render-item.ts';
 const itemsMax = 20;
 const newItems = listOf(inputItem, 1, itemsMax);
 
-/** What the bodies of requests look like. */
+/** The schemas of the request bodies. */
 export const conversationSchemas = {
   create: object({ items: listOf(inputItem, 0, itemsMax).nullish(), metadata: metadata.nullish() }),
   update: object({ metadata }),
   add: object({ items: newItems }),
 };
 
-/** What a conversation begins with. */
+/** The initial items of a conversation. */
 export interface NewConversation {
   readonly items: Item[];
   readonly metadata: Record<string, string>;

@@ -10,7 +10,7 @@ export function decodeFormat(format: JsonObject): string {
   return JSON.stringify({ type, grammar: { syntax, definition }, ...rest });
 }
 
-/** As Responses has it; undefined where none is said. */
+/** As Responses has it; undefined if not given. */
 export function encodeFormat(json: string): JsonObject | undefined {
   if (json === '') return undefined;
   const format = JSON.parse(json) as JsonObject;

@@ -13,7 +13,7 @@ import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
 import { invalidField, members, type UnknownMembers, UnknownValue } from '../schema.ts';
 import { parseAnnotation } from './annotation.ts';
-import { blobOf, compactionKind, encryptedKind } from './blobs.ts';
+import { readBlob, compactionKind, encryptedKind } from './blobs.ts';
 import { extras } from './extras.ts';
 import {
   itemMembers,
@@ -26,17 +26,17 @@ import {
 import { parseTokens } from '../logprobs.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 
-/** Items of a request to items of the model. Sources: wire.md B2, C1, C3. */
+/** Items of a request to items of the model. Sources: docs/interfaces/responses.md "Stream"; docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
 
 const shared = ['type', 'id', 'status'] as const;
-const knownOfMessage = members(...shared, 'role', 'content');
-const knownOfThought = members('type', 'text');
-const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
+const knownMessageMembers = members(...shared, 'role', 'content');
+const knownThoughtMembers = members('type', 'text');
+const knownAnswerMembers = members(...shared, 'role', 'content', 'phase');
 
 /** Items in the order of the input; a text is what the user says. `path`: the member that they stand in. Throws `validation_error`. */
 export function decodeInput(input: string | readonly ResponsesItem[], unknown: UnknownMembers, path = 'input'): Item[] {
   if (typeof input === 'string')
-    return [make.itemOf(make.messageContent(Role.USER, [make.partOf(make.textContent(input))]), 0)];
+    return [make.makeItem(make.messageContent(Role.USER, [make.makePart(make.textContent(input))]), 0)];
   const decoder = new ItemDecoder(unknown);
   return renumberTurns(input.map((item, index) => decoder.item(item, `${path}.${index}`)));
 }
@@ -57,7 +57,7 @@ class ItemDecoder {
   }
 
   item(item: ResponsesItem, path: string): Item {
-    if (item instanceof UnknownValue) return make.itemOf(this.#unknown.content(item, path), 0);
+    if (item instanceof UnknownValue) return make.makeItem(this.#unknown.content(item, path), 0);
     const decoded = this.#content(item, path);
     const { id, status } = item as { id?: unknown; status?: keyof typeof statuses | UnknownValue | null };
     if (typeof id === 'string' && decoded.content.case !== 'reference') decoded.id = id;
@@ -71,41 +71,41 @@ class ItemDecoder {
     if (isMessage(item)) return this.#message(item, path);
     if (isOther(item)) return this.#other(item, path);
     if (item.type == null || item.type === 'item_reference') {
-      return make.itemOf(
+      return make.makeItem(
         { case: 'reference', value: { $typeName: 'tollgate.v1.ItemReference', id: String(item['id']) } },
         0,
       );
     }
-    return make.itemOf(extras.serverTool(item), 0);
+    return make.makeItem(extras.serverTool(item), 0);
   }
 
   #message(item: MessageItem, path: string): Item {
     const isAnswer = item.role === 'assistant';
-    const extra = this.#unknown.note(item, isAnswer ? knownOfAnswer : knownOfMessage, path);
+    const extra = this.#unknown.note(item, isAnswer ? knownAnswerMembers : knownMessageMembers, path);
     const content = make.messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
     const phase = isAnswer ? this.#unknown.hint(item.phase, `${path}.phase`) : undefined;
     if (phase !== undefined && content.case === 'message') content.value.phase = phases[phase];
-    return make.itemOf(content, 0, extra);
+    return make.makeItem(content, 0, extra);
   }
 
   #other(item: OtherItem, path: string): Item {
     const extra = this.#unknown.note(item, itemMembers[item.type], path);
     switch (item.type) {
       case 'reasoning':
-        return make.itemOf(this.#reasoning(item, path), 0, extra);
+        return make.makeItem(this.#reasoning(item, path), 0, extra);
       case 'compaction': {
-        const opaque = blobOf(item.encrypted_content, compactionKind);
-        return make.itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0, extra);
+        const opaque = readBlob(item.encrypted_content, compactionKind);
+        return make.makeItem({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0, extra);
       }
       case 'function_call': {
         const { call_id: callId, name } = item;
-        const said = { callId, name, arguments: item.arguments, ...namespaceOf(item) };
-        return make.itemOf(make.toolCallContent(said), 0, extra);
+        const said = { callId, name, arguments: item.arguments, ...namespaceMember(item) };
+        return make.makeItem(make.toolCallContent(said), 0, extra);
       }
       case 'custom_tool_call': {
         const { call_id: callId, name, input } = item;
-        const said = { callId, name, arguments: input, kind: ToolKind.CUSTOM, ...namespaceOf(item) };
-        return make.itemOf(make.toolCallContent(said), 0, extra);
+        const said = { callId, name, arguments: input, kind: ToolKind.CUSTOM, ...namespaceMember(item) };
+        return make.makeItem(make.toolCallContent(said), 0, extra);
       }
       default:
         return this.#result(item, path, extra);
@@ -117,21 +117,21 @@ class ItemDecoder {
     const kind = type === 'custom_tool_call_output' ? ToolKind.CUSTOM : ToolKind.FUNCTION;
     const plain = typeof output === 'string';
     const parts = this.#parts(output, `${path}.output`);
-    const said = { callId: callId ?? '', name: name ?? '', kind, plain, parts, ...namespaceOf(item) };
-    return make.itemOf(make.toolResultContent(said), 0, extra);
+    const said = { callId: callId ?? '', name: name ?? '', kind, plain, parts, ...namespaceMember(item) };
+    return make.makeItem(make.toolResultContent(said), 0, extra);
   }
 
   #parts(content: string | readonly (ResponsesPart | UnknownValue)[], path: string): Part[] {
-    if (typeof content === 'string') return [make.partOf(make.textContent(content))];
+    if (typeof content === 'string') return [make.makePart(make.textContent(content))];
     return content.map((part, index) => {
-      if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, `${path}.${index}`));
+      if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, `${path}.${index}`));
       const extra = this.#unknown.note(part, partMembers[part.type], `${path}.${index}`);
-      return make.partOf(this.#part(part, `${path}.${index}`), extra);
+      return make.makePart(this.#part(part, `${path}.${index}`), extra);
     });
   }
 
   #part(part: ResponsesPart, path: string): Part['content'] {
-    if (part.type !== 'input_image') return contentOf(part, path);
+    if (part.type !== 'input_image') return decodeContent(part, path);
     return make.imageContent(imageSource(part, path), this.#unknown.hint(part.detail, `${path}.detail`) ?? '');
   }
 
@@ -141,24 +141,24 @@ class ItemDecoder {
       ...(item.content ?? []).map((part, index) => this.#thought(part, `${path}.content.${index}`)),
     ];
     const sealed = item.encrypted_content ?? '';
-    return make.reasoningContent({ parts, opaque: sealed === '' ? [] : [blobOf(sealed, encryptedKind)] });
+    return make.reasoningContent({ parts, opaque: sealed === '' ? [] : [readBlob(sealed, encryptedKind)] });
   }
 
-  #thought(part: ThoughtPart | UnknownValue, path: string): Part {
-    // Thoughts may be dropped whole where their upstream did not make them.
-    if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, path, true));
+  #thought(part: ReasoningPart | UnknownValue, path: string): Part {
+    // Reasoning may be dropped as a whole if its upstream did not make it.
+    if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path, true));
     const isSummary = part.type === 'summary_text';
     const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
-    return make.partOf(content, this.#unknown.note(part, knownOfThought, path));
+    return make.makePart(content, this.#unknown.note(part, knownThoughtMembers, path));
   }
 }
 
-interface ThoughtPart {
+interface ReasoningPart {
   readonly type: 'summary_text' | 'reasoning_text';
   readonly text: string;
 }
 
-function namespaceOf({ namespace }: { readonly namespace?: string | null | undefined }): { namespace?: string } {
+function namespaceMember({ namespace }: { readonly namespace?: string | null | undefined }): { namespace?: string } {
   return namespace == null ? {} : { namespace };
 }
 
@@ -170,7 +170,7 @@ function isOther(item: Exclude<ResponsesItem, UnknownValue>): item is OtherItem 
   return typeof item.type === 'string' && Object.hasOwn(itemMembers, item.type);
 }
 
-function contentOf(part: Exclude<ResponsesPart, { type: 'input_image' }>, path: string): Part['content'] {
+function decodeContent(part: Exclude<ResponsesPart, { type: 'input_image' }>, path: string): Part['content'] {
   switch (part.type) {
     case 'input_text':
       return make.textContent(part.text);

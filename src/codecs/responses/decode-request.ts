@@ -10,7 +10,7 @@ import {
   Truncation,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
-import { requestOf } from '../content.ts';
+import { makeRequest } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
 import { invalidField, members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
@@ -30,11 +30,11 @@ import {
   type ResponsesToolReference,
 } from './request-schema.ts';
 
-/** Responses requests to the model of a generation. Sources: decisions §4, wire.md B2, C3. */
+/** Responses requests to the model of a generation. Sources: docs/interfaces/responses.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
 
-/** A decoded request and what the interface asks of the gateway itself. */
+/** A decoded request, and what the interface asks of the gateway itself. */
 export interface ResponsesRequest extends DecodedRequest {
-  /** The response that it goes on from. */
+  /** The response that it continues. */
   readonly previousResponseId: string | undefined;
   /** The conversation that it is made in. */
   readonly conversationId: string | undefined;
@@ -45,15 +45,15 @@ export interface ResponsesRequest extends DecodedRequest {
 }
 
 const known = new Set([...Object.keys(responsesRequestSchema.shape), 'prompt']);
-const knownOfFunction = members('type', 'name', 'description', 'parameters', 'strict', 'defer_loading');
-const knownOfCustom = members('type', 'name', 'description', 'format', 'defer_loading');
-const knownOfNamespace = members('type', 'name', 'description', 'tools');
-const knownOfChoice = members('type', 'name', 'mode', 'tools');
-const knownOfText = members('format', 'verbosity');
-const knownOfFormat = members('type', 'name', 'description', 'schema', 'strict');
-const knownOfReasoning = members('effort', 'summary');
-/** Padding of what OpenAI itself streams: nothing is lost where it is not done. */
-const knownOfStreamOptions = members('include_obfuscation');
+const knownFunctionMembers = members('type', 'name', 'description', 'parameters', 'strict', 'defer_loading');
+const knownCustomMembers = members('type', 'name', 'description', 'format', 'defer_loading');
+const knownNamespaceMembers = members('type', 'name', 'description', 'tools');
+const knownChoiceMembers = members('type', 'name', 'mode', 'tools');
+const knownTextMembers = members('format', 'verbosity');
+const knownFormatMembers = members('type', 'name', 'description', 'schema', 'strict');
+const knownReasoningMembers = members('effort', 'summary');
+/** Padding of OpenAI's own streams: nothing is lost without it. */
+const knownStreamOptionsMembers = members('include_obfuscation');
 
 /** Throws `validation_error`, and `unsupported_parameter` for what only the provider's own service has. */
 export function decodeRequest(received: ReceivedRequest): ResponsesRequest {
@@ -79,12 +79,12 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
   unknown.note(body, known, '');
   const items = body.input == null ? [] : decodeInput(body.input, unknown);
   const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
-  unknown.note(body.stream_options, knownOfStreamOptions, 'stream_options');
+  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { text, reasoning } = body;
   const choice = unknown.demand(body.tool_choice, 'tool_choice');
   const include = (body.include ?? []).flatMap((each, index) => unknown.hint(each, `include.${index}`) ?? []);
   const wantsLogprobs = include.includes('message.output_text.logprobs');
-  const request = requestOf({
+  const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.RESPONSES,
     delivery: decode.delivery(body.stream),
@@ -134,7 +134,7 @@ function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling
 }
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
-  unknown.note(reasoning, knownOfReasoning, 'reasoning');
+  unknown.note(reasoning, knownReasoningMembers, 'reasoning');
   const effort = unknown.hint(reasoning.effort, 'reasoning.effort');
   return {
     ...decode.reasoningConfig(effort),
@@ -159,13 +159,13 @@ function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string):
   return [isFunction(tool) || isCustom(tool) ? decodeOwn(tool, unknown, path) : hosted(tool)];
 }
 
-/** The tools of a group; one that says nothing but its name is carried as it came. */
+/** The tools of a group; one with only a name is carried unchanged. */
 function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, path: string): Tool[] {
   if (group.tools.length === 0) return [hosted(group)];
   const { name } = group;
   const said = defined({
     description: group.description ?? undefined,
-    extra: unknown.note(group, knownOfNamespace, path),
+    extra: unknown.note(group, knownNamespaceMembers, path),
   });
   const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...said } as const;
   return group.tools.map((tool, index) => {
@@ -180,7 +180,7 @@ function hosted(tool: ResponsesTool | UnknownValue): Tool {
 }
 
 function decodeOwn(tool: ResponsesFunctionTool | ResponsesCustomTool, unknown: UnknownMembers, path: string): Tool {
-  const known = tool.type === 'function' ? knownOfFunction : knownOfCustom;
+  const known = tool.type === 'function' ? knownFunctionMembers : knownCustomMembers;
   const hints = defined({ extra: unknown.note(tool, known, path), deferred: tool.defer_loading ?? undefined });
   if (tool.type === 'function') return decode.toolWith(decode.functionTool(tool), hints);
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
@@ -195,7 +195,7 @@ function isAllowedTools(choice: ResponsesToolReference | AllowedTools): choice i
 
 function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): ToolChoice {
   if (typeof value === 'string') return decode.toolChoice(value);
-  unknown.note(value, knownOfChoice, 'tool_choice');
+  unknown.note(value, knownChoiceMembers, 'tool_choice');
   if (isAllowedTools(value)) {
     const mode = unknown.demand(value.mode, 'tool_choice.mode') ?? 'auto';
     return decode.toolChoice(mode, value.tools.map(decodeToolName), true);
@@ -216,9 +216,9 @@ function decodeOutputFormat(
   text: NonNullable<ResponsesBody['text']>,
   unknown: UnknownMembers,
 ): OutputFormat | undefined {
-  unknown.note(text, knownOfText, 'text');
+  unknown.note(text, knownTextMembers, 'text');
   const format = unknown.demand(text.format, 'text.format');
-  unknown.note(format, knownOfFormat, 'text.format');
+  unknown.note(format, knownFormatMembers, 'text.format');
   if (format === undefined) return undefined;
   return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);
 }

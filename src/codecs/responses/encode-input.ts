@@ -21,8 +21,9 @@ import { extras } from './extras.ts';
 import { phaseMember, speakerMembers } from './render-item.ts';
 
 /**
- * Items for a Responses upstream, which keeps nothing: ids of stored items would name nothing there and are left out, but for the one that encrypted thoughts are
- * bound to. Sources: wire.md C3, C4; cases TR-05, TR-10, TR-11, RE-04, RE-07, RE-11, RE-13, RP-11, RP-20, SV-05, SV-08.
+ * Encodes items for a Responses upstream, which stores nothing: ids of stored items would be unknown there and are
+ * left out, except the one that encrypted reasoning is bound to. Sources: docs/interfaces/README.md "Translation",
+ * "Refused, listed or dropped"; cases TR-05, TR-10, TR-11, RE-04, RE-07, RE-11, RE-13, RP-11, RP-20, SV-05, SV-08.
  */
 export class InputEncoder {
   readonly #request: GenerateRequest;
@@ -40,7 +41,7 @@ export class InputEncoder {
     this.#provider = provider;
   }
 
-  /** The item; undefined where it can't be said and is listed. Throws `unsupported_parameter`. */
+  /** Returns the item; undefined if it can't be expressed and is listed. Throws `unsupported_parameter`. */
   encode(item: Item): JsonObject | undefined {
     const { content } = item;
     switch (content.case) {
@@ -89,13 +90,13 @@ export class InputEncoder {
   #call({ callId, name, namespace, kind, arguments: text }: ToolCall): JsonObject {
     checkToolName(name, fieldName(this.#request.endpoint, 'items'));
     this.#kinds.set(callId, kind);
-    const call_id = this.#idOfCall(callId);
+    const call_id = this.#findCallId(callId);
     const called = { call_id, name, ...(namespace === undefined ? {} : { namespace }) };
     if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', ...called, input: text };
     return { type: 'function_call', ...called, arguments: text === '' ? '{}' : text };
   }
 
-  #idOfCall(callId: string): string {
+  #findCallId(callId: string): string {
     const legal = callIdFor(callId);
     let id = legal;
     if (isForeign(this.#request)) {
@@ -128,7 +129,7 @@ export class InputEncoder {
       : [{ type: 'input_text', text: 'Error:' }, ...(output as JsonObject[])];
   }
 
-  /** Thoughts go back where this upstream can read them; it refuses summaries without their encrypted thoughts. */
+  /** Reasoning goes back if this upstream can read it; it refuses summaries without their encrypted reasoning. */
   #reasoning(item: Item, { parts, opaque }: Reasoning): JsonObject | undefined {
     const ours = opaque.filter(blob => this.#isOurs(blob) && (blob.kind === encryptedKind || blob.kind === itemIdKind));
     const sealed = ours.find(({ kind }) => kind === encryptedKind);
@@ -152,7 +153,10 @@ export class InputEncoder {
     };
   }
 
-  /** Of a blob without a maker its kind says that it is of this protocol: Chat clients have them too, and the upstream judges it. */
+  /**
+   * The kind of a blob without a maker says that it is of this protocol: Chat clients have them too, and the upstream
+   * judges it.
+   */
   #isOurs({ provider }: Opaque): boolean {
     return provider === '' || provider === this.#provider;
   }

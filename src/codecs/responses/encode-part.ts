@@ -7,9 +7,9 @@ import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
 import { renderInputPart } from './render-part.ts';
 
-/** Parts for a Responses upstream. Sources: wire.md C3, C4; cases ME-05, ME-07, ME-10. */
+/** Parts for a Responses upstream. Sources: docs/interfaces/README.md "Translation", "Refused, listed or dropped"; cases ME-05, ME-07, ME-10. */
 
-/** A part of what the model said earlier. Throws `unsupported_parameter`. */
+/** Encodes a part of earlier model output. Throws `unsupported_parameter`. */
 export function encodeOutputPart(part: Part, request: GenerateRequest): JsonObject {
   const { content, extra } = part;
   if (content.case === 'refusal') return { type: 'refusal', refusal: content.value.text, ...extras.members(extra) };
@@ -23,7 +23,7 @@ export function encodeOutputPart(part: Part, request: GenerateRequest): JsonObje
   return { type: 'output_text', text, ...(cited.length === 0 ? {} : { annotations: cited }), ...extras.members(extra) };
 }
 
-/** A part of what anybody else said. Throws `unsupported_parameter`. */
+/** Encodes a part of anyone else's message. Throws `unsupported_parameter`. */
 export function encodeInputPart(part: Part, request: GenerateRequest, drops: Drops): JsonObject {
   const { content } = part;
   if (isForeign(request)) {
@@ -33,7 +33,7 @@ export function encodeInputPart(part: Part, request: GenerateRequest, drops: Dro
   if (content.case === 'searchResult') return { type: 'input_text', text: searchResultText(content.value.json) };
   if (content.case === 'file') {
     if (content.value.citations === true) drops.add('citations');
-    const text = textOfFile(content.value);
+    const text = readFileText(content.value);
     if (text !== undefined) return { type: 'input_text', text };
   }
   if (content.case === 'text') {
@@ -54,8 +54,8 @@ function isByFileId({ content }: Part): boolean {
   return content.value.source?.source.case === 'fileId';
 }
 
-/** A plain-text document with its title and what should be known of it; undefined where it is none. */
-function textOfFile({ source, filename, title, context }: FilePart): string | undefined {
+/** Returns a plain-text document with its title and context; undefined if the file is not one. */
+function readFileText({ source, filename, title, context }: FilePart): string | undefined {
   if (source?.source.case !== 'text') return undefined;
   const lines = [filename === '' ? title : filename, context, source.source.value];
   return lines.filter(line => line !== '').join('\n\n');

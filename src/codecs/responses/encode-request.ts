@@ -19,7 +19,7 @@ import {
   unsupportedContent,
   unsupportedTool,
 } from '../drops.ts';
-import { effortName, effortOfBudget } from '../effort.ts';
+import { effortName, toEffort } from '../effort.ts';
 import { tierName } from '../service-tier.ts';
 import { defined, fieldJson } from '../json.ts';
 import { encodeFormat } from './custom-format.ts';
@@ -29,8 +29,10 @@ import { includes, outputLimit, patchedRequest } from './patch-request.ts';
 import { renderToolChoice } from './resource.ts';
 
 /**
- * What a Responses upstream is sent. A Responses client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Nothing
- * is stored there. Same input, same bytes. Sources: architecture.md, wire.md B2, C3, C4. Throws `unsupported_parameter`.
+ * Encodes the body for a Responses upstream. A Responses client's own JSON is patched, so that everything in it
+ * arrives; any other request is built from the model. Nothing is stored there. Same input, same bytes. Sources:
+ * docs/interfaces/README.md "Translation", "Refused, listed or dropped"; docs/interfaces/responses.md "Stream".
+ * Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
@@ -80,7 +82,7 @@ function wantsLogprobs({ sampling, include }: GenerateRequest): boolean {
   return sampling?.logprobs === true || include.includes(logprobs);
 }
 
-/** What would change what the client gets back. */
+/** Fields that would change what the client gets back. */
 function refuse(request: GenerateRequest): void {
   if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
     throw unsupportedContent(request, 'a last message of the assistant');
@@ -133,21 +135,24 @@ function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | unde
   }
 }
 
-/** Thoughts that the client wants to read are asked for as summaries. Source: decisions §4 (efforts and budgets), wire.md C3. */
+/**
+ * Readable reasoning is requested as summaries. Source: docs/interfaces/README.md "Effort and thinking budgets",
+ * "Translation".
+ */
 function encodeReasoning(reasoning: ReasoningConfig | undefined): JsonObject | undefined {
   if (reasoning === undefined) return undefined;
-  const effort = effortOf(reasoning);
+  const effort = chooseEffort(reasoning);
   const summary = reasoning.summary ?? (isShown(reasoning) ? 'auto' : undefined);
   return effort === undefined && summary === undefined ? undefined : defined({ effort, summary });
 }
 
-function effortOf({ effort, thinking, budgetTokens }: ReasoningConfig): string | undefined {
+function chooseEffort({ effort, thinking, budgetTokens }: ReasoningConfig): string | undefined {
   if (thinking === ThinkingMode.DISABLED) return 'none';
   if (effort !== ReasoningEffort.UNSPECIFIED) return effortName(effort);
-  return budgetTokens === undefined ? undefined : effortName(effortOfBudget(budgetTokens));
+  return budgetTokens === undefined ? undefined : effortName(toEffort(budgetTokens));
 }
 
-/** Messages shows its thoughts unless it is told not to. */
+/** Messages shows its reasoning by default. */
 function isShown({ thinking, display }: ReasoningConfig): boolean {
   return thinking !== ThinkingMode.UNSPECIFIED && thinking !== ThinkingMode.DISABLED && display !== 'omitted';
 }

@@ -18,7 +18,7 @@ export {
 export { keepAlive } from './render-events.ts';
 export { renderItem } from './render-item.ts';
 export { renderResource, type ResponseFacts } from './resource.ts';
-export { outcomeOf, ResponseFold, type ResponseOutcome, type ResponseStatus } from '../../generation/response-fold.ts';
+export { toOutcome, ResponseFold, type ResponseOutcome, type ResponseStatus } from '../../generation/response-fold.ts';
 export { doneFrame, type ResponseEvent, ResponseRenderer, sseFrames } from './stream.ts';
 export { renderUsage } from './usage.ts';
 

@@ -11,14 +11,15 @@ import {
   someText,
   text,
   toolName,
-  typeOf,
+  readType,
   unknownBy,
   type UnknownValue,
 } from '../schema.ts';
 
 /**
- * What the items of a Responses request look like. Unknown members stay in the checked value; null in an optional field means that it was not sent. Sources:
- * service.md (POST /v1/responses), wire.md B2; the lengths are those of the Open Responses schema.
+ * The schemas of the items of a Responses request. Unknown members stay in the checked value; null in an optional
+ * field means that it was not sent. Sources: docs/interfaces/responses.md "Request", "Stream"; the lengths are those
+ * of the Open Responses schema.
  */
 
 /** Code points: a pair of surrogates is one character. */
@@ -65,7 +66,7 @@ const inputVideo = object({ type: z.literal('input_video'), video_url: someText 
 const userPart = oneBy('type', [inputText, inputImage, inputFile, inputAudio]);
 const resultPart = oneBy('type', [inputText, inputImage, inputFile, inputVideo]);
 const instructionPart = oneBy('type', [inputText]);
-/** What the official client's helpers read out of an answer and send back with it: it says nothing new. */
+/** Members that the official client's helpers derive from an answer and send back: they add nothing. */
 const readByClient = z.unknown().optional();
 const outputText = object({
   type: z.literal('output_text'),
@@ -87,20 +88,20 @@ export const partMembers = membersBy('type', [
   refusal,
 ]);
 
-const contentOf = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
+const textOrParts = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([limitedText(inputTextMax), z.array(part, 'must be an array')], 'must be a string or an array of parts');
 
 const itemStatus = oneOf(['in_progress', 'completed', 'incomplete']);
 const shared = { id: text.nullish(), status: itemStatus.nullish() };
 const message = { type: z.literal('message').nullish(), ...shared };
 const messageItem = oneBy('role', [
-  object({ ...message, role: z.literal('user'), content: contentOf(userPart) }),
-  object({ ...message, role: z.literal('system'), content: contentOf(instructionPart) }),
-  object({ ...message, role: z.literal('developer'), content: contentOf(instructionPart) }),
+  object({ ...message, role: z.literal('user'), content: textOrParts(userPart) }),
+  object({ ...message, role: z.literal('system'), content: textOrParts(instructionPart) }),
+  object({ ...message, role: z.literal('developer'), content: textOrParts(instructionPart) }),
   object({
     ...message,
     role: z.literal('assistant'),
-    content: contentOf(assistantPart),
+    content: textOrParts(assistantPart),
     phase: oneOf(['commentary', 'final_answer']).nullish(),
   }),
 ]);
@@ -109,8 +110,8 @@ const callId = z
   .string('must be a string')
   .min(1, 'must have 1 to 64 characters')
   .max(64, 'must have 1 to 64 characters');
-const output = contentOf(resultPart);
-/** What a tool says: in answer to a call, or by itself. */
+const output = textOrParts(resultPart);
+/** A tool's message: a result, or on its own initiative. */
 const spoken = { call_id: callId.nullish(), name: someText.nullish(), namespace: someText.nullish() };
 const otherItems = [
   object({
@@ -157,12 +158,15 @@ const unknownItem = unknownBy('type', [
   ...otherItems.map(({ shape }) => shape.type.value),
 ]);
 
-/** Items of tools that the upstream itself runs, or that only its own clients know: carried as they came. Source: wire.md B2. */
+/**
+ * Items of tools that the upstream itself runs, or that only its own clients know: carried unchanged. Source:
+ * docs/interfaces/responses.md "Stream".
+ */
 const hostedType =
   /^(web_search|file_search|computer|image_generation|code_interpreter|local_shell|shell|apply_patch|mcp|tool_search)_call(_output)?$|^(mcp_list_tools|mcp_approval_request|mcp_approval_response|tool_search_output|additional_tools|program|program_output)$/;
 
-function schemaOf(value: unknown): z.ZodType<InputItem> {
-  const type = typeOf(value);
+function chooseSchema(value: unknown): z.ZodType<InputItem> {
+  const type = readType(value);
   const hasRole = typeof value === 'object' && value !== null && 'role' in value;
   if (type === 'item_reference' || (type == null && !hasRole)) return itemReference;
   if (typeof type !== 'string' || type === 'message') return messageItem;
@@ -177,8 +181,8 @@ type InputItem =
   | z.output<typeof hostedItem>
   | UnknownValue;
 
-/** One item: which of the schemas it must fit is told by its type, and where that is missing by its role. */
-export const inputItem = chosen<InputItem>(schemaOf, [messageItem, ...otherItems, itemReference, hostedItem]);
+/** One item: its type decides which of the schemas it must fit, or its role if it has no type. */
+export const inputItem = chosen<InputItem>(chooseSchema, [messageItem, ...otherItems, itemReference, hostedItem]);
 
 /** A checked item. */
 export type ResponsesItem = InputItem;

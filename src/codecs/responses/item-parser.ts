@@ -20,7 +20,7 @@ import { parseTokens } from '../logprobs.ts';
 import { type ItemKind, type ItemPlace, type OpenItem, OpenItems, type OpenPart } from './open-items.ts';
 
 const shared = ['type', 'id', 'status'] as const;
-const knownOf: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<string>>> = {
+const knownMembers: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<string>>> = {
   message: new Set([...shared, 'role', 'content', 'phase']),
   reasoning: new Set([...shared, 'summary', 'content', 'encrypted_content']),
   call: new Set([...shared, 'call_id', 'name', 'namespace', 'arguments']),
@@ -28,7 +28,7 @@ const knownOf: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<string>>
   compaction: new Set([...shared, 'encrypted_content']),
 };
 
-/** Where a part stands in its item, and what it is. */
+/** A part's place in its item, and its kind. */
 interface PartPlace {
   readonly list: 'content' | 'summary';
   readonly index: number;
@@ -36,7 +36,7 @@ interface PartPlace {
 
 /**
  * Items of an upstream to items of the model. What only stands in the last event of a text, a part or an item, or in the output with which the answer ends, is taken from there, so that
- * nothing depends on which of the interface's many events a server sends. Source: wire.md B2 (X40 to X46, R26); cases TS-22, RE-16, RP-02.
+ * nothing depends on which of the interface's many events a server sends. Source: docs/interfaces/responses.md "Stream"; cases TS-22, RE-16, RP-02.
  */
 export class ItemParser {
   hasCalls = false;
@@ -50,19 +50,22 @@ export class ItemParser {
     this.#provider = provider;
   }
 
-  /** An item begins. One that is told again has begun already. */
+  /** An item begins. A repeated one has begun already. */
   start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
     if (this.#items.begun(item, index) === undefined) this.#start(index, item, events);
   }
 
-  /** Returns the number of the item that an event names and that is being written; undefined if it names none, or one that is told as a whole. */
+  /**
+   * Returns the number of the open item that an event names; undefined if it names none, or one that is emitted
+   * whole.
+   */
   numberAt(at: ItemPlace, body: JsonObject): number | undefined {
     const item = objectIn(body['item']);
     const open = item === undefined ? this.#items.named(at) : this.#items.begun(item, at.index);
     return open === undefined || open.isDone || open.kind === 'server' ? undefined : open.number;
   }
 
-  /** A part begins; one that is told again has begun already. */
+  /** A part begins; a repeated one has begun already. */
   part(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#part(open, place, part, events);
@@ -87,13 +90,13 @@ export class ItemParser {
     if (open !== undefined) this.#arguments(open, text, events);
   }
 
-  /** The whole of a call's arguments: what did not come before. */
+  /** The complete arguments of a call: emits what did not come before. */
   wholeArguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#wholeArguments(open, text, events);
   }
 
-  /** The whole of a part: what did not come before. */
+  /** A complete part: emits what did not come before. */
   wholePart(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#wholePart(open, place, part, events);
@@ -106,7 +109,7 @@ export class ItemParser {
     if (open !== undefined && part !== undefined && !part.isClosed) this.#annotate(open, part, annotation, events);
   }
 
-  /** An item is done: what did not come before is taken from it. */
+  /** An item is done: emits what did not come before. */
   done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.ended(item, index) ?? this.#start(index, item, events);
     if (!open.isDone) this.#done(open, item, events);
@@ -137,7 +140,7 @@ export class ItemParser {
     const open = this.#items.open(item, index);
     const { kind } = open;
     if (kind === 'call' || kind === 'custom') this.hasCalls = true;
-    // What the upstream's own tools do is known when it is done.
+    // Calls of the upstream's own tools are known when they are done.
     if (kind !== 'server') events.push(emit.itemOpened(0, open.number, itemFrom(kind, item)));
     return open;
   }
@@ -146,7 +149,7 @@ export class ItemParser {
   #part(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): OpenPart | undefined {
     if (open.isDone || (open.kind !== 'message' && open.kind !== 'reasoning')) return undefined;
     const content = contentFrom(part, place.list);
-    const kind = kindOf(content);
+    const kind = toDeltaKind(content);
     const key = `${place.list} ${place.index}`;
     const known = open.parts.get(key);
     if (known?.kind === kind) return known;
@@ -157,8 +160,8 @@ export class ItemParser {
     if (content.case === 'refusal') this.hasRefusal = true;
     const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false, begun: part };
     open.parts.set(known === undefined ? key : `${key} ${kind}`, opened);
-    const extra = content.case === 'unknown' ? undefined : extras.unknown(part, knownOfPart);
-    events.push(emit.partOpened(0, [open.number, opened.number], make.partOf(content, extra)));
+    const extra = content.case === 'unknown' ? undefined : extras.unknown(part, knownPartMembers);
+    events.push(emit.partOpened(0, [open.number, opened.number], make.makePart(content, extra)));
     return opened;
   }
 
@@ -178,7 +181,7 @@ export class ItemParser {
     if (known.kind === DeltaKind.UNSPECIFIED) return this.#closePart(open, known, events, part);
     const text = textIn(part['text']) || textIn(part['refusal']);
     const rest = text.startsWith(known.text) ? text.slice(known.text.length) : '';
-    // Likelihoods came with the deltas; where none came they are those of the whole.
+    // Logprobs came with the deltas; if none came, they are those of the whole.
     this.#add(open, known, { text: rest, logprobs: known.text === '' ? part['logprobs'] : [] }, events);
     const cited = listIn(part['annotations']).slice(known.annotations);
     for (const annotation of cited) this.#annotate(open, known, objectIn(annotation), events);
@@ -205,11 +208,13 @@ export class ItemParser {
     if (empty !== undefined) this.#close(empty, { status, item: empty.begun }, events);
   }
 
-  /** Adds an item with the parts of `item` whose kind did not come before; `open` is done, so that it can't have them. */
+  /**
+   * Adds an item with the parts of `item` whose kind did not come before; `open` is done, so that it can't have them.
+   */
   #addMissing(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
     const known = new Set([...open.parts.values()].map(({ kind }) => kind));
     const missing = partsIn(item).filter(({ place, part }) => {
-      return !known.has(kindOf(contentFrom(part, place.list)));
+      return !known.has(toDeltaKind(contentFrom(part, place.list)));
     });
     if (missing.length === 0) return;
     const added = this.#start(undefined, { ...item, id: '' }, events);
@@ -241,7 +246,7 @@ export class ItemParser {
     if (part.isClosed) return;
     part.isClosed = true;
     const isUnknown = part.kind === DeltaKind.UNSPECIFIED;
-    const extra = isUnknown ? extras.of({ ...part.begun, ...whole }) : newMembers(whole, part.begun, knownOfPart);
+    const extra = isUnknown ? extras.of({ ...part.begun, ...whole }) : newMembers(whole, part.begun, knownPartMembers);
     const closed = emit.partClosed(0, [open.number, part.number]);
     if (closed.event.case === 'partClosed' && extra !== undefined) closed.event.value.extra = extra;
     events.push(closed);
@@ -252,7 +257,7 @@ export class ItemParser {
     const { number, kind } = open;
     if (kind === 'server') {
       events.push(
-        emit.itemOpened(0, number, make.itemOf(extras.serverTool(item), 0)),
+        emit.itemOpened(0, number, make.makeItem(extras.serverTool(item), 0)),
         emit.itemClosed(0, number, status),
       );
       return;
@@ -261,25 +266,25 @@ export class ItemParser {
     if (kind === 'reasoning') this.#seal(number, item, events);
     if (kind === 'compaction') {
       events.push(
-        emit.opaqueAdded(0, number, make.opaqueOf(compactionKind, textIn(item['encrypted_content']), this.#provider)),
+        emit.opaqueAdded(0, number, make.makeOpaque(compactionKind, textIn(item['encrypted_content']), this.#provider)),
       );
     }
     // Servers end a call that their limit has cut as if it were whole.
     const isCut = kind === 'call' && open.text !== '' && !isWholeJson(open.text);
     const closed = emit.itemClosed(0, number, isCut ? ItemStatus.INCOMPLETE : status);
     const phase = phases[textIn(item['phase'])];
-    const extra = newMembers(item, open.begun, knownOf[kind]);
+    const extra = newMembers(item, open.begun, knownMembers[kind]);
     if (closed.event.case === 'itemClosed') Object.assign(closed.event.value, defined({ phase, extra }));
     events.push(closed);
   }
 
-  /** Encrypted thoughts, and the id that they are bound to. */
+  /** Returns encrypted reasoning, and the id that it is bound to. */
   #seal(number: number, item: JsonObject, events: GenerationEvent[]): void {
     const data = textIn(item['encrypted_content']);
     const id = textIn(item['id']);
     if (data === '') return;
-    events.push(emit.opaqueAdded(0, number, make.opaqueOf(encryptedKind, data, this.#provider)));
-    if (id !== '') events.push(emit.opaqueAdded(0, number, make.opaqueOf(itemIdKind, id, this.#provider)));
+    events.push(emit.opaqueAdded(0, number, make.makeOpaque(encryptedKind, data, this.#provider)));
+    if (id !== '') events.push(emit.opaqueAdded(0, number, make.makeOpaque(itemIdKind, id, this.#provider)));
   }
 }
 
@@ -289,7 +294,7 @@ const phases: Readonly<Record<string, Phase>> = {
 };
 
 function itemFrom(kind: Exclude<ItemKind, 'server'>, item: JsonObject): Item {
-  const extra = extras.unknown(item, knownOf[kind]);
+  const extra = extras.unknown(item, knownMembers[kind]);
   const namespace = textIn(item['namespace']);
   const call = {
     callId: textIn(item['call_id']) || textIn(item['id']),
@@ -298,15 +303,15 @@ function itemFrom(kind: Exclude<ItemKind, 'server'>, item: JsonObject): Item {
   };
   switch (kind) {
     case 'message':
-      return make.itemOf(make.messageContent(Role.ASSISTANT, []), 0, extra);
+      return make.makeItem(make.messageContent(Role.ASSISTANT, []), 0, extra);
     case 'reasoning':
-      return make.itemOf(make.reasoningContent({}), 0, extra);
+      return make.makeItem(make.reasoningContent({}), 0, extra);
     case 'call':
-      return make.itemOf(make.toolCallContent(call), 0, extra);
+      return make.makeItem(make.toolCallContent(call), 0, extra);
     case 'custom':
-      return make.itemOf(make.toolCallContent({ ...call, kind: ToolKind.CUSTOM }), 0, extra);
+      return make.makeItem(make.toolCallContent({ ...call, kind: ToolKind.CUSTOM }), 0, extra);
     case 'compaction':
-      return make.itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction' } }, 0, extra);
+      return make.makeItem({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction' } }, 0, extra);
   }
 }
 
@@ -317,7 +322,7 @@ function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: 
   );
 }
 
-const knownOfPart = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
+const knownPartMembers = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
 
 /** Returns the members of a value at its end that it did not have at its beginning and that are not `known`; undefined if there are none. */
 function newMembers(whole: JsonObject, begun: JsonObject, known: ReadonlySet<string>): Extra | undefined {
@@ -327,7 +332,7 @@ function newMembers(whole: JsonObject, begun: JsonObject, known: ReadonlySet<str
   return added.length === 0 ? undefined : extras.of(Object.fromEntries(added));
 }
 
-/** The content of a part by its type, without its text; one of a type that the model does not have as it came. */
+/** Returns the content of a part by its type, without its text; unchanged if the model does not have its type. */
 function contentFrom(part: JsonObject, list: PartPlace['list']): Part['content'] {
   const type = textIn(part['type']);
   if (list === 'summary') return make.summaryTextContent('');
@@ -337,7 +342,7 @@ function contentFrom(part: JsonObject, list: PartPlace['list']): Part['content']
   return type === 'summary_text' ? make.summaryTextContent('') : extras.unknownPart(part);
 }
 
-function kindOf(content: Part['content']): DeltaKind {
+function toDeltaKind(content: Part['content']): DeltaKind {
   switch (content.case) {
     case 'refusal':
       return DeltaKind.REFUSAL;

@@ -15,7 +15,7 @@ import type { JsonObject } from '../codec.ts';
 import { renderAnnotation } from './annotation.ts';
 import { renderTokens } from './logprobs.ts';
 import { isShown, renderItem } from './render-item.ts';
-import { renderOutputPart, renderThought } from './render-part.ts';
+import { renderOutputPart, renderReasoningPart } from './render-part.ts';
 import type { ResponseFold } from '../../generation/response-fold.ts';
 
 /** Numbers an event and writes it. A string is the JSON of its members without the opening brace. */
@@ -37,7 +37,7 @@ interface OpenItem extends ShownItem {
   isPartOpen: boolean;
   annotations: number;
   gate: SurrogateGate;
-  /** How deltas are told now; undefined: they are not. */
+  /** How deltas are sent now; undefined: they are not. */
   form: DeltaForm | undefined;
 }
 
@@ -48,7 +48,7 @@ interface DeltaForm {
   readonly tail: string;
 }
 
-/** How a kind of delta is told. */
+/** How a kind of delta is sent. */
 interface DeltaKind {
   readonly delta: string;
   readonly done: string;
@@ -75,8 +75,9 @@ const inputKind = {
 } as const;
 
 /**
- * Items as events: added, parts, deltas, done, with contiguous indices. The end of a message waits for its phase, which the next item or the finish tells. Source:
- * wire.md B2; decisions §4 (phase).
+ * Renders items as events: added, parts, deltas, done, with contiguous indices. The end of a message waits for its
+ * phase, which follows from the next item or the finish. Source: docs/interfaces/responses.md "Stream", "Output
+ * items" (phase).
  */
 export class ItemRenderer {
   readonly #fold: ResponseFold;
@@ -122,7 +123,7 @@ export class ItemRenderer {
     };
   }
 
-  /** Ends what is open, where the generation ends in the middle. */
+  /** Ends what is open if the generation ends in the middle. */
   close(status: ItemStatus): void {
     if (this.#open !== undefined) {
       const { number, parts, isPartOpen } = this.#open;
@@ -147,7 +148,7 @@ export class ItemRenderer {
     const gate = new SurrogateGate();
     this.#open = { item, number, outputIndex, parts: 0, isPartOpen: false, annotations: 0, gate, form: undefined };
     const begun = renderItem({ ...item, status: ItemStatus.IN_PROGRESS });
-    // Whether it is the answer is not known before something follows it.
+    // Whether it is the final answer is unknown until something follows it.
     if (item.content.case === 'message') delete begun['phase'];
     this.#emit('response.output_item.added', { output_index: outputIndex, item: begun });
     if (item.content.case === 'toolCall') this.#openDeltas(this.#open);
@@ -156,23 +157,23 @@ export class ItemRenderer {
   /** Emits the ends of messages whose phase is known by now. */
   #tell(): void {
     if (this.#waiting.length === 0) return;
-    const told = this.#waiting.filter(({ item }) => hasPhase(item));
+    const confirmed = this.#waiting.filter(({ item }) => hasPhase(item));
     this.#waiting = this.#waiting.filter(({ item }) => !hasPhase(item));
-    for (const shown of told) this.#done(shown);
+    for (const shown of confirmed) this.#done(shown);
   }
 
   #done({ item, outputIndex }: ShownItem): void {
     this.#emit('response.output_item.done', { output_index: outputIndex, item: renderItem(item) });
   }
 
-  /** Settles how the deltas that follow are told. */
+  /** Decides how the following deltas are sent. */
   #openDeltas(open: OpenItem): void {
-    const kind = kindOf(open);
+    const kind = toDeltaKind(open);
     if (kind === undefined) {
       open.form = undefined;
       return;
     }
-    const place = JSON.stringify(placeOf(open)).slice(1, -1);
+    const place = JSON.stringify(renderPlace(open)).slice(1, -1);
     open.form = { kind, head: `${place},"delta":`, tail: kind === textKind ? ',"logprobs":[]}' : '}' };
   }
 
@@ -186,9 +187,9 @@ export class ItemRenderer {
     this.#openDeltas(open);
     const shown = shownPart(open);
     if (shown === undefined) return;
-    const isThought = open.item.content.case === 'reasoning';
-    const type = isThought ? 'response.reasoning_summary_part.added' : 'response.content_part.added';
-    this.#emit(type, { ...placeOf(open), part: shown });
+    const isReasoning = open.item.content.case === 'reasoning';
+    const type = isReasoning ? 'response.reasoning_summary_part.added' : 'response.content_part.added';
+    this.#emit(type, { ...renderPlace(open), part: shown });
   }
 
   #delta({ text, logprobs }: Delta): void {
@@ -213,7 +214,7 @@ export class ItemRenderer {
     this.#flush(open);
     const index = open.annotations;
     open.annotations += 1;
-    const members = { ...placeOf(open), annotation_index: index, annotation: shown };
+    const members = { ...renderPlace(open), annotation_index: index, annotation: shown };
     this.#emit('response.output_text.annotation.added', members);
   }
 
@@ -227,11 +228,11 @@ export class ItemRenderer {
     const open = this.#open;
     if (open === undefined) return;
     open.isPartOpen = false;
-    const part = partOf(open);
+    const part = toPart(open);
     const shown = shownPart(open);
     if (shown === undefined || part === undefined) return;
-    const place = placeOf(open);
-    const isThought = open.item.content.case === 'reasoning';
+    const place = renderPlace(open);
+    const isReasoning = open.item.content.case === 'reasoning';
     if (open.form !== undefined) {
       const { kind } = open.form;
       const text = shown[kind.whole] ?? '';
@@ -239,7 +240,7 @@ export class ItemRenderer {
       this.#flush(open);
       this.#emit(kind.done, { ...place, [kind.whole]: text, ...likely });
     }
-    this.#emit(isThought ? 'response.reasoning_summary_part.done' : 'response.content_part.done', {
+    this.#emit(isReasoning ? 'response.reasoning_summary_part.done' : 'response.content_part.done', {
       ...place,
       part: shown,
     });
@@ -252,7 +253,7 @@ export class ItemRenderer {
     const { content } = open.item;
     if (content.case === 'message') {
       this.#waiting.push(open);
-      // Where an upstream says the phase itself, nothing waits; no later message overtakes one that waits.
+      // If the upstream gives the phase itself, nothing waits; no later message overtakes one that waits.
       if (this.#waiting.every(({ item }) => hasPhase(item))) this.#tell();
       return;
     }
@@ -261,7 +262,7 @@ export class ItemRenderer {
       const name = kind === argumentsKind ? { name: content.value.name } : {};
       const text = content.value.arguments.toWellFormed();
       this.#flush(open);
-      this.#emit(kind.done, { ...placeOf(open), ...name, [kind.whole]: text });
+      this.#emit(kind.done, { ...renderPlace(open), ...name, [kind.whole]: text });
     }
     this.#done(open);
   }
@@ -272,28 +273,28 @@ function hasPhase({ content }: Item): boolean {
 }
 
 /** The part that was opened last. */
-function partOf({ item: { content }, parts }: OpenItem): Part | undefined {
+function toPart({ item: { content }, parts }: OpenItem): Part | undefined {
   if (content.case !== 'message' && content.case !== 'reasoning') return undefined;
   return content.value.parts[parts - 1];
 }
 
 /** The members that place an event. */
-function placeOf({ item, outputIndex, parts }: OpenItem): JsonObject {
+function renderPlace({ item, outputIndex, parts }: OpenItem): JsonObject {
   const place = { item_id: item.id, output_index: outputIndex };
   if (item.content.case === 'reasoning') return { ...place, summary_index: parts - 1 };
   return item.content.case === 'message' ? { ...place, content_index: parts - 1 } : place;
 }
 
 function shownPart(open: OpenItem): JsonObject | undefined {
-  const part = partOf(open);
+  const part = toPart(open);
   if (part === undefined) return undefined;
-  return open.item.content.case === 'reasoning' ? renderThought(part) : renderOutputPart(part);
+  return open.item.content.case === 'reasoning' ? renderReasoningPart(part) : renderOutputPart(part);
 }
 
-function kindOf(open: OpenItem): DeltaKind | undefined {
+function toDeltaKind(open: OpenItem): DeltaKind | undefined {
   const { content } = open.item;
   if (content.case === 'toolCall') return content.value.kind === ToolKind.CUSTOM ? inputKind : argumentsKind;
-  const part = partOf(open)?.content.case;
+  const part = toPart(open)?.content.case;
   if (part === 'unknown') return undefined;
   if (content.case === 'reasoning') return summaryKind;
   if (part === 'text') return textKind;

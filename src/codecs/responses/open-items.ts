@@ -2,7 +2,7 @@ import type { DeltaKind } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { objectsIn, textIn } from '../json.ts';
 
-/** Whether an item of the type is put together from its deltas; others are taken as they are when they are done. */
+/** Returns whether an item of the type is assembled from its deltas; others are taken whole when they are done. */
 export type ItemKind = 'message' | 'reasoning' | 'call' | 'custom' | 'compaction' | 'server';
 
 const kinds: Readonly<Record<string, ItemKind>> = {
@@ -13,15 +13,15 @@ const kinds: Readonly<Record<string, ItemKind>> = {
   compaction: 'compaction',
 };
 
-/** What an item of the interface is. */
-export function kindOfItem(item: JsonObject): ItemKind {
+/** The kind of an item of the interface. */
+export function findItemKind(item: JsonObject): ItemKind {
   return kinds[textIn(item['type'])] ?? 'server';
 }
 
 /** A part of an item, and how much of its text has come. */
 export interface OpenPart {
   readonly number: number;
-  /** Unspecified: the model does not know what it is. */
+  /** Unspecified: unknown to the model. */
   readonly kind: DeltaKind;
   /** As it began. */
   readonly begun: JsonObject;
@@ -39,18 +39,18 @@ export interface OpenItem {
   readonly index: number | undefined;
   /** By their place: "content 0", "summary 1". */
   readonly parts: Map<string, OpenPart>;
-  /** What came of a call's arguments. */
+  /** A call's arguments so far. */
   text: string;
   isDone: boolean;
   /** It stands in the output with which the answer ended. */
   isConfirmed: boolean;
 }
 
-/** What an event says of which item it belongs to: servers leave out either. */
+/** How an event identifies its item: servers leave out either. */
 export interface ItemPlace {
-  /** In the output; undefined: not said. */
+  /** Index in the output; undefined: not given. */
   readonly index: number | undefined;
-  /** Of the upstream's; '': not said. */
+  /** The upstream's id; '': not given. */
   readonly id: string;
 }
 
@@ -69,7 +69,7 @@ export class OpenItems {
   /** An item begins. */
   open(item: JsonObject, index: number | undefined): OpenItem {
     const opened: OpenItem = {
-      kind: kindOfItem(item),
+      kind: findItemKind(item),
       begun: item,
       number: this.#items.length,
       index,
@@ -86,7 +86,7 @@ export class OpenItems {
   growing({ index, id }: ItemPlace): OpenItem | undefined {
     const named = this.#byId(id);
     if (named !== undefined) return named;
-    // Of several at one place the one that began last is being written.
+    // Of several at one index, the one that began last is being written.
     return index === undefined ? this.#items.findLast(item => !item.isDone) : this.#items.findLast(at(index));
   }
 
@@ -95,17 +95,17 @@ export class OpenItems {
     return this.#byId(id) ?? (index === undefined ? undefined : this.#items.findLast(at(index)));
   }
 
-  /** The item that began as this one is said to begin; undefined if it is a new one. */
+  /** Returns the item that an event repeats the beginning of; undefined if it is a new one. */
   begun(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const id = textIn(item['id']);
     const named = this.#byId(id);
     if (named !== undefined) return isSameKind(named, item) ? named : undefined;
     const placed = index === undefined ? undefined : this.#items.findLast(at(index));
     if (placed === undefined || placed.isDone || !isSameKind(placed, item)) return undefined;
-    return id === '' || idOf(placed) === '' ? placed : undefined;
+    return id === '' || readId(placed) === '' ? placed : undefined;
   }
 
-  /** The item that is said to be done; undefined if it did not begin before. */
+  /** Returns the item that is reported done; undefined if it did not begin before. */
   ended(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const named = this.#byId(textIn(item['id']));
     if (named !== undefined && isSameKind(named, item)) return named;
@@ -113,12 +113,12 @@ export class OpenItems {
     return index === undefined ? running[0] : running.find(at(index));
   }
 
-  /** The item that the whole output has at a place; undefined if it did not come before. Each item is found once. */
+  /** Returns the item at an index of the whole output; undefined if it did not come before. Each item is found once. */
   confirmed(item: JsonObject, index: number): OpenItem | undefined {
     const left = this.#items.filter(each => !each.isConfirmed && isSameKind(each, item));
     const id = textIn(item['id']);
     const found =
-      left.find(each => id !== '' && idOf(each) === id) ??
+      left.find(each => id !== '' && readId(each) === id) ??
       left.find(each => each.index === index && agrees(each, item)) ??
       left.find(each => agrees(each, item));
     if (found !== undefined) found.isConfirmed = true;
@@ -126,7 +126,7 @@ export class OpenItems {
   }
 
   #byId(id: string): OpenItem | undefined {
-    return id === '' ? undefined : this.#items.findLast(item => idOf(item) === id);
+    return id === '' ? undefined : this.#items.findLast(item => readId(item) === id);
   }
 }
 
@@ -135,24 +135,24 @@ const at =
   (item: OpenItem): boolean =>
     item.index === index;
 
-function idOf({ begun }: OpenItem): string {
+function readId({ begun }: OpenItem): string {
   return textIn(begun['id']);
 }
 
 function isSameKind({ kind, begun }: OpenItem, item: JsonObject): boolean {
-  return kind === kindOfItem(item) && (kind !== 'server' || begun['type'] === item['type']);
+  return kind === findItemKind(item) && (kind !== 'server' || begun['type'] === item['type']);
 }
 
-/** Whether a whole item can be what has come of an item under another id, or none. */
+/** Returns whether a complete item can be what has come of an item under another id, or none. */
 function agrees(open: OpenItem, item: JsonObject): boolean {
   const callId = textIn(item['call_id']);
   const knownCallId = textIn(open.begun['call_id']);
   if (callId !== '' && knownCallId !== '') return callId === knownCallId;
   const come = open.text + [...open.parts.values()].map(part => part.text).join('');
-  return textOfItem(item).trimStart().startsWith(come.trim());
+  return readItemText(item).trimStart().startsWith(come.trim());
 }
 
-function textOfItem(item: JsonObject): string {
+function readItemText(item: JsonObject): string {
   const parts = [...objectsIn(item['summary']), ...objectsIn(item['content'])];
   const texts = parts.map(part => textIn(part['text']) || textIn(part['refusal']));
   return texts.join('') + (textIn(item['arguments']) || textIn(item['input']));

@@ -3,7 +3,7 @@ import type { Json } from '../codec.ts';
 import { objectIn, textIn } from '../json.ts';
 import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from '../upstream-error.ts';
 
-/** What upstreams say of a failure. Source: wire.md B5. */
+/** Upstream errors. Source: docs/errors.md "Errors of providers". */
 
 const tooLong: TooLong = {
   code: /context_(length|window)/,
@@ -11,7 +11,7 @@ const tooLong: TooLong = {
     /context[ _-]?(length|window|size)|maximum (context|prompt|input)|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
 };
 
-/** The status of an error that a stream tells by its code or type. */
+/** Returns the status of an error that a stream reports by its code or type. */
 const statusByCode: Readonly<Record<string, number>> = {
   server_error: 500,
   rate_limit_exceeded: 429,
@@ -25,7 +25,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   overloaded: 503,
 };
 
-/** What the body of an error says; a web page or an empty body says nothing. Never throws. */
+/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, value => errorFacts(value, tooLong));
 }

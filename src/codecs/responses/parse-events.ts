@@ -17,27 +17,28 @@ import type { ItemPlace } from './open-items.ts';
 import { reported } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
-/** What a resource says of itself that the model has fields for, or that the gateway says itself. */
+/** Members of a resource that the model has fields for, or that the gateway sets itself. */
 const own =
   'id object created_at completed_at status incomplete_details error model output usage service_tier conversation billing';
-/** What of a resource repeats what was asked. */
-const asked =
+/** Members of a resource that repeat the request. */
+const requestMembers =
   'previous_response_id instructions tools tool_choice parallel_tool_calls max_tool_calls max_output_tokens truncation text reasoning ' +
   'temperature top_p presence_penalty frequency_penalty top_logprobs store background metadata safety_identifier prompt_cache_key user ' +
   'prompt prompt_cache_retention output_text';
-const resource = makeShape(`${own} ${asked}`);
+const resource = makeShape(`${own} ${requestMembers}`);
 const lifecycleFrame = makeShape('type sequence_number response');
 const beginning = makeShape('type sequence_number', { response: resource });
 
 /**
- * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
- * `truncated` where no terminal event came. Source: wire.md B2, B5; cases LI-05, LI-06, SV-02, TS-22, FI-17.
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream says that it failed,
+ * `malformed` if it is not the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md
+ * "Stream"; docs/errors.md "Errors of providers"; cases LI-05, LI-06, SV-02, TS-22, FI-17.
  */
 export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #items: ItemParser;
   #state: 'new' | 'started' | 'completed' = 'new';
 
-  /** Everything of the frame that is read is known: asked once for each. */
+  /** Everything in the current frame is known: checked once per frame. */
   #isPlain = false;
   readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlain(frame));
 
@@ -107,7 +108,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     events.push(event);
   }
 
-  /** `model`: as which one the upstream answers, if it says it; `rest`: what is unknown of the first frame. */
+  /** `model`: the model that the upstream reports, if it does; `rest`: the unknown members of the first frame. */
   #start(events: GenerationEvent[], model?: Json, rest?: JsonObject): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';
@@ -123,7 +124,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     this.#start(events, response['model']);
     this.#items.output(objectsIn(response['output']), events);
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
-    const reason = this.#reasonOf(status, native);
+    const reason = this.#toReason(status, native);
     this.#items.end(status === 'incomplete', events);
     const rest = findResidue(response, resource);
     if (rest !== undefined) extend(events, 0, ExtensionScope.RESPONSE, extras.of(rest));
@@ -136,7 +137,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 
   /** A response that is incomplete for a reason of the upstream's own was cut. Words of refusal are a refusal. */
-  #reasonOf(status: string, native: string): FinishReason {
+  #toReason(status: string, native: string): FinishReason {
     if (status === 'incomplete') {
       return native === 'content_filter' ? FinishReason.CONTENT_FILTER : FinishReason.LENGTH;
     }
@@ -157,7 +158,7 @@ const repeated = new Set([
 ]);
 
 const place = 'type sequence_number item_id output_index';
-/** What the frames of items are made of; items and parts are read apart. */
+/** The members of item frames; items and parts are parsed separately. */
 const itemFrames: Readonly<Record<string, Shape>> = {
   'response.output_item.added': makeShape(`${place} item`),
   'response.output_item.done': makeShape(`${place} item`),
@@ -178,7 +179,7 @@ const itemFrames: Readonly<Record<string, Shape>> = {
   'response.custom_tool_call_input.done': makeShape(`${place} input`),
 };
 
-/** Whether a frame is a delta of which everything is known. */
+/** Returns whether a frame is a delta with known members only. */
 function isPlain(frame: JsonObject): boolean {
   const type = textIn(frame['type']);
   const shape = type.endsWith('.delta') ? itemFrames[type] : undefined;
@@ -207,8 +208,8 @@ const summaryDelta: Act = (items, event, events) =>
   items.text(event.at, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
 
 /**
- * What each event of an item does. The whole texts that follow the deltas are read from the end of their part and their item, where citations and likelihoods stand
- * beside them.
+ * How each event of an item is handled. The whole texts after the deltas are read from the end of their part and
+ * their item, which also have the citations and logprobs.
  */
 const acts: Readonly<Record<string, Act>> = {
   'response.output_item.added': (items, { at, body }, events) =>

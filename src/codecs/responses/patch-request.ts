@@ -11,7 +11,7 @@ import { InputEncoder } from './encode-input.ts';
 import { itemMembers } from './input-schema.ts';
 import { responsesRequestSchema } from './request-schema.ts';
 
-/** The least output limit that the protocol takes; the gateway cuts where the client's is lower. */
+/** The lowest output limit that the protocol accepts; the gateway cuts if the client's is lower. */
 const outputTokensMin = 16;
 
 /** The output limit as the protocol takes it. */
@@ -19,7 +19,7 @@ export function outputLimit(tokens: number): number {
   return Math.max(outputTokensMin, tokens);
 }
 
-/** What else the answer should contain: thoughts are only worth something later with what the upstream encrypts. */
+/** Further `include` values: reasoning is only useful later together with what the upstream encrypts. */
 export function includes({ request }: EncodeInput): string[] {
   const encrypted = 'reasoning.encrypted_content';
   const thinks = wantsReasoning(request) || request.items.some(({ content }) => content.case === 'reasoning');
@@ -82,7 +82,7 @@ function isText({ content }: Item, text: string): boolean {
   return parts.length === 1 && parts[0]?.content.case === 'text' && parts[0].content.value.text === text;
 }
 
-/** The item as it was sent, where it is the one of the request; else as it was encoded. Blobs were opened on the way. */
+/** Returns the item as it was sent, if it is unchanged; else as encoded. Blobs were opened on the way. */
 function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
   const { content } = item;
   if (content.case === 'serverTool' || content.case === 'unknown') return isSameOpaque(own, encoded) ? own : encoded;
@@ -90,7 +90,7 @@ function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
   if (!isSealed) return isSame(own, item) ? withoutId(own) : encoded;
   const { id, encrypted_content: sealed } = encoded;
   const { encrypted_content: _, ...rest } = withoutId(own);
-  // In the place where it stood.
+  // At its original index.
   const members = Object.keys(own).map((name): [string, Json | undefined] => {
     if (name === 'id') return [name, id];
     return [name, name === 'encrypted_content' ? sealed : rest[name]];
@@ -98,7 +98,7 @@ function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
   return defined({ ...Object.fromEntries(members), id, encrypted_content: sealed });
 }
 
-/** Whether an item that the gateway does not read is the same: what it looks at are its names. */
+/** Returns whether an item that the gateway does not read is unchanged: only its names are compared. */
 function isSameOpaque(own: JsonObject, encoded: JsonObject): boolean {
   return ['type', 'role', 'id', 'call_id'].every(name => own[name] === encoded[name]);
 }
@@ -123,7 +123,10 @@ const roles: Readonly<Record<string, Role>> = {
   assistant: Role.ASSISTANT,
 };
 
-/** Whether an item of the body is the one of the request. Thoughts never count as the same: their blobs are opened on the way. */
+/**
+ * Returns whether an item of the body is the one of the request. Reasoning never counts as unchanged: its blobs are
+ * opened on the way.
+ */
 function isSame(sent: JsonObject, { content }: Item): boolean {
   switch (content.case) {
     case 'message':

@@ -1,17 +1,20 @@
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { responseIdOf } from '../../generation/response-ids.ts';
-import { ledgerIdOf } from '../../lib/ids.ts';
+import { toResponseId } from '../../generation/response-ids.ts';
+import { parseLedgerId } from '../../lib/ids.ts';
 import { sseComment } from '../../lib/sse.ts';
 import type { DecodedRequest, StreamRenderer } from '../codec.ts';
 import type { ResponsesRequest } from './decode-request.ts';
 import type { ResponseFacts } from './resource.ts';
 import { doneFrame, ResponseRenderer, sseFrames } from './stream.ts';
 
-/** A comment that keeps a quiet stream alive; never more than one line end, and nothing that a reader takes for an event (wire.md C5). */
+/**
+ * A comment that keeps a quiet stream alive; never more than one line end, and nothing that a reader takes for an
+ * event (docs/interfaces/README.md "Streams").
+ */
 export const keepAlive = sseComment('');
 
-/** Events of a generation to the frames of a response that nobody keeps. */
+/** Renders the events of a generation as the frames of a response that is not stored. */
 export class ResponsesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = keepAlive;
   readonly #decoded: DecodedRequest;
@@ -25,7 +28,7 @@ export class ResponsesStreamRenderer implements StreamRenderer {
     if (event.event.case === 'started') {
       const { requestId, model, createdAtMs } = event.event.value;
       this.#renderer = new ResponseRenderer(
-        factsOf(this.#decoded, { requestId, model, createdAtMs: Number(createdAtMs) }),
+        toResponseFacts(this.#decoded, { requestId, model, createdAtMs: Number(createdAtMs) }),
       );
     }
     return sseFrames(this.#open(event.event.case ?? 'nothing').push(event));
@@ -37,8 +40,9 @@ export class ResponsesStreamRenderer implements StreamRenderer {
 
   fail(error: GatewayError, requestId: string): string {
     const { model } = this.#decoded.request;
-    const createdAtMs = timeOf(requestId);
-    const renderer = this.#renderer ?? new ResponseRenderer(factsOf(this.#decoded, { requestId, model, createdAtMs }));
+    const createdAtMs = readCreationTime(requestId);
+    const renderer =
+      this.#renderer ?? new ResponseRenderer(toResponseFacts(this.#decoded, { requestId, model, createdAtMs }));
     return sseFrames(renderer.fail(error, requestId)) + doneFrame;
   }
 
@@ -48,7 +52,7 @@ export class ResponsesStreamRenderer implements StreamRenderer {
   }
 }
 
-/** What the beginning of a generation says of its response. */
+/** The fields of a response that the beginning of a generation gives. */
 interface Beginning {
   readonly requestId: string;
   readonly model: string;
@@ -56,9 +60,12 @@ interface Beginning {
 }
 
 /** The facts of a response from its request. */
-export function factsOf(decoded: DecodedRequest & Partial<ResponsesRequest>, beginning: Beginning): ResponseFacts {
+export function toResponseFacts(
+  decoded: DecodedRequest & Partial<ResponsesRequest>,
+  beginning: Beginning,
+): ResponseFacts {
   return {
-    id: responseIdOf(beginning.requestId),
+    id: toResponseId(beginning.requestId),
     model: beginning.model,
     createdAtMs: beginning.createdAtMs,
     request: decoded.request,
@@ -68,7 +75,7 @@ export function factsOf(decoded: DecodedRequest & Partial<ResponsesRequest>, beg
   };
 }
 
-/** When a request was made, as its id tells it (ms since 1970 UTC); 0 where it is no id of the gateway. */
-function timeOf(requestId: string): number {
-  return Math.floor((ledgerIdOf(requestId) ?? 0) / 4096);
+/** Returns when a request was made, from its id (ms since 1970 UTC); 0 if it is not an id of the gateway. */
+function readCreationTime(requestId: string): number {
+  return Math.floor((parseLedgerId(requestId) ?? 0) / 4096);
 }

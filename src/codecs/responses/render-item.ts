@@ -16,11 +16,14 @@ import type { Json, JsonObject } from '../codec.ts';
 import { envelopeIn } from './blobs.ts';
 import { extras } from './extras.ts';
 import { callIdFor } from '../../generation/call-id.ts';
-import { renderInputPart, renderOutputPart, renderThought } from './render-part.ts';
+import { renderInputPart, renderOutputPart, renderReasoningPart } from './render-part.ts';
 
-/** Items of the model as items of the interface. Source: service.md (Response resource), wire.md B2; cases TR-07, RP-17. */
+/** Items of the model as items of the interface. Source: docs/interfaces/responses.md "Response", "Stream"; cases TR-07, RP-17. */
 
-/** Whether the interface has an item for it: calls of tools that an upstream of another protocol ran are not shown. */
+/**
+ * Returns whether the interface has such an item: calls of tools that an upstream of another protocol ran are not
+ * shown.
+ */
 export function isShown({ content }: Item): boolean {
   const isCarried = content.case === 'serverTool' || content.case === 'unknown';
   return !isCarried || content.value.protocol === Protocol.RESPONSES;
@@ -52,7 +55,7 @@ export function renderItem(item: Item): JsonObject {
   }
 }
 
-/** How far an item has come; one of a request that says nothing is whole. */
+/** Returns the status of an item; one of a request without a status is complete. */
 function statusName(status: ItemStatus): string {
   if (status === ItemStatus.INCOMPLETE) return 'incomplete';
   return status === ItemStatus.IN_PROGRESS ? 'in_progress' : 'completed';
@@ -77,7 +80,7 @@ function shownInputPart(part: Part): JsonObject | undefined {
   return shown?.['type'] === 'input_image' ? { detail: 'auto', image_url: null, ...shown } : shown;
 }
 
-/** `phase`, where it is known. */
+/** `phase`, if it is known. */
 export function phaseMember(phase: Phase): JsonObject {
   if (phase === Phase.UNSPECIFIED) return {};
   return { phase: phase === Phase.COMMENTARY ? 'commentary' : 'final_answer' };
@@ -89,7 +92,10 @@ function rendered(parts: readonly Part[], render: (part: Part) => JsonObject | u
 
 function reasoningMembers({ parts, opaque }: Reasoning): JsonObject {
   const sealed = envelopeIn(opaque);
-  return { summary: rendered(parts, renderThought), ...(sealed === undefined ? {} : { encrypted_content: sealed }) };
+  return {
+    summary: rendered(parts, renderReasoningPart),
+    ...(sealed === undefined ? {} : { encrypted_content: sealed }),
+  };
 }
 
 /** The members of a call. */
@@ -102,17 +108,17 @@ export function callMembers({ callId, name, namespace, kind, arguments: text }: 
 
 function resultMembers(result: ToolResult): JsonObject {
   const type = result.kind === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
-  return { type, ...speakerMembers(result), output: outputOf(result.parts, result.plain) };
+  return { type, ...speakerMembers(result), output: renderOutput(result.parts, result.plain) };
 }
 
-/** Which call a tool answers, or which tool speaks without a call. */
+/** The call that a tool result belongs to, or the tool that speaks without a call. */
 export function speakerMembers({ callId, name, namespace }: ToolResult): JsonObject {
   const named = { ...(name === '' ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) };
   return callId === '' ? named : { call_id: callIdFor(callId), ...named };
 }
 
-/** What a tool answered: a text where the client gave one. */
-export function outputOf(parts: readonly Part[], plain: boolean): Json {
+/** A tool's result: a string if the client gave one. */
+export function renderOutput(parts: readonly Part[], plain: boolean): Json {
   const [only] = parts;
   if (only === undefined && plain) return '';
   if (plain && parts.length === 1 && only?.content.case === 'text') return only.content.value.text.toWellFormed();

@@ -4,9 +4,9 @@ import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
 import { renderTokens } from './logprobs.ts';
 
-/** Parts in the form of Responses, for clients and upstreams. Source: wire.md B2, C3. */
+/** Parts in the form of Responses, for clients and upstreams. Source: docs/interfaces/responses.md "Stream"; docs/interfaces/README.md "Translation". */
 
-/** A part of what the model said; undefined where the interface has no such part. */
+/** Renders a part of model output; undefined if the interface has no such part. */
 export function renderOutputPart({ content, extra }: Part): JsonObject | undefined {
   switch (content.case) {
     case 'text': {
@@ -28,14 +28,17 @@ export function renderOutputPart({ content, extra }: Part): JsonObject | undefin
   }
 }
 
-/** A thought; raw ones are shown as summaries, which every client reads (wire.md B6). */
-export function renderThought({ content, extra }: Part): JsonObject | undefined {
+/**
+ * Renders reasoning; raw reasoning is shown as summaries, which every client reads (docs/interfaces/responses.md
+ * "Open Responses").
+ */
+export function renderReasoningPart({ content, extra }: Part): JsonObject | undefined {
   if (content.case === 'unknown') return extras.own(content.value);
   if (content.case !== 'summaryText' && content.case !== 'reasoningText') return undefined;
   return { ...extras.members(extra), type: 'summary_text', text: content.value.text.toWellFormed() };
 }
 
-/** A part of what anybody else said; undefined where the interface has no such part. */
+/** Renders a part of anyone else's message; undefined if the interface has no such part. */
 export function renderInputPart({ content, extra }: Part): JsonObject | undefined {
   const members = extras.members(extra);
   switch (content.case) {
@@ -48,12 +51,12 @@ export function renderInputPart({ content, extra }: Part): JsonObject | undefine
       if (source?.source.case === 'fileId' && value !== undefined) {
         return { ...members, type: 'input_image', file_id: value, ...shown };
       }
-      const url = addressOf(source);
+      const url = findUrl(source);
       return url === undefined ? undefined : { ...members, type: 'input_image', image_url: url, ...shown };
     }
     case 'file': {
       const { source, filename, title } = content.value;
-      const place = placeOfFile(source);
+      const place = renderFileSource(source);
       const name = filename === '' ? title : filename;
       if (place === undefined) return undefined;
       return { ...members, type: 'input_file', ...place, ...(name === '' ? {} : { filename: name }) };
@@ -64,7 +67,7 @@ export function renderInputPart({ content, extra }: Part): JsonObject | undefine
       return { ...members, type: 'input_audio', input_audio: { data: source.source.value, format } };
     }
     case 'video': {
-      const url = addressOf(content.value.source);
+      const url = findUrl(content.value.source);
       return url === undefined ? undefined : { ...members, type: 'input_video', video_url: url };
     }
     case 'unknown':
@@ -75,20 +78,20 @@ export function renderInputPart({ content, extra }: Part): JsonObject | undefine
 }
 
 /** Bytes as a data URL, or their address. */
-function addressOf(source: MediaSource | undefined): string | undefined {
+function findUrl(source: MediaSource | undefined): string | undefined {
   if (source?.source.case === 'url') return source.source.value;
   if (source?.source.case === 'base64') return `data:${source.mediaType};base64,${source.source.value}`;
   return undefined;
 }
 
-function placeOfFile(source: MediaSource | undefined): JsonObject | undefined {
+function renderFileSource(source: MediaSource | undefined): JsonObject | undefined {
   switch (source?.source.case) {
     case 'url':
       return { file_url: source.source.value };
     case 'fileId':
       return { file_id: source.source.value };
     case 'base64':
-      return { file_data: source.mediaType === '' ? source.source.value : (addressOf(source) ?? '') };
+      return { file_data: source.mediaType === '' ? source.source.value : (findUrl(source) ?? '') };
     case 'text':
       return { file_data: `data:text/plain;base64,${Buffer.from(source.source.value, 'utf8').toString('base64')}` };
     default:

@@ -14,14 +14,15 @@ import {
   someText,
   text,
   toolName,
-  typeOf,
+  readType,
   type UnknownValue,
 } from '../schema.ts';
 import { inputItem, inputTextMax, limitedText } from './input-schema.ts';
 
 /**
- * What the body of a Responses request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
- * Sources: service.md (POST /v1/responses), decisions §4, wire.md B2.
+ * The schema of a Responses request. Unknown members stay in the checked value; null in an optional field means that
+ * it was not sent.
+ * Sources: docs/interfaces/responses.md "Request", "Stream".
  */
 
 const functionTool = object({
@@ -55,7 +56,7 @@ type AnyTool =
   | z.output<typeof hostedTool>;
 const tool = chosen<AnyTool>(
   value => {
-    const type = typeOf(value);
+    const type = readType(value);
     if (type === 'function') return functionTool;
     if (type === 'namespace') return namespaceTool;
     return type === 'custom' ? customTool : hostedTool;
@@ -68,7 +69,7 @@ const namedChoice = object({ type: exactlyOneOf(['function', 'custom']), name: s
 const hostedChoice = z.looseObject({ type: someText });
 type Reference = z.output<typeof namedChoice> | z.output<typeof hostedChoice>;
 const referenceSchema = (value: unknown): z.ZodType<Reference> => {
-  const type = typeOf(value);
+  const type = readType(value);
   return type === 'function' || type === 'custom' ? namedChoice : hostedChoice;
 };
 const allowedTools = object({
@@ -83,7 +84,7 @@ const toolChoice = chosen<AnyChoice>(
   value => {
     if (typeof value === 'string') return choiceMode;
     if (typeof value !== 'object' || value === null) return noChoice;
-    return typeOf(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
+    return readType(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
   },
   [choiceMode, allowedTools, namedChoice, hostedChoice],
 );
@@ -145,7 +146,7 @@ const shape = {
 /** The body of a Responses request. */
 export const responsesRequestSchema = object({ ...shape, input });
 
-/** The body of a request that generates nothing of its own: where it continues a response, there may be no input. */
+/** The body of a request that generates nothing of its own: if it continues a response, it may have no input. */
 export const continuingRequestSchema = object({ ...shape, input: input.nullish() });
 
 /** A checked Responses request. */
@@ -160,5 +161,5 @@ export type ResponsesCustomTool = z.output<typeof customTool>;
 export type ResponsesNamespace = z.output<typeof namespaceTool>;
 /** A checked tool choice. */
 export type ResponsesToolChoice = Exclude<AnyChoice, UnknownValue>;
-/** A checked way to name a tool. */
+/** A checked reference to a tool. */
 export type ResponsesToolReference = Reference;

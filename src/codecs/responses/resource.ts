@@ -20,9 +20,9 @@ import { incompleteReason, type ResponseOutcome } from '../../generation/respons
 import { renderServiceTier } from '../service-tier.ts';
 import { renderUsage } from './usage.ts';
 
-/** The Response resource. Source: service.md (Response resource), wire.md B2, B6; cases RP-08, RP-17, RP-18, JS-08. */
+/** The Response resource. Source: docs/interfaces/responses.md "Response", "Stream", "Open Responses"; cases RP-08, RP-17, RP-18, JS-08. */
 
-/** What a resource says beside what became of it. */
+/** The members of a resource besides its outcome. */
 export interface ResponseFacts {
   /** "resp_…". */
   readonly id: string;
@@ -30,7 +30,7 @@ export interface ResponseFacts {
   readonly model: string;
   /** In ms since 1970 UTC. */
   readonly createdAtMs: number;
-  /** As it was asked; only the settings are read, never the items. */
+  /** As requested; only the settings are read, never the items. */
   readonly request: GenerateRequest;
   readonly previousResponseId: string | undefined;
   /** The conversation that it is part of; absent: none. */
@@ -39,7 +39,7 @@ export interface ResponseFacts {
   readonly background: boolean;
 }
 
-/** All fields of the resource, the settings as they were asked with the defaults filled in. */
+/** Returns all fields of the resource, with the requested settings and the defaults filled in. */
 export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): JsonObject {
   return resourceWith(facts, outcome, renderSettings(facts));
 }
@@ -48,15 +48,15 @@ export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): 
 export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
   const { status, items, finished, completed, error } = outcome;
   const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
-  // A reason that the gateway does not know is told as it came.
+  // An unknown reason is passed through.
   const reason = known !== undefined && finished?.protocol === Protocol.RESPONSES ? finished.native : known;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
     ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),
     id: facts.id,
     object: 'response',
-    created_at: secondsOf(facts.createdAtMs),
-    completed_at: status === 'completed' && completed !== undefined ? secondsOf(Number(completed.completedAtMs)) : null,
+    created_at: toSeconds(facts.createdAtMs),
+    completed_at: status === 'completed' && completed !== undefined ? toSeconds(Number(completed.completedAtMs)) : null,
     status,
     incomplete_details: reason === undefined ? null : { reason },
     error: error === undefined ? null : { code: error.code, message: error.message.toWellFormed() },
@@ -68,11 +68,11 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
   };
 }
 
-function secondsOf(ms: number): number {
+function toSeconds(ms: number): number {
   return Math.floor(ms / 1000);
 }
 
-/** The members of a resource that say how it was asked. */
+/** Returns the members of a resource that repeat the request. */
 export function renderSettings(facts: ResponseFacts): JsonObject {
   const { request, previousResponseId, conversationId, store, background } = facts;
   const { sampling } = request;

@@ -35,14 +35,14 @@ export const doneFrame = 'data: [DONE]\n\n';
 
 /**
  * The events of one response, in the order of the interface; each event of the generation gives the same ones, with the same numbers, however they are batched
- * or how often they are rendered. The last one's resource is what was streamed. Source: wire.md B2, B5, C5; cases TS-22, RP-01 to RP-09.
+ * or how often they are rendered. The last one's resource is what was streamed. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers"; docs/interfaces/README.md "Streams"; cases TS-22, RP-01 to RP-09.
  */
 export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent> {
   readonly #facts: ResponseFacts;
   readonly #settings: JsonObject;
   readonly #fold: ResponseFold;
   readonly #items: ItemRenderer;
-  /** What the call that runs has made. */
+  /** The output of the running call. */
   #made: ResponseEvent[] = [];
   #number = 0;
   #state: 'new' | 'begun' | 'running' | 'ended' = 'new';
@@ -50,7 +50,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   #members: JsonObject = {};
   /** Unknown members that wait for the next event of their type. */
   #waiting: Record<string, JsonObject> | undefined;
-  /** What became of it, where the generation did not say so itself. */
+  /** The outcome, if the generation did not give it itself. */
   #ending: Partial<ResponseOutcome> = {};
 
   constructor(facts: ResponseFacts) {
@@ -60,7 +60,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     this.#items = new ItemRenderer(this.#fold, (type, members) => this.#emit(type, members));
   }
 
-  /** What became of the response so far. */
+  /** The outcome of the response so far. */
   get outcome(): ResponseOutcome {
     const outcome = this.#fold.outcome;
     const waits = this.#state === 'new' || this.#state === 'begun';
@@ -114,14 +114,19 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return this.#conclude('response.failed', { status: 'failed', error: { code, message } });
   }
 
-  /** The events that end a cancelled response: the interface has none of its own for it. Nothing follows them. */
+  /**
+   * Returns the events that end a cancelled response: the interface has none of its own for it. Nothing follows them.
+   */
   cancel(): ResponseEvent[] {
     this.#begin();
     this.#items.close(ItemStatus.INCOMPLETE);
     return this.#conclude('response.incomplete', { status: 'cancelled' });
   }
 
-  /** Tells an event of a type that the gateway does not know where it came, with a number of this stream. Unknown members of another event wait for it. */
+  /**
+   * Sends an event of an unknown type in its place, with a number of this stream. Unknown members of another event
+   * wait for it.
+   */
   #emitUnknown({ scope, extra, item }: Extension): void {
     const { type, sequence_number: _, ...members } = extras.members(extra);
     if (typeof type !== 'string') return;
@@ -130,7 +135,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
       this.#waiting = { ...this.#waiting, [type]: graft(members, this.#waiting?.[type] ?? {}) };
   }
 
-  /** `first`: what is unknown of the upstream's first event. The members of its response are told from then on. */
+  /** `first`: the unknown members of the upstream's first event. The members of its response are sent from then on. */
   #start({ response, ...first }: JsonObject): void {
     this.#members = objectIn(response) ?? {};
     if (this.#state === 'new' && Object.keys(first).length > 0) this.#waiting = { 'response.created': first };

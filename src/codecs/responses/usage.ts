@@ -6,7 +6,7 @@ import { extras } from './extras.ts';
 
 const names: UsageNames = { input: 'input_tokens', output: 'output_tokens' };
 
-/** What `completed` says, with the cost in dollars. */
+/** Renders the usage of `completed`, with the cost in dollars. */
 export function renderUsage(completed: Completed): JsonObject {
   return renderUsageAs(names, extras, completed);
 }

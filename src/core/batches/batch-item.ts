@@ -3,15 +3,15 @@ import type { HeaderReader } from '../../lib/push.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import { RequestStory } from '../../telemetry/request-story.ts';
 
-/** An item of a batch on its way to an answer. */
+/** One item of a batch while it runs. */
 export interface BatchItem {
-  /** Whose key pays. */
+  /** The key that pays. */
   readonly credential: Credential;
   readonly batchId: string;
   readonly call: ItemCall;
 }
 
-/** The call that nobody has sent: the headers of an item's request, which name it, and what becomes known of it. */
+/** Stands in for the call that an item does not have: the headers that name the item's request, and its story. */
 export class ItemCall extends RequestStory implements HeaderReader {
   /** The public id of the request. */
   readonly requestId: string;

@@ -26,7 +26,7 @@ export interface EndedItem {
   readonly error?: GatewayError;
 }
 
-/** What batches run with. */
+/** The tools that batches need. */
 export interface BatchJobTools extends LineTools, ItemRunners {
   readonly runtime: Runtime;
   readonly ledger: Ledger;
@@ -35,9 +35,9 @@ export interface BatchJobTools extends LineTools, ItemRunners {
   readonly router: Pick<Router, 'hasRoom'>;
   readonly files: FileStore;
   readonly store: BatchStore;
-  /** Told of every item that has a result, for the log and the metrics. */
+  /** Called for every item that has a result, for the log and the metrics. */
   readonly onItem: (item: EndedItem) => void;
-  /** Told of what fails by the gateway's own fault, for the log. */
+  /** Called for failures that are the gateway's own fault, for the log. */
   readonly onDefect: (batchId: string, error: unknown) => void;
 }
 
@@ -56,7 +56,7 @@ const overloadedMs = 1_000;
 /** A window's own word is believed up to here: a limit may be raised meanwhile. */
 const waitMsMax = 60_000;
 
-/** One batch that runs: its lines one after the other, each item until it has a result. */
+/** One running batch: its items in order, each until it has a result. */
 export class BatchJob {
   readonly #tools: BatchJobTools;
   readonly #accountId: number;
@@ -85,7 +85,10 @@ export class BatchJob {
     this.#lines = readItems(tools, nameFiles(batch).input);
   }
 
-  /** Takes a batch up where an earlier process has left it; `runningByModel` is one for all. Undefined: its file was refused, and it has ended. */
+  /**
+   * Resumes a batch where an earlier process stopped; `runningByModel` is shared by all batches. Undefined: its file
+   * was refused, and the batch has ended.
+   */
   static async open(
     tools: BatchJobTools,
     owned: OwnedBatch,
@@ -253,7 +256,7 @@ export class BatchJob {
     let place = -1;
     let charge;
     try {
-      const credential = ledger.findApiKey(Number(apiKeyId));
+      const credential = await ledger.findApiKey(Number(apiKeyId));
       if (credential === undefined) throw new GatewayError('invalid_api_key', 'The batch’s API key was revoked.');
       charge = await runItem(this.#tools, {
         credential,
@@ -313,7 +316,7 @@ function findWaitMs({ code, facts }: GatewayError): number | undefined {
   return passes ? Math.min(retryAfterMs, waitMsMax) : undefined;
 }
 
-/** Checks the file of a batch, and stores what came of it. */
+/** Checks the file of a batch and stores the result. */
 async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
   const { total, faults } = await checkLines(tools, nameFiles(batch).input, batch.endpoint);
   const nowMs = BigInt(tools.runtime.now());

@@ -8,18 +8,18 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { BulkFiles, Journal } from '../../store/bulk-files.ts';
 import type { ItemCharge } from './run-item.ts';
 
-/** What became of an item. */
+/** The result of an item. */
 const notRun = 0;
 const answered = 1;
 const failed = 2;
 
-/** A line of results: of an answer, or of a failure. */
+/** A result line: an answer or a failure. */
 export interface FinalLine {
   readonly kind: 'answered' | 'failed';
   readonly pieces: readonly Uint8Array[];
 }
 
-/** What is known of the results of a batch that runs; what an item takes in memory is 17 bytes. */
+/** The results of a running batch so far. Takes 17 bytes of memory per item. */
 export class BatchJournal {
   readonly #journal: Journal;
   readonly #states: Uint8Array;
@@ -105,7 +105,7 @@ export class BatchJournal {
     this.#takeFailure(item, place);
   }
 
-  /** The line of an item that has run; undefined: it has not. */
+  /** Returns the line of an item that has run; undefined: it has not. */
   async readLine(item: number): Promise<FinalLine | undefined> {
     if (!this.hasRun(item)) return undefined;
     const { what } = readRecord(await this.#journal.read(this.#places[item] ?? 0));
@@ -174,7 +174,7 @@ function readRecord(bytes: Uint8Array): BatchRecord {
   return fromBinary(BatchRecordSchema, bytes);
 }
 
-/** Names of what a batch has beside its document. */
+/** Names the files that belong to a batch. */
 export function nameFiles({ id }: Pick<Batch, 'id'>): { readonly input: string; readonly journal: string } {
   return { input: `${id}.input`, journal: `${id}.journal` };
 }

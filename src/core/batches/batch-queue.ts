@@ -5,7 +5,7 @@ import { BatchJob, type BatchJobTools } from './batch-job.ts';
 import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
-/** How often batches are looked for that nobody runs. */
+/** How often to look for batches that no process is running. */
 const lookMs = 10_000;
 /** How soon it is looked again whether others leave time for an item. */
 const againMs = 20;
@@ -18,8 +18,8 @@ interface QueueTools extends BatchJobTools {
 }
 
 /**
- * Runs the batches of all accounts: so many items at once, one batch after the other in turn. A batch is taken up again where storage failed in its middle, and by the next process where
- * this one ends before it.
+ * Runs the batches of all accounts: a limited number of items at once, one batch after the other in turn. A batch is
+ * resumed here if storage failed while it ran, and by the next process if this one ends first.
  */
 export class BatchQueue {
   readonly #tools: QueueTools;
@@ -102,12 +102,21 @@ export class BatchQueue {
 
   async #lookAgain(): Promise<void> {
     try {
+      await this.#heedCancels();
       await this.#takeUp();
     } catch (thrown) {
       // What can't be read now is read the next time.
       this.#tools.onDefect('', thrown);
     } finally {
       if (!this.#isDraining) this.#look.restart(lookMs);
+    }
+  }
+
+  /** Cancels batches that run here and that another gateway was asked to cancel: it has stored that. */
+  async #heedCancels(): Promise<void> {
+    for (const job of this.#jobs.slice()) {
+      const stored = await this.#tools.store.find(job.id);
+      if (stored?.batch.times?.cancellingMs !== undefined) await job.cancel();
     }
   }
 
@@ -170,7 +179,7 @@ export class BatchQueue {
       .finally(() => {
         this.#running -= 1;
         if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
-        // In a turn of its own: items that end at once must not keep other work waiting.
+        // Yields between items: items that end at once must not keep other work waiting.
         setImmediate(() => this.#pump());
       });
   }

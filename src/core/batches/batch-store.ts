@@ -18,12 +18,12 @@ const ended: ReadonlySet<BatchState> = new Set([
   BatchState.CANCELLED,
 ]);
 
-/** Whether a batch is over. */
+/** Returns whether a batch is over. */
 export function hasEnded({ state }: Pick<Batch, 'state'>): boolean {
   return ended.has(state);
 }
 
-/** What a batch's ids begin with. */
+/** The prefix of batch ids. */
 export const idStarts = { messages: 'msgbatch_', others: 'batch_' } as const;
 
 /** Batches in the documents. */
@@ -60,7 +60,7 @@ export class BatchStore {
     });
   }
 
-  /** An account's batch (any account's without one); undefined if there is none of that id. */
+  /** Returns an account's batch (any account's if no account is given); undefined if there is none with that id. */
   async find(id: string, accountId?: number): Promise<OwnedBatch | undefined> {
     const found = await this.#documents.find(toName(id), accountId);
     return found && toBatch(found);
@@ -93,7 +93,7 @@ function toBatch({ accountId, body }: StoredDocument): OwnedBatch {
   return { accountId, batch: fromBinary(BatchSchema, body) };
 }
 
-/** Whether a batch's items are Messages, whose interface has states, ids and results of its own. */
+/** Returns whether the batch was made through the Messages interface, which has states, ids and results of its own. */
 export function isOfMessages({ endpoint }: Pick<Batch, 'endpoint'>): boolean {
   return endpoint === Endpoint.MESSAGES;
 }

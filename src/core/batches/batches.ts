@@ -15,7 +15,7 @@ import type { Credential } from '../../ledger/ledger.ts';
 import type { Documents } from '../../store/documents.ts';
 import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
-import { type StoppableService, stopping } from '../running.ts';
+import { type StoppableService, stopping } from '../running-requests.ts';
 import { nameFiles } from './batch-journal.ts';
 import type { BatchJobTools } from './batch-job.ts';
 import { BatchQueue } from './batch-queue.ts';
@@ -24,7 +24,7 @@ import { checkLines } from './check-lines.ts';
 import { FileStore, newFileId } from './file-store.ts';
 import { Files, type FileTools, noSuchFile, readPieces } from './files.ts';
 
-/** What batches and their files are made with. */
+/** The tools that batches and their files need. */
 export interface BatchTools extends Omit<BatchJobTools, 'files' | 'store'>, Omit<FileTools, 'files'> {
   readonly documents: Documents;
   /** Items that run at once, of all batches together. */
@@ -33,7 +33,7 @@ export interface BatchTools extends Omit<BatchJobTools, 'files' | 'store'>, Omit
   readonly publicUrl: () => string;
 }
 
-/** What has not begun by then expires. Source: README, "Batches". */
+/** Items that have not begun by then expire. Source: docs/interfaces/files-and-batches.md "How items run". */
 const lifetimeMs = 86_400_000;
 /** Batches of one account that have not ended. */
 const openMax = 1_000;
@@ -97,18 +97,18 @@ export class Batches implements StoppableService {
     this.#queue.drain();
   }
 
-  /** Resolves when no item runs; at once where that is so now. */
+  /** Resolves when no item runs; at once if none runs now. */
   async idle(): Promise<void> {
     await this.#queue.idle();
   }
 
-  /** Nothing: who answers the items ends them. */
+  /** Nothing to do: the services that answer the items end them. */
   cutAll(): void {}
 
-  /** Nothing: who answers the items ends them, and the next ones find the key revoked. */
+  /** Nothing to do: the services that answer the items end them, and later items find the key revoked. */
   revoke(): void {}
 
-  /** Closes what is open: the next process goes on with it. */
+  /** Closes what is open; the next process continues it. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.#files.close();
@@ -160,7 +160,7 @@ export class Batches implements StoppableService {
       apiKeyId: BigInt(keyId),
     };
     const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
-    // Of its own: the file may be deleted before the batch has ended.
+    // A copy: the file may be deleted before the batch has ended.
     if ((await bulk.link(file.id, nameFiles(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');

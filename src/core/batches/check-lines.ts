@@ -8,16 +8,16 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { BulkFiles } from '../../store/bulk-files.ts';
 import { noSuchFile, readPieces } from './files.ts';
 
-/** What lines are read with. */
+/** The tools for reading lines. */
 export interface LineTools {
   readonly bulk: BulkFiles;
   readonly codec: BatchCodec;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** The most bytes of a line: those of a request's body. */
+  /** The most bytes of a line: the limit of a request body. */
   readonly lineBytesMax: () => number;
 }
 
-/** A line of requests that is not blank. */
+/** A non-blank line of requests, with its number. */
 export interface NumberedLine {
   /** Its place among the items, from 0. */
   readonly item: number;
@@ -26,14 +26,17 @@ export interface NumberedLine {
   readonly bytes: Buffer;
 }
 
-/** The most items of a batch. Source: README, "Batches". */
+/** The most items of a batch. Source: docs/interfaces/files-and-batches.md "OpenAI's batches". */
 const itemsMax = 50_000;
-/** The most faults that are told. */
+/** The most faults that are reported. */
 const faultsMax = 100;
-/** How long lines are checked in one go. */
+/** How long lines are checked before yielding. */
 const turnMs = 5;
 
-/** Reads the lines of a file that are not blank; what a line has beyond `lineBytesMax` is cut off. Throws `not_found` if the file is not there. */
+/**
+ * Reads the non-blank lines of a file; a line is cut off at `lineBytesMax`. Throws `not_found` if the file is
+ * missing.
+ */
 export async function* readItems(
   { bulk }: Pick<LineTools, 'bulk'>,
   name: string,
@@ -51,7 +54,7 @@ export async function* readItems(
   }
 }
 
-/** Checks all lines of a file before anything runs. Returns how many items it has, and what is wrong with it. */
+/** Checks all lines of a file before anything runs. Returns the number of items and the faults. */
 export async function checkLines(
   tools: LineTools,
   name: string,

@@ -5,7 +5,7 @@ import { randomBase62 } from '../../lib/ids.ts';
 import type { BulkFiles, BulkReader } from '../../store/bulk-files.ts';
 import type { DocumentPage, Documents, NewDocument, StoredDocument } from '../../store/documents.ts';
 
-/** How long files and batches are kept. Source: README, "Batches". */
+/** How long files and batches are kept. Source: docs/interfaces/files-and-batches.md "Files". */
 export const keptMs = 30 * 86_400_000;
 
 /** Hidden files are a batch's own: their account sees them only through the batch. */
@@ -29,7 +29,7 @@ export class FileStore {
   readonly #documents: Documents;
   readonly #bulk: BulkFiles;
   readonly #clock: Clock;
-  /** What the last sweep has found ended. */
+  /** What the last sweep found expired. */
   #ended: ReadonlySet<string> = new Set();
 
   constructor(documents: Documents, bulk: BulkFiles, clock: Clock) {
@@ -53,7 +53,7 @@ export class FileStore {
     await this.#documents.put({ ...facts, body: toBinary(FileSchema, file) });
   }
 
-  /** An account's file; undefined if it has none of that id. */
+  /** Returns an account's file; undefined if it has none with that id. */
   async find(id: string, accountId: number, kind: FileKind = 'file'): Promise<File | undefined> {
     const found = await this.#documents.find({ kind, id }, accountId);
     return found && toFile(found);

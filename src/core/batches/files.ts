@@ -17,7 +17,7 @@ import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
 import { type FileKind, type FileStore, newFileId } from './file-store.ts';
 
-/** What files are kept with. */
+/** The tools for storing files. */
 export interface FileTools {
   readonly ledger: Ledger;
   readonly runtime: Runtime;

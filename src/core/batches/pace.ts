@@ -2,12 +2,12 @@ import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 
 /** How long after a request of somebody else batches leave time for more. */
 const calmMs = 1_000;
-/** What is looked at is the event loop of the last while. */
+/** Load is measured by the delay of the event loop. */
 const windowMs = 50;
 /** While others ask, items begin only if the event loop is busy for less than that part of the time. */
 const busyPart = 0.4;
 
-/** Says whether a batch may use the process now: freely where nobody else asks for anything, else what others leave of it. */
+/** Decides whether a batch may use the process now: freely if nothing else runs, else only spare capacity. */
 export class Pace {
   readonly #begun: () => number;
   #lastBegun = 0;
@@ -20,7 +20,7 @@ export class Pace {
     this.#begun = begun;
   }
 
-  /** Whether an item may begin at that moment of a clock that never steps. */
+  /** Returns whether an item may begin at that time (monotonic clock, ms). */
   isFree(nowMs: number): boolean {
     const begun = this.#begun();
     if (begun !== this.#lastBegun) {

@@ -3,25 +3,25 @@ import type { GenerationEvent, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { BatchCall, RequestedItem, ResultLine } from '../../generation/batches/batch-codec.ts';
 import { noUsage, toBuckets, toUsage } from '../../generation/usage-buckets.ts';
 import type { Generations } from '../generation/generations.ts';
-import type { Keeper } from '../idempotency/replays.ts';
+import type { AnswerStore } from '../idempotency/replays.ts';
 import type { Responses } from '../responses/responses.ts';
 import { StartingCall } from '../starting-call.ts';
 import type { BatchItem } from './batch-item.ts';
 
 /** Who embeds. */
 export interface EmbeddingAnswers {
-  /** Answers an item; the keeper has the answer before it is charged. Rejects with what it is refused with. */
-  answerItem(request: EmbedRequest, item: BatchItem, keeper: Keeper<EmbedResponse>): Promise<EmbedResponse>;
+  /** Answers an item and stores the answer before it is charged. Rejects with the error that the item gets. */
+  answerItem(request: EmbedRequest, item: BatchItem, keeper: AnswerStore<EmbedResponse>): Promise<EmbedResponse>;
 }
 
-/** Who answers items. */
+/** The services that answer items. */
 export interface ItemRunners {
   readonly generations: Generations;
   readonly responses: Responses;
   readonly embeddings: EmbeddingAnswers;
 }
 
-/** What an answered item has cost. */
+/** The cost of an answered item. */
 export interface ItemCharge {
   readonly costNanoUsd: bigint;
   readonly usage: Usage;
@@ -35,7 +35,10 @@ export interface ItemToRun extends BatchItem {
   readonly keep: (line: ResultLine) => Promise<void>;
 }
 
-/** Runs an item as its interface would: admitted, answered, kept, charged. Rejects with what its caller would be told; then nothing is charged. */
+/**
+ * Runs an item as its interface would: admit, answer, store, charge. Rejects with the error that its caller would
+ * get; then nothing is charged.
+ */
 export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<ItemCharge> {
   const { body } = item;
   switch (body.kind) {
@@ -44,7 +47,7 @@ export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<It
     case 'response':
       return respond(runners, item, body);
     case 'embeddings': {
-      const keeper = makeKeeper<EmbedResponse>(([answer]) => {
+      const keeper = makeAnswerStore<EmbedResponse>(([answer]) => {
         if (answer === undefined) throw new Error('an answer without vectors');
         return item.keep(body.render(item.name, answer));
       });
@@ -89,7 +92,7 @@ async function respond(
       },
       end: error => settleOutcome({ error, charge }, resolve, reject),
     },
-    keeper: makeKeeper(([message]) => {
+    keeper: makeAnswerStore(([message]) => {
       if (message?.head === undefined) throw new Error('a response without a head');
       return item.keep(body.render(item.name, message.head, message.events));
     }),
@@ -113,7 +116,7 @@ function readCharge(events: readonly GenerationEvent[]): ItemCharge | undefined 
   return { costNanoUsd: last.value.costNanoUsd, usage: last.value.usage ?? toUsage(toBuckets({})) };
 }
 
-/** What an item has kept is a whole answer, never a broken one. */
-function makeKeeper<Message>(keep: (messages: readonly Message[]) => Promise<void>): Keeper<Message> {
-  return { keep: (_requestId, rest) => keep(rest), keepBroken: () => Promise.resolve() };
+/** Items store whole answers only, never broken ones. */
+function makeAnswerStore<Message>(keep: (messages: readonly Message[]) => Promise<void>): AnswerStore<Message> {
+  return { keep: (_requestId, rest) => keep(rest), keepFailure: () => Promise.resolve() };
 }

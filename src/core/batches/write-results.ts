@@ -6,7 +6,7 @@ import { nameItem } from './item-name.ts';
 import { isOfMessages, type OwnedBatch } from './batch-store.ts';
 import { type LineTools, readItems } from './check-lines.ts';
 
-/** What results are written with. */
+/** The tools for writing results. */
 export interface ResultTools extends Pick<LineTools, 'bulk' | 'codec'> {
   readonly files: FileStore;
 }
@@ -14,19 +14,22 @@ export interface ResultTools extends Pick<LineTools, 'bulk' | 'codec'> {
 /** A batch that is done. */
 export interface DoneBatch extends OwnedBatch {
   readonly journal: BatchJournal;
-  /** What has not run was cancelled, else it has expired. */
+  /** Items that have not run were cancelled or have expired. */
   readonly isCancelled: boolean;
 }
 
-/** What its results add to a batch. */
+/** The fields that results add to a batch. */
 export type WrittenResults = Pick<Batch, 'outputFileId' | 'errorFileId'> & {
   readonly counts: NonNullable<Batch['counts']>;
 };
 
-/** Lines are written in pieces of so many bytes. */
+/** Lines are written in pieces of this many bytes. */
 const pieceBytes = 262_144;
 
-/** Writes the files of results: answers in one and the rest in another, in the order of the requests; of Messages all in one. A file without a line is not kept. May be repeated. */
+/**
+ * Writes the result files: answers in one and failures in another, in the order of the requests; all in one file for
+ * Messages. Empty files are not stored. May be repeated.
+ */
 export async function writeResults(tools: ResultTools, done: DoneBatch): Promise<WrittenResults> {
   const { batch, journal, isCancelled } = done;
   const output = new ResultFile(tools, done, { id: batch.outputFileId, name: 'output' });
@@ -61,7 +64,7 @@ export async function writeResults(tools: ResultTools, done: DoneBatch): Promise
   }
 }
 
-/** A file of results that begins with its first line. */
+/** A result file that is created with its first line. */
 class ResultFile {
   readonly #tools: ResultTools;
   readonly #done: DoneBatch;
@@ -84,7 +87,7 @@ class ResultFile {
     if (this.#waitingBytes >= pieceBytes) await this.#write();
   }
 
-  /** Returns the id of the stored file; '' if it has no line. */
+  /** Returns the id of the stored file; '' if it has no lines. */
   async finish(): Promise<string> {
     if (this.#waitingBytes > 0) await this.#write();
     if (this.#writer === undefined) return '';

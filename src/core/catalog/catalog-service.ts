@@ -13,13 +13,16 @@ import type { Catalog } from './catalog.ts';
 
 interface CatalogServiceOptions {
   readonly catalog: Catalog;
-  /** The listed ids that the caller may see; null: all. Throws where the credential is none. */
+  /** The listed ids that the caller may see; null: all. Throws if the credential is invalid. */
   readonly visible: (context: CallContext) => Promise<readonly string[] | null>;
 }
 
 type Filter = (model: Model) => boolean;
 
-/** What `capability` may name. `service_tiers` means any tier, as the key of that name in a model's `capabilities`. */
+/**
+ * What `capability` may name. `service_tiers` matches any tier, like the key of that name in a model's
+ * `capabilities`.
+ */
 const capabilityFilters: Readonly<Record<string, Filter>> = {
   vision: model => model.vision,
   function_call: model => model.functionCall,
@@ -34,7 +37,7 @@ export function catalogService({ catalog, visible }: CatalogServiceOptions): Pus
   return {
     async listModels(request, context) {
       const allowed = await visible(context);
-      const matches = filterOf(request);
+      const matches = readFilter(request);
       const seen = allowed && new Set(allowed);
       const models = catalog.list().filter(model => seen === null || seen.has(model.id));
       return create(ListModelsResponseSchema, { models: models.filter(matches) });
@@ -53,7 +56,7 @@ export function catalogService({ catalog, visible }: CatalogServiceOptions): Pus
   };
 }
 
-function filterOf(request: ListModelsRequest): Filter {
+function readFilter(request: ListModelsRequest): Filter {
   const filters: Filter[] = [];
   const { endpoint, capability, free, available, query } = request;
   if (endpoint !== Endpoint.UNSPECIFIED) filters.push(model => model.endpoints.includes(endpoint));

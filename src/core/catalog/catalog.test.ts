@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { type Asked, Catalog } from './catalog.ts';
+import { type ResolveOptions, Catalog } from './catalog.ts';
 
 const text = [Endpoint.CHAT_COMPLETIONS, Endpoint.RESPONSES];
 const tiers = [ServiceTier.FLEX, ServiceTier.PRIORITY];
@@ -36,7 +36,7 @@ const aliases = new Map([
 const broken = new Set<string>();
 const catalog = new Catalog({ models, aliases }, id => !broken.has(id));
 
-function refusal(name: string, asked: Asked = {}): GatewayError {
+function refusal(name: string, asked: ResolveOptions = {}): GatewayError {
   try {
     catalog.resolve(name, asked);
   } catch (error) {
@@ -130,7 +130,7 @@ describe('the tier', () => {
     expect([error.code, error.facets.http, error.facts.param]).toEqual(['invalid_request', 400, 'service_tier']);
   });
 
-  test.each<[string, Asked, string]>([
+  test.each<[string, ResolveOptions, string]>([
     ['other/mini', { serviceTier: ServiceTier.FLEX }, 'service_tier'],
     ['acme/mini', { serviceTier: ServiceTier.PRIORITY }, 'service_tier'],
     ['acme/mini:priority', {}, 'model'],

@@ -1,11 +1,11 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { isTextEndpoint, pathOf } from '../../generation/endpoints.ts';
+import { isTextEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { closest } from '../../lib/closest.ts';
-import { nameOfTier, tierByName } from '../service-tiers.ts';
+import { toTierName, tierByName } from '../service-tiers.ts';
 
-/** What there is to resolve. */
+/** The models and aliases that names are resolved in. */
 export interface CatalogContent {
   /** In the order of the listing; ids are unique. `available` is the operator's word. */
   readonly models: readonly Model[];
@@ -13,9 +13,9 @@ export interface CatalogContent {
   readonly aliases: ReadonlyMap<string, string>;
 }
 
-/** What a caller asked for, beside the model's name. */
-export interface Asked {
-  /** Where it is to be used; absent or unspecified: any text path. */
+/** The rest of a request that decides which model a name means. */
+export interface ResolveOptions {
+  /** The path the model is to be used on; absent or unspecified: any text path. */
   readonly endpoint?: Endpoint;
   /** The request's own tier; absent or unspecified: the one that the name has. */
   readonly serviceTier?: ServiceTier;
@@ -38,13 +38,13 @@ interface Index {
   readonly models: readonly Model[];
   readonly byId: ReadonlyMap<string, Model>;
   readonly byAlias: ReadonlyMap<string, Model>;
-  /** By the part after the provider; null where several listed models have it. */
+  /** By the part after the provider; null if several listed models share it. */
   readonly byBarePart: ReadonlyMap<string, Model | null>;
 }
 
 /**
- * The models that can be asked for, and which of them a name means. Pure and in memory: `isAvailable` says whether a model has a route
- * that works (the circuit breakers know), `replace` takes a newly read configuration in one step.
+ * The models that can be requested, and which of them a name means. Pure and in memory: `isAvailable` says whether a
+ * model has a working route (the circuit breakers know), `replace` swaps in a newly read configuration in one step.
  */
 export class Catalog {
   readonly #isAvailable: (modelId: string) => boolean;
@@ -52,12 +52,12 @@ export class Catalog {
 
   constructor(content: CatalogContent, isAvailable: (modelId: string) => boolean) {
     this.#isAvailable = isAvailable;
-    this.#index = indexOf(content);
+    this.#index = buildIndex(content);
   }
 
-  /** Takes another content for all that is asked from now on; what was resolved stays as it was. */
+  /** Uses other content for all later requests; what is already resolved stays as it is. */
   replace(content: CatalogContent): void {
-    this.#index = indexOf(content);
+    this.#index = buildIndex(content);
   }
 
   /** All models in their order, `available` as it is now. */
@@ -65,7 +65,7 @@ export class Catalog {
     return this.#index.models.map(model => this.#asNow(model));
   }
 
-  /** Whether the model can be routed now: neither switched off nor without a route that works. */
+  /** Returns whether the model can be routed now: switched on, and with a route that works. */
   isAvailable(model: Model): boolean {
     return model.available && this.#isAvailable(model.id);
   }
@@ -73,14 +73,14 @@ export class Catalog {
   /**
    * The model that a name means and the tier of the request. The model's `available` is as it is now; whether to refuse because of it is
    * the caller's decision. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature`
-   * (a tier that the model lacks), each with its field. Source: decisions §4.
+   * (a tier that the model lacks), each with its field. Source: docs/interfaces/models.md "Names of models".
    */
-  resolve(name: string, asked: Asked = {}): Resolved {
-    const { model, namedTier } = this.#found(name, asked.visible ?? null);
-    checkEndpoint(model, asked.endpoint ?? Endpoint.UNSPECIFIED);
-    const tier = tierOf(name, namedTier, asked.serviceTier ?? ServiceTier.UNSPECIFIED);
+  resolve(name: string, requested: ResolveOptions = {}): Resolved {
+    const { model, namedTier } = this.#found(name, requested.visible ?? null);
+    checkEndpoint(model, requested.endpoint ?? Endpoint.UNSPECIFIED);
+    const tier = chooseTier(name, namedTier, requested.serviceTier ?? ServiceTier.UNSPECIFIED);
     if (tier !== ServiceTier.DEFAULT && !model.serviceTiers.includes(tier)) {
-      throw new GatewayError('unsupported_feature', `${model.id} has no ${nameOfTier(tier)} tier.`, {
+      throw new GatewayError('unsupported_feature', `${model.id} has no ${toTierName(tier)} tier.`, {
         param: namedTier === undefined ? 'service_tier' : 'model',
         tip: tiersTip(model),
       });
@@ -91,6 +91,12 @@ export class Catalog {
   /** The listed id that a name means, whatever its paths; a tier in the name is read over. Throws `model_not_found`. */
   listedId(name: string): string {
     return this.#found(name, null).model.id;
+  }
+
+  /** Returns the model that a name means, whatever its paths; of '' the first one. Throws `model_not_found`. */
+  named(name: string): Model {
+    const [first] = name === '' ? this.list() : [];
+    return first ?? this.#asNow(this.#found(name, null).model);
   }
 
   /** The model that a name means, whatever its paths; undefined where none does, or the name has a tier that the model lacks. */
@@ -144,13 +150,13 @@ export class Catalog {
   }
 }
 
-/** The part after `provider/`; undefined where an id has none. */
+/** Returns the part after `provider/`; undefined if the id has none. */
 function barePart(id: string): string | undefined {
   const slash = id.indexOf('/');
   return slash < 0 ? undefined : id.slice(slash + 1);
 }
 
-function indexOf({ models, aliases }: CatalogContent): Index {
+function buildIndex({ models, aliases }: CatalogContent): Index {
   const byId = new Map(models.map(model => [model.id, model]));
   if (byId.size !== models.length) throw new Error('two models of the catalogue have the same id');
   const byAlias = new Map<string, Model>();
@@ -187,10 +193,10 @@ function checkEndpoint(model: Model, endpoint: Endpoint): void {
   const usable =
     endpoint === Endpoint.UNSPECIFIED ? model.endpoints.some(isTextEndpoint) : model.endpoints.includes(endpoint);
   if (usable) return;
-  const where = endpoint === Endpoint.UNSPECIFIED ? 'for text' : `on ${pathOf(endpoint)}`;
-  const paths = model.endpoints.map(pathOf).join(', ');
+  const where = endpoint === Endpoint.UNSPECIFIED ? 'for text' : `on ${endpointPath(endpoint)}`;
+  const paths = model.endpoints.map(endpointPath).join(', ');
   const isChat = endpoint === Endpoint.COMPLETIONS && model.endpoints.includes(Endpoint.CHAT_COMPLETIONS);
-  const instead = isChat ? `; use ${pathOf(Endpoint.CHAT_COMPLETIONS)}` : '';
+  const instead = isChat ? `; use ${endpointPath(Endpoint.CHAT_COMPLETIONS)}` : '';
   throw new GatewayError('model_not_supported', `${model.id} can't be used ${where}${instead}.`, {
     param: 'model',
     tip: paths === '' ? 'Use another model.' : `Use it on ${paths}, or another model here.`,
@@ -198,19 +204,19 @@ function checkEndpoint(model: Model, endpoint: Endpoint): void {
 }
 
 /** The tier of a request whose name and field may each say one. */
-function tierOf(name: string, named: ServiceTier | undefined, field: ServiceTier): ServiceTier {
+function chooseTier(name: string, named: ServiceTier | undefined, field: ServiceTier): ServiceTier {
   if (field === ServiceTier.UNSPECIFIED) return named ?? ServiceTier.DEFAULT;
   if (named === undefined || named === field) return field;
-  const suffix = nameOfTier(named);
+  const suffix = toTierName(named);
   throw new GatewayError(
     'invalid_request',
-    `The model "${name}" asks for the tier ${suffix}, but service_tier for ${nameOfTier(field)}.`,
+    `The model "${name}" asks for the tier ${suffix}, but service_tier for ${toTierName(field)}.`,
     { param: 'service_tier', tip: `Leave service_tier out, or the suffix :${suffix} of the model.` },
   );
 }
 
 function tiersTip(model: Model): string {
-  const names = model.serviceTiers.map(nameOfTier);
+  const names = model.serviceTiers.map(toTierName);
   if (names.length > 0) return `It has ${names.join(' and ')}; without a tier it runs at the standard one.`;
   return 'Leave the tier out, or choose a model with `capabilities.service_tiers`: GET /v1/models?capability=flex.';
 }

@@ -5,9 +5,10 @@ import {
   type Model,
   ModelSchema,
   type Pricing,
+  PricingSchema,
   type PricingAbove,
 } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { endpointOf } from '../../generation/endpoints.ts';
+import { findEndpoint } from '../../generation/endpoints.ts';
 import { tierByName } from '../service-tiers.ts';
 
 type Plain<Fields extends Message, Other extends keyof Fields = never> = Readonly<Omit<Fields, keyof Message | Other>>;
@@ -29,24 +30,30 @@ export interface ConfiguredModel extends Plain<
   readonly tokenizer?: string;
 }
 
-interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' | 'above'> {
+/** Prices as the configuration has them. */
+export interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' | 'above' | 'toolNanoUsd'> {
+  readonly toolNanoUsd?: Readonly<Record<string, bigint>>;
   readonly images?: readonly Partial<Plain<ImagePrice>>[];
   readonly caching?: Plain<CachePricing>;
   readonly above: readonly (Plain<PricingAbove, 'caching'> & { readonly caching?: Plain<CachePricing> })[];
 }
 
-/** The catalogue's model. Throws where a path is none that a model can list. */
-export function modelOf({ pricing, ...model }: ConfiguredModel): Model {
-  const { images = [], above, ...prices } = pricing;
+/** Converts a configured model to the catalogue's. Throws for a path that a model can't list. */
+export function toModel({ pricing, ...model }: ConfiguredModel): Model {
   return create(ModelSchema, {
     ...model,
     createdAt: BigInt(model.createdAt),
     endpoints: model.endpoints.map(path => {
-      const endpoint = endpointOf(path);
+      const endpoint = findEndpoint(path);
       if (endpoint === undefined) throw new Error(`no endpoint has the path ${path}`);
       return endpoint;
     }),
     serviceTiers: model.serviceTiers.map(tier => tierByName[tier]),
-    pricing: { ...prices, images: [...images], above: [...above] },
+    pricing: toPricing(pricing),
   });
+}
+
+/** Returns the contract's prices. */
+export function toPricing({ images = [], above, ...prices }: ConfiguredPricing): Pricing {
+  return create(PricingSchema, { ...prices, images: [...images], above: [...above] });
 }

@@ -12,9 +12,12 @@ import { type IdSource, publicRequestId } from '../../lib/ids.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { DocumentChange, Documents } from '../../store/documents.ts';
 
-/** Conversations as documents: the body says what one is, its log has the changes of its items. What becomes of them is durable when a promise resolves. */
+/**
+ * Conversations as documents: the body holds the metadata, the log holds the changes of the items. Changes are
+ * durable when a promise resolves.
+ */
 
-/** What conversations are kept with. */
+/** The tools for storing conversations. */
 export interface ConversationLogTools {
   readonly documents: Documents;
   readonly ledger: Pick<Ledger, 'findActivity'>;
@@ -38,7 +41,7 @@ export interface ConversationOwner {
 
 /** Changes of a log that are read at a time. */
 const changesAtOnce = 64;
-/** What a request's record says once its response is part of its conversation. */
+/** A field of the request's record: its response is part of the conversation. */
 const chargedStates: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
 /** Reads and writes conversations. Every method throws `not_found`, param `conversation`, for one that is unknown, has ended or belongs to another account. */
@@ -137,7 +140,7 @@ export class ConversationLog {
     return { seq: this.#tools.ids.next(), content: toBinary(StoredConversationChangeSchema, message) };
   }
 
-  /** What a response has added is there if it was charged: a crash between the two leaves neither. */
+  /** What a response adds becomes visible if it was charged: after a crash between the two, neither holds. */
   async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationName): Promise<boolean> {
     if (requestId === undefined) return true;
     const record = await this.#tools.ledger.findActivity(accountId, requestId);

@@ -5,20 +5,23 @@ import type {
   ConversationService,
   ListConversationItemsRequest,
 } from '../../gen/tollgate/v1/conversation_pb.ts';
-import { inputItemId, responseIdOf } from '../../generation/response-ids.ts';
+import { inputItemId, toResponseId } from '../../generation/response-ids.ts';
 import { publicRequestId } from '../../lib/ids.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
+import type { Claims } from '../../store/claims.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
 import { ConversationLog, type ConversationLogTools, type ConversationName } from './conversation-log.ts';
 
-/** What stored conversations work with. */
+/** The tools that stored conversations need. */
 export interface StoredConversationTools extends ConversationLogTools {
   readonly ledger: Ledger;
   readonly box: SealedBox;
+  /** The conversations in which a response is being made. */
+  readonly claims: Claims;
 }
 
 const itemsMax = 20;
@@ -26,35 +29,40 @@ const pageDefault = 20;
 const pageMax = 100;
 const labelsMax = { count: 16, name: 64, value: 512 };
 
-/** A conversation in which a response is made: nobody else changes it until it is released. */
+/** A conversation locked for one response: nothing else changes it until it is released. */
 export class ConversationLock {
   readonly name: ConversationName;
   readonly #log: ConversationLog;
-  readonly #locked: Set<string>;
+  readonly #claims: Claims;
+  #isReleased = false;
 
-  constructor(name: ConversationName, log: ConversationLog, locked: Set<string>) {
+  /** The conversation is claimed already. */
+  constructor(name: ConversationName, log: ConversationLog, claims: Claims) {
     this.name = name;
     this.#log = log;
-    this.#locked = locked;
-    locked.add(name.id);
+    this.#claims = claims;
   }
 
-  /** Adds what a response has read and said, which is there once the request is charged; `requestId` undefined: at once, because it costs nothing. */
+  /**
+   * Adds the input and output of a response. They become visible once the request is charged; `requestId` undefined:
+   * at once, because it costs nothing.
+   */
   async add(items: readonly Item[], requestId: string | undefined): Promise<void> {
     await this.#log.add(this.name, items, requestId);
   }
 
   /** May be called more than once. */
   release(): void {
-    this.#locked.delete(this.name.id);
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#claims.release(claimName(this.name.id));
   }
 }
 
-/** The conversations that are kept, and the responses that are made in them now. Locks end with the process. */
+/** The conversations that are kept, and the responses that are made in them now. */
 export class StoredConversations {
   readonly #tools: StoredConversationTools;
   readonly #log: ConversationLog;
-  readonly #locked = new Set<string>();
 
   constructor(tools: StoredConversationTools) {
     this.#tools = tools;
@@ -100,8 +108,9 @@ export class StoredConversations {
   /** Keeps everybody else from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
   async lock(name: ConversationName): Promise<ConversationLock> {
     await this.#log.find(name);
-    this.#checkUnlocked(name.id);
-    return new ConversationLock(name, this.#log, this.#locked);
+    const { claims } = this.#tools;
+    if ((await claims.take(claimName(name.id), '')) !== undefined) throw lockedError(name.id);
+    return new ConversationLock(name, this.#log, claims);
   }
 
   /** Returns all items of a conversation, oldest first. Throws `not_found`. */
@@ -113,7 +122,7 @@ export class StoredConversations {
     const name = await this.#unlocked(id, context);
     checkCount(items, 1);
     const added = this.#named(items, await this.#log.read(name));
-    this.#checkUnlocked(id);
+    await this.#checkUnlocked(id);
     await this.#log.add(name, added);
     return { items: this.#sealed(added, include, name) };
   }
@@ -132,7 +141,7 @@ export class StoredConversations {
 
   /** Returns new items, each with an id that no other item of the conversation has. */
   #named(items: readonly Item[], before: readonly Item[]): Item[] {
-    const place = responseIdOf(publicRequestId(this.#tools.ids.next()));
+    const place = toResponseId(publicRequestId(this.#tools.ids.next()));
     const named = items.map((item, at) => (item.id === '' ? { ...item, id: inputItemId(place, item, at) } : item));
     return withDistinctIds(place, named, { taken: new Set(before.map(({ id }) => id)), from: 0 });
   }
@@ -155,16 +164,23 @@ export class StoredConversations {
   async #unlocked(id: string, context: CallContext): Promise<ConversationName> {
     const name = await this.#name(id, context);
     await this.#log.find(name);
-    this.#checkUnlocked(id);
+    await this.#checkUnlocked(id);
     return name;
   }
 
-  #checkUnlocked(id: string): void {
-    if (!this.#locked.has(id)) return;
-    throw new GatewayError('conversation_locked', `A response is made in the conversation ${id} right now.`, {
-      param: 'conversation',
-    });
+  async #checkUnlocked(id: string): Promise<void> {
+    if ((await this.#tools.claims.find(claimName(id))) !== undefined) throw lockedError(id);
   }
+}
+
+function claimName(conversationId: string): string {
+  return `conversation ${conversationId}`;
+}
+
+function lockedError(id: string): GatewayError {
+  return new GatewayError('conversation_locked', `A response is made in the conversation ${id} right now.`, {
+    param: 'conversation',
+  });
 }
 
 function findItem(items: readonly Item[], itemId: string, { id }: ConversationName, param = 'item_id'): Item {

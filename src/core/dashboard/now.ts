@@ -14,16 +14,16 @@ import type { Runtime, Timer } from '../../lib/runtime.ts';
 import { authenticate, type Caller, type CredentialPort } from '../credential.ts';
 import type { RunningFacts } from '../generation/generation.ts';
 import type { Router } from '../routing/router.ts';
-import { stopping } from '../running.ts';
+import { stopping } from '../running-requests.ts';
 import { roleScopes } from '../session-access.ts';
 import type { RecentErrors } from './recent-errors.ts';
 
-/** What the present is read from. */
+/** The sources of the current state. */
 export interface NowOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'findAccount' | 'lastEntry'>;
   readonly runtime: Runtime;
-  /** What runs for an account, for a key, or at all. */
-  readonly listRunning: (accountId: number | undefined, keyId: number | undefined) => RunningFacts[];
+  /** Lists what runs for an account, for a key, or at all. */
+  readonly listRunning: (accountId: number | undefined, keyId: number | undefined) => Promise<RunningFacts[]>;
   readonly router: Pick<Router, 'routes'>;
   readonly errors: RecentErrors;
 }
@@ -33,7 +33,7 @@ const intervalMs = 500;
 const quietMs = 5_000;
 const runningMax = 200;
 
-/** What a watcher may see. */
+/** What a viewer may see. */
 interface View {
   /** Undefined: everybody's. */
   readonly accountId: number | undefined;
@@ -43,7 +43,7 @@ interface View {
   readonly seesRoutes: boolean;
 }
 
-/** Streams of what happens now. */
+/** Streams of the current state. */
 export class NowStreams {
   readonly #options: NowOptions;
   readonly #open = new Set<NowStream>();
@@ -75,7 +75,7 @@ export class NowStreams {
   }
 }
 
-/** One stream: it asks again what is so, and says it if it has changed. */
+/** One stream: reads the state repeatedly and sends it when it has changed. */
 class NowStream implements StreamControl {
   readonly #options: NowOptions;
   readonly #caller: Caller;
@@ -158,7 +158,7 @@ function toView({ kind, accountId, keyId, scopes: own, session }: Credential, ca
 async function readNow(options: NowOptions, view: View): Promise<MessageInitShape<typeof WatchNowResponseSchema>> {
   const { ledger, runtime, listRunning, errors } = options;
   const { accountId, keyId, seesFunds } = view;
-  const running = listRunning(accountId, keyId).sort((one, other) => other.createdAtMs - one.createdAtMs);
+  const running = (await listRunning(accountId, keyId)).sort((one, other) => other.createdAtMs - one.createdAtMs);
   const [funds, lastEntry] = await Promise.all([
     seesFunds && accountId !== undefined ? readFunds(ledger, accountId) : undefined,
     accountId === undefined ? undefined : ledger.lastEntry(accountId),

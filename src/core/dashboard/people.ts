@@ -4,7 +4,7 @@ import type { SignedIn } from './sessions.ts';
 /** Whom an identity provider's claims fit. */
 export interface PersonRule {
   readonly claim: string;
-  /** What the claim is, or has in it if it is a list; `*` stands for any text. */
+  /** The claim's value, or one of its values if it is a list; `*` matches any text. */
   readonly value: string;
   readonly role: SessionRole;
   /** null: the operator's. */
@@ -19,7 +19,7 @@ export function findPerson(
   const rule = rules.find(each => fits(claims, each));
   if (rule === undefined) return undefined;
   const { role, accountId } = rule;
-  return { role, accountId, keyHash: null, subject: nameOf(claims) };
+  return { role, accountId, keyHash: null, subject: readName(claims) };
 }
 
 function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: PersonRule): boolean {
@@ -39,7 +39,7 @@ function escape(text: string): string {
 }
 
 /** For people and the audit: the address or name, else the provider's id; at most 200 characters. */
-function nameOf(claims: Readonly<Record<string, unknown>>): string {
+function readName(claims: Readonly<Record<string, unknown>>): string {
   const named = [claims['email'], claims['preferred_username'], claims['name'], claims['sub']];
   const name = named.find((each): each is string => typeof each === 'string' && each !== '');
   return (name ?? 'somebody').slice(0, 200);

@@ -11,13 +11,13 @@ import type { Credential, Ledger, NewSession, SessionRole, SessionRow } from '..
 import { dashboardListenerHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { PushedService } from '../../lib/pushed-service.ts';
-import { found, idOf } from '../account-fields.ts';
+import { found, readId } from '../account-fields.ts';
 import { authenticate, type Caller, type CredentialPort } from '../credential.ts';
 import { hashKey, keyPrefixes, makeKey } from '../keys.ts';
 import { roleScopes } from '../session-access.ts';
 import type { SignInLinks } from './sign-in-links.ts';
 
-/** What sessions are made from. */
+/** The tools that sessions need. */
 export interface SessionOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'createSession' | 'listSessions' | 'endSession'>;
   readonly clock: Clock;
@@ -25,13 +25,13 @@ export interface SessionOptions {
   readonly publicUrl: () => string;
   /** The address of the internal listener, without a slash at its end. */
   readonly internalUrl: () => string;
-  /** Whether people may sign in with an identity provider. */
+  /** Whether people can sign in with an identity provider. */
   readonly hasProvider: () => boolean;
 }
 
 /** A session ends by then, whatever is done with it. */
 export const sessionMs = 12 * 3_600_000;
-/** How long a link works that was asked for. */
+/** The lifetime of a sign-in link. */
 const linkMs = 10 * 60_000;
 
 const roles: Readonly<Record<SessionRole, PersonRole>> = {
@@ -63,15 +63,15 @@ type Methods = Pick<PushedService<typeof DashboardService>, 'signIn' | 'signOut'
 /** DashboardService's calls about who is signed in. */
 export function sessions(options: SessionOptions): Methods {
   const { ledger } = options;
-  const describe = async (caller: Caller) => identityOf(await authenticate(caller, ledger, 'any_key'), options, caller);
+  const describe = async (caller: Caller) => toWhoAmI(await authenticate(caller, ledger, 'any_key'), options, caller);
   return {
     async signIn({ credential: text }, context) {
       const session = await openSession(options, await identify(text.trim(), options));
-      return { session, identity: identityOf(await lookUp(session, ledger), options, context) };
+      return { session, identity: toWhoAmI(await lookUp(session, ledger), options, context) };
     },
     async signOut(_request, context) {
       const { session } = await authenticate(context, ledger, 'any_key');
-      if (session === undefined) throw new GatewayError('invalid_request', 'The credential is no session.');
+      if (session === undefined) throw new GatewayError('invalid_request', 'The credential is not a session.');
       await ledger.endSession(session);
       return {};
     },
@@ -99,13 +99,16 @@ export function sessionAdmin({
       return { sessions: rows.map(toSession) };
     },
     async revokeSession({ sessionId: id }) {
-      const sessionId = idOf(id, 'session');
+      const sessionId = readId(id, 'session');
       return { session: toSession(found(await ledger.endSession({ sessionId }), 'session', sessionId)) };
     },
   };
 }
 
-/** Returns the address of a sign-in link. The token is in the fragment, which browsers send to nobody: the page sends it with `SignIn`. */
+/**
+ * Returns the address of a sign-in link. The token is in the fragment, which browsers never send: the page sends it
+ * with `SignIn`.
+ */
 export function signInUrl(origin: string, token: string): string {
   return `${origin}/dashboard/sign-in#token=${token}`;
 }
@@ -120,7 +123,7 @@ async function identify(text: string, { ledger, links }: SessionOptions): Promis
     });
   }
   if (!text.startsWith(keyPrefixes.apiKey) && !text.startsWith(keyPrefixes.managementKey)) {
-    throw new GatewayError('invalid_api_key', 'This is no key.', {
+    throw new GatewayError('invalid_api_key', 'This is not a key.', {
       tip: 'Sign in with an API key (sk-tg-…) or a management key (mk-tg-…). The operator’s link: npx tollgate dashboard.',
     });
   }
@@ -133,7 +136,7 @@ async function lookUp(text: string, ledger: CredentialPort): Promise<Credential>
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }
 
-/** What the holder of a key is to the account; the key itself says what exactly they may do. */
+/** Returns the role of a key's holder in the account; the key itself says what exactly they may do. */
 function keyRole({ kind, scopes }: Credential): SessionRole {
   if (kind === 'api_key') return 'member';
   return scopes.every(scope => roleScopes.viewer.some(each => each === scope)) ? 'viewer' : 'owner';
@@ -143,7 +146,7 @@ function keySubject({ kind, keyId }: Credential): string {
   return `${kind === 'api_key' ? 'API key' : 'management key'} ${keyId}`;
 }
 
-/** What a page may know before anybody is signed in. */
+/** What a page may know before anyone has signed in. */
 function listenerFacts(
   { publicUrl, hasProvider }: Pick<SessionOptions, 'publicUrl' | 'hasProvider'>,
   caller: Caller,
@@ -155,7 +158,7 @@ function listenerFacts(
   };
 }
 
-function identityOf(
+function toWhoAmI(
   credential: Credential,
   { publicUrl, internalUrl, hasProvider }: SessionOptions,
   caller: Caller,

@@ -17,7 +17,7 @@ export class SignInLinks {
   make(lifetimeMs: number): { readonly token: string; readonly endsAtMs: number } {
     const { text, hash } = makeKey('signInLink');
     const endsAtMs = this.#now() + lifetimeMs;
-    this.#links.set(nameOf(hash), endsAtMs);
+    this.#links.set(toName(hash), endsAtMs);
     const [oldest] = this.#links.keys();
     if (this.#links.size > linksMax && oldest !== undefined) this.#links.delete(oldest);
     return { token: text, endsAtMs };
@@ -25,11 +25,11 @@ export class SignInLinks {
 
   /** Uses a link by the SHA-256 of its token. Returns whether it worked. */
   take(hash: Uint8Array): boolean {
-    const endsAtMs = this.#links.get(nameOf(hash));
-    return this.#links.delete(nameOf(hash)) && endsAtMs !== undefined && this.#now() < endsAtMs;
+    const endsAtMs = this.#links.get(toName(hash));
+    return this.#links.delete(toName(hash)) && endsAtMs !== undefined && this.#now() < endsAtMs;
   }
 }
 
-function nameOf(hash: Uint8Array): string {
+function toName(hash: Uint8Array): string {
   return Buffer.from(hash).toString('base64');
 }

@@ -1,5 +1,5 @@
 import type { DirectAnswer } from '../../generation/direct-call.ts';
-import { pathOf } from '../../generation/endpoints.ts';
+import { endpointPath } from '../../generation/endpoints.ts';
 import { defined } from '../../lib/defined.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { UnaryContext } from '../../lib/pushed-service.ts';
@@ -12,13 +12,13 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
 import { readBatchTerms } from '../generation/funds.ts';
-import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
-import { Running, type StoppableService, stopping } from '../running.ts';
+import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
+import { RunningRequests, type StoppableService, stopping } from '../running-requests.ts';
 import { nobodyLeaves } from '../starting-call.ts';
 import type { DirectKind, DirectOrder, DirectRequest, DirectResponse } from './direct-kind.ts';
 import { DirectRun, type DirectRunTools } from './direct-run.ts';
 
-/** What services whose answers come at once work with. */
+/** The tools of services whose answers come at once. */
 export interface DirectTools extends DirectRunTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
@@ -32,7 +32,7 @@ interface DirectAsk<Request> {
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
   readonly story: RequestStory | undefined;
-  /** The batch whose item it is; absent: it is none. */
+  /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
 }
 
@@ -45,7 +45,7 @@ export class DirectAnswers<
 > implements StoppableService {
   readonly #tools: DirectTools;
   readonly #kind: DirectKind<Request, Response, Order, Made>;
-  readonly #running = new Running();
+  readonly #running = new RunningRequests();
   #isDraining = false;
 
   constructor(tools: DirectTools, kind: DirectKind<Request, Response, Order, Made>) {
@@ -69,51 +69,55 @@ export class DirectAnswers<
     this.#running.revoke(keyId);
   }
 
-  /** Answers a call. Throws what the caller is told. */
+  /** Answers a call. Throws the error for the client. */
   async answer(request: Request, context: UnaryContext): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const named = context.requestHeader.get(requestIdHeader);
-    const asked = { request, credential, named, story: findStory(context) };
+    const requested = { request, credential, named, story: findStory(context) };
     const key = idempotencyKey(context);
-    if (key === undefined) return this.#charged(asked, context.signal);
+    if (key === undefined) return this.#charged(requested, context.signal);
     return this.#tools.replays.answerOne({
       context,
       credential,
       key,
       request,
       answer: this.#kind.answer,
-      run: keeper => this.#charged(asked, nobodyLeaves, keeper),
+      run: keeper => this.#charged(requested, nobodyLeaves, keeper),
       restore: (response, { limits, costNanoUsd }) => ({ ...response, limits, costNanoUsd }),
     });
   }
 
-  /** Answers an item of a batch; the keeper has the answer before it is charged. Throws what it is refused with. */
-  async answerItem(request: Request, item: BatchItem, keeper: Keeper<Response>): Promise<Response> {
+  /** Answers a batch item and stores the answer before it is charged. Throws the item's error. */
+  async answerItem(request: Request, item: BatchItem, keeper: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
     return this.#charged({ request, credential, named: call.requestId, story: call, batchId }, nobodyLeaves, keeper);
   }
 
   /** The charged answer; a keeper has it before it is charged. */
-  async #charged(asked: DirectAsk<Request>, signal: AbortSignal, keeper?: Keeper<Response>): Promise<Response> {
+  async #charged(
+    requested: DirectAsk<Request>,
+    signal: AbortSignal,
+    keeper?: AnswerStore<Response>,
+  ): Promise<Response> {
     const { catalog, ids, ledger } = this.#tools;
     const kind = this.#kind;
-    const { named, story, batchId } = asked;
-    const taken = await kind.takeOrder(catalog, asked.request, asked.credential);
+    const { named, story, batchId } = requested;
+    const taken = await kind.takeOrder(catalog, requested.request, requested.credential);
     const order =
       batchId === undefined ? taken : { ...taken, multiplierPermille: readBatchTerms(taken.model).multiplierPermille };
-    const { attribution, user } = asked.request;
+    const { attribution, user } = requested.request;
     const command = {
       ...nameRequest(ids, named),
       order,
       ...kind.estimate(order),
-      endpoint: pathOf(kind.endpoint),
+      endpoint: endpointPath(kind.endpoint),
       ...readAttribution(attribution, user),
       ...defined({ batchId }),
       story,
     };
-    const admitted = await admitOrder(ledger, command, asked.credential);
+    const admitted = await admitOrder(ledger, command, requested.credential);
     const run = new DirectRun(this.#tools, kind, admitted);
     this.#running.add(run);
     try {

@@ -11,7 +11,7 @@ import type { UsedUp } from '../admitted-run.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { LiveRoute } from '../routing/live-routes.ts';
 
-/** What every request has whose answer comes at once. */
+/** The fields of every request whose answer comes at once. */
 export interface DirectRequest extends Message {
   /** A model's id as a caller may write it; in an order the listed one. */
   model: string;
@@ -19,7 +19,7 @@ export interface DirectRequest extends Message {
   attribution?: Attribution | undefined;
 }
 
-/** What every such answer says beside its content. */
+/** The fields of every such answer besides its content. */
 export interface DirectResponse extends Message {
   requestId: string;
   model: string;
@@ -29,10 +29,10 @@ export interface DirectResponse extends Message {
   warnings: string[];
 }
 
-/** What is the same in the answers of all services. */
+/** Fields that the answers of all services share. */
 export type CommonFields = Pick<DirectResponse, Exclude<keyof DirectResponse, keyof Message>>;
 
-/** A checked request: what is asked of which model, at which price. */
+/** A checked request: what it requests, of which model, at which price. */
 export interface DirectOrder<Request> {
   /** `model` is the listed id. */
   readonly request: Request;
@@ -42,21 +42,24 @@ export interface DirectOrder<Request> {
   readonly multiplierPermille?: number;
 }
 
-/** What an order costs at most. */
+/** The most that an order can cost. */
 export interface DirectEstimate {
   /** Undefined: nothing. */
   readonly funds: FundsEstimate | undefined;
-  /** What it uses of limits of tokens; absent: it has none that count. */
+  /** What counts towards token limits; absent: nothing does. */
   readonly text?: TextEstimate;
 }
 
-/** An answer, its cost not known yet, and what it is charged by. */
+/** An answer whose cost is not known yet, and what it is charged by. */
 export interface MadeAnswer<Response> {
   readonly response: Response;
   readonly used: UsedUp;
 }
 
-/** What one service is whose answers come at once. The rest, from admission to settle, is `DirectAnswers`. */
+/**
+ * What differs between services whose answers come at once. The rest, from admission to settling, is in
+ * `DirectAnswers`.
+ */
 export interface DirectKind<
   Request extends DirectRequest,
   Response extends DirectResponse,
@@ -72,6 +75,6 @@ export interface DirectKind<
   estimate(order: Order): DirectEstimate;
   /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an answer that can't be right. */
   attempt(route: LiveRoute, order: Order, call: DirectCall<Request>): Promise<Made>;
-  /** Returns the answer that a caller gets. `common`: what all answers have. */
+  /** Returns the answer for the caller. `common`: the fields of all answers. */
   finish(order: Order, made: Made, common: CommonFields): MadeAnswer<Response>;
 }

@@ -5,7 +5,7 @@ import { limitState } from '../limit-state.ts';
 import type { Router } from '../routing/router.ts';
 import type { DirectKind, DirectOrder, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
 
-/** What answers that come at once are made with. */
+/** The tools for making answers that come at once. */
 export interface DirectRunTools extends AdmittedRunTools {
   readonly router: Router;
   /** Name the route to the client. */
@@ -22,29 +22,35 @@ export class DirectRun<
   readonly #tools: DirectRunTools;
   readonly #kind: DirectKind<Request, Response, Order, Made>;
 
-  constructor(tools: DirectRunTools, kind: DirectKind<Request, Response, Order, Made>, asked: AdmittedOrder<Order>) {
-    super(tools, asked);
+  constructor(
+    tools: DirectRunTools,
+    kind: DirectKind<Request, Response, Order, Made>,
+    requested: AdmittedOrder<Order>,
+  ) {
+    super(tools, requested);
     this.#tools = tools;
     this.#kind = kind;
   }
 
   protected async make(): Promise<MadeAnswer<Response>> {
-    const { order, admitted, requestId, story } = this.asked;
+    const { order, admitted, requestId, story } = this.requested;
     const { request, model } = order;
     const { signal } = this;
     const hold = Hold.of(admitted);
-    const { answer, route } = await this.#tools.router.perform({
+    const routed = await this.#tools.router.perform({
       model: request.model,
       caller: { hold, request },
       requestId,
       operation: this.#kind.operation,
       story,
+      course: this.course,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: (live, attempt) =>
         this.#kind.attempt(live, order, { hold, request, model: live.model, attempt, signal, watch: story }),
     });
-    this.noteAnswer(route);
+    this.noteAnswer(routed);
+    const { answer, route } = routed;
     const { dropped } = answer;
     return this.#kind.finish(order, answer, {
       requestId,

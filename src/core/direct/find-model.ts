@@ -4,7 +4,10 @@ import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 
-/** Returns the model of a request on a path, if the key may use it. Throws what the caller is refused with. Whether it is available is not asked. */
+/**
+ * Returns the model that a request names on a path, if the key may use it. Throws the error for the caller.
+ * Availability is not checked here.
+ */
 export function findModel(
   catalog: Catalog,
   { model: name }: { readonly model: string },

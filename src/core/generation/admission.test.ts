@@ -37,19 +37,25 @@ test('nobody is told to raise the free-model limits, which are hard', () => {
   expect(denied('rate_limit', window).facts.tip).toContain('can’t be raised');
 });
 
-test('a balance that is too little is told with what running requests hold of it', () => {
-  const balance = { limit: 'balance', unit: 'nano_usd', used: 4_000_000n, max: 10_000_000n } as const;
-  expect(denied('insufficient_balance', balance).message).toBe(
-    'The balance of $0.010000 can’t pay for this request; $0.004000 of it is held for others that run.',
+test('insufficient funds: the message has what is available, what running requests hold and what is needed', () => {
+  const denial = { limit: 'balance', unit: 'nano_usd', used: 3_200_000_000n, max: 8_200_000_000n } as const;
+  const refused = { kind: 'denied', code: 'insufficient_balance', windows: [], denial } as const;
+  expect(deniedError({ ...refused, neededNanoUsd: 34_990_000_000n }, applicant).message).toBe(
+    'Insufficient funds: $5.00 available ($3.20 held by running requests), $34.99 needed.',
   );
+  const untouched = { ...refused, denial: { ...denial, used: 0n, max: 12_345n } };
+  expect(deniedError({ ...untouched, neededNanoUsd: 1_000_000n }, applicant).message).toBe(
+    'Insufficient funds: $0.000012345 available, $0.001 needed.',
+  );
+  expect(deniedError(untouched, applicant).message).toBe('Insufficient funds: $0.000012345 available.');
 });
 
-test('nobody is sent to buy a plan for pictures, which no plan pays', () => {
+test('nobody is sent to buy a plan for images, which no plan pays', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
   const picture = { ...applicant, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
   expect(deniedError(refused, picture).facts.tip).toBe(
-    `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`,
+    `Let the key pay as it goes, because no plan pays for images: ${payg}.`,
   );
   expect(deniedError(refused, applicant).facts.tip).toBe(
     `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: npx tollgate subscriptions start 7 --plan core|core_pro --period biweekly|monthly.`,

@@ -1,15 +1,16 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
+import { isImageEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { dollarsText } from '../../lib/dollars.ts';
 import { defined } from '../../lib/defined.ts';
 import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
 import { readAttribution } from '../attribution.ts';
 import { type BatchTerms, estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
-export interface Applicant {
+export interface AdmissionRequest {
   readonly id: number;
   readonly requestId: string;
   readonly keyId: number;
@@ -18,9 +19,9 @@ export interface Applicant {
   readonly model: Model;
   readonly tier: ServiceTier;
   readonly measured: MeasuredInput;
-  /** Of an item of a batch; absent: it is none. */
+  /** Only for items of batches. */
   readonly batch?: AppliedBatch | undefined;
-  /** The admission is told before the request ends, so that it has to be durable first. */
+  /** The client learns of the admission before the request ends, so it must be durable first. */
   readonly durable?: boolean | undefined;
 }
 
@@ -30,7 +31,7 @@ export interface AppliedBatch extends BatchTerms {
 }
 
 /** Returns the command that admits a request: nothing goes upstream without it. */
-export function toAdmitCommand(applicant: Applicant): AdmitCommand {
+export function toAdmitCommand(applicant: AdmissionRequest): AdmitCommand {
   const { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch } = applicant;
   return {
     id,
@@ -41,7 +42,7 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
     funds: estimateFunds(request, model, batch ?? tier, measured),
     text: estimateText(request, model, measured),
     requests: request.candidates ?? 1,
-    endpoint: pathOf(request.endpoint),
+    endpoint: endpointPath(request.endpoint),
     ...readAttribution(request.attribution, request.safetyIdentifier, request.user),
     ...(durable === true ? { durable } : {}),
     ...(batch === undefined ? {} : { batchId: batch.id }),
@@ -53,29 +54,31 @@ export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');
 }
 
-/** Whose request was denied. */
-export interface DeniedApplicant extends Pick<Applicant, 'model' | 'accountId' | 'keyId'> {
-  /** The key has money of its own, for which the account's never steps in. */
+/** The request that was denied. */
+export interface DeniedRequest extends Pick<AdmissionRequest, 'model' | 'accountId' | 'keyId'> {
+  /** The key has a balance of its own, so the account's is never used. */
   readonly hasOwnBalance: boolean;
 }
 
-/** Returns what a denied caller is told; the key is read only to see whether it was its own balance that could not pay. */
+/**
+ * Returns the error for a denied caller; reads the key only to see whether it was its own balance that could not pay.
+ */
 export async function refusal(
   ledger: Pick<Ledger, 'findKey'>,
   denied: Denied,
-  applicant: Omit<DeniedApplicant, 'hasOwnBalance'>,
+  applicant: Omit<DeniedRequest, 'hasOwnBalance'>,
 ): Promise<GatewayError> {
   const { code } = denied;
   const key = code === 'insufficient_balance' ? await ledger.findKey(applicant.keyId, undefined) : undefined;
   return deniedError(denied, { ...applicant, hasOwnBalance: typeof key?.balance === 'bigint' });
 }
 
-/** What a denial says to the caller. */
-export function deniedError(denied: Denied, applicant: DeniedApplicant): GatewayError {
+/** Converts a denial to the caller's error. */
+export function deniedError(denied: Denied, applicant: DeniedRequest): GatewayError {
   const { code, denial, retryAfterMs, windows } = denied;
   return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
     limits: windows,
-    ...defined({ denial, retryAfterMs, tip: tipOf(denied, applicant) }),
+    ...defined({ denial, retryAfterMs, tip: chooseTip(denied, applicant) }),
     ...mayRetry(denial),
     ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
   });
@@ -92,13 +95,13 @@ export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied,
   });
 }
 
-/** Who waits a minute, or for a place, may try again by itself. */
+/** A client that has to wait a minute, or for a place, may retry by itself. */
 function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {};
 }
 
-/** What to do about this denial, where the code alone does not say it. */
-function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | undefined {
+/** Returns a tip for this denial, if the code alone does not say what to do. */
+function chooseTip({ code, denial }: Denied, applicant: DeniedRequest): string | undefined {
   const { model, accountId, keyId } = applicant;
   if (code === 'insufficient_balance') {
     const credit = `npx tollgate credits add ${accountId} DOLLARS`;
@@ -110,13 +113,13 @@ function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | u
     const payg = `PATCH /v1/account/keys/${keyId} {"fallback_to_payg": true}`;
     const plan = `npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly`;
     return model.endpoints.some(isImageEndpoint)
-      ? `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`
+      ? `Let the key pay as it goes, because no plan pays for images: ${payg}.`
       : `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: ${plan}.`;
   }
   return denial === undefined ? undefined : limitTip(denial, keyId);
 }
 
-/** What to do about a limit. */
+/** Returns a tip for a limit. */
 function limitTip(denial: Denial, keyId: number): string | undefined {
   switch (denial.limit) {
     case 'monthly_limit':
@@ -134,7 +137,7 @@ function limitTip(denial: Denial, keyId: number): string | undefined {
   }
 }
 
-function deniedMessage({ code, denial }: Denied, modelId: string): string {
+function deniedMessage({ code, denial, neededNanoUsd }: Denied, modelId: string): string {
   const messages: Partial<Record<Denied['code'], string>> = {
     invalid_api_key: 'The key is not valid: it is unknown, revoked, deleted or expired.',
     key_disabled: 'The key is disabled.',
@@ -145,7 +148,7 @@ function deniedMessage({ code, denial }: Denied, modelId: string): string {
   };
   const message = messages[code];
   if (message !== undefined) return message;
-  if (denial !== undefined) return limitMessage(denial);
+  if (denial !== undefined) return limitMessage(denial, neededNanoUsd);
   return code === 'subscription_exhausted'
     ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
     : 'The request is over a limit.';
@@ -164,19 +167,32 @@ const limitNames: Readonly<Record<NamedLimit, string>> = {
   limit: 'A limit leaves no room for this request',
 };
 
-/** Of money there may be some left, and still too little for this request. */
+/** There may be some money left, but too little for this request. */
 const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   daily_limit: 'What is left of the key’s daily limit can’t pay for this request',
   monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
   limit: 'What is left of a limit can’t pay for this request',
 };
 
-function limitMessage({ limit, unit, used, max, resetAtMs, row }: Denial): string {
+/** "Insufficient funds: $5.00 available ($3.20 held by running requests), $34.99 needed." */
+function fundsMessage({ used, max }: Denial, neededNanoUsd: bigint | undefined): string {
+  const left = BigInt(max) - BigInt(used);
+  const held = used > 0 ? ` (${moneyText(BigInt(used))} held by running requests)` : '';
+  const needed = neededNanoUsd === undefined ? '' : `, ${moneyText(neededNanoUsd)} needed`;
+  return `Insufficient funds: ${moneyText(left > 0n ? left : 0n)} available${held}${needed}.`;
+}
+
+/** "$5.00", with as many decimals as the amount has, at least two. */
+function moneyText(nanoUsd: bigint): string {
+  const [whole = '', fraction = ''] = dollarsText(nanoUsd).split('.');
+  return `$${whole}.${fraction.padEnd(2, '0')}`;
+}
+
+function limitMessage(denial: Denial, neededNanoUsd?: bigint): string {
+  const { limit, unit, used, max, resetAtMs, row } = denial;
+  if (limit === 'balance') return fundsMessage(denial, neededNanoUsd);
   const isMoney = unit === 'nano_usd';
   const amount = (value: number | bigint): string => (isMoney ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value));
-  if (limit === 'balance') {
-    return `The balance of ${amount(max)} can’t pay for this request; ${amount(used)} of it is held for others that run.`;
-  }
   const reset = resetAtMs === undefined ? '' : ` It resets at ${isoTime(resetAtMs)}.`;
   const name = (isMoney ? fundNames[limit] : undefined) ?? limitNames[limit];
   const which = row === undefined ? '' : ` (${nameLimit(row, isMoney ? 'usd' : unit)})`;

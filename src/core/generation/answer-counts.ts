@@ -4,18 +4,21 @@ import type { MeasuredInput } from '../../generation/tokens.ts';
 import { sumInput, toBuckets } from '../../generation/usage-buckets.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { RouteName } from '../routing/observer.ts';
+import type { Router } from '../routing/router.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 
-/** What the counts of an answer are learned and corrected with. */
+/** The tools for learning and correcting token counts. */
 export interface CountingTools {
   readonly unseenOutput: UnseenOutput;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  readonly router: Pick<Router, 'countTokens'>;
 }
 
 /** Measures how long one answer takes, so that what its upstream does not report can be estimated, and what it reports can be learned. */
 export class AnswerCounts implements CountCorrection {
   readonly #tools: CountingTools;
   readonly #measured: MeasuredInput | undefined;
+  readonly #request: GenerateRequest;
   readonly #wantsReasoning: boolean;
   #route: RouteName = { modelId: '', provider: '', model: '' };
   #isRemote = false;
@@ -24,14 +27,15 @@ export class AnswerCounts implements CountCorrection {
   #reasoningMs: number | undefined;
   #stoppedMs: number | undefined;
 
-  /** `measured`: absent if the input is not text that tells its tokens. */
+  /** `measured`: absent if the input is not text, whose tokens can be counted. */
   constructor(tools: CountingTools, request: GenerateRequest, measured: MeasuredInput | undefined) {
     this.#tools = tools;
     this.#measured = measured?.hasMedia === true ? undefined : measured;
+    this.#request = request;
     this.#wantsReasoning = wantsReasoning(request);
   }
 
-  /** The upstream runs elsewhere: what it made has to be paid, whoever saw it. */
+  /** The upstream runs elsewhere: what it produced has to be paid, whether or not it was delivered. */
   get isRemote(): boolean {
     return this.#isRemote;
   }
@@ -44,7 +48,7 @@ export class AnswerCounts implements CountCorrection {
     this.#reasoningMs = undefined;
   }
 
-  /** Takes a look at what has come: the first words of the answer end the reasoning. */
+  /** Looks at new events: the first words of the answer end the reasoning. */
   look(tally: Tally): void {
     if (this.#reasoningMs === undefined && tally.hasAnswer) this.#reasoningMs = this.#sentMs();
   }
@@ -59,10 +63,13 @@ export class AnswerCounts implements CountCorrection {
     return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
   }
 
-  readonly input = (): number | undefined => {
-    const { tokens } = this.#tools.unseenOutput;
+  /** As the provider itself counts, if it tells; else as it has counted others. */
+  readonly input = async (): Promise<number | undefined> => {
     const measured = this.#measured;
-    return measured && tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
+    if (measured === undefined) return undefined;
+    const { unseenOutput, router } = this.#tools;
+    const own = await router.countTokens(this.#request, this.#route);
+    return own ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
   };
 
   readonly output = (text: MeasuredText): number | undefined =>
@@ -76,7 +83,10 @@ export class AnswerCounts implements CountCorrection {
     return this.#tools.unseenOutput.estimate(this.#route, ms);
   };
 
-  /** Learns from what the upstream reported of the whole answer. `wasWhole`: it was asked for at once. */
+  /**
+   * Learns from the usage that the upstream reported for the whole answer. `wasWhole`: it was requested without
+   * streaming.
+   */
   learn(tally: Tally, wasWhole: boolean): void {
     const usage = tally.reported;
     const { unseenOutput, runtime } = this.#tools;
@@ -119,7 +129,7 @@ export class AnswerCounts implements CountCorrection {
   }
 }
 
-/** Whether a request asks for reasoning. */
+/** Returns whether a request asks for reasoning. */
 function wantsReasoning({ reasoning }: GenerateRequest): boolean {
   if (reasoning === undefined || reasoning.thinking === ThinkingMode.DISABLED) return false;
   const { effort } = reasoning;

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { costLines, costOf, priceSheet } from '../../generation/price.ts';
-import { clientLimit, estimateFunds, multiplierOf } from './funds.ts';
+import { costLines, sumCost, priceSheet } from '../../generation/price.ts';
+import { clientLimit, estimateFunds, toMultiplier } from './funds.ts';
 
 function model(init: Parameters<typeof create<typeof ModelSchema>>[1]): Model {
   return create(ModelSchema, { id: 'acme/large', maxOutputTokens: 8192, ...init });
@@ -48,7 +48,7 @@ describe('estimateFunds', () => {
   });
 
   test('input that can’t be counted is held as the whole context, whatever else there is', () => {
-    const holdOf = (
+    const estimateHold = (
       content: object,
       tools: object[] = [],
       of: Model = { ...priced, contextLength: 128_000 },
@@ -59,14 +59,16 @@ describe('estimateFunds', () => {
     };
     const file = (source: object): object => ({ case: 'file', value: { source: { source } } });
     const text = { case: 'text', value: { text: 'hi' } };
-    expect(holdOf(text)).toBeLessThan(100);
-    expect(holdOf(file({ case: 'base64', value: 'QUJD' }))).toBeLessThan(3_000);
-    expect(holdOf(file({ case: 'url', value: 'https://files.example/a.pdf' }))).toBe(128_000);
-    expect(holdOf(file({ case: 'fileId', value: 'file_1' }))).toBe(128_000);
-    expect(holdOf({ case: 'audio', value: { source: { source: { case: 'base64', value: 'QUJD' } } } })).toBe(128_000);
+    expect(estimateHold(text)).toBeLessThan(100);
+    expect(estimateHold(file({ case: 'base64', value: 'QUJD' }))).toBeLessThan(3_000);
+    expect(estimateHold(file({ case: 'url', value: 'https://files.example/a.pdf' }))).toBe(128_000);
+    expect(estimateHold(file({ case: 'fileId', value: 'file_1' }))).toBe(128_000);
+    expect(estimateHold({ case: 'audio', value: { source: { source: { case: 'base64', value: 'QUJD' } } } })).toBe(
+      128_000,
+    );
     const search = { tool: { case: 'hosted', value: { type: 'web_search', json: '{}' } } };
-    expect(holdOf(text, [search])).toBe(128_000);
-    expect(holdOf(text, [search], priced)).toBe(200_000);
+    expect(estimateHold(text, [search])).toBe(128_000);
+    expect(estimateHold(text, [search], priced)).toBe(200_000);
   });
 
   test('a lower client limit lowers both, candidates share the slice, a thinking budget raises the least', () => {
@@ -132,7 +134,7 @@ describe('estimateFunds', () => {
           });
           const usage = { input, cacheRead, cacheWrite5m, cacheWrite1h, output, images: 0 };
           const sheet = priceSheet(priced.pricing ?? never(), input + cacheRead + cacheWrite5m + cacheWrite1h);
-          const cost = costOf(costLines(usage, sheet, multiplierOf(asked)));
+          const cost = sumCost(costLines(usage, sheet, toMultiplier(asked)));
           const held = funds.inputNanoUsd + (BigInt(output) * funds.outputPicoUsd + 999n) / 1000n;
           expect(cost).toBeLessThanOrEqual(held);
         },

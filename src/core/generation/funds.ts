@@ -1,16 +1,17 @@
-import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { Model, Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { holdToolCalls, readToolTerms } from '../../generation/tool-terms.ts';
 import { type InputBounds, measureInput } from '../../generation/tokens.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
-/** Output tokens that a hold is taken and extended for at a time. Source: decisions §6. */
+/** Output tokens that a hold is taken and extended for at a time. Source: docs/accounting.md "Holds". */
 export const sliceTokens = 1024;
-/** A request that can't pay for this many output tokens is refused. Source: decisions §6. */
+/** A request that can't pay for this many output tokens is refused. Source: docs/accounting.md "Holds". */
 const outputTokensLeast = 16;
 
 /** Price factor of a tier in thousandths. */
-export function multiplierOf(tier: ServiceTier): number {
+export function toMultiplier(tier: ServiceTier): number {
   if (tier === ServiceTier.FLEX) return 500;
   return tier === ServiceTier.PRIORITY ? 2000 : 1000;
 }
@@ -22,20 +23,23 @@ export interface BatchTerms {
   readonly multiplierPermille: number;
 }
 
-/** Returns the terms of batch items: sent at the flex tier if the model has one, whatever tier they ask for. Source: `pricing.batch` in the README, "Configuration". */
+/** Returns the terms of batch items: sent at the flex tier if the model has one, whatever tier they ask for. Source: docs/interfaces/files-and-batches.md "How items run". */
 export function readBatchTerms({ pricing, serviceTiers }: Pick<Model, 'pricing' | 'serviceTiers'>): BatchTerms {
   const tier = serviceTiers.includes(ServiceTier.FLEX) ? ServiceTier.FLEX : ServiceTier.DEFAULT;
-  return { tier, multiplierPermille: pricing?.batchPermille ?? multiplierOf(tier) };
+  return { tier, multiplierPermille: pricing?.batchPermille ?? toMultiplier(tier) };
 }
 
-/** The client's output limit for one candidate, lowered to the model's; undefined where the client set none. */
+/** Returns the client's output limit for one candidate, capped at the model's; undefined if the client set none. */
 export function clientLimit(request: GenerateRequest, model: Model): number | undefined {
   const { maxOutputTokens } = request;
   if (maxOutputTokens === undefined) return undefined;
   return Math.min(maxOutputTokens, model.maxOutputTokens ?? maxOutputTokens);
 }
 
-/** The most output tokens that a request can be answered with, all candidates together; Infinity where nothing limits them. */
+/**
+ * Returns the most output tokens that a request can produce, all candidates together; Infinity if nothing limits
+ * them.
+ */
 export function outputTokensMost(request: GenerateRequest, model: Model): number {
   const limitOfOne = Math.min(clientLimit(request, model) ?? Infinity, model.maxOutputTokens ?? Infinity);
   return limitOfOne * (request.candidates ?? 1);
@@ -49,7 +53,7 @@ export function inputTokensHeld({ high, isOpen }: InputBounds, model: Pick<Model
   return isOpen ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
 }
 
-/** What a hold is estimated from. */
+/** The inputs of a hold's estimate. */
 export interface MeasuredInput {
   /** The upper bound of the input of one call. */
   readonly inputTokens: number;
@@ -67,18 +71,28 @@ export function estimateFunds(
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
   const { inputPico, outputPico } = pricePlan(pricing).dearest(inputTokens);
-  if (inputPico === 0n && outputPico === 0n) return undefined;
+  const toolsNanoUsd = holdTools(request, pricing, calls);
+  const costsTokens = inputPico !== 0n || outputPico !== 0n;
+  if (!costsTokens && toolsNanoUsd === 0n) return undefined;
   const { tier, multiplierPermille } =
-    typeof terms === 'object' ? terms : { tier: terms, multiplierPermille: multiplierOf(terms) };
+    typeof terms === 'object' ? terms : { tier: terms, multiplierPermille: toMultiplier(terms) };
   const multiplier = BigInt(multiplierPermille);
   const text = estimateText(request, model, { inputTokens, calls });
   return {
     ...text,
     inputNanoUsd: ceilDivide(BigInt(text.inputTokens) * inputPico * multiplier, 1_000_000n),
     outputPicoUsd: ceilDivide(outputPico * multiplier, 1000n),
-    plan: true,
-    freeDaily: tier === ServiceTier.DEFAULT && multiplierPermille === 1000,
+    toolsNanoUsd,
+    plan: costsTokens,
+    // A plan's free requests are of text: what a tool costs is never free.
+    freeDaily: toolsNanoUsd === 0n && tier === ServiceTier.DEFAULT && multiplierPermille === 1000,
   };
+}
+
+/** Held for calls of tools with a price of their own. */
+function holdTools(request: GenerateRequest, pricing: Pricing, calls: number): bigint {
+  const terms = readToolTerms(request, pricing);
+  return terms.length === 0 ? 0n : holdToolCalls(terms, request, pricing, Math.max(calls, request.candidates ?? 1));
 }
 
 /** Estimates the tokens that a request takes: its input, and its first slice of output, which all candidates share. */

@@ -3,8 +3,9 @@ import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 /** Receives the answer of one generation. */
 export interface GenerationSink {
   /**
-   * Takes events that its client may see, never empty. `completed`, with its cost, is the last event of the last batch, and comes when the charge is durable. An answer that was asked for whole
-   * comes as one batch. It must not throw. It may cancel or pause the generation.
+   * Receives events that the client may see, never an empty list. `completed`, with its cost, is the last event of
+   * the last batch and comes when the charge is durable. A non-streamed answer comes as one batch. Must not throw.
+   * May cancel or pause the generation.
    */
   events(events: GenerationEvent[]): void;
   /**
@@ -14,6 +15,9 @@ export interface GenerationSink {
   beforeSettle?(rest: readonly GenerationEvent[]): Promise<void>;
   /** Absent: nothing has to be. Called if the answer has broken off with `error`, before what was delivered is charged. It must not reject. */
   beforeBrokenSettle?(error: Error): Promise<void>;
-  /** The generation has ended, and its charge or its void is durable (or can't be written now, which `error` says): once and last. `error`: what the client is told. */
+  /**
+   * The generation has ended, and its charge or void is durable (or can't be written now, which `error` says). Called
+   * once, last. `error`: the error for the client.
+   */
   end(error?: Error): void;
 }

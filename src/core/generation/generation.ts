@@ -1,4 +1,5 @@
 import { toGatewayError } from '../../errors/gateway-error.ts';
+import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
@@ -7,16 +8,19 @@ import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
+import { ToolCallCount } from '../../generation/guard/tool-call-count.ts';
 import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger, SettleCommand, Settled } from '../../ledger/ledger.ts';
+import { checkSettled } from '../check-settled.ts';
+import { CourseRecord } from '../course-record.ts';
 import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import { type Cuttable, keyRevoked } from '../running.ts';
+import { type Cuttable, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
@@ -24,10 +28,10 @@ import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { continued, PauseJoin } from './pause-join.ts';
-import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
+import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 
-/** What generations run with. */
+/** The tools that generations need. */
 export interface GenerationTools extends CountingTools {
   readonly ledger: Ledger;
   readonly router: Router;
@@ -35,7 +39,7 @@ export interface GenerationTools extends CountingTools {
   /** Name the route to the client. */
   readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
-  readonly toleranceOf: (provider: string) => number;
+  readonly findTolerance: (provider: string) => number;
   /** The most bytes of one choice of a streamed answer, and of a whole answer. */
   readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
   /** How long a client waits for a charge after its answer broke off; absent: 10 s. */
@@ -55,14 +59,15 @@ export interface RunningFacts {
   readonly heldNanoUsd: bigint;
   /** About how many there are, rather too many. */
   readonly outputTokens: number;
-  /** '' until one answers. */
+  /** '' until a provider answers. */
   readonly provider: string;
   readonly attempts: number;
 }
 
 /**
- * One admitted request: its attempts, its answer and its one end. Accounting belongs to it, not to the client's connection: however it ends, its hold is settled or voided exactly once, and its
- * sink is told when that is durable.
+ * One admitted request: its attempts, its answer and its one end. Accounting belongs to it and not to the client's
+ * connection: however it ends, its hold is settled or voided exactly once, and its sink is notified when that is
+ * durable.
  */
 export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** The public request id. */
@@ -82,7 +87,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly #tally: Tally;
   #size: AnswerSize;
   readonly #counts: AnswerCounts;
+  readonly #toolCalls: ToolCallCount;
   readonly #slices: Slices;
+  readonly #course: CourseRecord;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
   #routed: RoutedCall | undefined;
@@ -98,7 +105,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #outcome: Outcome | undefined;
   #isPaused = false;
   #isCut = false;
-  /** Something of the answer beside its start has gone to the client. */
+  /** Content beyond the start has gone to the client. */
   #hasShown = false;
   /** An attempt has gone to an upstream. */
   #wasSent = false;
@@ -108,34 +115,41 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #wholeAtMs: bigint | undefined;
   /** The route that has begun to answer. */
   #route = nowhere;
+  /** What its provider charges; undefined: unknown. */
+  #cost: Pricing | undefined;
   #attempts = 0;
 
   /** `onEnd`: called once, when it has settled. */
-  constructor(tools: GenerationTools, asked: AdmittedRequest, onEnd: (generation: Generation) => void) {
-    const { request, model, admitted, requestId, admittedAtMs } = asked;
+  constructor(tools: GenerationTools, requested: AdmittedRequest, onEnd: (generation: Generation) => void) {
+    const { request, model, admitted, requestId, admittedAtMs } = requested;
     this.requestId = requestId;
     this.model = model.id;
     this.createdAtMs = admittedAtMs;
     this.#tools = tools;
-    this.#asked = asked;
+    this.#asked = requested;
     this.#onEnd = onEnd;
     this.#request = request;
     this.#startedAtMs = tools.runtime.monotonicMs();
+    this.#course = new CourseRecord(tools.runtime);
     this.#isStreamed = request.delivery !== Delivery.WHOLE;
-    this.#isWhole = !this.#isStreamed && mayBeWhole(asked);
-    this.#limit = outputLimit(asked);
+    this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
+    this.#limit = outputLimit(requested);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.#candidates;
     this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
-    this.#counts = new AnswerCounts(tools, request, asked.input);
-    this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
-      this.#paidTokens = tokens;
-      this.#guard?.lowerLimit(Math.floor(tokens / candidates));
+    this.#counts = new AnswerCounts(tools, request, requested.input);
+    this.#toolCalls = new ToolCallCount(request, model.pricing);
+    this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), {
+      ended: tokens => {
+        this.#paidTokens = tokens;
+        this.#guard?.lowerLimit(Math.floor(tokens / candidates));
+      },
+      raised: heldNanoUsd => this.#course.extended(heldNanoUsd),
     });
   }
 
-  /** What is known of it while it runs. */
+  /** Its facts while it runs. */
   get facts(): RunningFacts {
     const { requestId, model, createdAtMs, keyId, heldNanoUsd } = this;
     return {
@@ -151,7 +165,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     };
   }
 
-  /** What it holds now. */
+  /** The amount it holds now. */
   get heldNanoUsd(): bigint {
     return this.#slices.heldNanoUsd;
   }
@@ -172,7 +186,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else void this.#endUnanswered(this.#outcome);
   }
 
-  /** The client has left; with a failure, what it was given can't be told to it. */
+  /** The client has left. With a failure: the answer could not be delivered. */
   cancel(failure?: Error): void {
     this.#stop(failure === undefined ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(failure) });
   }
@@ -212,20 +226,23 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#isTrying = false;
     this.#size = this.#newSize();
     this.#tally.restart();
+    this.#toolCalls.restart();
   }
 
-  begun({ route, attempt, calls, mayPause }: BegunAnswer): void {
+  begun({ route, cost, attempt, calls, mayPause }: BegunAnswer): void {
     this.#attempts = attempt;
     this.#tally.calls = calls;
     this.#route = route;
+    this.#cost = cost;
     this.#firstEventMs ??= this.#elapsedMs();
     if (this.#join?.isFirstCall === false) return;
     // A further begin of the first call means that nothing of an earlier attempt was shown.
     this.#tally.restart();
+    this.#toolCalls.restart();
     this.#join = mayPause ? new PauseJoin() : undefined;
     this.#kept = new EventLog();
     this.#finishes.length = 0;
-    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
+    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.findTolerance(route.provider) };
     this.#guard = new Guard(guarded(this.#asked.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.#candidates));
   }
@@ -233,6 +250,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
     if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
+    this.#toolCalls.take(events);
     this.#counts.look(this.#tally);
     const joined = this.#join?.push(events) ?? events;
     // Before any of it is shown: what funds turn out not to pay is cut off.
@@ -262,7 +280,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
   }
 
-  /** Routes the request; again for each pause of the upstream, with what was said so far. */
+  /** Routes the request; again after each pause of the upstream, with the output so far. */
   #call(): void {
     const { accountId, admitted, model, request } = this.#asked;
     try {
@@ -271,12 +289,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
           hold: Hold.of(admitted),
           requestId: this.requestId,
           accountId,
+          paidTools: this.#toolCalls.paidTools,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
           watch: this.#asked.story,
+          course: this.#course,
+          bodies: this.#asked.bodies,
         },
         this,
       );
@@ -304,13 +325,14 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       return thrown instanceof UpstreamFailure ? thrown : toGatewayError(thrown);
     }
     const ready = this.#release(shown);
+    this.#asked.bodies?.events(shown);
     if (ready.length > 0) this.#sink?.events(ready);
     // An answer that a limit has cut is over, even if the upstream paused in the same breath.
     if (this.#guard.isDone && this.#outcome === undefined) this.#answered();
     return undefined;
   }
 
-  /** What may go to the client now; the rest is kept. */
+  /** What may go to the client now; the rest is held back. */
   #release(events: readonly GenerationEvent[]): GenerationEvent[] {
     const ready: GenerationEvent[] = [];
     for (const event of events) {
@@ -334,9 +356,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
 
-  /** The upstream has paused: asks it to go on. */
+  /** The upstream has paused: ask it to continue. */
   async #goOn(join: PauseJoin): Promise<void> {
     try {
+      this.#toolCalls.carry(this.#tally);
       await this.#tally.carry(this.#request);
     } catch (thrown) {
       this.#stop({ kind: 'failed', error: toGatewayError(thrown) });
@@ -361,7 +384,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#outcome = outcome;
     this.#counts.stopped();
     this.#routed?.cancel();
-    if (outcome.kind === 'client_gone') this.#tally.takeReportOfWhole();
+    if (outcome.kind === 'client_gone') this.#tally.acceptLateUsage();
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
   }
 
@@ -390,6 +413,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       return this.#endUnanswered(failed);
     }
     this.#onEnd(this);
+    this.#asked.bodies?.ended(false);
     sink?.events(last);
     sink?.end();
   }
@@ -398,7 +422,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const error = toClientError(outcome);
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
-    // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
+    // A ledger that can't be written may stay so for long: the client gets its error at once, and the hold is
+    // released when the ledger can be written.
     let isTold = false;
     const tell = (told: Error): void => {
       if (!isTold) this.#sink?.end(told);
@@ -407,6 +432,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     if (isLedgerFailing) tell(error);
     const { runtime, settleMs = settleMsDefault } = this.#tools;
     const late = runtime.after(settleMs, () => tell(error));
+    this.#asked.bodies?.ended(outcome.kind !== 'client_gone');
     try {
       await this.#settleUnanswered(outcome, error);
     } catch (thrown) {
@@ -422,7 +448,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
-    const charge = chargeOf(outcome, this.#progress);
+    const charge = toCharge(outcome, this.#progress);
     const { id, story } = this.#asked;
     story?.trace?.settleBegan();
     if (charge.kind === 'void') {
@@ -439,11 +465,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#tellSettled(command, settled);
   }
 
-  #tellSettled({ state, usage }: SettleCommand, { costNanoUsd }: Settled): void {
+  #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
     const { story } = this.#asked;
     if (story === undefined) return;
     story.holds(this.heldNanoUsd);
-    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd });
+    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
   }
 
   /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
@@ -464,7 +490,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     };
   }
 
-  /** Of an answer that was stopped the upstream has made more than it has told: that is estimated, never above the hold. What an upstream has failed or ended is counted as it came. */
+  /**
+   * Of a stopped answer the upstream has produced more than it sent: that is estimated, never above the hold. An
+   * answer that the upstream failed or ended is counted as it came.
+   */
   #count(): CountedUsage | Promise<CountedUsage> {
     const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
     const most = Math.min(limit, this.#paidTokens);
@@ -474,7 +503,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       : this.#tally.count(this.#asked.request, most);
   }
 
-  /** What an answer that broke off has used. Of one that was asked for whole nothing was seen: what ran is estimated. */
+  /**
+   * Returns the usage of an answer that broke off. Nothing was received of a non-streamed one: what ran is estimated.
+   */
   async #countUnanswered(outcome: Outcome): Promise<CountedUsage> {
     const counted = await this.#count();
     const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
@@ -485,7 +516,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #completed(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
-    // When the answer was whole; the same however often it is told.
+    // When the answer was complete; repeated calls change nothing.
     this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
     return completed({
       usage: usageMessage(counted, this.#tally.extra),
@@ -497,7 +528,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #settleCommand(outcome: Outcome, counted: CountedUsage): SettleCommand {
-    const charge = chargeOf(outcome, this.#progress);
+    const charge = toCharge(outcome, this.#progress);
     if (charge.kind === 'void') throw new Error('a voided generation is not settled');
     return toSettleCommand({
       id: this.#asked.id,
@@ -507,22 +538,24 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       reportedTier: this.#tally.serviceTier,
       state: charge.state,
       counted,
+      tools: charge.kind === 'usage' ? this.#toolCalls.charges(this.#tally) : undefined,
       calls: this.#tally.calls,
       latencyMs: this.#elapsedMs(),
       firstEventMs: this.#firstEventMs,
       provider: this.#route.provider,
       attempts: this.#attempts,
+      cost: this.#cost,
+      course: this.#course.text,
     });
   }
 }
 
-/** Returns a request with what is enforced of it: where a prompt is repeated, a stop sequence may stand in it, and providers judge themselves. */
+/**
+ * Returns the request without what the gateway enforces itself: a repeated prompt may contain a stop sequence, and
+ * providers would apply it there.
+ */
 function guarded(request: GenerateRequest, isRemote: boolean): GenerateRequest {
   return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;
-}
-
-function checkSettled({ kind }: Settled, id: number): void {
-  if (kind !== 'settled') throw new Error(`settle of ${id}: ${kind}`);
 }
 
 const nowhere: RouteName = { modelId: '', provider: '', model: '' };

@@ -11,18 +11,19 @@ import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
 import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generation/tokens.ts';
-import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
+import type { BodyStore } from '../bodies/body-store.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
-import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
-import { Running, stopping } from '../running.ts';
+import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
@@ -35,19 +36,21 @@ interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
+  /** Absent: bodies are not kept. */
+  readonly bodies?: BodyStore | undefined;
 }
 
-/** A generation that a service of the core asks for on behalf of its caller. */
+/** A generation that a service of the core starts for its caller. */
 export interface GenerationAsk {
   readonly request: GenerateRequest;
   readonly credential: Credential;
   /** The public request id that the edge has made; null: the generation makes one. */
   readonly requestId: string | null;
-  /** Its admission is told at once, so that it has to be durable. */
+  /** The client learns of the admission at once, so it must be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
-  /** The batch whose item it is; absent: it is none. */
+  /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string | undefined;
   readonly story?: RequestStory | undefined;
 }
@@ -61,7 +64,7 @@ interface CheckedRequest extends Resolved {
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationsTools;
-  readonly #running = new Running<Generation>();
+  readonly #running = new RunningRequests<Generation>();
   readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
   #begun = 0;
@@ -70,7 +73,7 @@ export class Generations {
     this.#tools = tools;
   }
 
-  /** Resolves when none runs; at once where that is so now. */
+  /** Resolves when none runs; at once if none runs now. */
   async idle(): Promise<void> {
     await this.#running.idle();
   }
@@ -80,7 +83,7 @@ export class Generations {
     this.#isDraining = true;
   }
 
-  /** How many have been asked for, without items of batches. */
+  /** How many were requested, without items of batches. */
   get begun(): number {
     return this.#begun;
   }
@@ -93,7 +96,7 @@ export class Generations {
       .filter(facts => accountId === undefined || facts.accountId === accountId);
   }
 
-  /** What all that run hold. */
+  /** The sum of the holds of all that run. */
   heldNanoUsd(): bigint {
     return this.#running.all.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n);
   }
@@ -129,15 +132,24 @@ export class Generations {
   async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
     const checked = await this.#check(request, credential);
     const { bounds, model } = checked;
+    // What is far too long for the model is not worth asking about.
+    const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
+    const own = bounds.hasMedia || isFar ? undefined : await this.#tools.router.countTokens(checked.request);
+    if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };
     const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
-    const learned = bounds.hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputOfModel(model.id, measured);
+    const learned = bounds.hasMedia
+      ? undefined
+      : this.#tools.unseenOutput.tokens.estimateModelInput(model.id, measured);
     const counted = await countInputInPieces(checked.request, await loadTokenizer());
-    // Where the provider counts as the tokenizer does, the tokenizer's count is the exact one.
+    // If the provider counts as the tokenizer does, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
     return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
 
-  /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
+  /**
+   * Checks and admits a request; the caller starts the generation. Throws the error for the caller; then nothing is
+   * held.
+   */
   async begin(ask: GenerationAsk): Promise<Generation> {
     const { credential, requestId: named, freeWhenCut, durable, batchId, story } = ask;
     if (this.#isDraining) throw stopping();
@@ -151,7 +163,7 @@ export class Generations {
     const request = batch === undefined ? checked.request : { ...checked.request, serviceTier: tier };
     if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
     if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
-    const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
+    const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
@@ -164,13 +176,21 @@ export class Generations {
       throw await refusal(ledger, admitted, applicant);
     }
     story?.admissionEnded(admitted.heldNanoUsd);
-    const asked = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, input: bounds };
-    const generation = new Generation(this.#tools, asked, this.#ended);
+    const bodies = this.#tools.bodies?.begin(
+      { requestId, keyId, accountId, keep: credential.keepBodies },
+      request,
+      story,
+    );
+    const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, bodies, input: bounds };
+    const generation = new Generation(this.#tools, requested, this.#ended);
     this.#running.add(generation);
     return generation;
   }
 
-  /** The most that an input comes to: its own upper bound, or what the model's providers have reported for such inputs; all that the model takes if something in it can't be counted. */
+  /**
+   * Returns the most tokens that an input can be: its own upper bound, or what the model's providers have reported
+   * for such inputs; the model's whole context if part of the input can't be counted.
+   */
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
@@ -227,26 +247,26 @@ export class Generations {
   }
 
   /** Returns the model that a request names, with its tier. Throws if the credential can't use it for the request. */
-  resolve(asked: GenerateRequest, credential: Credential): Resolved {
-    const { endpoint, serviceTier } = asked;
+  resolve(requested: GenerateRequest, credential: Credential): Resolved {
+    const { endpoint, serviceTier } = requested;
     const visible = credential.allowedModels;
-    const resolved = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
+    const resolved = this.#tools.catalog.resolve(requested.model, { endpoint, serviceTier, visible });
     const { model } = resolved;
     if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
-    checkFeatures(asked, model);
+    checkFeatures(requested, model);
     return resolved;
   }
 
   /** The checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
-  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
-    checkRequest(asked);
-    const resolved = this.resolve(asked, credential);
-    const bounds = measureInTurns(asked);
+  #check(requested: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
+    checkRequest(requested);
+    const resolved = this.resolve(requested, credential);
+    const bounds = measureInTurns(requested);
     return bounds instanceof Promise
-      ? bounds.then(found => fitted(asked, resolved, found))
-      : fitted(asked, resolved, bounds);
+      ? bounds.then(found => fitted(requested, resolved, found))
+      : fitted(requested, resolved, bounds);
   }
 }
 
@@ -258,13 +278,13 @@ class ResponseSink implements GenerationSink {
 
   constructor(
     sink: Sink<GenerateResponse>,
-    kept?: { readonly keeper: Keeper<GenerateResponse>; readonly requestId: string },
+    kept?: { readonly keeper: AnswerStore<GenerateResponse>; readonly requestId: string },
   ) {
     this.#sink = sink;
     if (kept === undefined) return;
     const { keeper, requestId } = kept;
     this.beforeSettle = rest => keeper.keep(requestId, [toResponse([...rest])]);
-    this.beforeBrokenSettle = error => keeper.keepBroken(requestId, error);
+    this.beforeBrokenSettle = error => keeper.keepFailure(requestId, error);
   }
 
   events(events: GenerationEvent[]): void {
@@ -276,22 +296,22 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-/** The request cut to the model's context, if it asks for that, with the bounds of what is left. */
+/** Returns the request cut to the model's context, if it asks for that, with the bounds of the rest. */
 function fitted(
-  asked: GenerateRequest,
+  requested: GenerateRequest,
   resolved: Resolved,
   bounds: MeasuredInput,
 ): CheckedRequest | Promise<CheckedRequest> {
-  const fitting = truncated(asked, resolved.model, bounds);
+  const fitting = truncated(requested, resolved.model, bounds);
   if (!(fitting instanceof Promise)) return checkedRequest(fitting, resolved, bounds);
   return fitting.then(async request =>
-    checkedRequest(request, resolved, request === asked ? bounds : await measureInTurns(request)),
+    checkedRequest(request, resolved, request === requested ? bounds : await measureInTurns(request)),
   );
 }
 
-function checkedRequest(asked: GenerateRequest, { model, tier }: Resolved, bounds: MeasuredInput): CheckedRequest {
-  checkLength(asked, model, bounds);
-  return { model, tier, bounds, request: { ...asked, model: model.id, serviceTier: tier } };
+function checkedRequest(requested: GenerateRequest, { model, tier }: Resolved, bounds: MeasuredInput): CheckedRequest {
+  checkLength(requested, model, bounds);
+  return { model, tier, bounds, request: { ...requested, model: model.id, serviceTier: tier } };
 }
 
 function toResponse(events: GenerationEvent[]): GenerateResponse {

@@ -3,7 +3,7 @@ import { inputSegments } from '../../generation/input-segments.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 
-/** What the gateway says in `x-tollgate-warnings` of an answer to a prompt that its upstream has cut. */
+/** The warning in `x-tollgate-warnings` for a prompt that the upstream has cut. */
 export const inputCutWarning = 'upstream_truncated';
 
 /** Below this many tokens a prompt fits every server's context. */

@@ -7,7 +7,7 @@ export interface MeasuredTokens {
   readonly kind: TextKind;
 }
 
-/** What a provider reported of one answer, beside what was measured of it. Absent: not said, or not comparable. */
+/** What a provider reported of one answer, and what was measured of it. Absent: not reported, or not comparable. */
 export interface TokenReport {
   readonly input?: MeasuredTokens & { readonly tokens: number };
   /** Without reasoning. */
@@ -16,7 +16,7 @@ export interface TokenReport {
   readonly reasoning?: { readonly tokens: number; readonly ms: number };
 }
 
-/** What is learned of one provider and model for one kind of text. */
+/** What was learned of one provider and model for one kind of text. */
 export interface LearnedSample {
   readonly route: RouteName;
   /** "input" or "output", and the kind of text. */
@@ -25,9 +25,9 @@ export interface LearnedSample {
   readonly ratio: number;
 }
 
-/** The weight of what was known before, as each answer comes. */
+/** The weight that earlier reports keep as each answer comes. */
 const keptShare = 0.9;
-/** How many answers of a route are all learned from, and how long is waited between later ones, in ms. */
+/** How many answers of a route are all learned from, and the wait between later ones, in ms. */
 const eagerAnswers = 64;
 const pauseMs = 1_000;
 /** Routes beyond this number push the oldest out. */
@@ -38,8 +38,11 @@ const templateTokensMax = 1_024;
 /** How far above its prediction a report may lead the upper bound. */
 const spreadMax = 4;
 
-/** Tokens by estimate: a line through the latest reports, where what a chat template adds is its beginning. Short texts weigh as much as long ones. */
-class TokenLine {
+/**
+ * Tokens as a function of the estimate: linear regression over the latest reports; the intercept is what a chat
+ * template adds. Short texts weigh as much as long ones.
+ */
+class TokenRegression {
   #weight = 0;
   #x = 0;
   #y = 0;
@@ -95,16 +98,16 @@ class TokenLine {
 }
 
 class LearnedRoute {
-  readonly lines = new Map<string, TokenLine>();
+  readonly lines = new Map<string, TokenRegression>();
   /** Tokens of reasoning in a ms; undefined: nothing is known. */
   reasoningRate: number | undefined;
   answers = 0;
   latestAtMs = 0;
 
-  line(of: string): TokenLine {
+  line(of: string): TokenRegression {
     let line = this.lines.get(of);
     if (line === undefined) {
-      line = new TokenLine();
+      line = new TokenRegression();
       this.lines.set(of, line);
     }
     return line;
@@ -112,15 +115,19 @@ class LearnedRoute {
 }
 
 /**
- * How providers count: learned from what they report of whole answers, by provider, model and kind of text, for answers of which they report nothing because nobody waited for their
- * end, for counts that are asked for, and for holds. Kept in memory. Source: decisions §4 (2026-11-22).
+ * Learns how providers count from what they report of whole answers, by provider, model and kind of text. Used for
+ * answers without a report because the client left early, for token counts, and for holds. Kept in memory. Source:
+ * docs/accounting.md "Estimates".
  */
 export class LearnedTokens {
   /** By the listed model and then by provider and its model. */
   readonly #models = new Map<string, Map<string, { readonly name: RouteName; readonly learned: LearnedRoute }>>();
   #routes = 0;
 
-  /** Whether another answer of a route would teach enough for what it costs: each of the first ones, then one a second. */
+  /**
+   * Returns whether learning from another answer of a route is worth its cost: true for each of the first ones, then
+   * once a second.
+   */
   isDue(route: RouteName, nowMs: number): boolean {
     const learned = this.#route(route);
     if (learned.answers >= eagerAnswers && nowMs - learned.latestAtMs < pauseMs) return false;
@@ -166,7 +173,7 @@ export class LearnedTokens {
   }
 
   /** The likely tokens of an input of a model, by the route that counts most; undefined if nothing was learned of such. */
-  inputOfModel(modelId: string, measured: MeasuredTokens): number | undefined {
+  estimateModelInput(modelId: string, measured: MeasuredTokens): number | undefined {
     const known = [...(this.#models.get(modelId)?.values() ?? [])].flatMap(
       ({ name }) => this.input(name, measured) ?? [],
     );
@@ -187,7 +194,7 @@ export class LearnedTokens {
   }
 
   #find(route: RouteName): LearnedRoute | undefined {
-    return this.#models.get(route.modelId)?.get(keyOf(route))?.learned;
+    return this.#models.get(route.modelId)?.get(toKey(route))?.learned;
   }
 
   #route(name: RouteName): LearnedRoute {
@@ -196,7 +203,7 @@ export class LearnedTokens {
     const learned = new LearnedRoute();
     if (this.#routes >= routesMax) this.#forgetOldest();
     const model = this.#models.get(name.modelId) ?? new Map<string, { name: RouteName; learned: LearnedRoute }>();
-    model.set(keyOf(name), { name, learned });
+    model.set(toKey(name), { name, learned });
     this.#models.set(name.modelId, model);
     this.#routes += 1;
     return learned;
@@ -210,6 +217,6 @@ export class LearnedTokens {
   }
 }
 
-function keyOf({ provider, model }: RouteName): string {
+function toKey({ provider, model }: RouteName): string {
   return `${provider}\n${model}`;
 }

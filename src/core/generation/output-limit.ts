@@ -2,24 +2,28 @@ import { callRules } from '../../generation/guard/call-filter.ts';
 import type { MeasuredInput } from '../../generation/tokens.ts';
 import type { Admitted } from '../../ledger/ledger.ts';
 import type { RequestStory } from '../../telemetry/request-story.ts';
-import type { Applicant } from './admission.ts';
+import type { BodyRecord } from '../bodies/body-record.ts';
+import type { AdmissionRequest } from './admission.ts';
 import { clientLimit, outputTokensMost } from './funds.ts';
 
-/** What is known of an admitted request. */
-export interface AdmittedRequest extends Applicant {
+/** An admitted request and what was measured of it. */
+export interface AdmittedRequest extends AdmissionRequest {
   readonly admitted: Admitted;
   readonly admittedAtMs: number;
-  /** What its input is made of; absent: nothing is estimated of it. */
+  /** The parts of its input; absent: nothing is estimated. */
   readonly input?: MeasuredInput | undefined;
-  /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
+  /** An answer that the gateway itself cuts costs nothing and leaves no record if no client received any of it. */
   readonly freeWhenCut?: boolean | undefined;
-  /** Where what becomes known of it is written; undefined: nobody reads it. */
+  /** Collects what becomes known of the request; undefined: not collected. */
   readonly story?: RequestStory | undefined;
+  /** Absent: its bodies are not kept. */
+  readonly bodies?: BodyRecord | undefined;
 }
 
 /**
- * The most that a model without a known maximum is told when funds are short. Above it none is sent: upstreams refuse limits beyond their own maximum, and the same request
- * must make the same bytes whatever the balance; the slices of the hold end an answer that does outrun its funds.
+ * The output limit sent for a model without a known maximum when funds are short. Above it none is sent: upstreams
+ * refuse limits beyond their own maximum, and the same request must make the same bytes whatever the balance; the
+ * slices of the hold end an answer that outruns its funds.
  */
 const unknownOutputMax = 4_096;
 
@@ -32,8 +36,9 @@ export function outputLimit({ request, model, admitted }: AdmittedRequest): numb
 }
 
 /**
- * Returns whether an answer that is not streamed may be asked for as a whole: the hold covers all that it can come to, and no stop sequence, tool rule or further slice may have to end it in
- * between. Source: decisions §4.
+ * Returns whether a non-streamed answer may be requested from the upstream without streaming: the hold covers all it
+ * can come to, and no stop sequence, tool rule or further slice may have to end it early. Source:
+ * docs/interfaces/README.md "Output limits and stop sequences".
  */
 export function mayBeWhole({ request, model, admitted }: AdmittedRequest): boolean {
   if (request.stop.length > 0) return false;

@@ -2,24 +2,28 @@ import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { foldEvents } from '../../generation/fold.ts';
-import { itemOf, withItem } from '../../generation/guard/serialise.ts';
+import { itemNumber, withItem } from '../../generation/guard/serialise.ts';
 
-/** How often an upstream may pause one answer; after that the pause is told as a length limit. Source: decisions §4 ("bounded"). */
+/**
+ * How often an upstream may pause one answer; after that the pause is reported as a length limit. Source:
+ * docs/interfaces/README.md "Finish reasons".
+ */
 const pausesMax = 8;
 
 /**
- * Makes one answer of several calls: an upstream that pauses is asked to go on, and the client never sees it. Of every further call the start is
- * left out and the items are counted on; a pause's own end is kept back.
+ * Joins several calls into one answer: an upstream that pauses is asked to continue, and the client never sees the
+ * pause. The start event of every further call is dropped and its items are numbered on; a pause's own end is held
+ * back.
  */
 export class PauseJoin {
   #pauses = 0;
   #offset = 0;
   #opened = 0;
-  /** What the present call has said so far, for the request that goes on from it. */
+  /** The output of the current call so far, for the request that continues it. */
   #said = new EventLog();
   #isPaused = false;
 
-  /** No pause has come yet. */
+  /** Nothing has paused yet. */
   get isFirstCall(): boolean {
     return this.#pauses === 0;
   }
@@ -39,7 +43,7 @@ export class PauseJoin {
     return joined;
   }
 
-  /** Another call goes on with the answer; answers what the paused one said. */
+  /** Another call continues the answer; returns the output of the paused one. */
   goOn(): readonly GenerationEvent[] {
     const said = this.#said.read();
     this.#said = new EventLog();
@@ -58,7 +62,7 @@ export class PauseJoin {
     if (step.case === 'finished') this.#isPaused = false;
     if (step.case === 'completed' && this.#isPaused) return undefined;
     if (step.case === 'itemOpened') this.#opened += 1;
-    const item = itemOf(event);
+    const item = itemNumber(event);
     return item === undefined ? event : withItem(event, item + this.#offset);
   }
 
@@ -72,18 +76,21 @@ export class PauseJoin {
   }
 }
 
-/** An upstream that goes on is told what was said, not how likely it was: of a long answer the latter is a hundred times as much. */
+/** The upstream gets the text, not its logprobs: those of a long answer are a hundred times as large. */
 function withoutLogprobs(event: GenerationEvent): GenerationEvent {
   const { event: step } = event;
   if (step.case !== 'delta' || step.value.logprobs.length === 0) return event;
   return { ...event, event: { case: 'delta', value: { ...step.value, logprobs: [] } } };
 }
 
-/** The request that goes on where a paused answer stopped: the same, with what was said so far as the assistant's latest items. */
+/**
+ * Returns the request that continues a paused answer: the same one, with the output so far as the assistant's latest
+ * items.
+ */
 export function continued(request: GenerateRequest, said: readonly GenerationEvent[]): GenerateRequest {
   const items = foldEvents(said).choices.flatMap(choice => choice.items);
   const next: GenerateRequest = { ...request, items: [...request.items, ...items] };
-  // The client's own JSON says nothing of what was answered since: the request has to be built from the model.
+  // The client's own JSON lacks the output so far: the request has to be built from the model.
   delete next.source;
   return next;
 }

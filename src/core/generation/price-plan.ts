@@ -14,7 +14,7 @@ interface Step extends DearestPrices {
   readonly sheet: PriceSheet;
 }
 
-/** What follows from a model's prices, computed once: the sheet of each threshold, and the dearest prices up to it. */
+/** Precomputed from a model's prices: the sheet of each threshold, and the dearest prices up to it. */
 export class PricePlan {
   /** By threshold, the lowest first; the first holds without any. */
   readonly #steps: readonly Step[];
@@ -53,7 +53,7 @@ export class PricePlan {
 /** By the prices of the catalogue, which are replaced as a whole on a reload. */
 const plans = new WeakMap<Pricing, PricePlan>();
 
-/** The plan of a model's prices, made when it is first asked for. */
+/** Returns the plan of a model's prices, built on first use. */
 export function pricePlan(pricing: Pricing): PricePlan {
   let plan = plans.get(pricing);
   if (plan === undefined) {

@@ -5,7 +5,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { billedTier, type Charge, chargeOf, type Outcome, type Progress, toSettleCommand } from './settlement.ts';
+import { billedTier, type Charge, toCharge, type Outcome, type Progress, toSettleCommand } from './settlement.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
 
 const failed = (code: ErrorCode): Outcome => ({ kind: 'failed', error: new GatewayError(code, 'x') });
@@ -65,7 +65,7 @@ describe('who pays for what', () => {
     ['a stream cut at the gateway’s stop', { kind: 'cut' }, stream, { kind: 'usage', state: 'incomplete' }],
     ['a whole answer cut at the gateway’s stop', { kind: 'cut' }, whole, { kind: 'void', reason: 'gateway_failure' }],
   ])('%s', (_, outcome, progress, charge) => {
-    expect(chargeOf(outcome, progress)).toEqual(charge);
+    expect(toCharge(outcome, progress)).toEqual(charge);
   });
 });
 
@@ -87,7 +87,7 @@ test('the prices are those of all input tokens of a call together, cached ones i
       above: [{ inputTokens: 100, inputPicoUsd: 10n, outputPicoUsd: 20n }],
     },
   });
-  const priceOf = (input: number, cacheRead: number, calls = 1): bigint | null =>
+  const computePrice = (input: number, cacheRead: number, calls = 1): bigint | null =>
     toSettleCommand({
       id: 1,
       model,
@@ -100,10 +100,11 @@ test('the prices are those of all input tokens of a call together, cached ones i
       firstEventMs: undefined,
       provider: 'p',
       attempts: 1,
+      cost: undefined,
     }).prices.input;
-  expect(priceOf(60, 40)).toBe(1n);
-  expect(priceOf(60, 41)).toBe(10n);
+  expect(computePrice(60, 40)).toBe(1n);
+  expect(computePrice(60, 41)).toBe(10n);
   // Two calls of 60 and 40 each: none of them passes the threshold.
-  expect(priceOf(120, 80, 2)).toBe(1n);
-  expect(priceOf(120, 82, 2)).toBe(10n);
+  expect(computePrice(120, 80, 2)).toBe(1n);
+  expect(computePrice(120, 82, 2)).toBe(10n);
 });

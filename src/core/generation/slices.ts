@@ -1,16 +1,25 @@
 import type { Admitted, Ledger } from '../../ledger/ledger.ts';
 import { sliceTokens } from './funds.ts';
 
+/** Called when a hold grows. */
+export interface SliceEvents {
+  /** The funds have ended: they pay for so many output tokens. */
+  readonly ended: (outputTokens: number) => void;
+  /** It holds more. */
+  readonly raised: (heldNanoUsd: bigint) => void;
+}
+
 /**
- * Keeps a hold ahead of the output: it asks the ledger for the next slice while half of the present one is still unused, so that a stream
- * waits for the ledger only when it outruns it. When the funds end, `onEnd` learns how many output tokens are paid for.
+ * Keeps a hold ahead of the output: requests the ledger's next slice while half of the current one is unused, so that
+ * a stream waits for the ledger only if it outruns it.
  */
 export class Slices {
   readonly #ledger: Ledger;
   readonly #id: number;
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
-  /** The last one: smaller than a whole one where funds are short. */
+  readonly #onRaise: (heldNanoUsd: bigint) => void;
+  /** The last slice: smaller than a full one because funds are short. */
   #slice: number;
   readonly #isFree: boolean;
   #held: number;
@@ -22,14 +31,15 @@ export class Slices {
    * `outputTokens` of `admitted` are paid for; a request that costs nothing needs no slices. `most`: the output limit of all candidates, Infinity without
    * one: more is never held, as others may need it.
    */
-  constructor(ledger: Ledger, admitted: Admitted, most: number, onEnd: (outputTokens: number) => void) {
+  constructor(ledger: Ledger, admitted: Admitted, most: number, told: SliceEvents) {
     this.#ledger = ledger;
     this.#id = admitted.id;
     this.#most = most;
     this.#held = admitted.outputTokens;
     this.#heldNanoUsd = admitted.heldNanoUsd;
     this.#slice = Math.min(admitted.outputTokens, sliceTokens);
-    this.#onEnd = onEnd;
+    this.#onEnd = told.ended;
+    this.#onRaise = told.raised;
     this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
   }
@@ -40,8 +50,8 @@ export class Slices {
   }
 
   /**
-   * The output has come to at most `tokens`. Answers what to wait for before more may be taken; undefined: nothing. What it answers rejects where
-   * the ledger can't say whether the rest is paid for.
+   * The output has reached at most `tokens`. Returns a promise to wait for before more may be taken; undefined: no
+   * wait. It rejects if the ledger can't say whether the rest is paid for.
    */
   reach(tokens: number): Promise<void> | undefined {
     if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
@@ -50,7 +60,7 @@ export class Slices {
     return undefined;
   }
 
-  /** Another call goes on with the answer: that many output tokens more may come. */
+  /** Another call continues the answer: that many more output tokens may come. */
   goOn(most: number): void {
     // Ended by the limit, not by funds: those grant less than was wanted.
     if (this.#held >= this.#most) this.#ended = false;
@@ -66,12 +76,18 @@ export class Slices {
     return this.#pending !== undefined;
   }
 
-  /** Waits for an extension that is under way, so that nothing is asked for a hold that is about to be settled. Never rejects. */
+  /**
+   * Waits for an extension that is under way, so that no extension is requested for a hold that is about to be
+   * settled. Never rejects.
+   */
   async idle(): Promise<void> {
     await this.#pending?.catch(() => undefined);
   }
 
-  /** One extension at a time. One that fails ahead of need is asked for again; only who needs it is told. */
+  /**
+   * One extension at a time. One that fails ahead of need is requested again; only a caller that needs it gets the
+   * error.
+   */
   #begin(tokens: number): Promise<void> {
     if (this.#pending !== undefined) return this.#pending;
     const extension = this.#extend(tokens);
@@ -89,9 +105,12 @@ export class Slices {
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
-      if (reply.heldNanoUsd > this.#heldNanoUsd) this.#heldNanoUsd = reply.heldNanoUsd;
+      if (reply.heldNanoUsd > this.#heldNanoUsd) {
+        this.#heldNanoUsd = reply.heldNanoUsd;
+        this.#onRaise(reply.heldNanoUsd);
+      }
       this.#slice = Math.min(reply.outputTokens, sliceTokens);
-      // Less than was wanted may be a smaller slice: the funds have ended where nothing is left beside it.
+      // Less than was wanted may be just a smaller slice: funds have ended if nothing else is left.
       const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;
       this.#ended = areSpent || this.#held >= this.#most;
       if (areSpent) this.#onEnd(this.#held);

@@ -6,12 +6,13 @@ import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generatio
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 
-/** Output tokens that are kept free where items have to go anyway, at most a quarter of the context. */
+/** Output tokens that are kept free if items have to be dropped anyway, at most a quarter of the context. */
 const answerTokens = 1024;
 
 /**
- * The request with as many of its oldest items left out as it takes to fit the model's context, where it asks for that; else, or where
- * nothing helps, unchanged. A promise only if items have to be counted. Source: decisions §4, "truncation".
+ * Returns the request without as many of its oldest items as it takes to fit the model's context, if it asks for
+ * that; unchanged if it does not, or if nothing helps. A promise only if items have to be counted. Source:
+ * docs/interfaces/responses.md "Truncation".
  */
 export function truncated(
   request: GenerateRequest,
@@ -33,15 +34,15 @@ async function truncatedTo(request: GenerateRequest, contextLength: number): Pro
   return kept === undefined ? request : { ...request, items: kept };
 }
 
-/** Whether an input may be longer than the model's context, by the highest estimate. */
+/** Returns whether an input may be longer than the model's context, by the highest estimate. */
 export function isNearLimit(request: GenerateRequest, model: Model, { high }: InputBounds): boolean {
   const most = inputMost(request, model);
   return most !== undefined && high > most;
 }
 
 /**
- * Refuses an input that is longer than the model's context by the tokenizer at hand: an upstream that takes it all the same cuts it in silence, or is asked in
- * vain. Throws `context_length_exceeded`. Source: decisions §4, "truncation".
+ * Refuses an input that is longer than the model's context by the available tokenizer: an upstream would cut it
+ * silently or refuse it. Throws `context_length_exceeded`. Source: docs/interfaces/responses.md "Truncation".
  */
 export async function checkCountedLength(request: GenerateRequest, model: Model): Promise<void> {
   const { id } = model;
@@ -51,7 +52,7 @@ export async function checkCountedLength(request: GenerateRequest, model: Model)
   if (tokens > contextLength) throw tooLong(request, { id, contextLength }, tokens);
 }
 
-/** Each item with its own tokens. */
+/** Each item with its token count. */
 async function countItems(request: GenerateRequest, tokenizer: Tokenizer): Promise<CountedItem[]> {
   const { outputFormat: _, instructions: __, ...rest } = request;
   const bare = (items: Item[]): GenerateRequest => ({ ...rest, tools: [], items });

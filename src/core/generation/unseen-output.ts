@@ -7,8 +7,9 @@ const unknownTokensPerSecond = 50;
 const latestShare = 0.2;
 
 /**
- * Estimates what upstreams do not report. `tokens` has how they count text; the rest is for answers that were asked for as a whole and that nobody waited for: how long the call ran, times how fast the same route answered before. Source: decisions
- * §4 ("the estimate of what ran until the call was cut").
+ * Estimates output that upstreams do not report. `tokens` holds how they count text; the rest is for non-streamed
+ * answers that were abandoned: the duration of the call times the route's earlier speed. Source: docs/accounting.md
+ * "Estimates".
  */
 export class UnseenOutput {
   readonly tokens = new LearnedTokens();

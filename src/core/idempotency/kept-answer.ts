@@ -9,7 +9,10 @@ import {
 } from '../../gen/tollgate/v1/replay_pb.ts';
 import type { Chunk, DocumentName } from '../../store/documents.ts';
 
-/** Answers as bytes: the messages of one, each behind its length, in pieces that are read one after the other. */
+/**
+ * Stores answers as bytes: the messages of one answer, each prefixed with its length, in pieces that are read in
+ * order.
+ */
 
 /** Messages are put together up to this size, so that a stream of thousands is not as many rows. */
 const pieceBytes = 262_144;
@@ -59,7 +62,10 @@ export class MessageLog<Desc extends DescMessage> {
 }
 
 /** The messages of a stored piece. */
-export function* messagesOf<Desc extends DescMessage>(desc: Desc, piece: Uint8Array): Generator<MessageShape<Desc>> {
+export function* decodeMessages<Desc extends DescMessage>(
+  desc: Desc,
+  piece: Uint8Array,
+): Generator<MessageShape<Desc>> {
   const view = new DataView(piece.buffer, piece.byteOffset, piece.length);
   for (let at = 0; at < piece.length;) {
     const from = at + lengthBytes;
@@ -68,10 +74,10 @@ export function* messagesOf<Desc extends DescMessage>(desc: Desc, piece: Uint8Ar
   }
 }
 
-/** What makes a kept answer binding: a record of its request in the ledger, that it was kept, or a document that is there. */
+/** What makes a stored answer valid: a ledger record of its request, the storing itself, or a document that exists. */
 export type Binding = 'settled' | 'kept' | DocumentName;
 
-/** What is known of an answer when it is kept, beside its messages. */
+/** Facts that are stored with an answer besides its messages. */
 export interface AnswerFacts {
   readonly fingerprint: Uint8Array;
   readonly requestId: string;
@@ -92,7 +98,7 @@ export function answerBody({ fingerprint, requestId, binding, failure }: AnswerF
   return toBinary(KeptAnswerSchema, kept);
 }
 
-/** Returns what a repeat is told if the first answer broke off. */
+/** Returns the error for a repeat whose first answer broke off. */
 export function repeatedFailure({ code, message, param }: KeptFailure, requestId: string): GatewayError {
   const facts = { requestId, ...(param === '' ? {} : { param }) };
   return new GatewayError(isErrorCode(code) ? code : 'internal', message, facts);

@@ -7,23 +7,31 @@ import { fingerprintHeader, idempotencyKeyHeader } from '../../lib/call-headers.
 import type { Clock } from '../../lib/clock.ts';
 import { pull, pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext } from '../../lib/pushed-service.ts';
+import type { Claims } from '../../store/claims.ts';
 import type { DocumentName, Documents } from '../../store/documents.ts';
 import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
 import { isFree } from '../generation/admission.ts';
 import { limitState } from '../limit-state.ts';
 import { startCall } from '../starting-call.ts';
-import { answerBody, type AnswerFacts, type Binding, MessageLog, messagesOf, repeatedFailure } from './kept-answer.ts';
+import {
+  answerBody,
+  type AnswerFacts,
+  type Binding,
+  MessageLog,
+  decodeMessages,
+  repeatedFailure,
+} from './kept-answer.ts';
 import type { RestoredFacts } from './restored-event.ts';
 
 /**
  * Idempotency-Key: one upstream call, one charge and the same answer, however often a request is repeated within a day. An answer is durable before it
  * is charged, and binding only once the charge is: what a crash left uncharged is forgotten, and its key is free. Which keys are being answered is known
- * in memory alone, for the same reason. Source: decisions §6.
+ * in memory alone, for the same reason. Source: docs/accounting.md "Idempotency".
  */
 
 const lifetimeMs = 86_400_000;
 const keyLengthMax = 255;
-/** What the repeat of a request that still runs is told to wait. */
+/** The wait suggested to the repeat of a request that still runs. */
 const inProgressRetryMs = 1_000;
 const kind = 'replay';
 /** How many pieces of an answer are read at a time. */
@@ -33,34 +41,43 @@ const piecesMax = 8;
 interface KeyedCall {
   readonly context: CallContext;
   readonly credential: Credential;
-  /** What `idempotencyKey` has read. */
+  /** The result of `idempotencyKey`. */
   readonly key: string;
-  /** What was sent: another message is another body, unless the edge sends a fingerprint of the body. */
+  /** The request message: another message counts as another body, unless the edge sends a fingerprint of the body. */
   readonly request: MessageShape<DescMessage>;
-  /** The model that was asked for. Absent: a repeat finds the request in the ledger, which names its model. */
+  /** The requested model. Absent: a repeat finds the request in the ledger, which names its model. */
   readonly model?: string | undefined;
 }
 
 /** A request with a key, and how its service answers it. */
 export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
   readonly answer: Desc;
-  /** Starts the answer and keeps it. If it keeps nothing (because it fails, for one), the key is free. The answer is never cancelled: it goes on if its caller leaves. */
-  readonly run: (keeper: Keeper<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
-  /** Returns a kept message as it is told now. */
+  /**
+   * Starts the answer and stores it. If nothing is stored (because it fails, for example), the key is free again. The
+   * answer is never cancelled: it continues if its caller leaves.
+   */
+  readonly run: (keeper: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
+  /** Returns a stored message as it is sent now. */
   readonly restore: (message: MessageShape<Desc>, facts: RestoredFacts) => MessageShape<Desc>;
 }
 
 /** The same of a method with one reply. */
 export interface UnaryKeyedRequest<Desc extends DescMessage> extends Omit<KeyedRequest<Desc>, 'run'> {
-  readonly run: (keeper: Keeper<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
+  readonly run: (keeper: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
 }
 
-/** Where a service keeps its answer. It is durable when the promise resolves; a service does what makes it binding after that. */
-export interface Keeper<Message> {
-  /** The whole answer: what was given, and the rest. `binding`: what makes it so; `settled` unless said. */
+/**
+ * Where a service stores its answer. The answer is durable when the promise resolves; the service does afterwards
+ * what makes it valid.
+ */
+export interface AnswerStore<Message> {
+  /**
+   * Stores the whole answer: what was already sent, and the rest. `binding`: what makes it valid; `settled` by
+   * default.
+   */
   keep(requestId: string, rest: readonly Message[], binding?: Binding): Promise<void>;
-  /** An answer that breaks off after what was given. Keeps nothing where nothing was given, nor where that fails. */
-  keepBroken(requestId: string, failure: unknown): Promise<void>;
+  /** Stores an answer that breaks off after what was sent. Stores nothing if nothing was sent, or if storing fails. */
+  keepFailure(requestId: string, failure: unknown): Promise<void>;
 }
 
 /** The key that a call carries; undefined: none. Throws `invalid_request` for one that is too long. */
@@ -76,14 +93,14 @@ export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHead
 
 /** A key whose request is being answered, or whose kept answer is being looked for. */
 interface Claim {
-  /** Of the document that keeps the answer. */
+  /** The document that holds the answer. */
   readonly id: string;
   readonly fingerprint: Uint8Array;
   /** Resolves when it is known whether an answer was kept; undefined: none was, and it is being made. */
   looking: Promise<unknown> | undefined;
 }
 
-/** What repeats need of the ledger. */
+/** The part of the ledger that repeats need. */
 type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows'>;
 
 /** An answer that was found. */
@@ -93,43 +110,54 @@ interface FoundAnswer {
   readonly record: UsageRow | undefined;
 }
 
-/** The answers of requests with keys, of this process and those before it. */
+/** The tools that repeats need. */
+interface ReplayTools {
+  readonly documents: Documents;
+  readonly ledger: ReplayLedger;
+  readonly clock: Clock;
+  /** Claims shared by all processes that may answer the same key; absent: there are no others. */
+  readonly shared?: Claims | undefined;
+}
+
+/** The answers of requests with keys, of this process and earlier ones. */
 export class Replays {
   readonly #documents: Documents;
   readonly #ledger: ReplayLedger;
   readonly #clock: Clock;
+  readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor(documents: Documents, ledger: ReplayLedger, clock: Clock) {
+  constructor({ documents, ledger, clock, shared }: ReplayTools) {
     this.#documents = documents;
     this.#ledger = ledger;
     this.#clock = clock;
+    this.#shared = shared;
   }
 
   /**
    * Pushes the answer to a request with a key: the kept one, or a new one. Ends with `idempotency_key_reused`, `idempotency_in_progress`, or what the service
    * ends with.
    */
-  answer<Desc extends DescMessage>(asked: KeyedRequest<Desc>, sink: Sink<MessageShape<Desc>>): StreamControl {
+  answer<Desc extends DescMessage>(requested: KeyedRequest<Desc>, sink: Sink<MessageShape<Desc>>): StreamControl {
     return startCall(sink, async call => {
-      const claim: Claim = { id: documentId(asked), fingerprint: fingerprintOf(asked), looking: undefined };
-      const found = await this.#claim(claim, asked.credential.accountId);
+      const claim: Claim = { id: documentId(requested), fingerprint: makeFingerprint(requested), looking: undefined };
+      const found = await this.#claim(claim, requested.credential.accountId);
       call.attach(
         found === undefined
-          ? this.#make(claim, asked, sink)
-          : pump(signal => this.#repeat(claim.id, asked, found, signal), sink),
+          ? this.#make(claim, requested, sink)
+          : pump(signal => this.#repeat(claim.id, requested, found, signal), sink),
       );
     });
   }
 
-  /** Answers a request of a method with one reply. Throws what `answer` ends with. */
-  async answerOne<Desc extends DescMessage>(asked: UnaryKeyedRequest<Desc>): Promise<MessageShape<Desc>> {
+  /** Answers a request of a method with one reply. Throws the error that `answer` ends with. */
+  async answerOne<Desc extends DescMessage>(requested: UnaryKeyedRequest<Desc>): Promise<MessageShape<Desc>> {
     const run: KeyedRequest<Desc>['run'] = (keeper, sink) =>
       pump(async function* () {
-        yield await asked.run(keeper);
+        yield await requested.run(keeper);
       }, sink);
     let reply: MessageShape<Desc> | undefined;
-    for await (const each of pull<MessageShape<Desc>>(sink => this.answer({ ...asked, run }, sink))) reply = each;
+    for await (const each of pull<MessageShape<Desc>>(sink => this.answer({ ...requested, run }, sink))) reply = each;
     if (reply === undefined) throw new Error('an answer without its message');
     return reply;
   }
@@ -141,7 +169,7 @@ export class Replays {
       await other.looking;
     }
     this.#claims.set(claim.id, claim);
-    const looking = this.#find(claim.id, accountId);
+    const looking = this.#look(claim, accountId);
     claim.looking = looking.catch(() => undefined);
     let isMissing = false;
     try {
@@ -155,15 +183,42 @@ export class Replays {
     }
   }
 
+  /** Looks for a stored answer; if there is none, claims the key. Throws if another process is answering it. */
+  async #look(claim: Claim, accountId: number): Promise<FoundAnswer | undefined> {
+    const { id } = claim;
+    const shared = this.#shared;
+    if (shared === undefined) return this.#find(id, accountId);
+    // Before the claim: repeating an answer must not block others.
+    const kept = await this.#read(id, accountId);
+    if (kept !== undefined && kept !== 'not_binding') return kept;
+    const mark = Buffer.from(claim.fingerprint).toString('base64url');
+    const other = await shared.take(claimName(id), mark);
+    if (other !== undefined) throw other === mark ? inProgress() : reused();
+    let isMissing = false;
+    try {
+      // Somebody else may have kept one before the claim.
+      const found = await this.#find(id, accountId);
+      isMissing = found === undefined;
+      return found;
+    } finally {
+      if (!isMissing) shared.release(claimName(id));
+    }
+  }
+
   /** Finds the kept answer that is binding. What is not is what a crash has left: it is forgotten. */
   async #find(id: string, accountId: number): Promise<FoundAnswer | undefined> {
+    const found = await this.#read(id, accountId);
+    if (found !== 'not_binding') return found;
+    await this.#documents.delete({ kind, id });
+    return undefined;
+  }
+
+  async #read(id: string, accountId: number): Promise<FoundAnswer | 'not_binding' | undefined> {
     const document = await this.#documents.find({ kind, id }, accountId);
     if (document === undefined) return undefined;
     const kept = fromBinary(KeptAnswerSchema, document.body);
     const record = (await this.#ledger.findActivity(accountId, kept.requestId))?.row;
-    if (await this.#isBinding(kept, record !== undefined)) return { kept, record };
-    await this.#documents.delete({ kind, id });
-    return undefined;
+    return (await this.#isBinding(kept, record !== undefined)) ? { kept, record } : 'not_binding';
   }
 
   async #isBinding({ binding }: KeptAnswer, isSettled: boolean): Promise<boolean> {
@@ -174,11 +229,11 @@ export class Replays {
 
   async *#repeat<Desc extends DescMessage>(
     id: string,
-    asked: KeyedRequest<Desc>,
+    requested: KeyedRequest<Desc>,
     { kept, record }: FoundAnswer,
     signal: AbortSignal,
   ): AsyncGenerator<MessageShape<Desc>, void, undefined> {
-    const { answer, credential, model, restore } = asked;
+    const { answer, credential, model, restore } = requested;
     const free = isFree(record?.model ?? model ?? '');
     const windows = free || credential.hasWindow ? await this.#ledger.windows(credential.keyId, free) : [];
     const facts = { costNanoUsd: record?.costNanoUsd ?? 0n, limits: windows.map(limitState) };
@@ -187,7 +242,7 @@ export class Replays {
       const pieces = await this.#documents.chunks({ kind, id }, after, piecesMax);
       for (const { seq, content } of pieces) {
         after = seq;
-        for (const message of messagesOf(answer, content)) yield restore(message, facts);
+        for (const message of decodeMessages(answer, content)) yield restore(message, facts);
       }
       if (pieces.length === 0) break;
     }
@@ -197,18 +252,19 @@ export class Replays {
   /** Makes the answer, whether or not its caller stays to its end. */
   #make<Desc extends DescMessage>(
     claim: Claim,
-    asked: KeyedRequest<Desc>,
+    requested: KeyedRequest<Desc>,
     sink: Sink<MessageShape<Desc>>,
   ): StreamControl {
-    const log = new MessageLog(asked.answer);
+    const log = new MessageLog(requested.answer);
     let reader: typeof sink | undefined = sink;
-    const control = asked.run(this.#keeper(claim, log, asked), {
+    const control = requested.run(this.#answerStore(claim, log, requested), {
       message: message => {
         log.add(message);
         reader?.message(message);
       },
       end: error => {
         this.#claims.delete(claim.id);
+        this.#shared?.release(claimName(claim.id));
         reader?.end(error);
         reader = undefined;
       },
@@ -217,7 +273,7 @@ export class Replays {
       cancel: () => {
         if (reader === undefined) return;
         reader = undefined;
-        // The caller may have paused it, and nobody else will let it go on.
+        // The caller may have paused it, and nothing else will resume it.
         control.resume();
         queueMicrotask(() => sink.end(new ConnectError('The call was cancelled.', Code.Canceled)));
       },
@@ -228,11 +284,11 @@ export class Replays {
     };
   }
 
-  #keeper<Desc extends DescMessage>(
+  #answerStore<Desc extends DescMessage>(
     { id, fingerprint }: Claim,
     log: MessageLog<Desc>,
     { credential }: KeyedCall,
-  ): Keeper<MessageShape<Desc>> {
+  ): AnswerStore<MessageShape<Desc>> {
     const put = async (facts: Omit<AnswerFacts, 'fingerprint'>): Promise<void> => {
       const createdAtMs = this.#clock.now();
       const outcome = await this.#documents.put({
@@ -255,7 +311,7 @@ export class Replays {
         for (const message of rest) log.add(message);
         await put({ requestId, binding });
       },
-      keepBroken: async (requestId, failure) => {
+      keepFailure: async (requestId, failure) => {
         if (log.isEmpty) return;
         // The key is free then, which costs the customer no more than the key's absence would have.
         await put({ requestId, binding: 'settled', failure: toGatewayError(failure) }).catch(() => undefined);
@@ -269,12 +325,16 @@ function documentId({ credential, key }: KeyedCall): string {
   return createHash('sha256').update(`${credential.keyId}\0${key}`).digest('base64url');
 }
 
-/** What a body is compared by: the edge's hash of path and bytes, or that of the method and the message. */
-function fingerprintOf({ context, request }: KeyedCall): Uint8Array {
+/** What bodies are compared by: the edge's hash of path and bytes, or a hash of the method and the message. */
+function makeFingerprint({ context, request }: KeyedCall): Uint8Array {
   const named = context.requestHeader.get(fingerprintHeader);
   if (named !== null) return Buffer.from(named, 'base64url');
   const hash = createHash('sha256').update(`${context.service.typeName}/${context.method.name}\0`);
   return hash.update(toBinary(context.method.input, request)).digest();
+}
+
+function claimName(id: string): string {
+  return `key ${id}`;
 }
 
 function isSame(one: Pick<Claim, 'fingerprint'>, other: Pick<Claim, 'fingerprint'>): boolean {

@@ -1,14 +1,14 @@
 import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** What was not known when an answer was kept, or has changed since. */
+/** What was unknown when an answer was stored, or has changed since. */
 export interface RestoredFacts {
-  /** What the request has cost; 0 if it is not charged yet. */
+  /** The cost of the request; 0 if it is not charged yet. */
   readonly costNanoUsd: bigint;
   /** The key's request windows as they are now. */
   readonly limits: LimitState[];
 }
 
-/** Returns an event of a kept answer as it is told now. */
+/** Returns an event of a stored answer as it is sent now. */
 export function restoredEvent(event: GenerationEvent, { costNanoUsd, limits }: RestoredFacts): GenerationEvent {
   const { event: step } = event;
   if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };

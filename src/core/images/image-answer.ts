@@ -3,19 +3,19 @@ import type { RestoredFacts } from '../idempotency/restored-event.ts';
 import { limitState } from '../limit-state.ts';
 import type { AdmittedImages, KeptDrawing } from './image-run.ts';
 
-/** What is decided anew whenever an answer is told. */
+/** What is decided anew each time an answer is sent. */
 export interface AnswerView {
   /** Name the route. */
   readonly exposeRoute: boolean;
-  /** Where a kept picture can be fetched. */
-  readonly urlOf: (name: string) => string;
+  /** Returns the address of a stored image. */
+  readonly toUrl: (name: string) => string;
 }
 
 type Part = ImageAnswer['part'];
 
 const chunkBytes = 262_144;
 
-function answerOf(part: Part): ImageAnswer {
+function toAnswer(part: Part): ImageAnswer {
   return { $typeName: 'tollgate.v1.ImageAnswer', part };
 }
 
@@ -23,9 +23,9 @@ function answerOf(part: Part): ImageAnswer {
 export function* answerParts(
   { requestId, order, admitted }: AdmittedImages,
   { createdAtMs, route, images, extraJson: allExtraJson }: KeptDrawing,
-  { exposeRoute, urlOf }: AnswerView,
+  { exposeRoute, toUrl }: AnswerView,
 ): Generator<ImageAnswer, void, undefined> {
-  yield answerOf({
+  yield toAnswer({
     case: 'started',
     value: {
       $typeName: 'tollgate.v1.ImagesStarted',
@@ -38,36 +38,36 @@ export function* answerParts(
     },
   });
   for (const { type, size, content, revisedPrompt, extraJson } of images) {
-    const url = content.kind === 'name' ? urlOf(content.name) : '';
+    const url = content.kind === 'name' ? toUrl(content.name) : '';
     const head = { mediaType: type, size: BigInt(size), url, revisedPrompt, extraJson };
-    yield answerOf({ case: 'image', value: { $typeName: 'tollgate.v1.ImageHead', ...head } });
+    yield toAnswer({ case: 'image', value: { $typeName: 'tollgate.v1.ImageHead', ...head } });
     if (content.kind === 'name') continue;
     for (let at = 0; at < content.bytes.length; at += chunkBytes) {
-      yield answerOf({ case: 'chunk', value: content.bytes.subarray(at, at + chunkBytes) });
+      yield toAnswer({ case: 'chunk', value: content.bytes.subarray(at, at + chunkBytes) });
     }
   }
 }
 
-/** A part of a kept answer, whose pictures stand there by name, as it is told today. */
+/** Returns a part of a stored answer, whose images are stored by name, as it is sent now. */
 export function restoredPart(
   part: Part,
-  { costNanoUsd, limits, urlOf }: RestoredFacts & Pick<AnswerView, 'urlOf'>,
+  { costNanoUsd, limits, toUrl }: RestoredFacts & Pick<AnswerView, 'toUrl'>,
 ): ImageAnswer {
   switch (part.case) {
     case 'started':
-      return answerOf({ case: 'started', value: { ...part.value, limits } });
+      return toAnswer({ case: 'started', value: { ...part.value, limits } });
     case 'image': {
       const { url } = part.value;
-      return answerOf({ case: 'image', value: { ...part.value, url: url === '' ? '' : urlOf(url) } });
+      return toAnswer({ case: 'image', value: { ...part.value, url: url === '' ? '' : toUrl(url) } });
     }
     case 'completed':
       return answerEnd(costNanoUsd);
     default:
-      return answerOf(part);
+      return toAnswer(part);
   }
 }
 
 /** The last part. */
 export function answerEnd(costNanoUsd: bigint): ImageAnswer {
-  return answerOf({ case: 'completed', value: { $typeName: 'tollgate.v1.ImagesCompleted', costNanoUsd } });
+  return toAnswer({ case: 'completed', value: { $typeName: 'tollgate.v1.ImagesCompleted', costNanoUsd } });
 }

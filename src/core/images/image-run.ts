@@ -8,7 +8,7 @@ import type { RouteName } from '../routing/observer.ts';
 import type { Routed, Router } from '../routing/router.ts';
 import type { ImageOrder } from './order.ts';
 
-/** What pictures are drawn with. */
+/** The tools for drawing images. */
 export interface ImageRunTools extends AdmittedRunTools {
   readonly router: Router;
   readonly files: Files;
@@ -17,7 +17,7 @@ export interface ImageRunTools extends AdmittedRunTools {
 /** An order that is admitted. */
 export type AdmittedImages = AdmittedOrder<ImageOrder>;
 
-/** A picture that is there: kept under a name, or as its bytes. */
+/** A finished image: stored under a name, or as bytes. */
 export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
   readonly size: number;
   readonly content:
@@ -25,7 +25,7 @@ export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 }
 
-/** Pictures before they are charged. */
+/** Images before they are charged. */
 export interface KeptDrawing {
   readonly images: readonly KeptImage[];
   readonly createdAtMs: number;
@@ -33,18 +33,21 @@ export interface KeptDrawing {
   readonly extraJson: string;
 }
 
-/** One admitted order of pictures. */
+/** One admitted image order. */
 export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
   readonly #tools: ImageRunTools;
-  /** Of kept files. */
+  /** Names of stored files. */
   readonly #names: string[] = [];
 
-  constructor(tools: ImageRunTools, asked: AdmittedImages) {
-    super(tools, asked);
+  constructor(tools: ImageRunTools, requested: AdmittedImages) {
+    super(tools, requested);
     this.#tools = tools;
   }
 
-  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. If that can't be stored they are free, and it throws. */
+  /**
+   * Charges this many images, which are drawn and stored. Returns the cost in nano-dollars. If the charge can't be
+   * stored, the images are free and it throws.
+   */
   chargeFor(images: number): Promise<bigint> {
     return this.charge(this.#usedBy(images));
   }
@@ -57,18 +60,18 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
     return this.#usedBy(images.length);
   }
 
-  /** Nobody is told the names of what was kept. */
+  /** The names of the stored files were not given to anyone. */
   protected override async discard(): Promise<void> {
     for (const name of this.#names) await this.#tools.files.delete(name);
   }
 
   #usedBy(images: number): UsedUp {
-    const state = images < this.asked.order.count ? 'incomplete' : 'completed';
+    const state = images < this.requested.order.count ? 'incomplete' : 'completed';
     return { state, usage: { ...noUsage, images }, usageSource: 'reported' };
   }
 
   async #draw(): Promise<Routed<Drawing>> {
-    const { order, admitted, requestId, story } = this.asked;
+    const { order, admitted, requestId, story } = this.requested;
     const { request } = order;
     const { signal } = this;
     const hold = Hold.of(admitted);
@@ -78,19 +81,20 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
       requestId,
       operation: 'generate_content',
       story,
+      course: this.course,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: ({ images, model, name }, attempt) => {
-        if (images === undefined) throw new Error(`${name.provider} draws no pictures`);
+        if (images === undefined) throw new Error(`${name.provider} draws no images`);
         return images.draw({ hold, request, model, attempt, signal, watch: story });
       },
     });
-    this.noteAnswer(drawn.route);
+    this.noteAnswer(drawn);
     return drawn;
   }
 
   async #keep({ answer: { images, extraJson }, route }: Routed<Drawing>): Promise<KeptDrawing> {
-    const { order } = this.asked;
+    const { order } = this.requested;
     const kept: KeptImage[] = [];
     for (const { bytes, ...facts } of images.slice(0, order.count)) {
       const image = { ...facts, size: bytes.length, revisedPrompt: facts.revisedPrompt || order.request.prompt };

@@ -13,7 +13,7 @@ import {
   type ReadFileResponse,
 } from '../../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import { pathOf } from '../../generation/endpoints.ts';
+import { endpointPath } from '../../generation/endpoints.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
@@ -26,17 +26,17 @@ import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
-import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
-import { Running, stopping } from '../running.ts';
+import { RunningRequests, stopping } from '../running-requests.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
 import { nobodyLeaves, startCall } from '../starting-call.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, takeOrder } from './order.ts';
-import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
+import { taskDocument, toTaskId, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
-/** What images are made with. */
+/** The tools for making images. */
 export interface ImageTools extends ImageRunTools {
   readonly catalog: Catalog;
   readonly documents: Documents;
@@ -48,7 +48,7 @@ export interface ImageTools extends ImageRunTools {
   readonly publicUrl: () => string;
   /** How many tasks run at once, and how many more may wait. */
   readonly tasks: { readonly slots: number; readonly waitersMax: number };
-  /** Told what ends a task that is no failure of its own, for the log. */
+  /** Called if something other than a task's own failure ends it, for the log. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 
@@ -62,13 +62,13 @@ interface ImageAsk {
   readonly story: RequestStory | undefined;
 }
 
-/** Where kept pictures are on the public listener. */
+/** The path of stored images on the public listener. */
 export const imageFilesPath = '/v1/images/files';
 
-/** All pictures and image tasks of this process. */
+/** All image requests and image tasks of this process. */
 export class Images {
   readonly #tools: ImageTools;
-  readonly #running = new Running();
+  readonly #running = new RunningRequests();
   readonly #store: TaskStore;
   readonly #tasks: ImageTasks;
   #isDraining = false;
@@ -82,19 +82,19 @@ export class Images {
       store: this.#store,
       running: this.#running,
       readmit: task => this.#readmit(task),
-      partsOf: (asked, drawing) => this.#parts(asked, drawing, name => name),
+      toParts: (requested, drawing) => this.#parts(requested, drawing, name => name),
     });
   }
 
   get service(): PushedService<typeof ImageService> {
     return {
-      generate: (asked, context, sink) =>
-        this.#answer(asked, Endpoint.IMAGE_GENERATIONS, context, {
+      generate: (requested, context, sink) =>
+        this.#answer(requested, Endpoint.IMAGE_GENERATIONS, context, {
           message: answer => sink.message({ $typeName: 'tollgate.v1.ImageServiceGenerateResponse', answer }),
           end: error => sink.end(error),
         }),
-      edit: (asked, context, sink) =>
-        this.#answer(asked, Endpoint.IMAGE_EDITS, context, {
+      edit: (requested, context, sink) =>
+        this.#answer(requested, Endpoint.IMAGE_EDITS, context, {
           message: answer => sink.message({ $typeName: 'tollgate.v1.ImageServiceEditResponse', answer }),
           end: error => sink.end(error),
         }),
@@ -109,7 +109,7 @@ export class Images {
     await this.#tasks.resume();
   }
 
-  /** Resolves when none is drawn; at once where that is so now. */
+  /** Resolves when nothing is drawn; at once if nothing is now. */
   async idle(): Promise<void> {
     await this.#running.idle();
   }
@@ -131,13 +131,13 @@ export class Images {
   }
 
   #answer(
-    asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
+    requested: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,
     context: CallContext,
     sink: Sink<ImageAnswer>,
   ): StreamControl {
     return startCall(sink, async call => {
-      const ask = await this.#asked(asked.request, endpoint, context);
+      const ask = await this.#asked(requested.request, endpoint, context);
       const key = idempotencyKey(context);
       if (key === undefined) {
         call.attach(pump(signal => this.#drawn(ask, signal), sink));
@@ -147,10 +147,10 @@ export class Images {
         context,
         credential: ask.credential,
         key,
-        request: asked,
+        request: requested,
         answer: ImageAnswerSchema,
         run: (keeper, kept) => pump(() => this.#drawn(ask, nobodyLeaves, keeper), kept),
-        restore: ({ part }, facts) => restoredPart(part, { ...facts, urlOf: name => this.#urlOf(name) }),
+        restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
       call.attach(this.#tools.replays.answer(keyed, sink));
     });
@@ -160,32 +160,32 @@ export class Images {
   async *#drawn(
     ask: ImageAsk,
     signal: AbortSignal,
-    keeper?: Keeper<ImageAnswer>,
+    keeper?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
     const admitted = await this.#admitted(ask, signal);
     const run = new ImageRun(this.#tools, admitted);
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
-        // By name: the address of the public listener may be another when it is told again.
+        // By name: the public address may be another when it is sent again.
         keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
-      yield* this.#parts(admitted, answer, name => this.#urlOf(name));
+      yield* this.#parts(admitted, answer, name => this.#toUrl(name));
       yield answerEnd(costNanoUsd);
     } finally {
       this.#running.delete(run);
     }
   }
 
-  async #createTask(asked: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
-    const ask = await this.#asked(asked.request, asked.endpoint, context);
+  async #createTask(requested: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
+    const ask = await this.#asked(requested.request, requested.endpoint, context);
     const key = idempotencyKey(context);
     if (key === undefined) return this.#queued(ask, context.signal);
     return this.#tools.replays.answerOne({
       context,
       credential: ask.credential,
       key,
-      request: asked,
+      request: requested,
       model: ask.request.model,
       answer: CreateTaskResponseSchema,
       run: keeper => this.#queued(ask, nobodyLeaves, keeper),
@@ -193,12 +193,16 @@ export class Images {
     });
   }
 
-  async #queued(ask: ImageAsk, signal: AbortSignal, keeper?: Keeper<CreateTaskResponse>): Promise<CreateTaskResponse> {
+  async #queued(
+    ask: ImageAsk,
+    signal: AbortSignal,
+    keeper?: AnswerStore<CreateTaskResponse>,
+  ): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
       const admitted = await this.#admitted(ask, signal, { durable: true });
       const { requestId, order } = admitted;
-      const id = taskIdOf(requestId);
+      const id = toTaskId(requestId);
       const createdAtMs = this.#tools.runtime.now();
       const response: CreateTaskResponse = {
         $typeName: 'tollgate.v1.CreateTaskResponse',
@@ -223,14 +227,14 @@ export class Images {
     if (task.state !== 'completed') return;
     for await (const { part } of this.#store.answer(task)) {
       // Stored by name: the address of the public listener may have changed since.
-      if (part.case === 'image' && part.value.url !== '') part.value.url = this.#urlOf(part.value.url);
+      if (part.case === 'image' && part.value.url !== '') part.value.url = this.#toUrl(part.value.url);
       yield { $typeName: typeName, content: { case: 'answer', value: { $typeName: 'tollgate.v1.ImageAnswer', part } } };
     }
   }
 
   async *#readFile(name: string, signal: AbortSignal): AsyncGenerator<ReadFileResponse, void, undefined> {
     const file = await this.#tools.files.open(name);
-    if (file === undefined) throw new GatewayError('not_found', 'There is no such picture, or its hour is over.');
+    if (file === undefined) throw new GatewayError('not_found', 'There is no such image, or its hour is over.');
     try {
       const { type, size, etag, expiresAtMs } = file;
       const facts = { mediaType: type, size: BigInt(size), etag, expiresAtMs: BigInt(expiresAtMs) };
@@ -246,15 +250,15 @@ export class Images {
     }
   }
 
-  #urlOf(name: string): string {
+  #toUrl(name: string): string {
     return `${this.#tools.publicUrl()}${imageFilesPath}/${name}`;
   }
 
-  #parts(asked: AdmittedImages, drawing: KeptDrawing, urlOf: (name: string) => string): Iterable<ImageAnswer> {
-    return answerParts(asked, drawing, { exposeRoute: this.#tools.exposeRoute(), urlOf });
+  #parts(requested: AdmittedImages, drawing: KeptDrawing, toUrl: (name: string) => string): Iterable<ImageAnswer> {
+    return answerParts(requested, drawing, { exposeRoute: this.#tools.exposeRoute(), toUrl });
   }
 
-  /** Who asks, and for what. */
+  /** The caller and its request. */
   async #asked(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageAsk> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
@@ -267,20 +271,20 @@ export class Images {
   async #admitted(
     { request, endpoint, credential, named, story }: ImageAsk,
     signal: AbortSignal,
-    told: Pick<AdmitCommand, 'durable'> = {},
+    durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
-    const counted = { endpoint: pathOf(endpoint), ...readAttribution(request.attribution) };
-    const command = { ...nameRequest(ids, named), ...told, ...counted, order, funds: imageFunds(order), story };
+    const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
+    const command = { ...nameRequest(ids, named), ...durability, ...counted, order, funds: imageFunds(order), story };
     return admitOrder(this.#tools.ledger, command, credential);
   }
 
   /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
-    const asked = { request, endpoint };
-    const order = await takeOrder(this.#tools.catalog, asked, { allowedModels: null }, nobodyLeaves);
-    const counted = { endpoint: pathOf(endpoint), ...readAttribution(request.attribution) };
+    const requested = { request, endpoint };
+    const order = await takeOrder(this.#tools.catalog, requested, { allowedModels: null }, nobodyLeaves);
+    const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = { id: ledgerId, requestId, ...counted, order, funds: imageFunds(order) };
     return admitOrder(this.#tools.ledger, command, { keyId, accountId });
   }

@@ -4,9 +4,9 @@ import { type ImageSize, imageSizeText } from '../../generation/images/image-siz
 import { pngSize } from '../../generation/images/png.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 
-/** The most pixels that are decoded: 16 times the usual picture. A small file can claim thousands of times more. */
+/** The most pixels that are decoded: 16 times a usual image. A small file can claim thousands of times more. */
 const pixelsMax = 4096 * 4096;
-/** Pictures that are decoded at once, each of them up to 64 MB. */
+/** Images that are decoded at once, each of them up to 64 MB. */
 const decodedAtOnce = 2;
 /** As long as a request may run at all. */
 const waitMaxMs = 3_600_000;
@@ -14,8 +14,9 @@ const waitMaxMs = 3_600_000;
 const decoding = new Semaphore({ slots: decodedAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
 
 /**
- * Checks the files of an edit: real PNGs by decoding them whole, small enough as files and as pictures, the mask as large as the first picture. Throws
- * `validation_error` that names the field, and the signal's reason. Source: decisions §5.
+ * Checks the files of an edit: real PNGs (by decoding them fully), small enough as files and in pixels, and the mask
+ * as large as the first image. Throws `validation_error` that names the field, and the signal's reason. Source:
+ * docs/interfaces/images.md "Edits".
  */
 export async function inspectFiles({ images, mask }: ImageRequest, signal: AbortSignal): Promise<void> {
   const claimed = images.map((file, index) => claimedSize(file, `images.${index}`));
@@ -30,7 +31,7 @@ export async function inspectFiles({ images, mask }: ImageRequest, signal: Abort
   if (mask !== undefined) await decode(mask, 'mask', signal);
 }
 
-/** What can be known without decoding. */
+/** Checks without decoding. */
 function claimedSize(file: Uint8Array, param: string): ImageSize {
   if (file.length >= imageBytesMax) throw invalidImageField(param, 'must be smaller than 4 MB');
   const size = pngSize(file);
@@ -51,7 +52,7 @@ async function decode(file: Uint8Array, param: string, signal: AbortSignal): Pro
       .raw()
       .toBuffer();
   } catch {
-    // What the decoder says of foreign bytes helps nobody.
+    // The decoder's own message about foreign bytes would not help the caller.
     throw invalidImageField(param, 'is a damaged PNG that can’t be decoded');
   } finally {
     release?.();

@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
+import { isImageEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { checkImageRequest, invalidImageField } from '../../generation/images/check-image-request.ts';
 import {
   fitsInto,
@@ -12,7 +12,7 @@ import {
   shrunkInto,
 } from '../../generation/images/image-size.ts';
 import { pngSize } from '../../generation/images/png.ts';
-import { imageSheet, type PriceSheet } from '../../generation/price.ts';
+import { imageSheet, type ImageTerms, type PriceSheet } from '../../generation/price.ts';
 import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { fixedFunds } from '../generation/funds.ts';
@@ -27,6 +27,8 @@ export interface ImageOrder {
   readonly model: Model;
   readonly count: number;
   readonly prices: PriceSheet;
+  /** What the prices depend on. */
+  readonly picture: ImageTerms;
 }
 
 /**
@@ -35,14 +37,14 @@ export interface ImageOrder {
  */
 export async function takeOrder(
   catalog: Catalog,
-  asked: { readonly request: ImageRequest; readonly endpoint: Endpoint },
+  requested: { readonly request: ImageRequest; readonly endpoint: Endpoint },
   { allowedModels }: Pick<Credential, 'allowedModels'>,
   signal: AbortSignal,
 ): Promise<ImageOrder> {
-  const { request, endpoint } = asked;
+  const { request, endpoint } = requested;
   if (!isImageEndpoint(endpoint)) throw invalidImageField('endpoint', 'must be that of an image path');
   checkImageRequest(request, endpoint === Endpoint.IMAGE_EDITS);
-  const model = findModel(catalog, asked, allowedModels);
+  const model = findModel(catalog, requested, allowedModels);
   const largest = parseImageSize(model.maxSize);
   const size = parseImageSize(request.size);
   if (size !== undefined && !fitsInto(size, largest)) {
@@ -50,12 +52,14 @@ export async function takeOrder(
   }
   if (endpoint === Endpoint.IMAGE_EDITS) await inspectFiles(request, signal);
   if (!model.available) throw modelUnavailable(model.id);
+  const picture = toImageTerms(request, largest);
   return {
     endpoint,
     request: { ...request, model: model.id },
     model,
     count: request.n ?? 1,
-    prices: pricesOf(request, model, largest),
+    prices: findPrices(model, picture),
+    picture,
   };
 }
 
@@ -64,9 +68,9 @@ function findModel(
   { request, endpoint }: { readonly request: ImageRequest; readonly endpoint: Endpoint },
   allowed: readonly string[] | null,
 ): Model {
-  const asked = { endpoint, serviceTier: ServiceTier.UNSPECIFIED, visible: allowed };
+  const requested = { endpoint, serviceTier: ServiceTier.UNSPECIFIED, visible: allowed };
   if (request.model !== '') {
-    const { model } = catalog.resolve(request.model, asked);
+    const { model } = catalog.resolve(request.model, requested);
     if (allowed === null || allowed.includes(model.id)) return model;
     throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
   }
@@ -74,24 +78,28 @@ function findModel(
   const listed = catalog.list().filter(model => model.endpoints.includes(endpoint));
   const first = listed.find(model => allowed === null || allowed.includes(model.id));
   if (first !== undefined) return first;
-  const where = pathOf(endpoint);
+  const where = endpointPath(endpoint);
   throw listed.length === 0
     ? new GatewayError('model_not_found', `There is no model for ${where}.`, { param: 'model' })
     : new GatewayError('model_not_allowed', `This key may use no model for ${where}.`, { param: 'model' });
 }
 
-/** An edit without a size has the first picture's, and its price. */
-function pricesOf(request: ImageRequest, { id, pricing }: Model, largest: ImageSize | undefined): PriceSheet {
+function findPrices({ id, pricing }: Model, picture: ImageTerms): PriceSheet {
   if (pricing === undefined) throw new Error(`${id} has no prices`);
-  const [first] = request.images;
-  const own = request.size === '' && first !== undefined ? pngSize(first) : undefined;
-  const size = own === undefined ? request.size : imageSizeText(shrunkInto(own, largest));
-  const sheet = imageSheet(pricing, { size, quality: request.quality });
-  if (sheet.image === null) throw new Error(`${id} has no price for pictures`);
+  const sheet = imageSheet(pricing, picture);
+  if (sheet.image === null) throw new Error(`${id} has no price for images`);
   return sheet;
 }
 
-/** What a request costs at most: all of its pictures. Undefined where they cost nothing. */
+/** An edit without a size has the first image's size, and its price. */
+function toImageTerms(request: ImageRequest, largest: ImageSize | undefined): ImageTerms {
+  const [first] = request.images;
+  const own = request.size === '' && first !== undefined ? pngSize(first) : undefined;
+  const size = own === undefined ? request.size : imageSizeText(shrunkInto(own, largest));
+  return { size, quality: request.quality };
+}
+
+/** Returns the most a request can cost: all of its images. Undefined if they cost nothing. */
 export function imageFunds({ count, prices }: ImageOrder): FundsEstimate | undefined {
   return fixedFunds(((prices.image ?? 0n) * BigInt(count) + 999n) / 1000n);
 }

@@ -12,24 +12,22 @@ import {
 } from '../../gen/tollgate/v1/image_pb.ts';
 import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { ledgerIdOf } from '../../lib/ids.ts';
+import { parseLedgerId } from '../../lib/ids.ts';
 import type { DocumentFacts, DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
 
-/** How long a task that has ended is kept. Source: decisions §5. */
+/** How long a task that has ended is kept. Source: docs/interfaces/images.md "Tasks". */
 const keptMs = 86_400_000;
 /** How long one that has not ended is kept: longer than any gateway is stopped. */
 const unfinishedMs = 365 * keptMs;
 const kind = 'image_task';
 
-/**
- * How far a task is. `drawn`: its pictures are stored and not known to be charged; clients are told `in_progress`.
- */
+/** The state of a task. `drawn`: its images are stored and not known to be charged; clients see `in_progress`. */
 export type TaskState = 'queued' | 'in_progress' | 'drawn' | 'completed' | 'failed';
 
 /** A task as it is stored. */
 export interface StoredTask {
   readonly id: string;
-  /** Of the request that made it; names its hold and its record. */
+  /** The request that made it; identifies its hold and its record. */
   readonly requestId: string;
   /** The same in the ledger. */
   readonly ledgerId: number;
@@ -49,7 +47,7 @@ const taskPrefix = 'task_';
 const requestPrefix = 'req_';
 
 /** The task that a request makes, by the request's id. */
-export function taskIdOf(requestId: string): string {
+export function toTaskId(requestId: string): string {
   return taskPrefix + requestId.slice(requestPrefix.length);
 }
 
@@ -58,10 +56,10 @@ export function taskDocument(id: string): DocumentName {
   return { kind, id };
 }
 
-/** The request that made a task; undefined where the gateway could not have made the task's id. */
-function requestIdOf(taskId: string): { requestId: string; ledgerId: number } | undefined {
+/** Returns the request that made a task; undefined if the gateway can't have made the task's id. */
+function parseTaskId(taskId: string): { requestId: string; ledgerId: number } | undefined {
   const requestId = requestPrefix + taskId.slice(taskPrefix.length);
-  const ledgerId = taskId.startsWith(taskPrefix) ? ledgerIdOf(requestId) : undefined;
+  const ledgerId = taskId.startsWith(taskPrefix) ? parseLedgerId(requestId) : undefined;
   return ledgerId === undefined ? undefined : { requestId, ledgerId };
 }
 
@@ -77,7 +75,7 @@ export class TaskStore {
 
   /** Stores a queued task, durably. */
   async create({ requestId, accountId, keyId, endpoint, request, createdAtMs }: NewTask): Promise<void> {
-    const id = taskIdOf(requestId);
+    const id = toTaskId(requestId);
     const outcome = await this.#documents.put({
       kind,
       id,
@@ -87,18 +85,18 @@ export class TaskStore {
       finished: false,
       createdAtMs,
       endsAtMs: createdAtMs + unfinishedMs,
-      body: bodyOf(endpoint, request),
+      body: encodeBody(endpoint, request),
     });
     if (outcome.kind !== 'stored') {
       throw new GatewayError('internal', 'The gateway failed.', { cause: new Error(`task ${id}: ${outcome.kind}`) });
     }
   }
 
-  /** An account's task (any account's without one); undefined where it has none of that id. */
+  /** Returns an account's task (any account's if no account is given); undefined if there is none with that id. */
   async find(id: string, accountId?: number): Promise<StoredTask | undefined> {
-    if (requestIdOf(id) === undefined) return undefined;
+    if (parseTaskId(id) === undefined) return undefined;
     const found = await this.#documents.find({ kind, id }, accountId);
-    return found && taskOf(found);
+    return found && toTask(found);
   }
 
   /** The tasks that have not ended, oldest first. */
@@ -111,13 +109,13 @@ export class TaskStore {
     await this.#documents.update({ kind, id, state: 'in_progress' satisfies TaskState });
   }
 
-  /** It waits again, unless its pictures are there already. */
+  /** Puts it back in the queue, unless its images are stored already. */
   async requeue(id: string): Promise<void> {
     const [ifState, state] = ['in_progress', 'queued'] as const satisfies TaskState[];
     await this.#documents.update({ kind, id, ifState, state });
   }
 
-  /** Its pictures are there: from now on they are not drawn again. */
+  /** Its images are stored: from now on they are not drawn again. */
   async drawn({ id }: StoredTask, parts: Iterable<ImageAnswer>): Promise<void> {
     const chunks = Array.from(parts, (part, seq) => ({ seq, content: toBinary(ImageAnswerSchema, part) }));
     await this.#documents.update({ kind, id, state: 'drawn' satisfies TaskState, chunks });
@@ -138,13 +136,13 @@ export class TaskStore {
     { id, endpoint, request }: StoredTask,
     end: { readonly state: 'completed' | 'failed'; readonly chunks: { seq: number; content: Uint8Array }[] },
   ): Promise<void> {
-    // The pictures that were sent are of no use any more.
-    const body = bodyOf(endpoint, { ...request, images: [], mask: new Uint8Array() });
+    // The images that were sent are no longer needed.
+    const body = encodeBody(endpoint, { ...request, images: [], mask: new Uint8Array() });
     const endsAtMs = this.#clock.now() + keptMs;
     await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });
   }
 
-  /** The parts of a drawn task's answer in order; the last one too where it has completed. */
+  /** Reads the parts of a drawn task's answer in order; the last one too if it has completed. */
   async *answer({ id }: StoredTask): AsyncGenerator<ImageAnswer, void, undefined> {
     for (let after = -1; ;) {
       const chunks = await this.#documents.chunks({ kind, id }, after, chunksAtOnce);
@@ -162,17 +160,17 @@ export class TaskStore {
   }
 }
 
-/** Above the number of any part: 10 pictures of 64 MB have 2,600. */
+/** Above the number of any part: 10 images of 64 MB have 2,600. */
 const lastSeq = 1_000_000;
 const chunksAtOnce = 16;
 
-function bodyOf(endpoint: Endpoint, request: ImageRequest): Uint8Array {
+function encodeBody(endpoint: Endpoint, request: ImageRequest): Uint8Array {
   const message: CreateTaskRequest = { $typeName: 'tollgate.v1.CreateTaskRequest', endpoint, request };
   return toBinary(CreateTaskRequestSchema, message);
 }
 
-function taskOf({ id, body, accountId, apiKeyId, state, createdAtMs }: StoredDocument): StoredTask {
-  const ids = requestIdOf(id);
+function toTask({ id, body, accountId, apiKeyId, state, createdAtMs }: StoredDocument): StoredTask {
+  const ids = parseTaskId(id);
   const { endpoint, request } = fromBinary(CreateTaskRequestSchema, body);
   if (ids === undefined || request === undefined || apiKeyId === undefined || !isTaskState(state)) {
     throw new Error(`task ${id} is stored wrongly`);

@@ -4,38 +4,40 @@ import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { nobodyLeaves } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
-import { keyRevoked, type Running } from '../running.ts';
+import { keyRevoked, type RunningRequests } from '../running-requests.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
-import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
+import { type NewTask, type StoredTask, toTaskId, type TaskStore } from './task-store.ts';
 
-/** How often tasks are looked for that nobody works on. */
+/** How often to look for tasks that no process is working on. */
 const lookMs = 10_000;
 
 interface TaskTools extends ImageRunTools {
   readonly store: TaskStore;
-  /** What is ended when the gateway stops. */
-  readonly running: Running;
-  /** Checks and admits a stored task again, under its own id. Throws what it is refused with. */
+  /** The reason with which running tasks end when the gateway stops. */
+  readonly running: RunningRequests;
+  /** Checks and admits a stored task again, under its own id. Throws its refusal. */
   readonly readmit: (task: StoredTask) => Promise<AdmittedImages>;
   /** The parts of an answer, all but the last. */
-  readonly partsOf: (asked: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
+  readonly toParts: (requested: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
   readonly slots: number;
   /** How many may wait; more are refused. */
   readonly waitersMax: number;
-  /** Told what ends a task that is no failure of its own, for the log. */
+  /** Called if something other than a task's own failure ends it, for the log. */
   readonly onDefect: (taskId: string, error: unknown) => void;
 }
 
-/** A task in line. Without an order it was left by an earlier process, and is admitted again when its turn comes. */
+/**
+ * A task in the queue. Without an order it was left by an earlier process, and is admitted again when its turn comes.
+ */
 interface Waiting {
   readonly id: string;
-  readonly asked?: AdmittedImages;
+  readonly requested?: AdmittedImages;
 }
 
 /**
- * The tasks of this process: first come, first served, so many at once. Each is durable before its maker is told of it, and is found again by the next process where
- * this one ends before it. Source: decisions §5.
+ * The tasks of this process: first come, first served, a limited number at once. A task is durable before its id is
+ * returned, and the next process resumes it if this one ends first. Source: docs/interfaces/images.md "Tasks".
  */
 export class ImageTasks {
   readonly #tools: TaskTools;
@@ -52,7 +54,7 @@ export class ImageTasks {
     this.#tools = tools;
   }
 
-  /** Takes up what an earlier process has left, and from now on what nobody works on because storage failed in its middle. */
+  /** Resumes what an earlier process has left, and from now on what storage failures have stopped. */
   async resume(): Promise<void> {
     await this.#takeUp();
     this.#look = this.#tools.runtime.after(lookMs, () => {
@@ -73,7 +75,10 @@ export class ImageTasks {
     this.#next();
   }
 
-  /** Keeps a place in line until what it answers is called, once. Throws `overloaded` where too many run and wait already. */
+  /**
+   * Reserves a place in the queue until the returned function is called, once. Throws `overloaded` if too many tasks
+   * run and wait already.
+   */
   reserve(): () => void {
     const { slots, waitersMax } = this.#tools;
     if (this.#busy + this.#line.length + this.#coming >= slots + waitersMax) {
@@ -86,10 +91,15 @@ export class ImageTasks {
   }
 
   /**
-   * Stores a task and puts it in line. `beforeStored` does what must be durable before it is; an order that can't be stored is given back.
+   * Stores a task and queues it. `beforeStored` does what must be durable first; an order that can't be stored is
+   * released.
    */
-  async add(asked: AdmittedImages, createdAtMs: number, beforeStored?: () => Promise<void> | undefined): Promise<void> {
-    const { order, requestId, admitted, id } = asked;
+  async add(
+    requested: AdmittedImages,
+    createdAtMs: number,
+    beforeStored?: () => Promise<void> | undefined,
+  ): Promise<void> {
+    const { order, requestId, admitted, id } = requested;
     const task: NewTask = {
       requestId,
       accountId: admitted.accountId,
@@ -98,12 +108,12 @@ export class ImageTasks {
       request: order.request,
       createdAtMs,
     };
-    const taskId = taskIdOf(requestId);
+    const taskId = toTaskId(requestId);
     this.#held.add(taskId);
     try {
       await beforeStored?.();
       await this.#tools.store.create(task);
-      this.#line.push({ id: taskId, asked });
+      this.#line.push({ id: taskId, requested });
     } catch (thrown) {
       await this.#tools.ledger.void(id, 'gateway_failure');
       throw thrown;
@@ -118,7 +128,7 @@ export class ImageTasks {
     this.#isDraining = true;
     this.#look?.cancel();
     const waiting = this.#line.splice(0);
-    const held = waiting.flatMap(({ asked }) => asked ?? []);
+    const held = waiting.flatMap(({ requested }) => requested ?? []);
     // One that can't be given back now is given back at the next start.
     await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
   }
@@ -137,11 +147,11 @@ export class ImageTasks {
     this.#next();
   }
 
-  /** Never rejects: what a task's own end is told by, is stored with it. */
-  async #work({ id, asked }: Waiting): Promise<void> {
+  /** Never rejects: a task's result or error is stored with it. */
+  async #work({ id, requested }: Waiting): Promise<void> {
     try {
       const task = await this.#tools.store.find(id);
-      if (task !== undefined) await this.#run(task, asked);
+      if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
       // Storage failed: `resume` finds the task as it is now.
       this.#tools.onDefect(id, thrown);
@@ -151,27 +161,27 @@ export class ImageTasks {
   async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
     const { store, ledger, running } = this.#tools;
     if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
-    let asked: AdmittedImages;
+    let requested: AdmittedImages;
     try {
-      asked = before ?? (await this.#tools.readmit(task));
+      requested = before ?? (await this.#tools.readmit(task));
     } catch (thrown) {
       await this.#fail(task, thrown);
       return;
     }
     if (this.#isDraining) {
-      await ledger.void(asked.id, 'gateway_failure');
+      await ledger.void(requested.id, 'gateway_failure');
       return;
     }
-    if (ledger.findApiKey(asked.keyId) === undefined) {
-      await ledger.void(asked.id, 'cancelled');
+    if ((await ledger.findApiKey(requested.keyId)) === undefined) {
+      await ledger.void(requested.id, 'cancelled');
       await this.#fail(task, keyRevoked());
       return;
     }
-    const run = new ImageRun(this.#tools, asked);
+    const run = new ImageRun(this.#tools, requested);
     running.add(run);
     let costNanoUsd: bigint | undefined;
     try {
-      costNanoUsd = await this.#draw(task, asked, run);
+      costNanoUsd = await this.#draw(task, requested, run);
       await store.completed(task, answerEnd(costNanoUsd));
     } catch (thrown) {
       // It is charged and stays drawn: `resume` completes it.
@@ -184,20 +194,20 @@ export class ImageTasks {
     }
   }
 
-  /** Draws and charges a task; answers what it cost, in nano-dollars. */
-  async #draw(task: StoredTask, asked: AdmittedImages, run: ImageRun): Promise<bigint> {
-    const { store, partsOf } = this.#tools;
+  /** Draws and charges a task. Returns its cost in nano-dollars. */
+  async #draw(task: StoredTask, requested: AdmittedImages, run: ImageRun): Promise<bigint> {
+    const { store, toParts } = this.#tools;
     if (task.state === 'drawn') return run.chargeFor(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {
-      await this.#tools.ledger.void(asked.id, 'gateway_failure');
+      await this.#tools.ledger.void(requested.id, 'gateway_failure');
       throw thrown;
     }
-    return (await run.run(nobodyLeaves, drawing => store.drawn(task, partsOf(asked, drawing)))).costNanoUsd;
+    return (await run.run(nobodyLeaves, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
   }
 
-  /** Whether a drawn task was charged before the process ended; then it completes. */
+  /** Returns whether a drawn task was charged before the process ended; then it completes. */
   async #wasCharged(task: StoredTask): Promise<boolean> {
     const found = await this.#tools.ledger.findActivity(task.accountId, task.requestId);
     if (found === undefined) return false;

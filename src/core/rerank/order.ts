@@ -14,7 +14,7 @@ import { modelUnavailable } from '../routing/failure-policy.ts';
 
 /** A checked request to order documents. */
 export interface RerankOrder extends DirectOrder<RerankRequest> {
-  /** Of the query and all documents, as the gateway counts them. */
+  /** The query and all documents, as the gateway counts them. */
   readonly inputTokens: number;
   /** One for each 100 documents. */
   readonly searches: number;
@@ -62,7 +62,7 @@ async function countInputs({ query, documents }: RerankRequest, contextLength = 
   return sum;
 }
 
-/** Returns what an order costs at most: its searches, or its input where the model is priced by that. */
+/** Returns the most an order can cost: its searches, or its input if the model is priced by that. */
 export function estimateRerank(order: RerankOrder): DirectEstimate {
   const { searches, prices } = order;
   if (prices.image === null) return estimateInput(order);

@@ -8,32 +8,32 @@ import type { DocumentChange } from '../../store/documents.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
 import type { Generations } from '../generation/generations.ts';
-import type { Keeper } from '../idempotency/replays.ts';
+import type { AnswerStore } from '../idempotency/replays.ts';
 import {
   addToConversation,
-  type AskedResponse,
+  type RequestedResponse,
   createMessage,
   ownInput,
   responseHead,
   withCallerPaths,
-} from './asked.ts';
+} from './requested-response.ts';
 import { CallSignatures } from './call-signatures.ts';
 import { storeResponse, type WriterTools } from './response-writer.ts';
 import {
   type Answer,
   type BodyFacts,
-  bodyOf,
-  chunkOf,
+  encodeBody,
+  encodeChunk,
   type EndFacts,
   failedWith,
   toAnswer,
 } from './stored-response.ts';
 
-/** What responses in the background are made with. */
+/** The tools of background responses. */
 export interface BackgroundTools extends WriterTools {
   readonly runtime: Pick<Runtime, 'after'>;
   readonly generations: Generations;
-  /** Those that run, by id; kept here, read by whoever asks about them. */
+  /** The running ones by id, shared with the readers. */
   readonly jobs: Map<string, BackgroundJob>;
   /** Those that are being stored, by id. */
   readonly beginning: Set<string>;
@@ -43,15 +43,15 @@ export interface BackgroundTools extends WriterTools {
 const waitsMs = [100, 300, 1_000, 3_000];
 
 /**
- * A response in the background, from its admission to its stored end. Each batch of events is durable before anybody sees it, so that a follower never sees what a restart
- * forgets. It belongs to nobody's connection.
+ * A response in the background, from its admission to its stored end. Each batch of events is durable before anyone
+ * sees it, so that a follower never sees what a restart loses. It does not depend on any connection.
  */
 export class BackgroundJob implements GenerationSink {
   readonly #tools: BackgroundTools;
   readonly #generation: Generation;
   readonly #facts: BodyFacts;
-  readonly #asked: AskedResponse;
-  /** What is stored. */
+  readonly #asked: RequestedResponse;
+  /** The state that is stored. */
   readonly #log = new EventLog();
   readonly #signatures = new CallSignatures();
   readonly #watchers: (() => void)[] = [];
@@ -69,11 +69,11 @@ export class BackgroundJob implements GenerationSink {
   #isCancelled = false;
 
   /** `generation`: admitted, to be started with this job. */
-  constructor(tools: BackgroundTools, generation: Generation, asked: AskedResponse, facts: BodyFacts) {
+  constructor(tools: BackgroundTools, generation: Generation, requested: RequestedResponse, facts: BodyFacts) {
     this.#tools = tools;
     this.#generation = generation;
     this.#facts = facts;
-    this.#asked = asked;
+    this.#asked = requested;
   }
 
   /** Queued until the model begins, then in progress. */
@@ -116,7 +116,7 @@ export class BackgroundJob implements GenerationSink {
     if (this.#failure !== undefined) throw this.#failure;
     const rest = this.#signatures.push(last);
     const shown = rest.filter(({ event }) => event.case !== 'completed');
-    const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: chunkOf(shown) }];
+    const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: encodeChunk(shown) }];
     const { output } = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
     await addToConversation(this.#asked, output, this.#asked.requestId);
     await this.#update({ ...this.#ending({ state: 'ended' }, rest), chunks });
@@ -147,7 +147,7 @@ export class BackgroundJob implements GenerationSink {
   }
 
   async #append(events: readonly GenerationEvent[]): Promise<void> {
-    await this.#update({ chunks: [{ seq: this.#written, content: chunkOf(events) }] });
+    await this.#update({ chunks: [{ seq: this.#written, content: encodeChunk(events) }] });
     this.#waiting.splice(0, events.length);
     for (const event of events) this.#log.add(event);
     this.#written += events.length;
@@ -158,7 +158,7 @@ export class BackgroundJob implements GenerationSink {
   async #storeEnd(error: unknown): Promise<void> {
     if (this.#isStored) return;
     await this.#writing;
-    // What is charged and told follows from the generation; this only says what became of it.
+    // The charge and the error come from the generation; this only stores the result.
     const facts = this.#isCancelled
       ? { state: 'cancelled' as const }
       : this.#generation.isCut
@@ -184,7 +184,7 @@ export class BackgroundJob implements GenerationSink {
     rest: readonly GenerationEvent[],
   ): Pick<DocumentChange, 'state' | 'finished' | 'body'> {
     const answer = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
-    return { state, finished: true, body: bodyOf({ ...this.#facts, answer, failure }) };
+    return { state, finished: true, body: encodeBody({ ...this.#facts, answer, failure }) };
   }
 
   /** Throws if it is not there any more. */
@@ -199,37 +199,37 @@ export class BackgroundJob implements GenerationSink {
   }
 }
 
-/** Begins a response in the background, whoever waits for it. Returns the message that says so. */
+/** Begins a response in the background, independent of any client. Returns the message that says so. */
 export async function beginInBackground(
   tools: BackgroundTools,
-  asked: AskedResponse,
-  keeper: Keeper<CreateResponseResponse> | undefined,
+  requested: RequestedResponse,
+  keeper: AnswerStore<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
   const { documents, generations, jobs, beginning } = tools;
-  const { credential, requestId, story } = asked;
-  const request = { ...asked.request, delivery: Delivery.STREAMED };
+  const { credential, requestId, story } = requested;
+  const request = { ...requested.request, delivery: Delivery.STREAMED };
   const told = { durable: true, freeWhenCut: true };
-  const generation = await withCallerPaths(asked, () =>
+  const generation = await withCallerPaths(requested, () =>
     generations.begin({ request, credential, requestId, story, ...told }),
   );
-  const head = responseHead(asked, generation);
-  const { id, input } = ownInput(asked);
+  const head = responseHead(requested, generation);
+  const { id, input } = ownInput(requested);
   const first = createMessage([], { head, limits: generation.limits });
   beginning.add(id);
   try {
-    const inherited = await storeResponse(tools, asked, head, { state: 'running' });
+    const inherited = await storeResponse(tools, requested, head, { state: 'running' });
     await keeper?.keep(requestId, [first], 'kept');
-    const job = new BackgroundJob(tools, generation, asked, { head, input, inherited });
+    const job = new BackgroundJob(tools, generation, requested, { head, input, inherited });
     jobs.set(id, job);
     generation.start(job);
     return first;
   } catch (thrown) {
-    // Nothing was sent: the hold is given back, and what was stored says that nothing came of it.
+    // Nothing was sent: the hold is released, and the stored response says that it failed.
     generation.cut();
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });
     });
-    // If that fails, too, it is found unfinished and nobody's, and ended.
+    // If that fails too, it is later found unfinished and without a process, and ended.
     await documents.delete({ kind: 'response', id }).catch(() => undefined);
     throw thrown;
   } finally {

@@ -2,11 +2,13 @@ import { create } from '@bufbuild/protobuf';
 import { type Item, ItemSchema, type Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent, ItemOpened } from '../../gen/tollgate/v1/event_pb.ts';
 import { itemClosed, itemOpened, opaqueAdded } from '../../generation/events.ts';
-import { itemOf, withItem } from '../../generation/guard/serialise.ts';
+import { itemNumber, withItem } from '../../generation/guard/serialise.ts';
 
 /**
- * Signatures of calls as reasoning items before them, and those of texts behind them: the interface has no place for one there, and its clients bring reasoning items back. What follows is
- * numbered anew. An event that comes again gives the same events again: the last ones are seen before they are charged and after it. Source: wire.md C3 (signature).
+ * Sends signatures of calls as reasoning items before the calls, and signatures of texts as items after them: the
+ * interface has no field for them, and its clients send reasoning items back. Later items are renumbered. A repeated
+ * event gives the same events again: the last ones are seen both before and after they are charged. Source:
+ * docs/interfaces/README.md "Translation".
  */
 export class CallSignatures {
   /** The new numbers of items, by choice and old number. */
@@ -15,7 +17,7 @@ export class CallSignatures {
   readonly #last: number[] = [];
   /** The signatures of the message that is open, by choice. */
   readonly #ofText: Opaque[][] = [];
-  /** Whether a number is another one than before. */
+  /** Returns whether a number differs from the previous one. */
   #isShifted = false;
 
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
@@ -47,7 +49,7 @@ export class CallSignatures {
   }
 
   #renumbered(event: GenerationEvent): GenerationEvent {
-    const item = itemOf(event);
+    const item = itemNumber(event);
     return item === undefined ? event : withItem(event, this.#numbers[event.choice]?.[item] ?? item);
   }
 
@@ -55,7 +57,7 @@ export class CallSignatures {
     const { choice } = whole;
     this.#numbers[choice] ??= [];
     const numbers = this.#numbers[choice];
-    const signature = signatureOf(content);
+    const signature = findSignature(content);
     const next = (this.#last[choice] ?? -1) + 1;
     this.#ofText[choice] = [];
     const number = numbers[item] ?? (signature === undefined ? next : next + 1);
@@ -80,7 +82,7 @@ function signatureItem(choice: number, number: number, signature: Opaque): Gener
   return [itemOpened(choice, number, reasoning), opaqueAdded(choice, number, signature), itemClosed(choice, number)];
 }
 
-/** Signatures that stand before calls in their calls again, where upstreams want them; the input is not changed. */
+/** Puts signatures that stand before calls back into their calls, as upstreams want them; the input is not changed. */
 export function withCallSignatures(items: readonly Item[]): Item[] {
   return items.flatMap((item, index) => {
     const { content } = item;
@@ -94,7 +96,7 @@ export function withCallSignatures(items: readonly Item[]): Item[] {
   });
 }
 
-/** The kind of what Gemini's upstreams sign calls with. */
+/** The kind of the signatures that Gemini's upstreams put on calls. */
 const signatureKind = 'gemini.thought_signature';
 
 /** The signature of a reasoning item that has nothing else. */
@@ -105,7 +107,7 @@ function loneSignature(item: Item | undefined): Opaque | undefined {
   return parts.length === 0 && opaque.length === 1 && only?.kind === signatureKind ? only : undefined;
 }
 
-function signatureOf(item: Item | undefined): Opaque | undefined {
+function findSignature(item: Item | undefined): Opaque | undefined {
   const signature = item?.content.case === 'toolCall' ? item.content.value.signature : undefined;
   return signature?.kind === signatureKind ? signature : undefined;
 }

@@ -4,15 +4,15 @@ import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
 import { summaryKind } from '../../generation/envelope.ts';
-import { outputItemId, responseIdOf } from '../../generation/response-ids.ts';
+import { outputItemId, toResponseId } from '../../generation/response-ids.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
-import type { Keeper } from '../idempotency/replays.ts';
-import type { AskedResponse } from './asked.ts';
+import type { AnswerStore } from '../idempotency/replays.ts';
+import type { RequestedResponse } from './requested-response.ts';
 import { toAnswer } from './stored-response.ts';
 import { textMessage } from './text-message.ts';
 
-/** A conversation made shorter: its model sums it up, and the sum goes to the client sealed. Source: decisions §4. */
+/** A conversation made shorter: its model sums it up, and the sum goes to the client sealed. Source: docs/interfaces/responses.md "Compaction". */
 
 const instructions = `You sum up conversations so that another model can go on from your summary alone. Keep every fact, name, number, path, decision, \
 open question and unfinished task that may matter later, what was tried and what came of it, and what the user wants and how. Leave out what does not \
@@ -21,18 +21,18 @@ matter any more. Write plain text without an introduction.`;
 /** How a compaction is made. */
 export interface CompactHow {
   readonly signal: AbortSignal;
-  /** Where the answer is kept before it is charged; absent: nowhere. */
-  readonly keeper?: Keeper<CompactConversationResponse>;
+  /** Stores the answer before it is charged; absent: not stored. */
+  readonly keeper?: AnswerStore<CompactConversationResponse>;
 }
 
 /** Compacts a conversation; charged as a generation of its model. Throws what such a generation ends with, and `upstream_error` if the model says nothing. */
 export async function compactConversation(
   generations: Generations,
-  asked: AskedResponse,
+  requested: RequestedResponse,
   { signal, keeper }: CompactHow,
 ): Promise<CompactConversationResponse> {
-  const { credential, requestId, story } = asked;
-  const request = summaryRequest(asked.request);
+  const { credential, requestId, story } = requested;
+  const request = summaryRequest(requested.request);
   const generation = await generations.begin({ request, credential, requestId, story });
   const said: GenerationEvent[] = [];
   const ended = Promise.withResolvers<void>();
@@ -43,7 +43,7 @@ export async function compactConversation(
     events: events => void said.push(...events),
     // Also without a keeper: what can't be answered is not charged.
     beforeSettle: async rest => {
-      const message = toCompaction(asked, generation, rest);
+      const message = toCompaction(requested, generation, rest);
       await keeper?.keep(requestId, [message]);
     },
     end: error => (error === undefined ? ended.resolve() : ended.reject(error)),
@@ -53,17 +53,17 @@ export async function compactConversation(
   } finally {
     signal.removeEventListener('abort', leave);
   }
-  return toCompaction(asked, generation, said);
+  return toCompaction(requested, generation, said);
 }
 
 function toCompaction(
-  asked: AskedResponse,
+  requested: RequestedResponse,
   { createdAtMs, model, limits }: Generation,
   events: readonly GenerationEvent[],
 ): CompactConversationResponse {
-  const id = responseIdOf(asked.requestId);
+  const id = toResponseId(requested.requestId);
   const { output, completed } = toAnswer(id, events);
-  const summary = output.map(textOf).join('');
+  const summary = output.map(readText).join('');
   if (summary.trim() === '' || completed === undefined) {
     throw new GatewayError('upstream_error', 'The model did not sum the conversation up.');
   }
@@ -71,7 +71,7 @@ function toCompaction(
     $typeName: 'tollgate.v1.CompactConversationResponse',
     id,
     createdAtMs: BigInt(createdAtMs),
-    items: compacted(id, asked, asked.sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
+    items: compacted(id, requested, requested.sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
     completed,
     model,
     limits,
@@ -80,8 +80,8 @@ function toCompaction(
 
 const summaryBlob = { $typeName: 'tollgate.v1.Opaque' as const, provider: 'tollgate', model: '', kind: summaryKind };
 
-/** What the user said, in their own words, and the rest as a compaction. */
-function compacted(id: string, { conversation }: AskedResponse, opaque: Opaque): Item[] {
+/** The user's messages in their own words, and the rest as a compaction. */
+function compacted(id: string, { conversation }: RequestedResponse, opaque: Opaque): Item[] {
   const said = [...conversation.before, ...conversation.input].filter(isOfUser);
   const content = { case: 'compaction' as const, value: { $typeName: 'tollgate.v1.Compaction' as const, opaque } };
   const items: Item[] = [...said, { ...emptyItem, content }];
@@ -99,7 +99,7 @@ function isOfUser({ content }: Item): boolean {
   return content.case === 'message' && content.value.role === Role.USER;
 }
 
-/** Asks the conversation's own model; tools are told as text, because nothing may be called now. */
+/** Asks the conversation's own model; tools are described as text, because none may be called now. */
 function summaryRequest(request: GenerateRequest): GenerateRequest {
   const own = request.instructions;
   return {
@@ -135,7 +135,7 @@ function asText(item: Item): Item[] {
   }
 }
 
-function textOf({ content }: Item): string {
+function readText({ content }: Item): string {
   return content.case === 'message' ? content.value.parts.map(partText).join('') : '';
 }
 

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import type { StoredTurn } from '../../gen/tollgate/v1/response_pb.ts';
-import { placeOfItem } from '../../generation/response-ids.ts';
+import { parseItemId } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Documents, StoredDocument } from '../../store/documents.ts';
@@ -17,17 +17,17 @@ const sliceMs = 4;
 
 /** A conversation that is about to go on. */
 export interface Conversation {
-  /** What came before, oldest first, with the ids that its client saw. */
+  /** The earlier items, oldest first, with the ids that the client saw. */
   readonly before: readonly Item[];
-  /** What is new, with references resolved. */
+  /** The new items, with references resolved. */
   readonly input: readonly Item[];
-  /** The stored response that it goes on from; absent where it does not, or from one that was not stored. */
+  /** The stored response that it continues; absent if it continues none, or one that was not stored. */
   readonly parentId?: string;
-  /** Of the bodies of the stored turns before it. */
+  /** Total size of the bodies of the stored turns before it. */
   readonly bodyBytes: number;
 }
 
-/** What a conversation is found by. */
+/** What identifies a conversation. */
 export interface Continuation {
   readonly accountId: number;
   readonly previousResponseId: string | undefined;
@@ -49,23 +49,26 @@ export class Conversations {
   }
 
   /**
-   * The conversation that is asked for. Throws `previous_response_not_found`, also where that response still runs, and
+   * Returns the requested conversation. Throws `previous_response_not_found`, also if that response still runs, and
    * `unsupported_parameter` for references that name nothing.
    */
-  async find(asked: Continuation): Promise<Conversation> {
-    const { previousResponseId: previous, session, accountId } = asked;
-    if (previous === undefined) return { before: [], bodyBytes: 0, input: await this.#resolve(asked, []) };
+  async find(requested: Continuation): Promise<Conversation> {
+    const { previousResponseId: previous, session, accountId } = requested;
+    if (previous === undefined) return { before: [], bodyBytes: 0, input: await this.#resolve(requested, []) };
     const kept = this.#sessions.find(session, previous);
-    if (kept !== undefined) return { before: kept, bodyBytes: 0, input: await this.#resolve(asked, kept) };
+    if (kept !== undefined) return { before: kept, bodyBytes: 0, input: await this.#resolve(requested, kept) };
     const found = await this.#upTo(previous, accountId);
     if (found === undefined) throw notFound(previous);
     const { items, bodyBytes } = found;
-    return { before: items, bodyBytes, input: await this.#resolve(asked, items), parentId: previous };
+    return { before: items, bodyBytes, input: await this.#resolve(requested, items), parentId: previous };
   }
 
-  /** The conversation that goes on from items that are kept apart from responses. Throws `unsupported_parameter` for references that name nothing. */
-  async goOn(before: readonly Item[], asked: Omit<Continuation, 'previousResponseId'>): Promise<Conversation> {
-    const input = await this.#resolve({ ...asked, previousResponseId: undefined }, before);
+  /**
+   * Returns the conversation that continues from items stored apart from responses. Throws `unsupported_parameter`
+   * for references that name nothing.
+   */
+  async goOn(before: readonly Item[], requested: Omit<Continuation, 'previousResponseId'>): Promise<Conversation> {
+    const input = await this.#resolve({ ...requested, previousResponseId: undefined }, before);
     return { before, bodyBytes: 0, input };
   }
 
@@ -75,8 +78,11 @@ export class Conversations {
     this.#recent.keep(responseId, { items, bodyBytes: bodyBytes + turn.bodyBytes }, parentId);
   }
 
-  /** The items that a stored response was made from, without its own output, each with an id of its own; undefined where it is not there. */
-  async inputOf(responseId: string, accountId: number): Promise<Item[] | undefined> {
+  /**
+   * Returns the items that a stored response was made from, without its output, each with an id; undefined if the
+   * response does not exist.
+   */
+  async findInput(responseId: string, accountId: number): Promise<Item[] | undefined> {
     const chain = await this.#documents.chain({ kind: 'response', id: responseId }, accountId);
     if (chain === undefined) return undefined;
     const last = chain.at(-1);
@@ -125,15 +131,15 @@ export class Conversations {
         continue;
       }
       const { id } = item.content.value;
-      const named = before.findLast(each => each.id === id) ?? (await this.#itemOf(id, accountId, session));
+      const named = before.findLast(each => each.id === id) ?? (await this.#findItem(id, accountId, session));
       if (named === undefined) throw unknownReference(id, index);
       resolved.push(named);
     }
     return resolved;
   }
 
-  async #itemOf(id: string, accountId: number, session: SessionName | undefined): Promise<Item | undefined> {
-    const place = placeOfItem(id);
+  async #findItem(id: string, accountId: number, session: SessionName | undefined): Promise<Item | undefined> {
+    const place = parseItemId(id);
     if (place === undefined) return undefined;
     const kept = this.#sessions.find(session, place.responseId);
     if (kept !== undefined) return kept.findLast(item => item.id === id);
@@ -149,7 +155,7 @@ export class Conversations {
 export interface StoredItems {
   readonly input: readonly Item[];
   readonly output: readonly Item[];
-  /** Of its body. */
+  /** Size of its body. */
   readonly bodyBytes: number;
 }
 
@@ -166,11 +172,11 @@ export function upstreamItems({ before, input }: Conversation, sealing: Sealing)
       content.case !== 'toolCall' || status !== ItemStatus.INCOMPLETE || answered.has(content.value.callId),
   );
   const items = withCallSignatures([...sealing.open(history), ...sealing.open(input)]);
-  return renumberTurns(items.map(item => (placeOfItem(item.id) === undefined ? item : { ...item, id: '' })));
+  return renumberTurns(items.map(item => (parseItemId(item.id) === undefined ? item : { ...item, id: '' })));
 }
 
 function notFound(id: string): GatewayError {
-  return new GatewayError('previous_response_not_found', `There is no response ${id} to go on from.`, {
+  return new GatewayError('previous_response_not_found', `There is no response ${id} to continue.`, {
     param: 'previous_response_id',
   });
 }

@@ -2,8 +2,9 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
 
 /**
- * Items of one response, those with an id that another item has already under the id of their place, which counts `from` there: a client may send or refer to an item
- * twice, and who reads page by page asks for what comes after an id.
+ * Returns the items of one response with distinct ids: an item whose id is taken gets the id of its position, which
+ * counts `from` there. A client may send or refer to an item twice, and a reader that pages asks for what comes after
+ * an id.
  */
 export function withDistinctIds(
   responseId: string,

@@ -2,29 +2,29 @@ import { FinishReason, type Usage, UsageSource } from '../../gen/tollgate/v1/eve
 import { completed, finished, started } from '../../generation/events.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Generations } from '../generation/generations.ts';
-import type { AskedResponse } from './asked.ts';
+import type { RequestedResponse } from './requested-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
 
-/** What a prepared response is made with. */
+/** The tools for prepared responses. */
 export interface PreparingTools extends ResponseSinkTools {
   readonly generations: Generations;
   readonly runtime: Runtime;
 }
 
 /**
- * Answers a request that only prepares what is to be gone on from: no output, no charge, no record. Throws if its model can't be used. Source: decisions §4,
- * "WebSocket `generate: false`".
+ * Answers a request that only prepares a later one: no output, no charge, no record. Throws if its model can't be
+ * used. Source: docs/interfaces/responses.md "WebSocket".
  */
 export async function prepareResponse(
   tools: PreparingTools,
-  asked: AskedResponse,
+  requested: RequestedResponse,
   caller: ResponseCaller,
 ): Promise<void> {
-  const { credential, request, requestId, session, previousResponseId } = asked;
+  const { credential, request, requestId, session, previousResponseId } = requested;
   const createdAtMs = tools.runtime.now();
   try {
     const { model, tier } = tools.generations.resolve(request, credential);
-    const sink = new ResponseSink(tools, asked, { model: model.id, createdAtMs, limits: [], isFree: true }, caller);
+    const sink = new ResponseSink(tools, requested, { model: model.id, createdAtMs, limits: [], isFree: true }, caller);
     const last = [
       finished(0, FinishReason.STOP),
       completed({

@@ -1,27 +1,27 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 
-/** What all that is remembered may take; of what is larger nothing is. */
+/** Cache budget; larger conversations are not cached. */
 const bytesMax = 64 * 1024 ** 2;
-/** An item's objects, beside its text. */
+/** The size of an item's objects besides its text. */
 const itemBytes = 500;
 
 /** All items of a conversation, oldest first. */
 export interface RememberedConversation {
   readonly items: readonly Item[];
-  /** Of the bodies of its stored turns. */
+  /** Total size of the bodies of its stored turns. */
   readonly bodyBytes: number;
 }
 
 /**
- * The conversations that went on last, in memory, so that the next turn of a long one reads one document and not a thousand. Stored turns never change, so
- * whoever has seen that the last one is still there may use what is remembered of it.
+ * Caches the conversations that continued last, so that the next turn of a long one reads one document and not a
+ * thousand. Stored turns never change, so a cached conversation is valid as long as its last turn is still stored.
  */
 export class RecentConversations {
   /** By response id; the one used longest ago first. */
   readonly #remembered = new Map<string, RememberedConversation>();
   #bytes = 0;
 
-  /** A conversation up to and with a stored response; undefined where it is not remembered. */
+  /** Returns a conversation up to and including a stored response; undefined if it is not cached. */
   find(responseId: string): RememberedConversation | undefined {
     const found = this.#remembered.get(responseId);
     if (found === undefined) return undefined;
@@ -30,11 +30,11 @@ export class RecentConversations {
     return found;
   }
 
-  /** Remembers a conversation in place of the one that it goes on from. */
+  /** Caches a conversation in place of the one that it continues. */
   keep(responseId: string, conversation: RememberedConversation, parentId?: string): void {
     if (parentId !== undefined) this.forget(parentId);
     this.forget(responseId);
-    const bytes = sizeOf(conversation);
+    const bytes = measureSize(conversation);
     if (bytes > bytesMax) return;
     this.#remembered.set(responseId, conversation);
     this.#bytes += bytes;
@@ -46,11 +46,11 @@ export class RecentConversations {
 
   forget(responseId: string): void {
     const found = this.#remembered.get(responseId);
-    if (found !== undefined) this.#bytes -= sizeOf(found);
+    if (found !== undefined) this.#bytes -= measureSize(found);
     this.#remembered.delete(responseId);
   }
 }
 
-function sizeOf({ items, bodyBytes }: RememberedConversation): number {
+function measureSize({ items, bodyBytes }: RememberedConversation): number {
   return bodyBytes + items.length * itemBytes;
 }

@@ -5,8 +5,8 @@ import type { Sink } from '../../lib/push.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
 import type { StartingCall } from '../starting-call.ts';
-import type { Keeper } from '../idempotency/replays.ts';
-import { addToConversation, type AskedResponse, createMessage, responseHead } from './asked.ts';
+import type { AnswerStore } from '../idempotency/replays.ts';
+import { addToConversation, type RequestedResponse, createMessage, responseHead } from './requested-response.ts';
 import { CallSignatures } from './call-signatures.ts';
 import { storeResponse, type WriterTools } from './response-writer.ts';
 import type { SealStep } from './sealing.ts';
@@ -14,7 +14,7 @@ import type { Sessions } from './sessions.ts';
 import type { Settling } from './settling.ts';
 import { failedWith, toAnswer } from './stored-response.ts';
 
-/** Where responses are kept whose callers wait for them. */
+/** The tools for storing responses whose callers wait for them. */
 export interface ResponseSinkTools extends WriterTools {
   readonly sessions: Sessions;
   readonly settling: Settling;
@@ -22,14 +22,14 @@ export interface ResponseSinkTools extends WriterTools {
 
 /** The caller of a response. */
 export interface ResponseCaller {
-  /** What it controls. */
+  /** The generation that it controls. */
   readonly call: StartingCall;
   readonly sink: Sink<CreateResponseResponse>;
   /** Keeps the answer for repeats; absent: there are none. */
-  readonly keeper?: Keeper<CreateResponseResponse>;
+  readonly keeper?: AnswerStore<CreateResponseResponse>;
 }
 
-/** What a response says of the generation that answers it. */
+/** What a response reports of the generation that answers it. */
 export interface AnsweringGeneration extends Pick<Generation, 'model' | 'createdAtMs' | 'limits'> {
   /** Nothing was generated: there is no charge, and no record. Absent: there is. */
   readonly isFree?: true;
@@ -38,7 +38,7 @@ export interface AnsweringGeneration extends Pick<Generation, 'model' | 'created
 /** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
   readonly #tools: ResponseSinkTools;
-  readonly #asked: AskedResponse;
+  readonly #asked: RequestedResponse;
   readonly #caller: ResponseCaller;
   readonly #head: ResponseHead;
   readonly #limits: LimitState[];
@@ -51,14 +51,19 @@ export class ResponseSink implements GenerationSink {
   #isShown = false;
   #isStored = false;
 
-  constructor(tools: ResponseSinkTools, asked: AskedResponse, generation: AnsweringGeneration, caller: ResponseCaller) {
+  constructor(
+    tools: ResponseSinkTools,
+    requested: RequestedResponse,
+    generation: AnsweringGeneration,
+    caller: ResponseCaller,
+  ) {
     this.#tools = tools;
-    this.#asked = asked;
+    this.#asked = requested;
     this.#caller = caller;
-    this.#head = responseHead(asked, generation);
+    this.#head = responseHead(requested, generation);
     this.#limits = generation.limits;
     this.#isFree = generation.isFree === true;
-    this.#sealing = asked.sealing.step(asked.request.include);
+    this.#sealing = requested.sealing.step(requested.request.include);
   }
 
   events(batch: GenerationEvent[]): void {
@@ -80,7 +85,7 @@ export class ResponseSink implements GenerationSink {
   }
 
   async beforeBrokenSettle(error: Error): Promise<void> {
-    await this.#caller.keeper?.keepBroken(this.#asked.requestId, error);
+    await this.#caller.keeper?.keepFailure(this.#asked.requestId, error);
   }
 
   end(error?: Error): void {
@@ -118,7 +123,7 @@ export class ResponseSink implements GenerationSink {
   async #storeCut(error: Error): Promise<void> {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
-    // Its caller is gone, or is told of the failure that came first: a disk that fails as well changes neither.
+    // Its caller has left, or gets the failure that came first: a disk that fails as well changes neither.
     await storeResponse(this.#tools, this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

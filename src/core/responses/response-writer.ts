@@ -2,11 +2,11 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Documents } from '../../store/documents.ts';
-import { type AskedResponse, ownInput } from './asked.ts';
+import { type RequestedResponse, ownInput } from './requested-response.ts';
 import type { Conversation, Conversations } from './conversations.ts';
-import { bodyOf, type BodyFacts, type StoredState } from './stored-response.ts';
+import { encodeBody, type BodyFacts, type StoredState } from './stored-response.ts';
 
-/** Where responses are written to. */
+/** The tools for writing responses. */
 export interface WriterTools {
   readonly documents: Documents;
   readonly conversations: Conversations;
@@ -15,21 +15,21 @@ export interface WriterTools {
 }
 
 /**
- * Stores a response, with all that it goes on from where the store does not have that any more; answers what of that had to be stored with it. Throws
- * `overloaded` where the store can't be written.
+ * Stores a response, with all that it continues from if the store no longer has that; returns what had to be stored
+ * with it. Throws `overloaded` if the store can't be written.
  */
 export async function storeResponse(
   { documents, conversations, lifetimeMs }: WriterTools,
-  asked: AskedResponse,
+  requested: RequestedResponse,
   head: ResponseHead,
   { state, ...facts }: { state: StoredState } & Partial<BodyFacts>,
 ): Promise<Conversation['before']> {
-  const { credential, conversation } = asked;
-  const { id, input } = ownInput(asked);
+  const { credential, conversation } = requested;
+  const { id, input } = ownInput(requested);
   const createdAtMs = Number(head.createdAtMs);
   const finished = state !== 'running';
   const put = (parentId: string | undefined, inherited: Conversation['before']) => {
-    const body = bodyOf({ head, input, inherited, ...facts });
+    const body = encodeBody({ head, input, inherited, ...facts });
     if (finished) {
       const { output = [] } = facts.answer ?? {};
       conversations.remember(id, conversation, { input, output, bodyBytes: body.length });

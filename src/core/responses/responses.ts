@@ -14,19 +14,21 @@ import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
+import type { Claims } from '../../store/claims.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import type { StoredConversations } from '../conversations/stored-conversations.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
-import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import type { BatchItem } from '../batches/batch-item.ts';
 import { nobodyLeaves, startCall } from '../starting-call.ts';
-import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths } from './asked.ts';
+import { type Ask, type RequestedResponse, createMessage, readAsk, withCallerPaths } from './requested-response.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
+import { Elsewhere } from './elsewhere.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
 import { prepareResponse } from './prepared-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
@@ -43,32 +45,36 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
+  /** Claims of all who may run responses; undefined: nobody else does. */
+  readonly shared: Claims | undefined;
   /** Conversations that responses are made in. */
   readonly kept: StoredConversations;
-  /** What responses that live as long as their session may take. */
+  /** Memory budget of responses that live as long as their session. */
   readonly sessionMemory: () => BudgetLimits;
 }
 
-/** How often responses are looked for that nobody runs. */
+/** How often to look for responses that no process is running. */
 const lookMs = 10_000;
 
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 
-/** All responses of this process: those that run, and the way to those that are stored. */
+/** All responses of this process: the running ones, and access to the stored ones. */
 export class Responses {
-  readonly #tools: ResponseTools & BackgroundTools & ResponseSinkTools;
+  readonly #tools: ResponseTools & BackgroundTools & ResponseSinkTools & { readonly elsewhere: Elsewhere };
   readonly #stored: StoredResponses;
 
   constructor(tools: ResponseTools) {
     const { documents, runtime, sessionMemory } = tools;
     const sessions = new Sessions(runtime, sessionMemory);
     const conversations = new Conversations(documents, sessions, runtime);
+    const jobs: BackgroundTools['jobs'] = new Map();
     this.#tools = {
       ...tools,
       conversations,
       sessions,
+      jobs,
       settling: new Settling(),
-      jobs: new Map(),
+      elsewhere: new Elsewhere({ ...tools, jobs }),
       beginning: new Set(),
     };
     this.#stored = new StoredResponses(this.#tools);
@@ -84,8 +90,8 @@ export class Responses {
           : startCall(sink, call => this.#create(request, context, { call, sink })),
       countInputTokens: async ({ request }, context) => {
         const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-        const asked = await this.#ask(request ?? {}, context, credential);
-        return withCallerPaths(asked, () => this.#tools.generations.count(asked.request, credential));
+        const requested = await this.#ask(request ?? {}, context, credential);
+        return withCallerPaths(requested, () => this.#tools.generations.count(requested.request, credential));
       },
       compactConversation: (request, context) => this.#compact(request, context),
       endSession: async ({ session, responseId }, context) => {
@@ -97,11 +103,15 @@ export class Responses {
     };
   }
 
-  /** Writes down what became of responses that ran when an earlier process ended, and from now on of those that nobody runs. To be awaited before anything is served. */
+  /**
+   * Records the end of responses that ran when an earlier process ended, and from now on of those that no process
+   * runs. Await it before serving.
+   */
   async recover(): Promise<void> {
     await this.#stored.recover();
+    this.#tools.elsewhere.watch();
     const look = this.#tools.runtime.after(lookMs, () => {
-      // What can't be written down now is found the next time.
+      // What can't be recorded now is found the next time.
       void this.#stored
         .recover()
         .catch(() => undefined)
@@ -114,17 +124,17 @@ export class Responses {
     await Promise.all(Array.from(this.#tools.jobs.values(), job => job.ended));
   }
 
-  /** Answers a call that waits for its response; with an Idempotency-Key, once. */
+  /** Answers a call that waits for its response; once per Idempotency-Key. */
   async #create(request: CreateResponseRequest, context: CallContext, caller: ResponseCaller): Promise<void> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
-      const asked = await this.#askLocked(request, context, credential);
-      await releasedOnFailure(asked, async () => {
-        if (request.generate === false) return prepareResponse(this.#tools, asked, each);
-        const generation = await this.#begin(asked);
+      const requested = await this.#askLocked(request, context, credential);
+      await releasedOnFailure(requested, async () => {
+        if (request.generate === false) return prepareResponse(this.#tools, requested, each);
+        const generation = await this.#begin(requested);
         each.call.attach(generation);
-        generation.start(new ResponseSink(this.#tools, asked, generation, each));
+        generation.start(new ResponseSink(this.#tools, requested, generation, each));
       });
     };
     if (key === undefined) return answer(caller);
@@ -133,14 +143,14 @@ export class Responses {
     caller.call.attach(this.#tools.replays.answer(keyed, caller.sink));
   }
 
-  /** Answers an item of a batch, which its caller keeps before it is charged. Rejects with what it is refused with. */
+  /** Answers a batch item and stores the answer before it is charged. Rejects with the item's error. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
     const { credential, call, batchId } = item;
-    const asked = await this.#askLocked(request, { requestHeader: call }, credential);
-    await releasedOnFailure(asked, async () => {
-      const generation = await this.#begin({ ...asked, batchId });
+    const requested = await this.#askLocked(request, { requestHeader: call }, credential);
+    await releasedOnFailure(requested, async () => {
+      const generation = await this.#begin({ ...requested, batchId });
       caller.call.attach(generation);
-      generation.start(new ResponseSink(this.#tools, asked, generation, caller));
+      generation.start(new ResponseSink(this.#tools, requested, generation, caller));
     });
   }
 
@@ -152,9 +162,9 @@ export class Responses {
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const run = async (keeper?: Keeper<CreateResponseResponse>): Promise<CreateResponseResponse> => {
-      const asked = await this.#askLocked(request, context, credential);
-      return releasedOnFailure(asked, () => beginInBackground(this.#tools, asked, keeper));
+    const run = async (keeper?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
+      const requested = await this.#askLocked(request, context, credential);
+      return releasedOnFailure(requested, () => beginInBackground(this.#tools, requested, keeper));
     };
     const keyed = this.#keyed(request, context, credential);
     const first = key === undefined ? await run() : await this.#tools.replays.answerOne({ ...keyed, key, run });
@@ -167,7 +177,7 @@ export class Responses {
       yield createMessage(events, { end });
   }
 
-  /** What repeats of a create are answered by. */
+  /** What repeats of a create need. */
   #keyed(
     request: CreateResponseRequest,
     context: CallContext,
@@ -187,10 +197,10 @@ export class Responses {
     };
   }
 
-  async #begin(asked: AskedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId, story, batchId } = asked;
+  async #begin(requested: RequestedResponse): Promise<Generation> {
+    const { request, credential, requestId, session, previousResponseId, story, batchId } = requested;
     try {
-      return await withCallerPaths(asked, () =>
+      return await withCallerPaths(requested, () =>
         this.#tools.generations.begin({ request, credential, requestId, story, batchId }),
       );
     } catch (thrown) {
@@ -203,8 +213,8 @@ export class Responses {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const compact = async (how: CompactHow): Promise<CompactConversationResponse> => {
-      const asked = await this.#ask({ ...request, store: false }, context, credential);
-      return withCallerPaths(asked, () => compactConversation(this.#tools.generations, asked, how));
+      const requested = await this.#ask({ ...request, store: false }, context, credential);
+      return withCallerPaths(requested, () => compactConversation(this.#tools.generations, requested, how));
     };
     if (key === undefined) return compact({ signal: context.signal });
     return this.#tools.replays.answerOne({
@@ -222,12 +232,12 @@ export class Responses {
     });
   }
 
-  /** Reads what is asked for; the conversation that it names is locked from now on. */
+  /** Reads the request; the conversation that it names is locked from now on. */
   async #askLocked(
     ask: Ask,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
-  ): Promise<AskedResponse> {
+  ): Promise<RequestedResponse> {
     const { conversationId } = ask;
     if (conversationId === undefined) return this.#ask(ask, context, credential);
     readAsk(ask);
@@ -241,7 +251,11 @@ export class Responses {
     }
   }
 
-  async #ask(ask: Ask, context: Pick<CallContext, 'requestHeader'>, credential: Credential): Promise<AskedResponse> {
+  async #ask(
+    ask: Ask,
+    context: Pick<CallContext, 'requestHeader'>,
+    credential: Credential,
+  ): Promise<RequestedResponse> {
     const { requestHeader } = context;
     const { accountId } = credential;
     const { previousResponseId, conversationId } = ask;
@@ -256,9 +270,9 @@ export class Responses {
           : await this.#tools.conversations.goOn(await this.#tools.kept.read({ id: conversationId, accountId }), found);
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
-      const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
+      const requested = { credential, sealing, requestId, request: whole, settings: request, conversation };
       const rest = { previousResponseId, store, background, session, story: findStory(context), lock: undefined };
-      return { ...asked, ...rest };
+      return { ...requested, ...rest };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
@@ -266,8 +280,8 @@ export class Responses {
   }
 }
 
-/** Does what begins a response. Where it fails, the conversation that the response was to be made in is unlocked. */
-async function releasedOnFailure<T>({ lock }: AskedResponse, begin: () => Promise<T>): Promise<T> {
+/** Begins a response. If that fails, the conversation that the response was to be made in is unlocked. */
+async function releasedOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
   try {
     return await begin();
   } catch (thrown) {

@@ -3,13 +3,13 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Extra, type Item, type Opaque, type Part, PartSchema, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1/response_pb.ts';
-import { envelopeKind, envelopeOf, summaryKind } from '../../generation/envelope.ts';
+import { envelopeKind, makeEnvelope, summaryKind } from '../../generation/envelope.ts';
 import { opaqueAdded } from '../../generation/events.ts';
 import { defined } from '../../lib/defined.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import { textMessage } from './text-message.ts';
 
-/** What a client asks for to get the blobs of reasoning items, sealed. */
+/** The `include` value with which a client requests the sealed blobs of reasoning items. */
 export const includeEncrypted = 'reasoning.encrypted_content';
 
 /** The reasoning item that blobs belong to. */
@@ -21,8 +21,9 @@ interface SealedItem {
 const noItem: SealedItem = { parts: [] };
 
 /**
- * Blobs on their way to a client and back. A client never sees an upstream's own blob: it gets an envelope that only this gateway opens, only for the
- * account that it was sealed for. Source: decisions §4, "encrypted_content".
+ * Seals blobs on their way to a client and opens them on the way back. A client never sees an upstream's own blob: it
+ * gets an envelope that only this gateway opens, only for the account that it was sealed for. Source:
+ * docs/interfaces/README.md "Reasoning and signatures".
  */
 export class Sealing {
   readonly #box: SealedBox;
@@ -33,14 +34,20 @@ export class Sealing {
     this.#accountId = accountId;
   }
 
-  /** Blobs as one envelope, with the thoughts that they belong to: clients see those in another form, and upstreams want them back as they came. */
+  /**
+   * Seals blobs as one envelope, together with the reasoning that they belong to: clients see it in another form, and
+   * upstreams want it back as it came.
+   */
   seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[], item: SealedItem = noItem): Opaque {
     const { parts, extra } = item;
     const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs], parts: [...parts], ...defined({ extra }) });
-    return envelopeOf(this.#box.seal(toBinary(SealedThoughtsSchema, thoughts), this.#context(kind)));
+    return makeEnvelope(this.#box.seal(toBinary(SealedThoughtsSchema, thoughts), this.#context(kind)));
   }
 
-  /** A step for events on their way to a client: envelopes instead of blobs where `include` asks for them, else none. */
+  /**
+   * Returns a step for events on their way to a client: envelopes instead of blobs if `include` requests them, else
+   * no blobs.
+   */
   step(include: readonly string[]): SealStep {
     return new SealStep(this, include.includes(includeEncrypted));
   }
@@ -58,8 +65,8 @@ export class Sealing {
   }
 
   /**
-   * Items as an upstream may see them: envelopes opened, a compacted conversation as its summary. Throws 400 where an envelope is not one of ours for this
-   * account, and where a compaction is somebody else's.
+   * Returns items as an upstream may see them: envelopes opened, a compacted conversation as its summary. Throws 400
+   * for an envelope that this gateway did not make for this account, and for a foreign compaction.
    */
   open(items: readonly Item[]): Item[] {
     return items.map((item, index) => this.#open(item, index));
@@ -70,7 +77,7 @@ export class Sealing {
     if (content.case === 'reasoning' && content.value.opaque.some(({ kind }) => kind === envelopeKind)) {
       const sealed = content.value.opaque.map(blob =>
         blob.kind === envelopeKind
-          ? this.#thoughtsOf(blob, 'reasoning', index)
+          ? this.#readReasoning(blob, 'reasoning', index)
           : create(SealedThoughtsSchema, { opaque: [blob] }),
       );
       const extra = sealed.map(each => each.extra).find(each => each !== undefined) ?? item.extra;
@@ -85,7 +92,7 @@ export class Sealing {
 
   #openCompaction(item: Item, blob: Opaque | undefined, index: number): Item {
     if (blob?.kind !== envelopeKind) throw unreadable(index, 'It was not made by this gateway.');
-    const [inner] = this.#thoughtsOf(blob, 'compaction', index).opaque;
+    const [inner] = this.#readReasoning(blob, 'compaction', index).opaque;
     if (inner?.kind !== summaryKind) {
       const value = { $typeName: 'tollgate.v1.Compaction' as const, ...defined({ opaque: inner }) };
       return { ...item, content: { case: 'compaction', value } };
@@ -93,7 +100,7 @@ export class Sealing {
     return textMessage(Role.USER, `Summary of the conversation so far, which it replaces:\n\n${inner.data}`);
   }
 
-  #thoughtsOf(blob: Opaque, kind: 'reasoning' | 'compaction', index: number): SealedThoughts {
+  #readReasoning(blob: Opaque, kind: 'reasoning' | 'compaction', index: number): SealedThoughts {
     const content = this.#box.open(blob.data, this.#context(kind));
     if (content === undefined) throw unreadable(index, 'It was changed, or is not of this account.');
     return fromBinary(SealedThoughtsSchema, content);
@@ -113,18 +120,18 @@ function unreadable(index: number, why: string): GatewayError {
 }
 
 /** A reasoning item that is open. */
-interface OpenThoughts {
+interface OpenReasoning {
   readonly blobs: Opaque[];
   readonly parts: Part[];
   readonly extra: Extra | undefined;
 }
 
-/** Gathers the blobs of a reasoning item and its thoughts, and tells them sealed, as one, just before the item closes. */
+/** Collects the blobs and the text of a reasoning item and emits them sealed, as one, just before the item closes. */
 export class SealStep {
   readonly #sealing: Sealing;
   readonly #shows: boolean;
-  /** The reasoning item of each choice that is open; items come one after the other. */
-  readonly #open: (OpenThoughts | undefined)[] = [];
+  /** The open reasoning item of each choice; items come one after the other. */
+  readonly #open: (OpenReasoning | undefined)[] = [];
 
   constructor(sealing: Sealing, shows: boolean) {
     this.#sealing = sealing;
@@ -138,7 +145,7 @@ export class SealStep {
     return shown;
   }
 
-  /** Whether it keeps an event back; adds what goes before the event to `shown`. */
+  /** Returns whether to hold an event back; adds what goes before the event to `shown`. */
   #gathers({ choice, event }: GenerationEvent, shown: GenerationEvent[]): boolean {
     const open = this.#open[choice];
     switch (event.case) {
@@ -148,7 +155,8 @@ export class SealStep {
         }
         return false;
       case 'partOpened':
-        if (open !== undefined && event.value.content !== undefined) open.parts.push(emptyThought(event.value.content));
+        if (open !== undefined && event.value.content !== undefined)
+          open.parts.push(emptyReasoning(event.value.content));
         return false;
       case 'delta': {
         const thought = open?.parts.at(-1)?.content;
@@ -172,8 +180,8 @@ export class SealStep {
   }
 }
 
-/** A thought whose text is still to come. */
-function emptyThought({ content }: Part): Part {
+/** Reasoning whose text is still to come. */
+function emptyReasoning({ content }: Part): Part {
   const text = '';
   return content.case === 'summaryText'
     ? create(PartSchema, { content: { case: 'summaryText', value: { text } } })

@@ -4,14 +4,14 @@ import { StoredTurnSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { BudgetLimits } from '../../lib/memory-budget.ts';
 
-/** A session may be forgotten so long after it began: a minute more than a connection lives. Source: decisions §4, "WebSocket". */
+/** A session may be forgotten so long after it began: a minute more than a connection lives. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 61 * 60_000;
 const sessionsMax = 100_000;
 
 /** A conversation up to and with a response that was not stored. */
 interface Kept {
   readonly items: readonly Item[];
-  /** Of its own turn alone: what came before is shared. */
+  /** Size of its own turn alone: earlier ones are shared. */
   readonly bytes: number;
 }
 
@@ -45,9 +45,9 @@ export class Sessions {
     this.#memory = memory;
   }
 
-  /** Keeps a response: all items up to it, of which the last `ownCount` are its own input and output. */
+  /** Stores a response: all items up to it; the last `ownCount` are its own input and output. */
   keep(name: SessionName, responseId: string, items: readonly Item[], ownCount: number): void {
-    const session = this.#sessionOf(name);
+    const session = this.#findSession(name);
     const own = create(StoredTurnSchema, { output: items.slice(items.length - ownCount) });
     const bytes = toBinary(StoredTurnSchema, own).length;
     this.#drop(session, responseId);
@@ -58,24 +58,24 @@ export class Sessions {
     this.#shrink(() => this.#bytes > bytesMax);
   }
 
-  /** The conversation up to and with a response; undefined where the session has none of that id. */
+  /** Returns the conversation up to and including a response; undefined if the session has none with that id. */
   find(name: SessionName | undefined, responseId: string): readonly Item[] | undefined {
     if (name === undefined) return undefined;
-    return this.#sessions.get(keyOf(name))?.responses.get(responseId)?.items;
+    return this.#sessions.get(toKey(name))?.responses.get(responseId)?.items;
   }
 
   /**
    * Forgets a response, if the session has it: a turn that fails makes its session forget the response that it refers to. Does nothing for a turn without either. Source:
-   * decisions §4, "WebSocket".
+   * docs/interfaces/responses.md "WebSocket".
    */
   evict(name: SessionName | undefined, responseId: string | undefined): void {
     if (name === undefined || responseId === undefined) return;
-    const session = this.#sessions.get(keyOf(name));
+    const session = this.#sessions.get(toKey(name));
     if (session !== undefined) this.#drop(session, responseId);
   }
 
   end(name: SessionName): void {
-    this.#end(keyOf(name));
+    this.#end(toKey(name));
   }
 
   #end(key: string): void {
@@ -111,14 +111,14 @@ export class Sessions {
     else this.#accountBytes.set(accountId, after);
   }
 
-  #sessionOf(name: SessionName): Session {
+  #findSession(name: SessionName): Session {
     const nowMs = this.#clock.now();
     for (const [key, { endsAtMs }] of this.#sessions) {
       // The first that still lives ends the search.
       if (endsAtMs > nowMs && this.#sessions.size < sessionsMax) break;
       this.#end(key);
     }
-    const key = keyOf(name);
+    const key = toKey(name);
     const { accountId } = name;
     const session = this.#sessions.get(key) ?? { accountId, endsAtMs: nowMs + lifetimeMs, responses: new Map() };
     this.#sessions.set(key, session);
@@ -126,6 +126,6 @@ export class Sessions {
   }
 }
 
-function keyOf({ accountId, session }: SessionName): string {
+function toKey({ accountId, session }: SessionName): string {
   return `${accountId}:${session}`;
 }

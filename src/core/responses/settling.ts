@@ -1,6 +1,7 @@
 /**
- * Responses that are stored as whole and not yet charged: between the two nobody can say what became of them, and whoever asks waits. A response that a process left so when it
- * died has no record, and is no answer. An array with swap-remove: V8 keeps promoting what passes through a Map.
+ * Responses that are stored as complete and not yet charged: in between, the result is unknown and readers wait. If a
+ * process died there, the response has no record and does not count as an answer. An array with swap-remove: V8 keeps
+ * promoting what passes through a Map.
  */
 export class Settling {
   readonly #running: { readonly id: string; readonly over: PromiseWithResolvers<void> }[] = [];

@@ -23,7 +23,7 @@ import type { StoredDocument } from '../../store/documents.ts';
 /** `running` until it has ended. `restarted`: it ran when the gateway was stopped or died. */
 export type StoredState = 'running' | 'ended' | 'failed' | 'cancelled' | 'restarted';
 
-/** What a stored response says when it failed and nobody could write down why. */
+/** The failure of a stored response whose real one could not be recorded. */
 const failures: Partial<Record<StoredState, readonly [code: string, message: string]>> = {
   restarted: ['server_restarted', 'The gateway was restarted while the response ran.'],
   failed: ['upstream_error', 'The model’s provider failed.'],
@@ -40,7 +40,7 @@ export function withIds(responseId: string, items: readonly Item[]): Item[] {
   return items.map((item, index) => (item.id === '' ? { ...item, id: inputItemId(responseId, item, index) } : item));
 }
 
-/** What the model said so far, and how it ended, where it did. */
+/** The model's output so far, and its end if it has ended. */
 export type Answer = Pick<StoredResponse, 'output' | 'finished' | 'completed' | 'extensions'>;
 
 /** Returns events as an answer. What was cut off is incomplete. `isOver`: nothing follows them. */
@@ -61,7 +61,7 @@ function ended(item: Item): Item {
 /** How a response has ended. */
 export interface EndFacts {
   readonly state: StoredState;
-  /** Why it failed; absent if it did not, or nobody knows. */
+  /** Why it failed; absent if it did not, or if that is unknown. */
   readonly failure?: ResponseFailure;
 }
 
@@ -71,7 +71,7 @@ export function failedWith(thrown: unknown): EndFacts {
   return { state: 'failed', failure: { $typeName: 'tollgate.v1.ResponseFailure', code, message } };
 }
 
-/** What a body is made of. */
+/** The parts of a body. */
 export interface BodyFacts {
   readonly head: ResponseHead;
   readonly input: readonly Item[];
@@ -81,7 +81,7 @@ export interface BodyFacts {
 }
 
 /** The body of a document. */
-export function bodyOf({ head, input, inherited = [], answer, failure }: BodyFacts): Uint8Array {
+export function encodeBody({ head, input, inherited = [], answer, failure }: BodyFacts): Uint8Array {
   const items = { input: [...input], inherited: [...inherited] };
   return toBinary(
     StoredResponseSchema,
@@ -89,7 +89,7 @@ export function bodyOf({ head, input, inherited = [], answer, failure }: BodyFac
   );
 }
 
-/** What stands in a document's body. */
+/** The content of a document's body. */
 export function storedIn(document: StoredDocument): StoredResponse {
   return fromBinary(StoredResponseSchema, document.body, { readUnknownFields: false });
 }
@@ -100,7 +100,7 @@ export function turnIn(document: StoredDocument): StoredTurn {
 }
 
 /** Events as a chunk of a log. */
-export function chunkOf(events: readonly GenerationEvent[]): Uint8Array {
+export function encodeChunk(events: readonly GenerationEvent[]): Uint8Array {
   return toBinary(StoredEventsSchema, create(StoredEventsSchema, { events: [...events] }));
 }
 
@@ -117,14 +117,14 @@ const statuses: Readonly<Record<StoredState, ResponseStatus>> = {
   restarted: ResponseStatus.FAILED,
 };
 
-/** How far a stored response that does not run any more has come. */
-export function statusOf(state: string, { finished, output }: StoredResponse): ResponseStatus {
+/** Returns the status of a stored response that is no longer running. */
+export function toStatus(state: string, { finished, output }: StoredResponse): ResponseStatus {
   const isCut = state === 'ended' && finished !== undefined && incompleteReason(finished, output) !== undefined;
   return isCut ? ResponseStatus.INCOMPLETE : statuses[state as StoredState];
 }
 
-/** Why a stored response failed; undefined where it did not. */
-export function failureOf(state: string, { failure }: StoredResponse): ResponseFailure | undefined {
+/** Returns why a stored response failed; undefined if it did not. */
+export function readFailure(state: string, { failure }: StoredResponse): ResponseFailure | undefined {
   const known = failures[state as StoredState];
   if (known === undefined) return undefined;
   return failure ?? { $typeName: 'tollgate.v1.ResponseFailure', code: known[0], message: known[1] };

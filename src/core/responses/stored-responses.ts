@@ -13,8 +13,10 @@ import {
   type StoredResponse,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { completed as completedEvent } from '../../generation/events.ts';
-import { requestIdOf } from '../../generation/response-ids.ts';
+import { toRequestId } from '../../generation/response-ids.ts';
+import { parseLedgerId } from '../../lib/ids.ts';
 import { pump } from '../../lib/push.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
@@ -23,8 +25,9 @@ import { authenticate } from '../credential.ts';
 import type { BackgroundJob } from './background-job.ts';
 import type { Conversations } from './conversations.ts';
 import { Sealing, type SealStep } from './sealing.ts';
+import type { Elsewhere } from './elsewhere.ts';
 import type { Settling } from './settling.ts';
-import { eventsIn, failureOf, statusOf, storedIn, type StoredState } from './stored-response.ts';
+import { eventsIn, readFailure, toStatus, storedIn, type StoredState } from './stored-response.ts';
 
 /** The calls about responses that are there. */
 type StoredMethods = Pick<
@@ -32,18 +35,20 @@ type StoredMethods = Pick<
   'getResponse' | 'followResponse' | 'cancelResponse' | 'deleteResponse' | 'listInputItems'
 >;
 
-/** What stored responses are read with. */
+/** The tools for reading stored responses. */
 interface StoredTools {
   readonly documents: Documents;
   readonly conversations: Conversations;
   readonly ledger: Ledger;
   readonly box: SealedBox;
+  readonly runtime: Pick<Runtime, 'after'>;
   /** Those that this process runs in the background, by id. */
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
   /** Those that it is about to run, by id. */
   readonly beginning: ReadonlySet<string>;
   /** Those whose callers wait for them. */
   readonly settling: Settling;
+  readonly elsewhere: Elsewhere;
 }
 
 /** A response of an account. */
@@ -54,6 +59,8 @@ export interface OwnedName {
 
 const pageDefault = 20;
 const pageMax = 100;
+/** How soon it is looked again whether a response is charged. */
+const settleLookMs = 20;
 /** Chunks of a log that are read at a time. */
 const chunksAtOnce = 64;
 
@@ -76,13 +83,13 @@ export class StoredResponses {
         await this.#background(name, 'Only a response that runs in the background can be cancelled.', {
           tip: 'Close the connection of a response that does not run in the background: that ends it.',
         });
-        await this.#endJob(id);
+        await this.#endJob(name);
         return { response: await this.#response(name, []) };
       },
       deleteResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
         await this.#document(name);
-        await this.#endJob(id);
+        await this.#endJob(name);
         if ((await this.#tools.documents.delete({ kind: 'response', id })) === 'not_found') throw notFound(id);
         return {};
       },
@@ -90,7 +97,10 @@ export class StoredResponses {
     };
   }
 
-  /** Writes down what became of responses that nobody runs: those of an earlier process, and those whose storage failed in their middle. */
+  /**
+   * Records the end of responses that no process runs: those of an earlier process, and those whose storage failed in
+   * the middle.
+   */
   async recover(): Promise<void> {
     const { documents, jobs, beginning } = this.#tools;
     const unfinished = await documents.unfinished('response');
@@ -105,18 +115,22 @@ export class StoredResponses {
     await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', state, finished: true });
   }
 
-  /** A response's events from its first to its last, as they become known, and how it ended. Throws where it is deleted meanwhile. */
+  /**
+   * Yields a response's events from first to last as they come, then how it ended. Throws if it is deleted meanwhile.
+   */
   async *follow(
     name: OwnedName,
     sealing: SealStep,
     signal: AbortSignal,
   ): AsyncGenerator<{ events: GenerationEvent[]; end?: ResponseEnd }, void, undefined> {
     const document = { kind: 'response' as const, id: name.id };
+    const { elsewhere } = this.#tools;
     let after = -1;
     while (!signal.aborted) {
       const job = this.#tools.jobs.get(name.id);
       // Before it is read: what is stored meanwhile is not missed.
       const changed = job?.changed();
+      const isFar = job === undefined && elsewhere.hasOthers && elsewhere.runs(await this.#document(name));
       const chunks = await this.#tools.documents.chunks(document, after, chunksAtOnce);
       const last = chunks.at(-1);
       if (last !== undefined) {
@@ -124,6 +138,8 @@ export class StoredResponses {
         yield { events: sealing.push(chunks.flatMap(({ content }) => eventsIn(content))) };
       } else if (changed !== undefined) {
         await changedOrAborted(changed, signal);
+      } else if (isFar) {
+        await changedOrAborted(elsewhere.wait(), signal);
       } else {
         yield await this.#end(name);
         return;
@@ -162,19 +178,22 @@ export class StoredResponses {
   }
 
   async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
-    // Before its document is read: one that ends meanwhile is told as it was, not as one that nobody runs.
+    // Before its document is read: one that ends meanwhile must be reported as it was, not as abandoned.
     const job = this.#tools.jobs.get(name.id);
     const document = await this.#document(name);
     const stored = storedIn(document);
-    const { output, extensions } = job?.answer ?? stored;
-    const ended = job === undefined ? await this.#ended(name, document.state, stored) : undefined;
+    const { elsewhere } = this.#tools;
+    const far = job === undefined && elsewhere.runs(document) ? await elsewhere.progress(document) : undefined;
+    const running = job ?? far;
+    const { output, extensions } = running?.answer ?? stored;
+    const ended = running === undefined ? await this.#ended(name, document.state, stored) : undefined;
     const sealing = new Sealing(this.#tools.box, name.accountId);
     const shown = [...include, ...(stored.head?.settings?.include ?? [])];
     return {
       $typeName: 'tollgate.v1.Response',
       ...(stored.head === undefined ? {} : { head: stored.head }),
       status: ResponseStatus.IN_PROGRESS,
-      ...(job === undefined ? ended : { status: job.status }),
+      ...(running === undefined ? ended : { status: running.status }),
       output: output.map(item => sealing.sealItem(item, shown)),
       extensions,
       ...(stored.finished === undefined || ended?.completed === undefined ? {} : { finished: stored.finished }),
@@ -182,23 +201,36 @@ export class StoredResponses {
   }
 
   /**
-   * What became of a response that does not run any more, by its document and the ledger: one that is stored as whole and was never charged, because the
-   * process died in between, is no answer.
+   * Returns the result of a response that is no longer running, by its document and the ledger: one that is stored as
+   * complete but was never charged, because the process died in between, does not count as an answer.
    */
   async #ended(name: OwnedName, stored: string, body: StoredResponse): Promise<Ended> {
     await this.#tools.settling.over(name.id);
-    const record = stored === 'ended' ? await this.#record(name) : undefined;
+    const record = stored === 'ended' ? await this.#recordOnceSettled(name) : undefined;
     const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
-    const status = statusOf(state, body);
-    const failure = failureOf(state, body);
+    const status = toStatus(state, body);
+    const failure = readFailure(state, body);
     if (failure !== undefined) return { status, failure };
     if (body.completed === undefined || record === undefined) return { status };
     return { status, completed: { ...body.completed, costNanoUsd: record.costNanoUsd } };
   }
 
-  /** The ledger's record; undefined where it was not charged. */
+  /** The ledger's record of a response that is stored as whole: another worker or gateway may be about to charge it. */
+  async #recordOnceSettled(name: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
+    for (;;) {
+      const record = await this.#record(name);
+      const requestId = toRequestId(name.id);
+      const id = record === undefined && requestId !== undefined ? parseLedgerId(requestId) : undefined;
+      if (id === undefined || !(await this.#tools.ledger.isHeld(id))) return record ?? (await this.#record(name));
+      await new Promise<void>(resolve => {
+        this.#tools.runtime.after(settleLookMs, resolve);
+      });
+    }
+  }
+
+  /** The ledger's record; undefined if it was not charged. */
   async #record({ id, accountId }: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
-    const requestId = requestIdOf(id);
+    const requestId = toRequestId(id);
     if (requestId === undefined) return undefined;
     return (await this.#tools.ledger.findActivity(accountId, requestId))?.row;
   }
@@ -220,15 +252,20 @@ export class StoredResponses {
     return head;
   }
 
-  async #endJob(id: string): Promise<void> {
-    const job = this.#tools.jobs.get(id);
-    job?.cancel();
-    await job?.ended;
+  async #endJob(name: OwnedName): Promise<void> {
+    const job = this.#tools.jobs.get(name.id);
+    if (job === undefined) {
+      const document = await this.#document(name);
+      if (this.#tools.elsewhere.runs(document)) await this.#tools.elsewhere.end(document);
+      return;
+    }
+    job.cancel();
+    await job.ended;
   }
 
   async #inputItems({ limit, after, ascending, include }: ListInputItemsRequest, { id, accountId }: OwnedName) {
     if (limit > pageMax) throw badPage('limit', `limit must be from 1 to ${pageMax}.`);
-    const items = await this.#tools.conversations.inputOf(id, accountId);
+    const items = await this.#tools.conversations.findInput(id, accountId);
     if (items === undefined) throw notFound(id);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;
@@ -240,7 +277,7 @@ export class StoredResponses {
   }
 }
 
-/** How a response has ended, and what it took where it is whole. */
+/** How a response has ended, and its usage if it is complete. */
 interface Ended {
   readonly status: ResponseStatus;
   readonly failure?: ResponseFailure;

@@ -13,14 +13,14 @@ function setUp(): { breaker: Breaker; clock: { at: number; now(): number }; stat
   return { breaker: new Breaker(clock, defaultBreakerPolicy, state => states.push(state)), clock, states };
 }
 
-function permitOf(breaker: Breaker): Permit {
+function takePermit(breaker: Breaker): Permit {
   const permit = breaker.acquire();
   if (permit === undefined) throw new Error('no permit');
   return permit;
 }
 
 function fail(breaker: Breaker, times: number): void {
-  for (let time = 0; time < times; time += 1) permitOf(breaker).failed();
+  for (let time = 0; time < times; time += 1) takePermit(breaker).failed();
 }
 
 test('the fifth failure in a row opens it, the fourth does not', () => {
@@ -35,17 +35,17 @@ test('the fifth failure in a row opens it, the fourth does not', () => {
 test('a success breaks the row; what teaches nothing does not', () => {
   const { breaker } = setUp();
   fail(breaker, 4);
-  permitOf(breaker).succeeded();
+  takePermit(breaker).succeeded();
   fail(breaker, 4);
   expect(breaker.state).toBe('closed');
-  permitOf(breaker).released();
+  takePermit(breaker).released();
   fail(breaker, 1);
   expect(breaker.state).toBe('open');
 });
 
 test('a request counts once, whatever it reports after that', () => {
   const { breaker } = setUp();
-  const permit = permitOf(breaker);
+  const permit = takePermit(breaker);
   for (let time = 0; time < 9; time += 1) permit.failed();
   expect(breaker.state).toBe('closed');
 });
@@ -57,7 +57,7 @@ test('after ten seconds one request may try, and only one', () => {
   expect(breaker.acquire()).toBeUndefined();
   clock.at += 1;
   expect(breaker.passable).toBe(true);
-  permitOf(breaker);
+  takePermit(breaker);
   expect([breaker.state, breaker.passable, breaker.acquire()]).toEqual(['half_open', false, undefined]);
 });
 
@@ -65,10 +65,10 @@ test('a probe that succeeds closes it, one that fails opens it for ten seconds m
   const { breaker, clock, states } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;
-  permitOf(breaker).failed();
+  takePermit(breaker).failed();
   expect(breaker.acquire()).toBeUndefined();
   clock.at += 10_000;
-  permitOf(breaker).succeeded();
+  takePermit(breaker).succeeded();
   expect(breaker.state).toBe('closed');
   fail(breaker, 4);
   expect(breaker.state).toBe('closed');
@@ -79,9 +79,9 @@ test('a probe whose caller leaves frees its place', () => {
   const { breaker, clock } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;
-  permitOf(breaker).released();
+  takePermit(breaker).released();
   expect(breaker.passable).toBe(true);
-  permitOf(breaker).succeeded();
+  takePermit(breaker).succeeded();
   expect(breaker.state).toBe('closed');
 });
 
@@ -89,10 +89,10 @@ test('a probe that begins to answer lets the others in, but the next failure ope
   const { breaker, clock } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;
-  const probe = permitOf(breaker);
+  const probe = takePermit(breaker);
   probe.answering();
   expect(breaker.passable).toBe(true);
-  const other = permitOf(breaker);
+  const other = takePermit(breaker);
   probe.failed();
   expect(breaker.state).toBe('open');
   // The other one began before it opened.
@@ -108,7 +108,7 @@ test('after a probe that began to answer, the failure of any other request opens
     const { breaker, clock } = setUp();
     fail(breaker, 5);
     clock.at += 10_000;
-    const probe = permitOf(breaker);
+    const probe = takePermit(breaker);
     probe.answering();
     if (succeeds) probe.succeeded();
     fail(breaker, 1);
@@ -118,13 +118,13 @@ test('after a probe that began to answer, the failure of any other request opens
 
 test('what was permitted before it opened says nothing after', () => {
   const { breaker, clock } = setUp();
-  const slow = permitOf(breaker);
-  const slower = permitOf(breaker);
+  const slow = takePermit(breaker);
+  const slower = takePermit(breaker);
   fail(breaker, 5);
   slow.succeeded();
   expect(breaker.state).toBe('open');
   clock.at += 10_000;
-  permitOf(breaker).succeeded();
+  takePermit(breaker).succeeded();
   fail(breaker, 4);
   slower.failed();
   expect(breaker.state).toBe('closed');
@@ -171,7 +171,7 @@ test('in any history there is at most one probe at a time, and five failures in 
   );
 });
 
-/** A request of an account, told from others by its text. */
+/** A request of an account; its text identifies it. */
 const caller = (accountId: number, text: string): BreakerCaller => ({ hold: { accountId }, request: { text } });
 
 test('failures of one account do not close the route to another that uses it', () => {
@@ -186,7 +186,7 @@ test('failures of one account do not close the route to another that uses it', (
   breaker.acquire(caller(2, 'well'))?.succeeded();
   expect(breaker.state).toBe('closed');
   clock.at += 60_000;
-  // Nobody else was there in the last minute.
+  // No other account called in the last minute.
   for (let time = 0; time < 5; time += 1) breaker.acquire(caller(1, `bad ${time}`))?.failed();
   expect(breaker.state).toBe('open');
 });

@@ -8,22 +8,22 @@ export type BreakerState = 'closed' | 'open' | 'half_open';
 export interface BreakerPolicy {
   /** Failed requests in a row that open it. */
   readonly failuresToOpen: number;
-  /** How long it stays open before one request may try. */
+  /** How long it stays open before it lets one request through. */
   readonly openMs: number;
   /** For how long another account counts as a user of the route. */
   readonly usedMs: number;
 }
 
-/** Source: decisions §4. */
+/** Source: docs/architecture.md "Routing". */
 export const defaultBreakerPolicy: BreakerPolicy = { failuresToOpen: 5, openMs: 10_000, usedMs: 60_000 };
 
-/** Who asks for a route, and for what: one account's requests alone do not close it to others. */
+/** The caller and its request: one account's requests alone do not close a route to others. */
 export interface BreakerCaller {
   readonly hold: { readonly accountId: number | undefined };
   readonly request: object;
 }
 
-/** A failure that is counted. An unknown account is none that was seen before. */
+/** A failure that counts. An unknown account is never one seen before. */
 interface CountedFailure {
   readonly accountId: number | undefined;
   readonly mark: string;
@@ -44,15 +44,16 @@ export interface Permit {
   answering(): void;
   /** It answered to the end. */
   succeeded(): void;
-  /** It failed in a way that counts, after the request's last try there. */
+  /** It failed in a way that counts, after the request's last attempt there. */
   failed(): void;
   /** Nothing was learnt: the caller left, or the upstream refused for a reason that says nothing about its health. */
   released(): void;
 }
 
 /**
- * The circuit breaker of one route. It opens after failures in a row of at least two accounts, or of one that is alone there; the same request counts once. Permits that were given before it last changed say nothing about what it is now, so their
- * reports are ignored.
+ * The circuit breaker of one route. It opens after failures in a row of at least two accounts, or of one that is the
+ * only caller; repeated failures of one request count once. Permits from before its last change say nothing about its
+ * present state, so their reports are ignored.
  */
 export class Breaker {
   readonly #clock: Clock;
@@ -77,18 +78,18 @@ export class Breaker {
     this.#changed = changed;
   }
 
-  /** What it is now; an open one whose time is over is half open. */
+  /** The present state; an open breaker whose time is over is half open. */
   get state(): BreakerState {
     return this.#state === 'open' && this.#openIsOver() ? 'half_open' : this.#state;
   }
 
-  /** Whether a request would get a permit now. */
+  /** Returns whether a request would get a permit now. */
   get passable(): boolean {
     const { state } = this;
     return state === 'closed' || (state === 'half_open' && !this.#probing);
   }
 
-  /** A permit, or undefined where the route must not be used now. `caller` undefined: nothing is known of who asks. */
+  /** Returns a permit, or undefined if the route must not be used now. `caller` undefined: unknown. */
   acquire(caller?: BreakerCaller): Permit | undefined {
     if (!this.passable) return undefined;
     this.#noteUser(caller?.hold.accountId);
@@ -113,7 +114,8 @@ export class Breaker {
       answering: () => {
         if (answered || reported || era !== this.#era) return;
         answered = true;
-        // A probe whose route has begun to answer lets the others in, because its own answer may take an hour; the next failure opens the breaker again at once.
+        // A probe whose route has begun to answer lets others in, because its own answer may take an hour; the next
+        // failure opens the breaker again at once.
         if (probe) this.#close(true);
       },
       succeeded: () => once(() => this.#close(false)),
@@ -149,7 +151,7 @@ export class Breaker {
     this.#become('open');
   }
 
-  /** Whether this failure, counted with those before it, opens the breaker. */
+  /** Returns whether this failure, with those before it, opens the breaker. */
   #opensAfter(caller: BreakerCaller | undefined): boolean {
     const accountId = caller?.hold.accountId;
     const mark = accountId === undefined || caller === undefined ? '' : markRequest(caller.request);

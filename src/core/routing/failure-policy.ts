@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What a failed try leads to. Source: decisions §3 and §4. */
+/** Decides what follows a failed attempt. Source: docs/architecture.md "Routing". */
 export interface Verdict {
   /**
    * `same_route`: it may be tried again. `next_route`: another may be. `never`: nothing may be tried. `rejected`: the caller's request
@@ -26,7 +26,7 @@ function statusVerdict(status: number): Verdict {
   return { retry: 'next_route', counts: false };
 }
 
-/** What a failure leads to that carries no status, and what the client is told of it. A breaker counts them all. */
+/** What follows a failure without a status, and the client's error. Breakers count all of them. */
 const kinds: Readonly<
   Record<Exclude<UpstreamFailureKind, 'status'>, { readonly retry: Verdict['retry']; readonly message: string }>
 > = {
@@ -39,7 +39,7 @@ const kinds: Readonly<
   total_timeout: { retry: 'never', message: 'The model’s provider did not finish its answer in time.' },
   connect: { retry: 'same_route', message: 'The model’s provider could not be reached.' },
   truncated: { retry: 'same_route', message: 'The model’s provider broke its answer off.' },
-  // Another route would be asked for as much again.
+  // Another route would be overloaded as well.
   oversized: { retry: 'never', message: 'The model’s provider sent more than an answer may have.' },
   malformed: {
     retry: 'same_route',
@@ -60,17 +60,22 @@ function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
   return { retry: kinds[kind].retry, counts: true };
 }
 
-/** Statuses that say nothing of the request, whatever the words beside them: credentials, and load. */
+/** Statuses that say nothing of the request, whatever their message: credentials and load. */
 const notTheRequests: ReadonlySet<number> = new Set([401, 403, 408, 429, 503, 529]);
 
-/** Returns whether the upstream blames the request's content. A status above 499 alone would make a try of any route fail, and its breaker open for others. */
+/**
+ * Returns whether the upstream blames the request's content. A status above 499 alone would make an attempt at any
+ * route fail, and open its breaker for others.
+ */
 function isRequestsFault({ status, contextLengthExceeded, blamesContent }: UpstreamFailure['facts']): boolean {
   if (status !== undefined && notTheRequests.has(status)) return false;
   return contextLengthExceeded === true || blamesContent === true;
 }
 
-/** What `failure` leads to. `delivered`: events of its try have reached the caller, so that nothing can be taken back. */
-export function verdictOf(failure: UpstreamFailure, delivered: boolean): Verdict {
+/**
+ * Returns what follows a failure. `delivered`: events of the attempt have reached the caller and can't be taken back.
+ */
+export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict {
   const verdict = kindVerdict(failure);
   return {
     retry: delivered ? 'never' : verdict.retry,
@@ -90,7 +95,7 @@ export function providersBusy(model: string): GatewayError {
   return new GatewayError('overloaded', message, { retryAfterMs: 1_000 });
 }
 
-/** `own`: what the provider says. Of refusals the client is told nothing: they are about the operator's keys. */
+/** `own`: the provider's message. Refusals are not shown to the client: they concern the operator's keys. */
 function statusMessage(status: number, own: string | undefined): string {
   if (refusals.has(status)) return 'The model’s provider refused the gateway’s request.';
   const what =
@@ -117,9 +122,12 @@ function upstreamMessage({ kind, facts }: UpstreamFailure): string {
   return message === undefined ? kinds.reported.message : `The model’s provider reported an error: ${message}`;
 }
 
-/** What a failure for good means to the client. It names no address and no credential; the failure itself is the `cause`, for the log. */
+/**
+ * Returns the client's error for a final failure. It names no address and no credential; the failure itself is the
+ * `cause`, for the log.
+ */
 export function clientError(failure: UpstreamFailure, delivered: boolean): GatewayError {
-  if (verdictOf(failure, delivered).retry === 'rejected') return rejection(failure);
+  if (toVerdict(failure, delivered).retry === 'rejected') return rejection(failure);
   const { retryAfterMs, detailCode } = failure.facts;
   const code = failure.kind.endsWith('_timeout') ? 'upstream_timeout' : 'upstream_error';
   const facts = { cause: failure, ...defined({ retryAfterMs, detailCode }) };

@@ -9,7 +9,7 @@ import type { RouteName, RoutingObserver } from './observer.ts';
 import { RouteRecord } from './route-record.ts';
 import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
 
-/** A route with what it has learnt. */
+/** A route and what was learned of it. */
 export interface LiveRoute extends RouteConfig {
   readonly name: RouteName;
   /** As its provider has them. */
@@ -19,10 +19,10 @@ export interface LiveRoute extends RouteConfig {
   readonly reranker: RerankUpstream | undefined;
   /** Undefined: its provider has no keys that could be refused. */
   readonly keys: KeysHealth | undefined;
-  /** What its last attempts have come to. */
+  /** The results of its last attempts. */
   readonly record: RouteRecord;
   readonly breaker: Breaker;
-  /** The provider's; undefined where it takes any number of requests. */
+  /** The provider's limit; undefined if it takes any number of requests. */
   readonly semaphore: Semaphore | undefined;
 }
 
@@ -40,10 +40,10 @@ interface LiveRouteTools {
   readonly observer: RoutingObserver;
 }
 
-/** What a route has learnt, which it keeps when the configuration is read again. */
+/** What was learned of a route; kept when the configuration is read again. */
 type Learnt = Pick<LiveRoute, 'breaker' | 'record'>;
 
-const keyOf = (name: RouteName): string => JSON.stringify([name.modelId, name.provider, name.model]);
+const toKey = (name: RouteName): string => JSON.stringify([name.modelId, name.provider, name.model]);
 
 /** The routes of all models. A new configuration keeps what is known of the routes and providers that stay. */
 export class LiveRoutes {
@@ -56,13 +56,13 @@ export class LiveRoutes {
     this.replace(config);
   }
 
-  /** Takes another configuration. Throws where a route names no provider; then nothing has changed. */
+  /** Takes a new configuration. Throws if a route names an unknown provider; then nothing changes. */
   replace(config: RoutingConfig): void {
     const providers = new Map(
-      config.providers.map(provider => [provider.name, { provider, semaphore: this.#semaphoreOf(provider) }]),
+      config.providers.map(provider => [provider.name, { provider, semaphore: this.#findSemaphore(provider) }]),
     );
     const learnt = new Map<string, Learnt>(
-      [...this.#routes.values()].flat().map(route => [keyOf(route.name), route] as const),
+      [...this.#routes.values()].flat().map(route => [toKey(route.name), route] as const),
     );
     const routes = new Map<string, readonly LiveRoute[]>();
     for (const [modelId, configured] of config.routes) {
@@ -84,7 +84,7 @@ export class LiveRoutes {
     return [...this.#routes.values()].flat();
   }
 
-  #semaphoreOf({ name, concurrency }: Provider): Semaphore | undefined {
+  #findSemaphore({ name, concurrency }: Provider): Semaphore | undefined {
     const before = this.#providers.get(name);
     if (before !== undefined && sameLimits(before.provider.concurrency, concurrency)) return before.semaphore;
     return concurrency === undefined ? undefined : new Semaphore(concurrency);
@@ -100,7 +100,7 @@ export class LiveRoutes {
     const { modelId, ...config } = route;
     const name: RouteName = { modelId, provider: route.provider, model: route.model };
     const { clock, breaker, observer } = this.#tools;
-    const known = learnt.get(keyOf(name));
+    const known = learnt.get(toKey(name));
     return {
       ...config,
       name,

@@ -12,31 +12,32 @@ export interface RouteName {
   readonly model: string;
 }
 
-/** One try at one route. */
+/** One attempt at one route. */
 export interface Attempt {
   readonly route: RouteName;
   /** The request's public id. */
   readonly requestId: string;
-  /** Which try of the request it is, over all routes, from 1. */
+  /** The number of the attempt within the request, over all routes, from 1. */
   readonly number: number;
 }
 
-/** How a try ended. Times in ms since it began; `firstEventMs` is absent where no event came. */
+/** How an attempt ended. Times in ms since it began; `firstEventMs` is absent if no event came. */
 export interface AttemptOutcome {
   /**
-   * `completed`: answered to the end. `cut`: whoever reads the answer had enough. `aborted`: nobody wants the answer any more.
-   * `refused`: the request can't be said in the provider's protocol. `defect`: the gateway's own. Else what failed.
+   * `completed`: answered to the end. `cut`: the reader had enough. `aborted`: the answer is no longer wanted.
+   * `refused`: the request can't be expressed in the provider's protocol. `defect`: the gateway's own. Else what
+   * failed.
    */
   readonly result: 'completed' | 'cut' | 'aborted' | 'refused' | 'defect' | UpstreamFailureKind;
-  /** The upstream's status, where it answered with an error. */
+  /** The upstream's status, if it answered with an error. */
   readonly status?: number;
-  /** What failed, for the log; absent where it was not the upstream. */
+  /** The failure, for the log; absent if it was not the upstream's. */
   readonly failure?: UpstreamFailure;
   readonly firstEventMs?: number;
   readonly durationMs: number;
 }
 
-/** Told what the router does, for metrics and logs. What it throws is a defect of its own. */
+/** Observes the router, for metrics and logs. Throwing is a defect of the observer. */
 export interface RoutingObserver extends FindingsObserver {
   attemptStarted?(attempt: Attempt): void;
   /** Exactly once for each started attempt. */

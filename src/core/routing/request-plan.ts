@@ -4,26 +4,26 @@ import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../li
 import type { Release } from '../../lib/semaphore.ts';
 import type { RouteReason } from '../../telemetry/request-story.ts';
 import type { BreakerCaller, Permit } from './breaker.ts';
-import { clientError, modelUnavailable, providersBusy, verdictOf } from './failure-policy.ts';
+import { clientError, modelUnavailable, providersBusy, toVerdict } from './failure-policy.ts';
 import type { LiveRoute } from './live-routes.ts';
 
-/** How often and how fast a request tries again. */
+/** How often and how fast a request is retried. */
 export interface RetryPolicy {
   /** Further attempts on a route before the next route. */
   readonly retries: number;
   readonly backoff: BackoffPolicy;
-  /** The longest `retry-after` that is waited for; an upstream that asks for more is left for the next route. */
+  /** The longest `retry-after` that is waited for; for a longer one, the next route is taken. */
   readonly retryAfterMaxMs: number;
 }
 
-/** Source: decisions §1 (`retries`) and §4; the waits are those of the official clients. */
+/** Source: docs/architecture.md "Routing"; the waits are those of the official clients. */
 export const defaultRetryPolicy: RetryPolicy = {
   retries: 2,
   backoff: { baseMs: 500, maxMs: 8_000 },
   retryAfterMaxMs: 15_000,
 };
 
-/** What the plan needs of the world. */
+/** What the plan depends on. */
 export interface PlanTools {
   readonly policy: RetryPolicy;
   readonly random: Random;
@@ -37,7 +37,7 @@ export interface OrderedRoutes {
   readonly reason: RouteReason | undefined;
 }
 
-/** The next attempt: where, and which one of the request it is. */
+/** The next attempt: its route, and its number within the request. */
 export interface PlannedAttempt {
   readonly route: LiveRoute;
   /** Why this route; undefined: the model has no other. */
@@ -46,7 +46,7 @@ export interface PlannedAttempt {
   readonly number: number;
 }
 
-/** An attempt, or the error that the client is told because there is none left. */
+/** An attempt, or the client's error because none is left. */
 export type NextAttempt = PlannedAttempt | Error;
 
 /**
@@ -74,7 +74,7 @@ export class RequestPlan {
   #busy = false;
   /** How long the keys of routes that were passed over still rest, at least. */
   #restMs = Infinity;
-  /** Ends the wait that is under way. */
+  /** Ends the current wait. */
   #waiting: AbortController | undefined;
 
   /** `model`: the listed id; `caller`: whose request it is. */
@@ -91,7 +91,7 @@ export class RequestPlan {
     return this.#waitMs === undefined ? this.#nextRoute() : this.#sameRoute(this.#waitMs);
   }
 
-  /** Nobody wants a further attempt: ends the wait that is under way. */
+  /** No further attempt is wanted: ends the current wait. */
   abandon(): void {
     this.#waiting?.abort(new Error('the request has ended'));
   }
@@ -107,20 +107,23 @@ export class RequestPlan {
     this.#giveBack();
   }
 
-  /** The reader left before the end: because it had enough of an answer (`enough`), or because nobody wants it any more. */
+  /** The reader left early: it had enough of an answer (`enough`), or no longer wants it. */
   left(enough: boolean): void {
     if (enough) this.#permit?.succeeded();
     else this.#permit?.released();
     this.#giveBack();
   }
 
-  /** The attempt failed. Returns what the client is told if no other may follow. `delivered`: part of it can't be taken back. */
+  /**
+   * The attempt failed. Returns the client's error if no other may follow. `delivered`: part of it can't be taken
+   * back.
+   */
   failed(failure: Error, delivered: boolean): Error | undefined {
     this.#giveBack();
     if (failure instanceof UpstreamFailure) return this.#upstreamFailed(failure, delivered);
     this.#countsHere = false;
     this.#leaveRoute();
-    // What this route's protocol can't say, another's may.
+    // What this route's protocol can't express, another's may.
     if (!(failure instanceof GatewayError) || delivered) return failure;
     this.#refused ??= failure;
     return undefined;
@@ -128,7 +131,7 @@ export class RequestPlan {
 
   #upstreamFailed(failure: UpstreamFailure, delivered: boolean): GatewayError | undefined {
     const { policy, random } = this.#tools;
-    const verdict = verdictOf(failure, delivered);
+    const verdict = toVerdict(failure, delivered);
     const requestedMs = failure.facts.retryAfterMs ?? 0;
     this.#failuresHere += 1;
     this.#countsHere = verdict.counts;
@@ -209,7 +212,7 @@ export class RequestPlan {
     }
   }
 
-  /** The request had its last attempt at this route: its breaker learns what came of it, once. */
+  /** The request had its last attempt at this route: its breaker gets the result, once. */
   #leaveRoute(): void {
     this.#waitMs = undefined;
     if (this.#countsHere) this.#permit?.failed();

@@ -1,23 +1,26 @@
 import type { RouteName } from './observer.ts';
 
-/** What answers have shown of a route that no error tells. */
+/** Facts about a route that its answers show without an error. */
 export interface RouteFindings {
-  /** The model that its provider says it answers as, if it is another than the one asked; undefined: it is not, or does not say. */
+  /**
+   * The model that its provider says answered, if it differs from the requested one; undefined: it does not differ,
+   * or is not reported.
+   */
   readonly answersAs: string | undefined;
   /** Its provider has read far less of a prompt than was sent. */
   readonly cutsInput: boolean;
 }
 
-/** Told of each finding once. */
+/** Called once per finding. */
 export interface FindingsObserver {
   answeredAs?(route: RouteName, model: string): void;
   inputCut?(route: RouteName): void;
 }
 
 const none: RouteFindings = { answersAs: undefined, cutsInput: false };
-const keyOf = ({ modelId, provider, model }: RouteName): string => JSON.stringify([modelId, provider, model]);
+const toKey = ({ modelId, provider, model }: RouteName): string => JSON.stringify([modelId, provider, model]);
 
-/** Gathers what answers show of routes. */
+/** Collects what answers show of routes. */
 export class Findings {
   readonly #observer: FindingsObserver;
   readonly #found = new Map<string, RouteFindings>();
@@ -33,7 +36,7 @@ export class Findings {
   answered(route: RouteName, model: string): void {
     if (model === '' || model === route.model || this.#last.get(route) === model) return;
     this.#last.set(route, model);
-    const key = keyOf(route);
+    const key = toKey(route);
     const answersAs = isSameModel(route.model, model) ? undefined : model;
     this.#found.set(key, { ...this.of(route), answersAs });
     if (answersAs === undefined || this.#said.has(key + model)) return;
@@ -45,19 +48,19 @@ export class Findings {
   inputCut(route: RouteName): void {
     const findings = this.of(route);
     if (findings.cutsInput) return;
-    this.#found.set(keyOf(route), { ...findings, cutsInput: true });
+    this.#found.set(toKey(route), { ...findings, cutsInput: true });
     this.#observer.inputCut?.(route);
   }
 
   /** Returns what is known of a route. */
   of(route: RouteName): RouteFindings {
-    return this.#found.get(keyOf(route)) ?? none;
+    return this.#found.get(toKey(route)) ?? none;
   }
 }
 
 /** Returns whether a provider may well mean the same: paths, vendors and upper case apart, with the version, date or tag that it chose by itself. */
-export function isSameModel(asked: string, answered: string): boolean {
-  const [one, other] = [plainName(asked), plainName(answered)];
+export function isSameModel(requested: string, answered: string): boolean {
+  const [one, other] = [plainName(requested), plainName(answered)];
   return one === other || isVersionOf(other, one) || isVersionOf(one, other);
 }
 

@@ -9,7 +9,7 @@ const windowMs = 5 * 60_000;
 /** The last numbers, of the last minutes. */
 class Samples {
   readonly #clock: Clock;
-  /** When each was taken, and what it is: two lists of numbers, because every attempt adds one. */
+  /** Samples with their times, in two lists of numbers, because every attempt adds one. */
   readonly #times = new Float64Array(samplesMax);
   readonly #values = new Float64Array(samplesMax);
   #next = 0;
@@ -49,17 +49,17 @@ export interface RouteFailure {
   readonly atMs: number;
   readonly result: string;
   readonly status: number | undefined;
-  /** What the provider said, fit for a log; undefined: nothing. */
+  /** The provider's message, fit for a log; undefined: none. */
   readonly message: string | undefined;
 }
 
-/** What the attempts of a route have come to: counts since the start, and times of the last five minutes. */
+/** The results of a route's attempts: counts since the start, and times of the last five minutes. */
 export class RouteRecord {
   attempts = 0;
   failures = 0;
   lastFailure: RouteFailure | undefined;
   readonly #clock: Clock;
-  /** Of answers that were streamed, and of those that were asked for whole, whose first event is their last. */
+  /** First events of streamed answers, and of non-streamed ones, whose first event is their last. */
   readonly #firstEvents: { readonly streamed: Samples; readonly whole: Samples };
   readonly #durations: Samples;
 
@@ -69,7 +69,7 @@ export class RouteRecord {
     this.#durations = new Samples(clock);
   }
 
-  /** An attempt has ended. `whole`: its answer was asked for whole. */
+  /** An attempt has ended. `whole`: its answer was not streamed. */
   add({ result, status, failure, firstEventMs, durationMs }: AttemptOutcome, whole: boolean): void {
     this.attempts += 1;
     if (firstEventMs !== undefined) this.#firstEvents[whole ? 'whole' : 'streamed'].add(firstEventMs);
@@ -79,12 +79,14 @@ export class RouteRecord {
     this.lastFailure = { atMs: this.#clock.now(), result, status, message: failure.facts.logMessage };
   }
 
-  /** Returns the times to the first event of streamed answers; undefined: there was none in the last minutes. */
+  /** Returns the times to the first event of streamed answers; undefined: none in the last minutes. */
   firstEvent(): Quantiles | undefined {
     return quantiles(this.#firstEvents.streamed.read());
   }
 
-  /** Returns the median time to the first event of answers of one kind, in ms; undefined: too few in the last minutes to tell. */
+  /**
+   * Returns the median time to the first event of one kind of answer, in ms; undefined: too few in the last minutes.
+   */
   speedMs(whole: boolean): number | undefined {
     const times = this.#firstEvents[whole ? 'whole' : 'streamed'].read();
     return times.length < speedSamplesMin ? undefined : quantiles(times)?.p50Ms;

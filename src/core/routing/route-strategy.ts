@@ -18,7 +18,7 @@ interface Favourite {
   readonly reviewedAtMs: number;
 }
 
-/** What the order of routes needs of the world. */
+/** What the order of routes depends on. */
 export interface StrategyTools {
   readonly clock: Clock;
   readonly random: Random;
@@ -34,7 +34,10 @@ export class RouteStrategies {
     this.#tools = tools;
   }
 
-  /** Returns the order in which a request takes the routes, and why the first stands first. `whole`: its answer is asked for whole. */
+  /**
+   * Returns the order in which a request tries the routes, and why the first is first. `whole`: its answer is not
+   * streamed.
+   */
   order(routes: readonly LiveRoute[], strategy: RouteStrategy, whole: boolean): OrderedRoutes {
     const ordered = orderRoutes(routes, this.#tools.random);
     if (ordered.length <= 1) return { routes: ordered, reason: undefined };
@@ -61,7 +64,7 @@ export class RouteStrategies {
     const key = JSON.stringify([whole, ordered[0]?.name.modelId]);
     const now = this.#tools.clock.now();
     const before = this.#favourites.get(key);
-    const current = ordered.find(route => before?.route === nameOf(route) && isOpen(route));
+    const current = ordered.find(route => before?.route === toName(route) && isOpen(route));
     if (current !== undefined && before !== undefined && Math.abs(now - before.reviewedAtMs) < reviewMs) return current;
     const open = ordered.filter(isOpen);
     const candidates = open.length === 0 ? ordered : open;
@@ -69,12 +72,12 @@ export class RouteStrategies {
     const fastest = speeds.reduce((one, other) => (other.ms < one.ms ? other : one));
     const currentMs = current?.record.speedMs(whole) ?? Infinity;
     const chosen = current !== undefined && fastest.ms > currentMs * advantage ? current : fastest.route;
-    this.#favourites.set(key, { route: nameOf(chosen), reviewedAtMs: now });
+    this.#favourites.set(key, { route: toName(chosen), reviewedAtMs: now });
     return chosen;
   }
 }
 
-const nameOf = ({ name }: LiveRoute): string => JSON.stringify([name.provider, name.model]);
+const toName = ({ name }: LiveRoute): string => JSON.stringify([name.provider, name.model]);
 
 function isOpen({ breaker, keys }: LiveRoute): boolean {
   return breaker.passable && keys?.isUsable !== false;
@@ -86,12 +89,13 @@ function first(ordered: readonly LiveRoute[], route: LiveRoute, reason: RouteRea
 
 /** Stable: routes that cost the same keep the order of the configuration. */
 function byCost(one: LiveRoute, other: LiveRoute): number {
-  const [first, second] = [costOf(one), costOf(other)];
+  const [first, second] = [routeCost(one), routeCost(other)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
 /** Three tokens of input to one of output, as most requests have; or an image. */
-function costOf({ cost }: LiveRoute): bigint {
-  const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n, searchNanoUsd = 0n } = cost ?? {};
+function routeCost({ cost }: LiveRoute): bigint {
+  if (cost === undefined) return 0n;
+  const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n, searchNanoUsd = 0n } = cost;
   return 3n * inputPicoUsd + outputPicoUsd + imageNanoUsd + searchNanoUsd;
 }

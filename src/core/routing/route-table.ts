@@ -1,3 +1,4 @@
+import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { RerankUpstream } from '../../generation/rerank/rerank-upstream.ts';
@@ -6,23 +7,23 @@ import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
 import type { SemaphoreLimits } from '../../lib/semaphore.ts';
 
-/** Someone who answers generations: a provider of the configuration, or the simulator. */
+/** A provider of the configuration, or the simulator. */
 export interface Provider {
   /** Its name in the configuration. */
   readonly name: string;
-  /** Answers text; absent where the provider only draws. */
+  /** Generates text; absent if the provider only draws. */
   readonly upstream?: Upstream;
-  /** Draws pictures; absent where the provider only answers text. */
+  /** Draws images; absent if the provider only generates text. */
   readonly images?: ImageUpstream;
-  /** Embeds texts; absent where the provider can't. */
+  /** Embeds texts; absent if the provider can't. */
   readonly embeddings?: EmbeddingUpstream;
-  /** Orders documents; absent where the provider can't. */
+  /** Ranks documents; absent if the provider can't. */
   readonly reranker?: RerankUpstream;
-  /** How many tries may run there at once and wait for it; undefined: any number. */
+  /** How many attempts may run or wait there at once; undefined: any number. */
   readonly concurrency?: SemaphoreLimits | undefined;
 }
 
-/** One way to answer a model. */
+/** One way to serve a model. */
 export interface RouteConfig {
   /** The provider's name. */
   readonly provider: string;
@@ -32,24 +33,16 @@ export interface RouteConfig {
   readonly priority: number;
   /** Its share among the routes of the same priority; 0: only when the others can't. */
   readonly weight: number;
-  /** Tiers beside the standard one that it can carry; undefined: all. */
+  /** Tiers that it can carry besides the standard one; undefined: all. */
   readonly tiers?: readonly ServiceTier[] | undefined;
-  /** What the provider charges the operator; undefined: not said. */
-  readonly cost?: RouteCost | undefined;
-}
-
-/** What a provider charges: pico-dollars a token, nano-dollars an image or a search. Absent: nothing. */
-export interface RouteCost {
-  readonly inputPicoUsd?: bigint;
-  readonly outputPicoUsd?: bigint;
-  readonly imageNanoUsd?: bigint;
-  readonly searchNanoUsd?: bigint;
+  /** What the provider charges the operator; undefined: unknown. */
+  readonly cost?: Pricing | undefined;
 }
 
 /** How a model's routes are ordered: by priority and weight, by what they cost, or by how soon they begin to answer. */
 export type RouteStrategy = 'priority' | 'cheapest' | 'fastest';
 
-/** What there is to route: providers, and the routes of each listed model id. */
+/** The routing table: providers, and the routes of each listed model id. */
 export interface RoutingConfig {
   readonly providers: readonly Provider[];
   readonly routes: ReadonlyMap<string, readonly RouteConfig[]>;
@@ -57,13 +50,13 @@ export interface RoutingConfig {
   readonly strategies?: ReadonlyMap<string, RouteStrategy>;
 }
 
-/** Whether a route can carry a tier; the standard one always. */
+/** Returns whether a route can carry a tier; the standard one always. */
 export function carriesTier(route: RouteConfig, tier: ServiceTier): boolean {
   if (tier !== ServiceTier.FLEX && tier !== ServiceTier.PRIORITY) return true;
   return route.tiers === undefined || route.tiers.includes(tier);
 }
 
-/** Draws one of `routes` by weight; routes of weight 0 only where there is no other. */
+/** Draws one of `routes` by weight; routes of weight 0 only if there is no other. */
 function draw<Each extends RouteConfig>(routes: readonly Each[], random: Random): Each | undefined {
   const total = routes.reduce((sum, route) => sum + route.weight, 0);
   if (total === 0) return routes[Math.floor(random() * routes.length)];

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   type RunningAttempt,
@@ -8,27 +9,34 @@ import {
 } from '../../generation/upstream.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { BodyRecord } from '../bodies/body-record.ts';
+import type { CourseRecord } from '../course-record.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
 
 /** A generation that is to be answered. */
-export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt'> {
+export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 'tap'> {
   /** The public request id, for logs. */
   readonly requestId: string;
   readonly watch?: RequestStory | undefined;
-  /** Whether the receiver can forget what it got: then an answer that breaks in the middle may be begun again. */
+  readonly course?: CourseRecord | undefined;
+  /** Absent: its bodies are not kept. */
+  readonly bodies?: BodyRecord | undefined;
+  /** Whether the receiver can forget what it got: then an answer that breaks in the middle may be restarted. */
   readonly restartable: boolean;
 }
 
 /** An answer that begins. */
 export interface BegunAnswer {
   readonly route: RouteName;
+  /** What its provider charges; undefined: unknown. */
+  readonly cost: Pricing | undefined;
   /** Which attempt of the request it is, from 1. */
   readonly attempt: number;
   /** How many calls it is made of, each with the whole input. */
   readonly calls: number;
-  /** It may end with a pause, after which the upstream wants to be asked to go on. */
+  /** The answer may end with a pause, after which the upstream wants to be asked to continue. */
   readonly mayPause: boolean;
 }
 
@@ -38,14 +46,14 @@ export interface RoutedReceiver {
   attemptStarted(route: RouteName, isRemote: boolean): void;
   /** An attempt has failed and another is to follow: until that goes out, nothing runs for the caller. */
   attemptFailed(): void;
-  /** An answer begins; whatever came before it is void. More than one only if the request is restartable. */
+  /** An answer begins; anything received before is void. More than once only if the request is restartable. */
   begun(answer: BegunAnswer): void;
   /**
    * Takes the next events. Returns why the answer can't go on: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
    * nothing more is given.
    */
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined>;
-  /** Ends the request, once and last. `error`: what the client is told. */
+  /** Ends the request; called once, last. `error`: the error for the client. */
   end(error?: Error): void;
 }
 
@@ -53,7 +61,7 @@ interface RoutedCallTools {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** Told of the route that has begun to answer, and as which model; '' if it does not say. */
+  /** Called with the route that has begun to answer, and the model it reports; '' if it reports none. */
   readonly took: (route: LiveRoute, model: string) => void;
 }
 
@@ -61,8 +69,8 @@ interface RoutedCallTools {
 type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
 
 /**
- * The attempts at one request, one after the other: what an upstream pushes goes on to the receiver, what fails goes to the plan, which says what comes next. It is the receiver of each
- * of its attempts.
+ * Makes the attempts at one request, one after the other: what an upstream pushes goes to the receiver, what fails
+ * goes to the plan, which decides what comes next. Receives the events of each of its attempts.
  */
 export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   readonly #tools: RoutedCallTools;
@@ -71,13 +79,13 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   #attempt: PlannedAttempt | undefined;
   #running: RunningAttempt | undefined;
   #startedAtMs = 0;
-  /** Of the present attempt; undefined: no event has come. */
+  /** Of the current attempt; undefined: no event has come. */
   #firstEventAtMs: number | undefined;
-  /** `completed` of the present attempt has come. */
+  /** `completed` of the current attempt has come. */
   #isWhole = false;
   #isOver = false;
   #isPaused = false;
-  /** What came while the receiver made up its mind, in order; undefined: it does not have to. */
+  /** Events that came while the receiver was deciding, in order; undefined: it does not have to. */
   #held: (() => void)[] | undefined;
 
   constructor(tools: RoutedCallTools, routed: RoutedRequest, receiver: RoutedReceiver) {
@@ -97,7 +105,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     );
   }
 
-  /** Nobody wants the answer any more. */
+  /** The answer is no longer wanted. */
   cancel(): void {
     this.#leave('aborted');
   }
@@ -141,9 +149,11 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#startedAtMs = this.#tools.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
     this.#routed.watch?.attemptBegan(route.name, number, reason);
+    this.#routed.course?.attemptBegan(route.name, reason);
     this.#tools.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
-    this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number }, this);
+    const tap = this.#routed.bodies?.exchange(route.name);
+    this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number, tap }, this);
     if (this.#isPaused) this.#running.pause();
   }
 
@@ -187,7 +197,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#tools.took(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const mayPause = route.upstream?.mayPause === true;
-    this.#receiver.begun({ route: route.name, attempt: number, calls, mayPause });
+    this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });
   }
 
   /** The receiver can't go on with the answer: that is the attempt's failure, or the request's end. */
@@ -238,7 +248,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     const { observer, runtime } = this.#tools;
     if (this.#attempt === undefined) return;
     const { route, number } = this.#attempt;
-    const { requestId, watch, whole } = this.#routed;
+    const { requestId, watch, course, whole } = this.#routed;
     const first = this.#firstEventAtMs;
     const ended = {
       ...outcome,
@@ -247,11 +257,12 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     };
     route.record.add(ended, whole);
     watch?.attemptEnded(ended, outcome.failure?.facts.logMessage);
+    course?.attemptEnded(ended);
     observer.attemptEnded?.({ route: route.name, requestId, number }, ended);
   }
 }
 
-/** What an attempt's failure is to the observer. */
+/** Maps an attempt's failure to the observer's outcome. */
 export function toOutcome(failure: unknown): Outcome {
   if (!(failure instanceof UpstreamFailure)) return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
   const { kind, facts } = failure;

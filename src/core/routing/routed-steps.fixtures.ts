@@ -13,7 +13,7 @@ import type { Router } from './router.ts';
 
 /** A routed answer for tests that read it step by step. */
 
-/** What the reader gets. */
+/** What the reader receives. */
 export type RoutedStep =
   | ({ readonly kind: 'begun' } & BegunAnswer)
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
@@ -58,10 +58,12 @@ export function routedSteps(router: Router, { signal, judge, ...routed }: Readin
   }, signal);
 }
 
-/** What a scripted upstream does with a call: events and failures in order; `hang` waits until the call is cancelled. */
+/**
+ * What a scripted upstream does with a call: events and failures in order; `hang` waits until the call is cancelled.
+ */
 export type Act = GenerationEvent[] | Error | 'hang';
 
-/** An upstream that answers each call by a script. */
+/** Makes an upstream that answers each call by a script. */
 export class Scripted implements Upstream {
   readonly calls: UpstreamCall[] = [];
   readonly script: (call: UpstreamCall) => readonly Act[];
@@ -110,5 +112,5 @@ async function* perform(
 }
 
 function nothing(): void {
-  // Nobody wants to know.
+  // Does nothing.
 }

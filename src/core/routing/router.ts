@@ -1,4 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -13,8 +14,9 @@ import { RouteStrategies } from './route-strategy.ts';
 import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-table.ts';
 import { StickyRoutes } from './sticky-routes.ts';
 import type { Operation, RequestStory } from '../../telemetry/request-story.ts';
+import type { CourseRecord } from '../course-record.ts';
 
-/** What a router is made with; what is left out has the decided default. */
+/** The options of a router; anything left out has its default. */
 export interface RouterOptions {
   readonly config: RoutingConfig;
   readonly clock: Clock;
@@ -26,34 +28,43 @@ export interface RouterOptions {
   readonly sleep?: Sleep;
 }
 
-/** A request whose answer comes all at once (pictures, vectors), as the routes of its model see it. */
+/** A request whose answer comes all at once (images, vectors), as the routes of its model see it. */
 export interface RoutedWork<Answer> {
   /** The listed id of the model. */
   readonly model: string;
-  /** Whose request it is. */
+  /** The account and key of the request. */
   readonly caller: BreakerCaller;
   /** The public request id, for logs. */
   readonly requestId: string;
   readonly operation: Operation;
-  /** Absent: nobody follows it. */
+  /** Absent: not traced. */
   readonly story?: RequestStory | undefined;
-  /** Aborted when nobody wants the answer any more. */
+  readonly course?: CourseRecord | undefined;
+  /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
-  /** Told when an attempt goes to an upstream. */
+  /** Called when an attempt goes to an upstream. */
   readonly onAttempt: () => void;
-  /** Asks the upstream of a route. `number`: which attempt of this request it is, from 1. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
+  /**
+   * Calls the upstream of a route. `number`: the attempt's number within the request, from 1. Throws
+   * `UpstreamFailure`, and the signal's reason once it is aborted.
+   */
   readonly attempt: (route: LiveRoute, number: number) => Promise<Answer>;
 }
 
-/** An answer and where it comes from. */
+/** An answer and its route. */
 export interface Routed<Answer> {
   readonly answer: Answer;
   readonly route: RouteName;
+  /** What its provider charges; undefined: unknown. */
+  readonly cost: Pricing | undefined;
 }
 
 const unobserved: RoutingObserver = {};
 
-/** Answers requests by the routes of their model: attempts, retries, next routes, circuit breakers. Source: decisions §3 and §4. */
+/** How long a provider may take to count. */
+const ownCountMs = 2_000;
+
+/** Answers requests by the routes of their model: attempts, retries, next routes, circuit breakers. Source: docs/architecture.md "Routing". */
 export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
@@ -89,12 +100,15 @@ export class Router {
     this.#retry = retry;
   }
 
-  /** Whether some route of the model could be tried now; false of a model without routes. */
+  /** Returns whether some route of the model could be tried now; false for a model without routes. */
   isAvailable(modelId: string): boolean {
     return this.#routes.of(modelId).some(route => route.breaker.passable && route.keys?.isUsable !== false);
   }
 
-  /** Whether another request of the model would find a free place at each of its providers, with nobody waiting. `running`: how many of those who ask run, some without a place yet. */
+  /**
+   * Returns whether another request of the model would find a free place at each of its providers, with none waiting.
+   * `running`: how many run, including those still without a place.
+   */
   hasRoom(modelId: string, running: number): boolean {
     return this.#routes.of(modelId).every(({ semaphore }) => semaphore?.hasRoom(running) !== false);
   }
@@ -113,6 +127,23 @@ export class Router {
       most = Math.max(most, upstream?.callsFor?.(request, model) ?? 1);
     }
     return most;
+  }
+
+  /** Counts a request's input as the provider of a route does, absent: of its first route; undefined if that tells no counts, or not in time. */
+  async countTokens(request: GenerateRequest, at?: RouteName): Promise<number | undefined> {
+    const routes = this.#routes.of(request.model);
+    const route = routes.find(({ name, breaker }) => (at === undefined ? breaker.passable : name === at));
+    if (route?.upstream?.countTokens === undefined) return undefined;
+    const leaving = new AbortController();
+    const timer = this.#runtime.after(ownCountMs, () => leaving.abort(new Error('the provider did not count in time')));
+    try {
+      return await route.upstream.countTokens(request, route.model, leaving.signal);
+    } catch {
+      // An older server, or one that is loading: the gateway has counts of its own.
+      return undefined;
+    } finally {
+      timer.cancel();
+    }
   }
 
   /** Every route as it is now, those of a model in the order of the configuration. */
@@ -159,7 +190,10 @@ export class Router {
     );
   }
 
-  /** The answer of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
+  /**
+   * Returns the answer to a request, with as many attempts as it takes. Throws the error for the client, and the
+   * signal's reason once it is aborted.
+   */
   async perform<Answer>(work: RoutedWork<Answer>): Promise<Routed<Answer>> {
     const { model, caller, signal } = work;
     signal.throwIfAborted();
@@ -185,23 +219,25 @@ export class Router {
     const next = await plan.next();
     if (next instanceof Error) throw next;
     const { route, number, reason } = next;
-    const { signal, story } = work;
+    const { signal, story, course } = work;
     const attempt = { route: route.name, requestId: work.requestId, number };
     const startedAtMs = this.#runtime.monotonicMs();
     const ended = (result: ReturnType<typeof toOutcome>): void => {
       const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
       route.record.add(outcome, true);
       story?.attemptEnded(result, result.failure?.facts.logMessage);
+      course?.attemptEnded(outcome);
       this.#observer.attemptEnded?.(attempt, outcome);
     };
     work.onAttempt();
     story?.attemptBegan(route.name, number, reason, work.operation);
+    course?.attemptBegan(route.name, reason);
     this.#observer.attemptStarted?.(attempt);
     try {
       const answer = await work.attempt(route, number);
       plan.completed();
       ended({ result: 'completed' });
-      return { answer, route: route.name };
+      return { answer, route: route.name, cost: route.cost };
     } catch (thrown) {
       ended(signal.aborted ? { result: 'aborted' } : toOutcome(thrown));
       if (signal.aborted) plan.left(false);
@@ -223,7 +259,7 @@ export class Router {
       ? all
       : all.filter(route => carriesTier(route, request.serviceTier));
     if (able.length === 0 && all.length > 0) {
-      throw new GatewayError('unsupported_feature', `No provider of ${request.model} has the asked service tier.`, {
+      throw new GatewayError('unsupported_feature', `No provider of ${request.model} has the requested service tier.`, {
         param: 'service_tier',
       });
     }

@@ -5,7 +5,7 @@ import type { RouteName } from './observer.ts';
 
 /** Conversations that are remembered; the one that was not used for longest goes first. */
 const conversationsMax = 10_000;
-/** How much of a text tells conversations apart. */
+/** How much of a text is compared to tell conversations apart. */
 const charactersMax = 4_096;
 
 /** A route as the order of routes sees it. */
@@ -16,7 +16,7 @@ interface Ordered {
 
 /**
  * Which route a conversation took, so that it takes the same one again: an upstream's cache of the prompt is there, and what it sealed only it can read.
- * Source: architecture.md (router); decisions §4.
+ * Source: docs/architecture.md "Routing".
  */
 export class StickyRoutes {
   readonly #routes = new Map<string, string>();
@@ -31,11 +31,11 @@ export class StickyRoutes {
   ): readonly Each[] {
     const [first, second] = routes;
     if (first === undefined || second === undefined) return routes;
-    const makers = makersOf(request);
-    const taken = !onlySealed && goesOn(request) ? this.#routes.get(keyOf(request)) : undefined;
+    const makers = listMakers(request);
+    const taken = !onlySealed && goesOn(request) ? this.#routes.get(toKey(request)) : undefined;
     const rank = ({ name, priority }: Each): number => {
       if (makers.has(name.provider)) return 0;
-      return taken === textOf(name) && priority === first.priority ? 1 : 2;
+      return taken === toText(name) && priority === first.priority ? 1 : 2;
     };
     return routes.toSorted((one, other) => rank(one) - rank(other));
   }
@@ -43,9 +43,9 @@ export class StickyRoutes {
   /** The conversation has begun to be answered by a route; `choices`: of how many routes. */
   took(request: GenerateRequest, name: RouteName, choices: number): void {
     if (choices < 2) return;
-    const key = keyOf(request);
+    const key = toKey(request);
     this.#routes.delete(key);
-    this.#routes.set(key, textOf(name));
+    this.#routes.set(key, toText(name));
     if (this.#routes.size <= conversationsMax) return;
     for (const oldest of this.#routes.keys()) {
       this.#routes.delete(oldest);
@@ -54,16 +54,18 @@ export class StickyRoutes {
   }
 }
 
-const textOf = ({ provider, model }: RouteName): string => JSON.stringify([provider, model]);
+const toText = ({ provider, model }: RouteName): string => JSON.stringify([provider, model]);
 
-/** Whether there is something to come back to: first requests are spread by weight, however alike they are. */
+/**
+ * Returns whether there is a conversation to return to: first requests are spread by weight, however alike they are.
+ */
 function goesOn({ items, promptCacheKey, cache }: GenerateRequest): boolean {
   if (promptCacheKey !== undefined || cache !== undefined) return true;
   return items.some(({ content }) => content.case !== 'message' || content.value.role === Role.ASSISTANT);
 }
 
-/** What stays the same while a conversation goes on: how it began. */
-function keyOf({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
+/** Returns what stays the same in a conversation: its beginning. */
+function toKey({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
   const hash = createHash('sha256').update(JSON.stringify([model, promptCacheKey ?? '', cut(instructions ?? '')]));
   for (const item of items) {
     hash.update(JSON.stringify(saidIn(item)));
@@ -80,7 +82,7 @@ function saidIn({ content }: Item): readonly string[] {
 const cut = (text: string): string => text.slice(0, charactersMax);
 
 /** The providers that sealed something in the conversation. */
-function makersOf({ items }: GenerateRequest): ReadonlySet<string> {
+function listMakers({ items }: GenerateRequest): ReadonlySet<string> {
   const makers = new Set<string>();
   const add = (blob: { readonly provider: string } | undefined): void => {
     if (blob !== undefined && blob.provider !== '') makers.add(blob.provider);

@@ -6,20 +6,20 @@ import type { WebhookMessage } from '../../upstreams/webhook-sender.ts';
 import { signWebhook } from './signature.ts';
 import { openSecret, toEventId } from './webhook-fields.ts';
 
-/** How events reach webhooks. */
+/** Dependencies of `Deliveries`. */
 export interface DeliveryOptions {
   readonly outbox: Pick<Outbox, 'hasWebhooks' | 'listDueDeliveries' | 'reportDelivery' | 'remindOfExpiry'>;
   readonly box: SealedBox;
   readonly runtime: Runtime;
-  /** Posts a message and returns the status of the answer. */
+  /** Posts a message. Returns the status of the response. */
   readonly send: (message: WebhookMessage, signal: AbortSignal) => Promise<number>;
-  /** Told of what keeps the loop from working. */
+  /** Called with each error of the loop, which then continues. */
   readonly failed: (error: unknown) => void;
 }
 
-/** How often the outbox is looked at. */
-const lookMs = 1_000;
-/** How often keys are looked at that expire soon. */
+/** How often the outbox is polled. */
+const pollMs = 1_000;
+/** How often keys that expire soon are searched for. */
 const remindMs = 30_000;
 const timeoutMs = 10_000;
 /** Attempts that run at once. */
@@ -27,35 +27,35 @@ const runningMax = 20;
 const seconds = 1_000;
 const minutes = 60 * seconds;
 const hours = 60 * minutes;
-/** From the end of a failed attempt to the next one; the last of them again and again. */
+/** Delays between the end of a failed attempt and the next one. The last delay repeats. */
 const delaysMs = [4 * seconds, 25 * seconds, 2 * minutes, 10 * minutes, 30 * minutes, hours, 3 * hours, 6 * hours];
 const errorLengthMax = 300;
 
 /**
- * Delivers events: at least once each, those of one scope in their order, again and again for three days. Where there are no webhooks it looks at nothing until it is
- * woken.
+ * Delivers events to webhooks: at least once each, in order within a scope, retried for three days. Without webhooks it
+ * does nothing until `start` is called again.
  */
 export class Deliveries {
   readonly #options: DeliveryOptions;
-  /** Webhook and scope of what runs: the next of it waits. */
+  /** Running deliveries by webhook id and event id. The outbox lists only the oldest event of each scope, so the next waits. */
   readonly #running = new Map<string, AbortController>();
-  /** What ended while the outbox was read: the list that comes still has it. */
+  /** Deliveries that ended while the outbox was read: the list may still contain them. */
   readonly #ended = new Set<string>();
   #timer: ReturnType<Runtime['after']> | undefined;
   #isStopped = false;
-  #isLooking = false;
+  #isPolling = false;
   #remindedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
   }
 
-  /** Whether anybody may be told of anything. */
+  /** Whether there are webhooks, so that the loop runs. */
   get isNeeded(): boolean {
     return this.#timer !== undefined;
   }
 
-  /** Begins if there are webhooks; called again when one was made. */
+  /** Starts the loop if there are webhooks. Call it again when one was created. */
   async start(): Promise<void> {
     try {
       if (this.#timer === undefined && !this.#isStopped && (await this.#options.outbox.hasWebhooks())) this.#schedule();
@@ -65,7 +65,7 @@ export class Deliveries {
     }
   }
 
-  /** Ends; attempts that run are cut, and repeated after the next start. */
+  /** Stops the loop. Running attempts are aborted, and repeated after the next start. */
   stop(): void {
     this.#isStopped = true;
     this.#timer?.cancel();
@@ -75,12 +75,12 @@ export class Deliveries {
   #schedule(): void {
     if (this.#isStopped) return;
     this.#timer?.cancel();
-    this.#timer = this.#options.runtime.after(lookMs, () => void this.#look());
+    this.#timer = this.#options.runtime.after(pollMs, () => void this.#poll());
   }
 
-  async #look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
     const { outbox, runtime, failed } = this.#options;
     try {
       if (runtime.monotonicMs() - this.#remindedMs >= remindMs) {
@@ -97,7 +97,7 @@ export class Deliveries {
     } catch (error) {
       failed(error);
     } finally {
-      this.#isLooking = false;
+      this.#isPolling = false;
       this.#schedule();
     }
   }
@@ -108,7 +108,7 @@ export class Deliveries {
     this.#running.set(name, attempt);
     try {
       const outcome = await this.#attempt(delivery, attempt);
-      // What was cut by the end of the process was not delivered, and did not fail.
+      // An attempt that `stop` aborted has neither succeeded nor failed.
       if (outcome === undefined) return;
       const { webhookId, eventId, attempts } = delivery;
       await outbox.reportDelivery({ webhookId, eventId, attempts: attempts + 1, ...outcome });
@@ -117,7 +117,7 @@ export class Deliveries {
     } finally {
       this.#running.delete(name);
       this.#ended.add(name);
-      if (!this.#isStopped) void this.#look();
+      if (!this.#isStopped) void this.#poll();
     }
   }
 

@@ -9,7 +9,7 @@ export function makeWebhookSecret(): string {
   return prefix + randomBytes(32).toString('base64');
 }
 
-/** What is signed. */
+/** The content that is signed. */
 export interface SignedContent {
   /** `evt_…`. */
   readonly id: string;

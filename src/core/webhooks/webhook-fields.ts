@@ -39,7 +39,7 @@ export function readEventId(text: string): number {
 
 /** Returns a secret as the ledger keeps it. `accountId` 0: the operator's. */
 export function sealSecret(box: SealedBox, secret: string, accountId: number): string {
-  return box.seal(Buffer.from(secret), contextOf(accountId));
+  return box.seal(Buffer.from(secret), sealingContext(accountId));
 }
 
 /** Returns the secret of a webhook. Throws if the server secret that sealed it is gone. */
@@ -47,7 +47,7 @@ export function openSecret(
   box: SealedBox,
   { secret, accountId }: { readonly secret: string; readonly accountId: number },
 ): string {
-  const opened = box.open(secret, contextOf(accountId));
+  const opened = box.open(secret, sealingContext(accountId));
   if (opened === undefined) {
     throw new Error(
       'the webhook’s secret can’t be read: server.secret lacks the line that sealed it; make the webhook again',
@@ -56,11 +56,11 @@ export function openSecret(
   return Buffer.from(opened).toString();
 }
 
-function contextOf(accountId: number): string {
+function sealingContext(accountId: number): string {
   return `webhook secret of account ${accountId}`;
 }
 
-/** Whose webhook it is, and whether it may be of one's own network. */
+/** The webhook's owner, and whether its address may be in the operator's own network. */
 export interface SettingsContext {
   /** 0: the operator's. */
   readonly accountId: number;
@@ -81,7 +81,7 @@ export function readWebhookSettings(
   });
 }
 
-/** Returns the types of events that an owner's webhooks can be told of. */
+/** Returns the types of events that an owner's webhooks can receive. */
 export function eventsFor(accountId: number): readonly EventType[] {
   return accountId === 0 ? [...accountEvents, ...operatorEvents] : accountEvents;
 }
@@ -113,7 +113,7 @@ function readEvents(types: readonly string[], accountId: number): EventType[] {
   return known.filter(type => types.includes(type));
 }
 
-/** Reads which deliveries are asked for; undefined: all. */
+/** Reads which deliveries are requested; undefined: all. */
 export function readState(text: string): DeliveryState | undefined {
   if (text === '') return undefined;
   const state = states.find(each => each === text);

@@ -13,7 +13,7 @@ import type { PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { WebhookRow } from '../../ledger/webhooks.ts';
-import { found, idOf, invalidField, notFound } from '../account-fields.ts';
+import { found, readId, invalidField, notFound } from '../account-fields.ts';
 import { readPage } from '../account-history.ts';
 import { authenticate, type Caller, type Scope } from '../credential.ts';
 import { makeWebhookSecret } from './signature.ts';
@@ -27,18 +27,18 @@ import {
   toWebhookEvent,
 } from './webhook-fields.ts';
 
-/** What webhooks are made with. */
+/** The tools that webhooks need. */
 export interface WebhookOptions {
   readonly box: SealedBox;
-  /** Whether they may be of one's own network. */
+  /** Whether addresses may be in the operator's own network. */
   readonly allowPrivate: () => boolean;
-  /** Told of each that was made. */
+  /** Called for each new webhook. */
   readonly made: () => void;
 }
 
 type WebhookMessage = MessageInitShape<typeof WebhookSchema>;
 type EventMessage = MessageInitShape<typeof WebhookEventSchema>;
-/** Whose webhooks: an account's, 0 the operator's, undefined any. */
+/** The owner: an account, 0 the operator, undefined any. */
 type Owner = number | undefined;
 
 /** Webhooks of any owner. Each method throws what its caller is refused with. */
@@ -89,7 +89,7 @@ class Webhooks {
   }
 
   async delete(id: bigint, accountId: Owner): Promise<object> {
-    const webhookId = idOf(id, 'webhook');
+    const webhookId = readId(id, 'webhook');
     if ((await this.#ledger.deleteWebhook({ webhookId, accountId })) === 'not_found') throw notFound('webhook', id);
     return {};
   }
@@ -103,13 +103,13 @@ class Webhooks {
   }
 
   async replay(id: bigint, accountId: Owner, event: string): Promise<{ event: EventMessage }> {
-    const webhookId = idOf(id, 'webhook');
+    const webhookId = readId(id, 'webhook');
     const row = await this.#ledger.replayDelivery({ webhookId, accountId, eventId: readEventId(event) });
     return { event: toWebhookEvent(found(row, 'event of this webhook', event)) };
   }
 
   async #find(id: bigint, accountId: Owner): Promise<WebhookRow> {
-    const webhookId = idOf(id, 'webhook');
+    const webhookId = readId(id, 'webhook');
     return found(await this.#ledger.findWebhook({ webhookId, accountId }), 'webhook', id);
   }
 }
@@ -129,29 +129,29 @@ export function accountWebhooks(
   | 'replayWebhookEvent'
 > {
   const webhooks = new Webhooks(ledger, options);
-  const ownerOf = async (caller: Caller, scope: Scope): Promise<number> =>
+  const authenticateOwner = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
   return {
     async listWebhooks(_request, context) {
-      return webhooks.list(await ownerOf(context, 'webhooks:read'));
+      return webhooks.list(await authenticateOwner(context, 'webhooks:read'));
     },
     async createWebhook({ settings }, context) {
-      return webhooks.create(await ownerOf(context, 'webhooks:write'), settings);
+      return webhooks.create(await authenticateOwner(context, 'webhooks:write'), settings);
     },
     async getWebhook({ webhookId }, context) {
-      return webhooks.get(webhookId, await ownerOf(context, 'webhooks:read'));
+      return webhooks.get(webhookId, await authenticateOwner(context, 'webhooks:read'));
     },
     async updateWebhook({ webhookId, settings }, context) {
-      return webhooks.update(webhookId, await ownerOf(context, 'webhooks:write'), settings);
+      return webhooks.update(webhookId, await authenticateOwner(context, 'webhooks:write'), settings);
     },
     async deleteWebhook({ webhookId }, context) {
-      return webhooks.delete(webhookId, await ownerOf(context, 'webhooks:write'));
+      return webhooks.delete(webhookId, await authenticateOwner(context, 'webhooks:write'));
     },
     async listWebhookEvents(request, context) {
-      return webhooks.listEvents(request, await ownerOf(context, 'webhooks:read'));
+      return webhooks.listEvents(request, await authenticateOwner(context, 'webhooks:read'));
     },
     async replayWebhookEvent({ webhookId, eventId }, context) {
-      return webhooks.replay(webhookId, await ownerOf(context, 'webhooks:write'), eventId);
+      return webhooks.replay(webhookId, await authenticateOwner(context, 'webhooks:write'), eventId);
     },
   };
 }
@@ -171,7 +171,7 @@ export function adminWebhooks(
 > {
   const webhooks = new Webhooks(ledger, options);
   const readOwner = async (id: bigint): Promise<number> =>
-    id === 0n ? 0 : found(await ledger.findAccount(idOf(id, 'account')), 'account', id).accountId;
+    id === 0n ? 0 : found(await ledger.findAccount(readId(id, 'account')), 'account', id).accountId;
   return {
     async listAccountWebhooks({ accountId }) {
       return webhooks.list(await readOwner(accountId));

@@ -3,7 +3,7 @@ import { readActivitySearch } from './activity/search.ts';
 import { Problem } from './parts/page.tsx';
 import { Root } from './shell/root.tsx';
 
-/** What every address may say: the account that the operator looks at. */
+/** The parameters of every address: the account that the operator looks at. */
 export interface RootSearch {
   readonly account?: number | undefined;
 }
@@ -16,13 +16,18 @@ function readRootSearch({ account }: Record<string, unknown>): RootSearch {
 interface NextSearch {
   readonly key?: number | undefined;
   readonly model?: string | undefined;
+  readonly tokens?: number | undefined;
 }
 
-function readNextSearch({ key, model }: Record<string, unknown>): NextSearch {
-  return { ...(typeof key === 'number' && { key }), ...readTexts({ model }) };
+function readNextSearch({ key, model, tokens }: Record<string, unknown>): NextSearch {
+  return {
+    ...(typeof key === 'number' && { key }),
+    ...(typeof tokens === 'number' && { tokens }),
+    ...readTexts({ model }),
+  };
 }
 
-/** What the list of models is searched for, and the one that is open. */
+/** The search of the model list, and the open model. */
 interface ModelsSearch {
   readonly q?: string | undefined;
   readonly model?: string | undefined;
@@ -72,7 +77,7 @@ const requestRoute = createRoute({ ...parent, path: '/activity/$requestId' }).la
   import('./request/request-page.tsx').then(({ Route }) => Route),
 );
 
-// Where sign-in links lead; the token is out of the address by now.
+// The target of sign-in links; the token has been removed from the address by now.
 const signInRoute = createRoute({
   ...parent,
   path: '/sign-in',

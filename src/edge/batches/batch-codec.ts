@@ -1,4 +1,4 @@
-import { readMessagesLine, readOpenAiLine } from '../../codecs/batches/read-line.ts';
+import { readMessagesItem, readOpenAiItem } from '../../codecs/batches/read-line.ts';
 import { renderAnswer, renderError, renderUnrun } from '../../codecs/batches/render-line.ts';
 import { chatCodec } from '../../codecs/chat/index.ts';
 import type { ClientCodec } from '../../codecs/codec.ts';
@@ -9,14 +9,16 @@ import { decodeRequest, renderResource } from '../../codecs/responses/index.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { Delivery, Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { BatchCall, BatchCodec, BatchLine } from '../../generation/batches/batch-codec.ts';
-import { pathOf } from '../../generation/endpoints.ts';
+import { endpointPath } from '../../generation/endpoints.ts';
 import { errorEnvelope, messagesErrorEnvelope } from '../error-answer.ts';
 import { parseJson } from '../json-body.ts';
 import type { ErrorTexts } from '../options.ts';
 import { createCall } from '../responses/create-route.ts';
-import { factsOf, outcomeOfAnswer } from '../responses/facts.ts';
+import { readFacts, toAnswerOutcome } from '../responses/facts.ts';
 
-/** Decodes items of batches exactly as their interfaces decode requests, and renders their answers and errors alike. */
+/**
+ * Decodes batch items exactly as their interfaces decode requests, and renders their answers and errors the same way.
+ */
 export function createBatchCodec(settings: {
   readonly texts: () => ErrorTexts;
   readonly strict: () => boolean;
@@ -24,7 +26,7 @@ export function createBatchCodec(settings: {
   return {
     readLine: (line, endpoint) => {
       const { value } = parseJson(line);
-      return isMessages(endpoint) ? readMessagesLine(value) : readOpenAiLine(value, pathOf(endpoint));
+      return isMessages(endpoint) ? readMessagesItem(value) : readOpenAiItem(value, endpointPath(endpoint));
     },
     decode: (line, endpoint) => decodeBody(line, endpoint, settings.strict()),
     renderFailure: (item, error) => {
@@ -86,7 +88,7 @@ function decodeResponse(body: unknown, strict: boolean): BatchCall {
     kind: 'response',
     request: createCall(decoded, { delivery: Delivery.WHOLE, strict }),
     render: (item, head, events) =>
-      renderAnswer(item, renderResource(factsOf(head), outcomeOfAnswer(head, events)), false),
+      renderAnswer(item, renderResource(readFacts(head), toAnswerOutcome(head, events)), false),
   };
 }
 
@@ -94,7 +96,7 @@ function receive(body: unknown) {
   return { body, raw: Buffer.from(JSON.stringify(body)), headers: {} };
 }
 
-/** Results are whole: nobody reads a stream. */
+/** Results are whole: items can't be streamed. */
 function refuseStream(body: unknown): void {
   if (typeof body !== 'object' || body === null || !('stream' in body) || body.stream !== true) return;
   throw new GatewayError('unsupported_parameter', 'stream: an item of a batch is answered as a whole.', {

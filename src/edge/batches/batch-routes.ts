@@ -5,7 +5,7 @@ import { parseBody } from '../../codecs/schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import { endpointOf, pathOf } from '../../generation/endpoints.ts';
+import { findEndpoint, endpointPath } from '../../generation/endpoints.ts';
 import { answerJson } from '../answer.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
@@ -35,8 +35,8 @@ export function registerBatches(app: FastifyInstance, edge: Edge): void {
     const reading = { ...generationReading(edge, request, reply), bytesMax: edge.options.otherBodyBytesMax };
     const { value } = await readJsonBody(edge, reading);
     const { input_file_id: inputFileId, endpoint, metadata } = parseBody(batchRequestSchema, value);
-    const asked = { inputFileId, endpoint: batchEndpoint(endpoint), metadata: metadata ?? {} };
-    const { batch } = await edge.batches.createBatch(asked, { headers: request.call });
+    const requested = { inputFileId, endpoint: batchEndpoint(endpoint), metadata: metadata ?? {} };
+    const { batch } = await edge.batches.createBatch(requested, { headers: request.call });
     answerJson(edge, request, reply, render(batch));
   });
   app.get<{ Querystring: Query }>(path, { onRequest }, async (request, reply) => {
@@ -64,11 +64,11 @@ function readId(id: string): { readonly batchId: string } {
 
 /** Messages have an interface of their own. */
 function batchEndpoint(name: string): Endpoint {
-  const endpoint = endpointOf(name) ?? Endpoint.UNSPECIFIED;
+  const endpoint = findEndpoint(name) ?? Endpoint.UNSPECIFIED;
   return endpoint === Endpoint.MESSAGES ? Endpoint.UNSPECIFIED : endpoint;
 }
 
 function render(batch: Batch | undefined): object {
   if (batch === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no batch') });
-  return renderBatch(batch, pathOf(batch.endpoint));
+  return renderBatch(batch, endpointPath(batch.endpoint));
 }

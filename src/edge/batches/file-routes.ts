@@ -18,15 +18,18 @@ interface OneFile {
 
 const path = '/v1/files';
 const onePath = `${path}/:id`;
-/** What a form has beside its file. */
+/** What a form contains besides its file. */
 const fieldBytesMax = 65_536;
 /** Pieces of an upload are passed on at this size. */
 const pieceBytes = 262_144;
 const pageMax = 10_000;
-/** What the core gives at once. */
+/** What the core returns synchronously. */
 const pageMost = 1_000;
 
-/** Offers files: uploaded, listed, read and deleted. In a scope of its own: the plugin of forms puts hooks on every request of its scope. */
+/**
+ * Registers the file paths: upload, list, read and delete. In a scope of its own: the form plugin hooks into every
+ * request of its scope.
+ */
 export function registerFiles(app: FastifyInstance, edge: Edge): void {
   const onRequest = [refuseAnthropic, authenticate(edge, 'api_key')];
   app.register(async scope => {
@@ -57,7 +60,7 @@ export function registerFiles(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Clients of Anthropic's interface look for its own files here, which are not offered. */
+/** Clients of Anthropic's interface look for its own files here, which are not supported. */
 const refuseAnthropic: onRequestHookHandler = ({ call }, _reply, proceed) => {
   proceed(
     call.errorShape === 'messages'
@@ -99,7 +102,7 @@ async function* readChunks(answers: AsyncIterable<ReadFileContentResponse>) {
   for await (const { content } of answers) if (content.case === 'chunk') yield content.value;
 }
 
-/** Takes a file from a form, piece by piece, and stores it. Throws what the client is told. */
+/** Reads a file from a form, piece by piece, and stores it. Throws the error for the client. */
 async function receiveFile(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<File> {
   const { raw } = request;
   if (!isForm(request)) {
@@ -112,7 +115,7 @@ async function receiveFile(edge: Edge, request: FastifyRequest, reply: FastifyRe
   try {
     return await storeParts(edge, request);
   } catch (thrown) {
-    // Whoever answers reads over the rest.
+    // The error answer skips the rest of the body.
     raw.unpipe();
     if (raw.socket.destroyed) throw new ClientGone();
     if (!(thrown instanceof Error) || !('code' in thrown) || !String(thrown.code).startsWith('FST_')) throw thrown;

@@ -22,7 +22,7 @@ const onePath = `${path}/:id`;
 const limits = { min: 1, max: 1_000 };
 /** A batch's body has many more entries than one request's; its bytes bound it. */
 const bounds = { depthMax: 512, valuesMax: Infinity, entriesMax: Infinity };
-/** Requests are written as lines so many at a time. */
+/** How many requests are written as lines before other work gets a turn. */
 const linesAtOnce = 500;
 
 /** Offers Anthropic's message batches: made, read, listed, cancelled, deleted, and their results. */
@@ -95,8 +95,8 @@ async function create(edge: Edge, request: FastifyRequest, reply: FastifyReply):
     await edge.files.appendFile({ uploadId, content }, options);
   }
   const { file } = await edge.files.finishFile({ uploadId, purpose: 'batch' }, options);
-  const asked = { inputFileId: file?.id ?? '', endpoint: Endpoint.MESSAGES };
-  const { batch } = await edge.batches.createBatch(asked, options);
+  const requested = { inputFileId: file?.id ?? '', endpoint: Endpoint.MESSAGES };
+  const { batch } = await edge.batches.createBatch(requested, options);
   return render(batch);
 }
 
@@ -108,7 +108,7 @@ function readRequests(body: unknown): readonly unknown[] {
   throw new GatewayError('validation_error', `requests: ${message}`, { param: 'requests', violations });
 }
 
-/** The requests as lines; other work gets its turn between them. */
+/** Yields the requests as lines; other work gets its turn in between. */
 async function* toLines(requests: readonly unknown[]): AsyncGenerator<Buffer, void, undefined> {
   for (let from = 0; from < requests.length; from += linesAtOnce) {
     const lines = requests.slice(from, from + linesAtOnce).map(each => `${JSON.stringify(each)}\n`);

@@ -6,14 +6,17 @@ import type { Edge } from '../edge.ts';
 import { answerError } from '../error-answer.ts';
 import { recordRequest } from '../request-record.ts';
 
-/** What is sent in pieces. */
+/** An answer that is sent in pieces. */
 export interface PiecedAnswer {
   /** Its type and length, known before its first piece. */
   readonly headers: AnswerHeaders;
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
-/** Answers with bytes as they come, no faster than the client reads them. Never rejects: what `open` throws is answered as an error. */
+/**
+ * Sends bytes as they come, no faster than the client reads them. Never rejects: what `open` throws is answered as an
+ * error.
+ */
 export async function answerPieces(
   edge: Edge,
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },

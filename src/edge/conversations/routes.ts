@@ -34,19 +34,19 @@ const itemPath = `${itemsPath}/:itemId`;
 export function registerStoredConversations(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(path, { onRequest }, async (request, reply) => {
-    const asked = decodeNewConversation(await readBody(edge, request, reply, {}));
-    const { conversation } = await edge.conversations.createConversation(asked, { headers: request.call });
-    answerJson(edge, request, reply, resourceOf(conversation));
+    const requested = decodeNewConversation(await readBody(edge, request, reply, {}));
+    const { conversation } = await edge.conversations.createConversation(requested, { headers: request.call });
+    answerJson(edge, request, reply, toResource(conversation));
   });
   app.get<OneConversation>(onePath, { onRequest }, async (request, reply) => {
     const { id } = request.params;
     const { conversation } = await edge.conversations.getConversation({ id }, { headers: request.call });
-    answerJson(edge, request, reply, resourceOf(conversation));
+    answerJson(edge, request, reply, toResource(conversation));
   });
   app.post<OneConversation>(onePath, { onRequest }, async (request, reply) => {
-    const asked = { id: request.params.id, metadata: decodeLabels(await readBody(edge, request, reply)) };
-    const { conversation } = await edge.conversations.updateConversation(asked, { headers: request.call });
-    answerJson(edge, request, reply, resourceOf(conversation));
+    const requested = { id: request.params.id, metadata: decodeLabels(await readBody(edge, request, reply)) };
+    const { conversation } = await edge.conversations.updateConversation(requested, { headers: request.call });
+    answerJson(edge, request, reply, toResource(conversation));
   });
   app.delete<OneConversation>(onePath, { onRequest }, async (request, reply) => {
     const { id } = request.params;
@@ -60,18 +60,18 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post<OneConversation>(itemsPath, { onRequest }, async (request, reply) => {
     const include = readInclude(request.query);
-    const asked = { id: request.params.id, items: decodeNewItems(await readBody(edge, request, reply)), include };
-    const { items } = await edge.conversations.addConversationItems(asked, { headers: request.call });
+    const requested = { id: request.params.id, items: decodeNewItems(await readBody(edge, request, reply)), include };
+    const { items } = await edge.conversations.addConversationItems(requested, { headers: request.call });
     answerJson(edge, request, reply, renderItemPage(items, false));
   });
   app.get<OneConversation>(itemsPath, { onRequest }, async (request, reply) => {
-    const asked = { id: request.params.id, ...readItemsPage(request.query) };
-    const { items, hasMore } = await edge.conversations.listConversationItems(asked, { headers: request.call });
+    const requested = { id: request.params.id, ...readItemsPage(request.query) };
+    const { items, hasMore } = await edge.conversations.listConversationItems(requested, { headers: request.call });
     answerJson(edge, request, reply, renderItemPage(items, hasMore));
   });
   app.get<OneItem>(itemPath, { onRequest }, async (request, reply) => {
-    const asked = { ...request.params, include: readInclude(request.query) };
-    const { item } = await edge.conversations.getConversationItem(asked, { headers: request.call });
+    const requested = { ...request.params, include: readInclude(request.query) };
+    const { item } = await edge.conversations.getConversationItem(requested, { headers: request.call });
     if (item === undefined) throw new Error('an answer without its item');
     answerJson(edge, request, reply, renderItem(item));
   });
@@ -79,7 +79,7 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
     const { conversation } = await edge.conversations.deleteConversationItem(request.params, {
       headers: request.call,
     });
-    answerJson(edge, request, reply, resourceOf(conversation));
+    answerJson(edge, request, reply, toResource(conversation));
   });
 }
 
@@ -90,7 +90,7 @@ async function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply
   return (await readJsonBody(edge, generationReading(edge, request, reply))).value;
 }
 
-function resourceOf(conversation: Conversation | undefined): object {
+function toResource(conversation: Conversation | undefined): object {
   if (conversation === undefined) throw new Error('an answer without its conversation');
   return renderConversation(conversation);
 }

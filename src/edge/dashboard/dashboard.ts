@@ -31,7 +31,7 @@ export interface DashboardOptions extends MessageLimits {
   readonly isSecure: boolean;
   readonly files: PageFiles;
   readonly core: PushTransport;
-  /** What pages may call; `DashboardService` is added to them. */
+  /** The services that pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
   /** Signs people in with an identity provider; undefined: there is none. */
   readonly login: LoginOptions | undefined;
@@ -39,17 +39,22 @@ export interface DashboardOptions extends MessageLimits {
   readonly observe: CallObserver;
 }
 
-/** Calls of pages at once, of everybody and of one address. A stream ends after the longest time, and its page asks again. */
+/**
+ * Concurrent calls of pages, in total and per address. A stream ends after the maximum time, and its page reconnects.
+ */
 const callLimits = { bytesMax: 0, callsMax: 2_000, perAddressMax: 200, durationMs: 3_600_000 };
 
-/** Bodies above it are counted together until their answers end. */
+/** Larger bodies are counted together until their answers end. */
 const smallBodyBytes = 1 << 20;
 const largeBodyBytesMax = 256 << 20;
 
 const prefix = '/dashboard/';
 const rpcPrefix = '/dashboard/rpc';
 
-/** Answers everything below `/dashboard` of one listener: the pages, and the calls that they make with the session of their cookie. */
+/**
+ * Answers everything below `/dashboard` of one listener: the pages, and the calls that they make with the session of
+ * their cookie.
+ */
 export class Dashboard {
   readonly #options: DashboardOptions;
   readonly #cookie: SessionCookie;
@@ -78,7 +83,7 @@ export class Dashboard {
     });
   }
 
-  /** Answers a request. It never throws. */
+  /** Answers a request. Never throws. */
   answer(request: IncomingMessage, response: ServerResponse, requestId: string): void {
     this.#answer(request, response, requestId).catch(() => {
       if (!response.headersSent) response.writeHead(500);
@@ -110,7 +115,8 @@ export class Dashboard {
 
   async #answerCall(path: string, call: Omit<BrowserCall, 'path'>): Promise<void> {
     const { request, response, requestId } = call;
-    if (!isOwnOrigin(request.headers)) return refuse(call, 403, 'permission_denied', 'A page of another origin asked.');
+    if (!isOwnOrigin(request.headers))
+      return refuse(call, 403, 'permission_denied', 'A page of another origin sent this request.');
     if (!this.#open.admit(request, response)) return refuse(call, 503, 'unavailable', 'There are too many calls.');
     if (!this.#admitsBody(path, request, response))
       return refuse(call, 429, 'resource_exhausted', 'Too many large bodies.');
@@ -133,7 +139,7 @@ export class Dashboard {
     return true;
   }
 
-  /** Makes the headers of a call tell the truth, and its cookie its credential where it brings no other. */
+  /** Corrects the headers of a call to the real facts, and makes the cookie its credential if it has no other. */
   #setHeaders({ headers, socket }: IncomingMessage, requestId: string): void {
     for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
     headers[requestIdHeader] = requestId;
@@ -150,7 +156,7 @@ export class Dashboard {
   async #checkCaller({ method, requestHeader }: HandlerContext): Promise<void> {
     const { signIn, whoAmI } = DashboardService.method;
     if (method === signIn) return;
-    // Nobody is signed in yet: a page asks before it shows the sign-in.
+    // Nobody is signed in yet: pages call this before they show the sign-in.
     if (method === whoAmI && !requestHeader.has('authorization') && !requestHeader.has('x-api-key')) return;
     const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits: false, admission: false } as const;
     const { kind } = await this.#options.core.ask(CredentialService.method.authenticate, request, requestHeader);

@@ -13,7 +13,7 @@ const policy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Pictures that models have drawn are shown from memory.
+  // Generated images are shown from memory.
   "img-src 'self' blob:",
   "font-src 'self'",
   "connect-src 'self'",
@@ -54,7 +54,7 @@ interface PageFile {
   readonly etag: string;
 }
 
-/** Returns the folder of the built pages, beside this module's checkout or in its package. */
+/** Returns the folder of the built pages, in this module's checkout or package. */
 export function pagesFolder(): string {
   const isCheckout = extname(import.meta.filename) === '.ts';
   return resolve(import.meta.dirname, isCheckout ? '../../../dist/dashboard' : '../../dashboard');
@@ -69,7 +69,10 @@ export class PageFiles {
     this.#folder = folder;
   }
 
-  /** Answers a GET or HEAD of a path below `/dashboard/`. A path of no file is a page of the app, which finds out what to show. */
+  /**
+   * Answers a GET or HEAD of a path below `/dashboard/`. A path without a file gets the app's page, which decides
+   * what to show.
+   */
   async answer(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#files ??= readFiles(this.#folder);
     const isAsset = name.startsWith('assets/');

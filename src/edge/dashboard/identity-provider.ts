@@ -20,17 +20,20 @@ export interface ProviderSettings {
   readonly scopes: readonly string[];
 }
 
-/** What a browser keeps while its person is at the provider. */
+/** What the browser stores while the person is at the provider. */
 export interface PendingLogin {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** What the provider says of a person, by the names of the claims. */
+/** The provider's claims about a person, by name. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** A provider of OpenID Connect: authorization code with PKCE, state and nonce. What it is asked for first is where its endpoints are. */
+/**
+ * An OpenID Connect provider: authorization code with PKCE, state and nonce. The first request to it discovers its
+ * endpoints.
+ */
 export class IdentityProvider {
   readonly #settings: ProviderSettings;
   #configuration: Promise<Configuration> | undefined;
@@ -39,7 +42,10 @@ export class IdentityProvider {
     this.#settings = settings;
   }
 
-  /** Returns where the browser is sent, and what it must bring back. Rejects if the provider does not answer. */
+  /**
+   * Returns the address to redirect the browser to, and what it must bring back. Rejects if the provider does not
+   * answer.
+   */
   async begin(callback: string): Promise<{ readonly url: string; readonly login: PendingLogin }> {
     const configuration = await this.#discover();
     const login = { state: randomState(), nonce: randomNonce(), verifier: randomPKCECodeVerifier() };
@@ -77,7 +83,7 @@ export class IdentityProvider {
     // oxlint-disable-next-line typescript/no-deprecated -- Marked to stand out: the configuration allows it for a provider on this machine alone.
     const options = url.protocol === 'http:' ? { execute: [allowInsecureRequests] } : {};
     this.#configuration ??= discovery(url, clientId, clientSecret, undefined, options).catch((thrown: unknown) => {
-      // The next login asks again.
+      // The next login tries again.
       this.#configuration = undefined;
       throw thrown;
     });

@@ -8,11 +8,11 @@ export interface LoginOptions {
   readonly provider: IdentityProvider;
   /** The origin that browsers know the listener by. */
   readonly origin: () => string;
-  /** Makes a session for a person; undefined: nobody of the configuration is like that. */
+  /** Makes a session for a person; undefined: no person of the configuration matches. */
   readonly openSession: (
     claims: Claims,
   ) => Promise<{ readonly session: string; readonly lifetimeMs: number } | undefined>;
-  /** Told why a login failed; the person is told only that it did. */
+  /** Called with the reason of a failed login; the person only learns that it failed. */
   readonly failed: (reason: unknown) => void;
 }
 
@@ -20,7 +20,7 @@ const callbackPath = '/dashboard/callback';
 const cookieName = 'tollgate_login';
 const loginSeconds = 600;
 
-/** `GET /dashboard/login` and `/dashboard/callback`: the way to the identity provider and back. */
+/** `GET /dashboard/login` and `/dashboard/callback`: to the identity provider and back. */
 export class Login {
   readonly #options: LoginOptions;
   readonly #cookie: SessionCookie;
@@ -29,11 +29,11 @@ export class Login {
   constructor(options: LoginOptions, cookie: SessionCookie, isSecure: boolean) {
     this.#options = options;
     this.#cookie = cookie;
-    // Lax: the way back comes from another site. Its state is what protects it.
+    // Lax: the redirect back comes from another site. Its `state` protects it.
     this.#attributes = `Path=${callbackPath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
   }
 
-  /** Answers a GET if it is one of these paths. Returns whether it was. */
+  /** Answers a GET if it is one of these paths. Returns whether it did. */
   async answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     if (path === '/dashboard/login') await this.#begin(response);
     else if (path === callbackPath) await this.#finish(request, response);

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 /**
- * Whether a browser says that a page of this very origin asks, or no browser asks. The same site is not enough: cookies, also strict ones, are sent from other ports of the host too.
- * Source: Fetch Metadata Request Headers, "Sec-Fetch-Site".
+ * Returns whether the browser says that the request comes from a page of this very origin, or no browser sent it. The
+ * same site is not enough: cookies, even strict ones, are sent from other ports of the host too. Source: Fetch
+ * Metadata Request Headers, "Sec-Fetch-Site".
  */
 export function isOwnOrigin(headers: IncomingHttpHeaders): boolean {
   const { 'sec-fetch-site': site, origin } = headers;

@@ -1,6 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** The cookie that a session is kept in. Cookies know no ports, so each listener has one of its own: signing in on the one must not end the session on the other. */
+/**
+ * The cookie of a session. Cookies ignore ports, so each listener has a cookie of its own: signing in on one must not
+ * end the session on the other.
+ */
 export class SessionCookie {
   readonly #name: string;
   readonly #attributes: string;

@@ -42,7 +42,7 @@ const tags: Readonly<Record<string, string>> = {
   Limits: 'What the account, its groups and its keys may use.',
   Groups: 'Groups of keys.',
   Usage: 'What was used and what it cost.',
-  Webhooks: 'What the account is told of.',
+  Webhooks: 'Events that the account receives.',
   Batches: 'Many requests at half the price, within a day.',
   'Own key': 'What the holder of an API key sees of it.',
   Operation: 'For those who run the gateway.',
@@ -186,7 +186,7 @@ function errorResponse(status: number, shape: ErrorShape): JsonSchema {
     codes.map(code => [code, { summary: errorTable[code].meaning, value: exampleError(code, shape) }]),
   );
   const isValidation = shape === 'account' && (status === 400 || status === 422);
-  const schema = isValidation ? { anyOf: [refTo(errors.validation), refTo(errors.openai)] } : schemaOf(shape);
+  const schema = isValidation ? { anyOf: [refTo(errors.validation), refTo(errors.openai)] } : errorSchema(shape);
   return {
     description: codes.map(code => `\`${code}\``).join(', '),
     headers: toHeaders([
@@ -203,7 +203,7 @@ function errorResponse(status: number, shape: ErrorShape): JsonSchema {
   };
 }
 
-function schemaOf(shape: ErrorShape): JsonSchema {
+function errorSchema(shape: ErrorShape): JsonSchema {
   const schema: z.ZodType = shape === 'messages' ? errors.messages : errors.openai;
   return refTo(schema);
 }

@@ -15,7 +15,7 @@ export function named<T extends z.ZodType>(id: string, schema: T, fields?: Reado
   return schema;
 }
 
-/** Returns a pointer to a schema that has a name. Throws if it has none. */
+/** Returns a reference to a named schema. Throws if it has no name. */
 export function refTo(schema: z.ZodType): JsonSchema {
   const id = components.get(schema)?.id;
   if (id === undefined) throw new Error('a schema without a name in the reference');

@@ -20,11 +20,11 @@ export interface Parameter {
   readonly required?: boolean;
 }
 
-/** What a request carries: JSON whose schema has a name, a form, or either. */
+/** The body of a request: JSON whose schema has a name, a form, or either. */
 export interface Body {
   readonly schema?: z.ZodType;
   readonly examples: Readonly<Record<string, Example>>;
-  /** Whether a request without a body is one too. */
+  /** Whether the body may be absent. */
   readonly optional?: boolean;
   /** The same as a form: its JSON Schema. */
   readonly form?: JsonSchema;
@@ -32,17 +32,17 @@ export interface Body {
   readonly formExample?: Readonly<Record<string, string>>;
 }
 
-/** What a request that succeeds is answered with. */
+/** The answer to a successful request. */
 export interface Answer {
   readonly description: string;
   /** A JSON answer; the schema has a name. Absent: the answer is no JSON. */
   readonly schema?: z.ZodType;
-  /** What it is instead of JSON or beside it, by media type. */
+  /** Other media types, instead of JSON or besides it. */
   readonly others?: Readonly<Record<string, { readonly description: string; readonly example?: string }>>;
   readonly headers?: readonly string[];
 }
 
-/** What an operation's errors look like: as OpenAI's clients, as Anthropic's clients, or as the specification's account paths have them. */
+/** The shape of an operation's errors: OpenAI's, Anthropic's, or that of the account paths. */
 export type ErrorShape = 'openai' | 'messages' | 'account';
 
 /** One method of one public path. */

@@ -4,7 +4,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
 import { dollarsText } from '../../lib/dollars.ts';
-import { requestIdOf } from '../../generation/response-ids.ts';
+import { toRequestId } from '../../generation/response-ids.ts';
 import { answerJson } from '../answer.ts';
 import { ClientGone, whileConnected } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
@@ -45,7 +45,7 @@ async function answerCompact(exchange: Exchange): Promise<void> {
   const { edge, request, reply } = exchange;
   try {
     const body = await readBody(edge, request, reply);
-    const { request: asked, previousResponseId, conversationId } = decode(edge, request, body);
+    const { request: requested, previousResponseId, conversationId } = decode(edge, request, body);
     if (conversationId !== undefined) {
       throw new GatewayError('unsupported_parameter', 'A stored conversation can’t be compacted: send its items.', {
         param: 'conversation',
@@ -53,7 +53,7 @@ async function answerCompact(exchange: Exchange): Promise<void> {
     }
     request.call.nameRepeat(request, body.raw);
     const compacted = await edge.responses.compactConversation(
-      { request: asked, ...(previousResponseId === undefined ? {} : { previousResponseId }) },
+      { request: requested, ...(previousResponseId === undefined ? {} : { previousResponseId }) },
       { headers: request.call, signal: exchange.signal },
     );
     if (exchange.isGone) throw new ClientGone();
@@ -67,7 +67,7 @@ function sendCompacted(exchange: Exchange, compacted: CompactConversationRespons
   const { edge, request, facts } = exchange;
   const { id, createdAtMs, items, completed, limits, model } = compacted;
   if (completed === undefined) throw new Error('a compaction without its usage');
-  facts.answers(requestIdOf(id), limits);
+  facts.answers(toRequestId(id), limits);
   const headers = facts.addHeaders(request.call.headers, edge.options.runtime.now());
   headers['x-tollgate-cost'] = dollarsText(completed.costNanoUsd);
   const value = {

@@ -10,7 +10,7 @@ import { Exchange } from '../exchange.ts';
 import type { JsonBody } from '../json-body.ts';
 import { StreamSink } from '../sinks/stream.ts';
 import { WholeSink } from '../sinks/whole.ts';
-import { factsOf, outcomeOfAnswer } from './facts.ts';
+import { readFacts, toAnswerOutcome } from './facts.ts';
 import { stepFrames } from './step-renderer.ts';
 
 /** The path of the Responses interface. */
@@ -18,7 +18,10 @@ export const responsesPath = '/v1/responses';
 
 const createUrl = { url: responsesPath };
 
-/** Offers `POST /v1/responses`: authenticate, decode, call the core, render; whole, as a stream or in the background, as the client asks. */
+/**
+ * Registers `POST /v1/responses`: authenticate, decode, call the core, render; whole, streamed or in the background,
+ * as the client asks.
+ */
 export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
   app.post(responsesPath, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
@@ -27,7 +30,7 @@ export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Decodes a body and calls the core. Throws what the client is told. */
+/** Decodes a body and calls the core. Throws the error for the client. */
 function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
   const { edge, request } = exchange;
   const { headers } = request.raw;
@@ -46,16 +49,16 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
 
 function renderCreated(events: readonly GenerationEvent[], head: ResponseHead | undefined): object {
   if (head === undefined) throw new Error('a response without a head');
-  return renderResource(factsOf(head), outcomeOfAnswer(head, events));
+  return renderResource(readFacts(head), toAnswerOutcome(head, events));
 }
 
-/** What the transport, and not the body, says of a create. */
+/** Settings of a create that come from the transport and not from the body. */
 export interface CreateSettings {
   readonly delivery: Delivery;
   readonly strict: boolean;
   /** The session of responses that are not stored. */
   readonly session?: string;
-  /** Whether to generate at all; absence means yes. */
+  /** Whether to generate at all; absent means yes. */
   readonly generate?: boolean;
 }
 

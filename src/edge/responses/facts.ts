@@ -1,5 +1,5 @@
 import {
-  outcomeOf,
+  toOutcome,
   type ResponseFacts,
   type ResponseOutcome,
   type ResponseStatus,
@@ -26,16 +26,16 @@ const statuses: Readonly<Record<Status, ResponseStatus>> = {
   [Status.CANCELLED]: 'cancelled',
 };
 
-/** What a response says beside its outcome. Throws where the core sent no settings. */
-export function factsOf(head: ResponseHead): ResponseFacts {
+/** Returns the fields of a response besides its outcome. Throws if the core sent no settings. */
+export function readFacts(head: ResponseHead): ResponseFacts {
   const { id, model, createdAtMs, settings, previousResponseId, conversationId, store, background } = head;
   if (settings === undefined) throw new Error('a response without settings');
   const state = { previousResponseId, conversationId, store, background };
   return { id, model, createdAtMs: Number(createdAtMs), request: settings, ...state };
 }
 
-/** What became of a response that was asked about. */
-export function outcomeOfResponse({
+/** Returns the outcome of a stored response. */
+export function toResponseOutcome({
   status,
   output,
   finished,
@@ -46,9 +46,9 @@ export function outcomeOfResponse({
   return { status: statuses[status] ?? 'in_progress', items: output, finished, completed, error: failure, extensions };
 }
 
-/** What became of a response that was answered at once: in the background it has only begun to wait. */
-export function outcomeOfAnswer(head: ResponseHead, events: readonly GenerationEvent[]): ResponseOutcome {
-  return events.length === 0 && head.background ? { status: 'queued', items: [] } : outcomeOf(head.id, events);
+/** Returns the outcome of a response that was answered at once: in the background it is only queued. */
+export function toAnswerOutcome(head: ResponseHead, events: readonly GenerationEvent[]): ResponseOutcome {
+  return events.length === 0 && head.background ? { status: 'queued', items: [] } : toOutcome(head.id, events);
 }
 
 /** Why a stored response failed, as an error. */

@@ -17,7 +17,7 @@ import { ResponsesSocket, type SocketParts } from './socket.ts';
 /** A connection that is still open so long after the gateway began to close is cut. */
 const closeGraceMs = 2_000;
 
-/** Whether a request asks for a WebSocket of this interface: any other upgrade is ignored, as HTTP allows. */
+/** Returns whether a request asks for a WebSocket of this interface: any other upgrade is ignored, as HTTP allows. */
 export function isSocketUpgrade({ method, url = '', headers }: IncomingMessage): boolean {
   const [path] = resolveAlias(url).split('?', 1);
   return method === 'GET' && path === responsesPath && headers.upgrade?.toLowerCase() === 'websocket';
@@ -33,7 +33,7 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
   });
   const open = new Set<ResponsesSocket>();
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    // Until the library takes it over, a client that leaves is nobody's error.
+    // Until the library takes over, errors of a leaving client are ignored.
     const ignore = (): void => undefined;
     socket.on('error', ignore);
     void upgrade(edge, request)
@@ -49,7 +49,7 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
       .catch((thrown: unknown) => refuse(edge, request, { socket, thrown }));
   });
   server.on('headers', (headers, request: IncomingMessage) => {
-    headers.push(`x-request-id: ${callOf(edge, request).id}`);
+    headers.push(`x-request-id: ${toCall(edge, request).id}`);
   });
   app.addHook('preClose', done => {
     for (const connection of open) connection.end();
@@ -62,8 +62,8 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
 
 const calls = new WeakMap<IncomingMessage, Call>();
 
-/** The call of an upgrade, the same whenever it is asked for. */
-function callOf(edge: Edge, request: IncomingMessage): Call {
+/** Returns the call of an upgrade; always the same one. */
+function toCall(edge: Edge, request: IncomingMessage): Call {
   const { options } = edge;
   const call =
     calls.get(request) ?? new Call(options.runtime, options.nextRequestId()).follow(request.headers, options);
@@ -73,7 +73,7 @@ function callOf(edge: Edge, request: IncomingMessage): Call {
 
 async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketParts> {
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-  const call = callOf(edge, request);
+  const call = toCall(edge, request);
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
   const { headers } = request;
@@ -81,14 +81,14 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   return { edge, call, key, strict: edge.isStrict(headers), headers, attribution };
 }
 
-/** Answers an upgrade with the error envelope, as any other request. */
+/** Answers an upgrade with the error envelope, like any other request. */
 function refuse(
   edge: Edge,
   request: IncomingMessage,
   { socket, thrown }: { readonly socket: Duplex; readonly thrown: unknown },
 ): void {
   const error = clientError(thrown);
-  const call = callOf(edge, request);
+  const call = toCall(edge, request);
   const status = error.facets.http;
   const { runtime, texts } = edge.options;
   const headers = addErrorHeaders(call.headers, error, [], runtime.now());

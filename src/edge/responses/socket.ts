@@ -8,12 +8,12 @@ import type { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { errorEvent, SocketTurn } from '../sinks/socket.ts';
 
-/** How long a connection may live. Source: decisions §4, "WebSocket". */
+/** How long a connection may live. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 60 * 60_000;
 /** Turns that wait for the one that runs, and what they may take together. */
 const waitingMax = 32;
 const waitingBytesMax = 64 * 1024 ** 2;
-/** What may be under way to a client that reads slowly before it has to catch up. */
+/** The unsent bytes that a slow client may have before it must catch up. */
 const sentBytesMax = 256 * 1024;
 /** How long a ping may stay unanswered. */
 const pongMs = 30_000;
@@ -23,7 +23,7 @@ const closeCodes = { goingAway: 1001, policy: 1008, tryLater: 1013 } as const;
 /** Smaller messages do not count in the memory of large bodies. */
 const uncountedBytes = 1024 ** 2;
 
-/** What a connection is opened with. */
+/** The facts that a connection is opened with. */
 export interface SocketParts {
   readonly edge: Edge;
   readonly call: Call;
@@ -31,7 +31,7 @@ export interface SocketParts {
   readonly strict: boolean;
   /** Of the request that opened the connection. */
   readonly headers: IncomingHttpHeaders;
-  /** What the connection's headers say that its turns are counted by. */
+  /** What the connection's turns are counted by, from its headers. */
   readonly attribution: Attribution | undefined;
 }
 
@@ -42,7 +42,7 @@ export class ResponsesSocket {
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
-  /** Of the request that opened it: each turn belongs to the trace that they name. */
+  /** The trace headers of the opening request: each turn belongs to that trace. */
   readonly headers: IncomingHttpHeaders;
   readonly attribution: Attribution | undefined;
   /** The name of the connection's unstored responses. */
@@ -56,12 +56,12 @@ export class ResponsesSocket {
   /** Bytes of the message that is arriving, and of the one that is being answered. */
   #arrivingBytes = 0;
   #turnBytes = 0;
-  /** What is taken of the memory of large bodies. */
+  /** The amount taken from the memory of large bodies. */
   #takenBytes = 0;
   #turn: SocketTurn | undefined;
   /** Messages that have yet to leave, of those that were too many. */
   #unsent = 0;
-  /** What is done once they have left. */
+  /** Called once they have left. */
   #whenSent: (() => void)[] = [];
   /** When the ping was sent that has yet to be answered, on the clock that never steps. */
   #pingedAt: number | undefined;
@@ -90,7 +90,7 @@ export class ResponsesSocket {
     socket.on('pong', () => {
       this.#pingedAt = undefined;
     });
-    // A broken frame, or a connection that was reset: the library closes it, which is told below.
+    // A broken frame, or a connection that was reset: the library closes it, which is handled below.
     socket.on('error', () => undefined);
     socket.on('close', () => this.#closed());
   }
@@ -182,7 +182,7 @@ export class ResponsesSocket {
   }
 
   #refuse(text: string): void {
-    // Who breaks the rules and does not even read that is not told for ever.
+    // A client that breaks the rules and does not read gets no endless stream of errors.
     if (this.#socket.bufferedAmount >= sentBytesMax) return this.terminate();
     this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
   }

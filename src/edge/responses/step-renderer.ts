@@ -1,17 +1,17 @@
 import { doneFrame, keepAlive, type ResponseEvent, ResponseRenderer, sseFrames } from '../../codecs/responses/index.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
-import { requestIdOf } from '../../generation/response-ids.ts';
+import { toRequestId } from '../../generation/response-ids.ts';
 import type { AnswerMessage } from '../generation-facts.ts';
 import type { FrameRenderer } from '../sinks/stream.ts';
-import { factsOf, failureError } from './facts.ts';
+import { readFacts, failureError } from './facts.ts';
 
 /** The messages of one response as events of the interface, over whatever transport. */
 export class StepRenderer {
   #renderer: ResponseRenderer | undefined;
   #madeBy: string | undefined;
 
-  /** The response has been named to the client, or can be: what fails from here on is told as its events. */
+  /** The client knows the response's id, or can: failures from here on are sent as its events. */
   get hasBegun(): boolean {
     return this.#renderer !== undefined;
   }
@@ -19,8 +19,8 @@ export class StepRenderer {
   push({ head, events, end }: AnswerMessage): ResponseEvent[] {
     const rendered: ResponseEvent[] = [];
     if (head !== undefined) {
-      this.#renderer = new ResponseRenderer(factsOf(head));
-      this.#madeBy = requestIdOf(head.id);
+      this.#renderer = new ResponseRenderer(readFacts(head));
+      this.#madeBy = toRequestId(head.id);
       if (head.background) rendered.push(...this.#renderer.begin());
     }
     for (const event of events) rendered.push(...this.#open().push(event));
@@ -49,8 +49,9 @@ export class StepRenderer {
 }
 
 /**
- * Returns the frames of one response's stream. Events up to number `startingAfter` are known to the client already; -1: none. `failUnbegun` returns the frames of a failure
- * before the response had a head, if the status line is gone by then.
+ * Returns the frames of one response's stream. The client knows events up to number `startingAfter` already; -1:
+ * none. `failUnbegun` returns the frames of a failure before the response had a head, if the status line is already
+ * sent.
  */
 export function stepFrames(startingAfter: number, failUnbegun: FrameRenderer['fail']): FrameRenderer {
   const steps = new StepRenderer();

@@ -1,19 +1,19 @@
 import { type Query, readInteger, readName, readText, refuse } from '../query.ts';
 
-/** The queries of stored responses. Source: decisions §4. */
+/** The queries of stored responses. Source: docs/interfaces/responses.md "Stored responses". */
 
 const includes = new Set(['reasoning.encrypted_content', 'message.output_text.logprobs']);
 const limits = { min: 1, max: 100 };
 const sequenceNumbers = { min: 0, max: 999_999_999 };
 
-/** What `include` asks for; the official client writes it `include[]`. */
+/** Reads `include`; the official client writes it `include[]`. */
 export function readInclude(query: Query): string[] {
   const named = [query['include'] ?? [], query['include[]'] ?? []].flat();
   if (named.every(each => includes.has(each))) return named;
   throw refuse(query, 'include', `must be one of ${[...includes].join(', ')}`);
 }
 
-/** Whether the response is to be streamed, and after which of its events (-1: all); undefined: not streamed. */
+/** Returns whether the response is to be streamed, and after which of its events (-1: all); undefined: not streamed. */
 export function readFollow(query: Query): { readonly startingAfter: number } | undefined {
   const isStream = readName(query, 'stream', ['true', 'false']) === 'true';
   const startingAfter = readInteger(query, 'starting_after', sequenceNumbers);
@@ -22,7 +22,7 @@ export function readFollow(query: Query): { readonly startingAfter: number } | u
   return undefined;
 }
 
-/** Returns the page of input items that a query asks for; `limit` 0: as the core decides. */
+/** Reads the requested page of input items; `limit` 0: the core's default. */
 export function readItemsPage(query: Query) {
   return {
     limit: readInteger(query, 'limit', limits) ?? 0,

@@ -8,7 +8,7 @@ import type { Edge } from '../edge.ts';
 import { Exchange } from '../exchange.ts';
 import { StreamSink } from '../sinks/stream.ts';
 import { responsesPath } from './create-route.ts';
-import { factsOf, outcomeOfResponse } from './facts.ts';
+import { readFacts, toResponseOutcome } from './facts.ts';
 import { readFollow, readInclude, readItemsPage } from './stored-query.ts';
 import type { Query } from '../query.ts';
 import { stepFrames } from './step-renderer.ts';
@@ -38,12 +38,12 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
       { id: request.params.id, include },
       { headers: request.call },
     );
-    answerJson(edge, request, reply, resourceOf(response));
+    answerJson(edge, request, reply, toResource(response));
   });
   app.post<OneResponse>(`${onePath}/cancel`, { onRequest }, async (request, reply) => {
     const { id } = request.params;
     const { response } = await edge.responses.cancelResponse({ id }, { headers: request.call });
-    answerJson(edge, request, reply, resourceOf(response));
+    answerJson(edge, request, reply, toResource(response));
   });
   app.delete<OneResponse>(onePath, { onRequest }, async (request, reply) => {
     const { id } = request.params;
@@ -58,9 +58,9 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
   });
 }
 
-function resourceOf(response: Response | undefined): object {
+function toResource(response: Response | undefined): object {
   if (response?.head === undefined) throw new Error('a response without a head');
-  return renderResource(factsOf(response.head), outcomeOfResponse(response));
+  return renderResource(readFacts(response.head), toResponseOutcome(response));
 }
 
 /** A stored response's head comes before anything is waited for; should the core still be so slow, there is nothing to name. */

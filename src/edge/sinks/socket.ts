@@ -14,7 +14,7 @@ import { createCall, responsesPath } from '../responses/create-route.ts';
 import type { ResponsesSocket } from '../responses/socket.ts';
 import { StepRenderer } from '../responses/step-renderer.ts';
 
-/** Members that only the HTTP transport has; `stream` is ignored, because a known client sends it. Source: decisions §4, "WebSocket". */
+/** Members that only the HTTP transport has; `stream` is ignored, because a known client sends it. Source: docs/interfaces/responses.md "WebSocket". */
 const refusedMembers = ['stream_options', 'background'] as const;
 
 /**
@@ -30,7 +30,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
   readonly #ended: () => void;
   #control: StreamControl | undefined;
   #isPaused = false;
-  /** Why the rest is not wanted, although the core goes on. */
+  /** Why the rest is unwanted although the core continues. */
   #failure: unknown;
 
   /** `ended` is called once the turn has ended and the client has all of it, or has left. */
@@ -134,9 +134,9 @@ function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw
   try {
     const { body, generate } = readTurn(event);
     const decoded = decodeRequest({ body, raw, headers: {} });
-    const asked = createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
-    if (attribution !== undefined) asked.request.attribution = attribution;
-    return asked;
+    const requested = createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
+    if (attribution !== undefined) requested.request.attribution = attribution;
+    return requested;
   } catch (thrown) {
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
     if (typeof previous === 'string') {

@@ -15,7 +15,7 @@ export interface FrameRenderer {
   push(message: AnswerMessage): string;
   /** Returns the frames that close a stream. Throws if the answer is not whole. */
   end(): string;
-  /** Returns the frames that tell of a failure; `requestId`: what it is known by. */
+  /** Returns the frames of a failure; `requestId` identifies the request. */
   fail(error: GatewayError, requestId: string): string;
 }
 
@@ -34,8 +34,9 @@ export function eventFrames(renderer: StreamRenderer): FrameRenderer {
 }
 
 /**
- * Renders an answer and writes it at once, at the client's pace: what a message makes leaves in one write, and the last frames with those that close the stream. The
- * status line goes with the first message, or with a keep-alive if that is long in coming; a failure before it has a status of its own. Source: decisions §4.
+ * Renders an answer and writes it at once, at the client's pace: the frames of a message leave in one write, and the
+ * last ones together with those that close the stream. The status line goes with the first message, or with a
+ * keep-alive if that takes long; a failure before it has its own status. Source: docs/interfaces/README.md "Streams".
  */
 export class StreamSink implements Sink<AnswerMessage> {
   readonly #exchange: Exchange;
@@ -43,7 +44,7 @@ export class StreamSink implements Sink<AnswerMessage> {
   readonly #keepAliveMs: number;
   readonly #timer: Timer;
   readonly #streamEnded: () => void;
-  /** The status line was sent: what fails from here on is told inside the stream. */
+  /** The status line was sent: failures from here on are sent inside the stream. */
   #hasBegun = false;
   #hasEnded = false;
   #isPaused = false;
@@ -51,7 +52,7 @@ export class StreamSink implements Sink<AnswerMessage> {
   #isChunked = false;
   /** Frames that wait: the last ones, or of events that make none. */
   #frames = '';
-  /** Why the rest is not wanted, although the core goes on. */
+  /** Why the rest is unwanted although the core continues. */
   #failure: unknown;
 
   constructor(exchange: Exchange, renderer: FrameRenderer) {
@@ -77,7 +78,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       exchange.control?.cancel(toGatewayError(thrown));
       return;
     }
-    // What comes last leaves with the frames that close the stream.
+    // The last frames leave together with those that close the stream.
     if (this.#frames !== '' && !facts.isCompleted && message.end === undefined) this.#write();
   }
 
@@ -109,7 +110,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     };
   }
 
-  /** Sends the status line; it leaves with the frames that follow at once. */
+  /** Sends the status line; it leaves together with the next frames. */
   #begin(headers: AnswerHeaders): void {
     this.#hasBegun = true;
     const { edge, reply } = this.#exchange;
@@ -128,6 +129,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { raw } = this.#exchange.reply;
     const frames = this.#frames;
     this.#frames = '';
+    this.#exchange.call.bodies?.answered(frames);
     this.#timer.restart(this.#keepAliveMs);
     if (raw.write(this.#chunk(frames)) || this.#isPaused) return;
     this.#isPaused = true;
@@ -151,6 +153,7 @@ export class StreamSink implements Sink<AnswerMessage> {
   #close(frames: string): void {
     const { edge, reply } = this.#exchange;
     const { socket } = reply.raw;
+    this.#exchange.call.bodies?.answered(frames);
     // The connection was promised to stay open when the stream began; a gateway that stops can't keep that.
     if (edge.stopping()) reply.raw.once('finish', () => socket?.end());
     reply.raw.end(this.#chunk(frames) + (this.#isChunked ? '0\r\n\r\n' : ''));
@@ -161,7 +164,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { call, edge, reply } = this.#exchange;
     if (!this.#hasBegun) {
       const headers = this.#headers();
-      if (call.tellsLimits) {
+      if (call.sendsLimitHeaders) {
         addLimitHeaders(headers, await readWindows(edge, call), edge.options.runtime.now());
       }
       if (!this.#hasBegun && !this.#hasEnded) this.#begin(headers);

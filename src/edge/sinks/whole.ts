@@ -7,11 +7,11 @@ import type { AnswerMessage } from '../generation-facts.ts';
 /** Renders all events of an answer, and what its response is, as the body. */
 export type RenderWhole = (events: readonly GenerationEvent[], head: ResponseHead | undefined) => object;
 
-/** Gathers an answer, renders it once and answers with it. */
+/** Collects an answer, renders it once and sends it. */
 export class WholeSink implements Sink<AnswerMessage> {
   readonly #exchange: Exchange;
   readonly #render: RenderWhole;
-  /** All that came: usually one batch, which is rendered as it is. */
+  /** Everything received: usually one batch, which is rendered as it is. */
   #batches: GenerationEvent[][] = [];
   #head: ResponseHead | undefined;
 

@@ -15,7 +15,10 @@ export async function sumFile(path: string): Promise<FileSum> {
   return sumWhile(path, () => Promise.resolve());
 }
 
-/** Copies a file to a new one, mode 0600, and returns the sum of what was written; it is on the disk when this resolves. Throws what the file system throws. */
+/**
+ * Copies a file to a new one, mode 0600, and returns the checksum of what was written; it is on the disk when this
+ * resolves. Throws what the file system throws.
+ */
 export async function copyFile(source: string, target: string): Promise<FileSum> {
   makeDirectory(dirname(target));
   // Before the target is made, so that a source that is gone leaves nothing.

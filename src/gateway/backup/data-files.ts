@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What a data directory consists of, as paths relative to it, sorted. */
+/** The files of a data directory, as paths relative to it, sorted. */
 export interface DataFiles {
   /** Copied by SQLite, because a gateway may write them. */
   readonly databases: readonly string[];
@@ -12,7 +12,9 @@ export interface DataFiles {
 /** The folder of a data directory that may have backups in it; it is no part of one. */
 export const backupsFolder = 'backups';
 
-/** In a data directory until everything of a backup is in it. Its text tells the operator why no gateway starts there. */
+/**
+ * In a data directory until everything of a backup is in it. Its text tells the operator why no gateway starts there.
+ */
 export const restoreMark = 'restore.incomplete';
 
 /** Belongs to the running process, or is what a database or a file is while it is written. */

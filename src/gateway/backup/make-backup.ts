@@ -20,8 +20,9 @@ export interface BackupOptions {
 }
 
 /**
- * Copies a data directory to a new folder, beside a running gateway or without one: all databases as they were at one moment, then the files. The copy's
- * ledger keeps every invariant. Throws `BackupError`, or what the file system or SQLite throws; then no complete backup is there.
+ * Copies a data directory to a new folder, with or without a running gateway: all databases as of one moment, then
+ * the files. The copy's ledger keeps every invariant. Throws `BackupError`, or what the file system or SQLite throws;
+ * then no complete backup exists.
  */
 export async function makeBackup({ dataDir, target, now }: BackupOptions): Promise<Manifest> {
   checkSource(dataDir);
@@ -67,7 +68,7 @@ function checkSource(dataDir: string): void {
 /** Makes the folder; returns false if it was there and empty. */
 function makeTarget(dataDir: string, target: string): boolean {
   const own = realpathSync(dataDir);
-  const place = relative(own, join(realPathOfNew(dirname(resolve(target))), basename(resolve(target))));
+  const place = relative(own, join(resolveNewPath(dirname(resolve(target))), basename(resolve(target))));
   const isInside = place === '' || !(place.startsWith('..') || resolve(place) === place);
   if (isInside && !place.startsWith(`${backupsFolder}/`)) {
     throw new BackupError(
@@ -83,9 +84,9 @@ function makeTarget(dataDir: string, target: string): boolean {
 }
 
 /** The path without links, of a folder whose last parts may be missing. */
-function realPathOfNew(path: string): string {
+function resolveNewPath(path: string): string {
   if (existsSync(path) || dirname(path) === path) return realpathSync(path);
-  return join(realPathOfNew(dirname(path)), basename(path));
+  return join(resolveNewPath(dirname(path)), basename(path));
 }
 
 async function copyAll(

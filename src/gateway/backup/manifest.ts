@@ -14,7 +14,7 @@ const format = 1;
 
 const contentSchema = z.strictObject({
   format: z.int(),
-  /** Of the Tollgate that made it. */
+  /** The version of Tollgate that made it. */
   tollgate: z.string(),
   /** The moment that the backup shows, as an ISO time. */
   created_at: z.string(),
@@ -22,7 +22,7 @@ const contentSchema = z.strictObject({
 });
 const manifestSchema = contentSchema.extend({ sha256: z.string() });
 
-/** What a backup consists of. */
+/** The contents of a backup. */
 export type Manifest = Omit<z.infer<typeof contentSchema>, 'format'>;
 
 /** Writes the manifest of a backup whose files are on the disk; it appears whole or not at all. */

@@ -8,7 +8,7 @@ import { copyFile, syncFolders } from './copy-file.ts';
 import { restoreMark } from './data-files.ts';
 import { type Manifest, readCheckedManifest } from './manifest.ts';
 
-/** Which backup, and where to. */
+/** The backup, and its destination. */
 export interface RestoreOptions {
   /** The folder of the backup. */
   readonly source: string;

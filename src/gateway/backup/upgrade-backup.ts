@@ -12,8 +12,9 @@ import { BackupError } from './backup-error.ts';
 import { backupsFolder } from './data-files.ts';
 
 /**
- * Backs up a data directory that an older version has written, before anything in it is changed: there is a way back. Returns the folder of the backup;
- * undefined if nothing is to be upgraded. Throws `BackupError` if the backup fails: the data stays as it was.
+ * Backs up a data directory that an older version has written, before anything in it is changed, so that a downgrade
+ * is possible. Returns the folder of the backup; undefined if nothing has to be upgraded. Throws `BackupError` if the
+ * backup fails: the data stays unchanged.
  */
 export async function backUpBeforeUpgrade(dataDir: string, now: () => number): Promise<string | undefined> {
   const isOlder =
@@ -35,7 +36,10 @@ export async function backUpBeforeUpgrade(dataDir: string, now: () => number): P
   return target;
 }
 
-/** Whether a database is there and lacks migrations. One of a newer version, or that can't be read, does not: opening it says what to do. */
+/**
+ * Returns whether a database exists and lacks migrations. One of a newer version, or an unreadable one, does not:
+ * opening it says what to do.
+ */
 function isBehind(path: string, known: number): boolean {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
   try {

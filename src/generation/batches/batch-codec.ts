@@ -4,7 +4,7 @@ import type { Endpoint, GenerateRequest } from '../../gen/tollgate/v1/request_pb
 import type { CreateResponseRequest, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 
-/** The lines of a batch's files in the words of its interface: who runs the items knows none of them. */
+/** The lines of a batch's files in the format of its interface: the code that runs the items does not depend on it. */
 
 /** A line of requests. */
 export interface BatchLine {
@@ -14,7 +14,7 @@ export interface BatchLine {
   readonly body: unknown;
 }
 
-/** What a line of results says of its item. */
+/** The item of a result line. */
 export interface ItemName {
   readonly customId: string;
   /** The gateway's own name of the item. */
@@ -27,7 +27,7 @@ export interface RequestedItem extends ItemName {
   readonly requestId: string;
 }
 
-/** A line of results around the place where its cost is written; `tail` undefined: it names none. */
+/** A result line around the place of its cost; `tail` undefined: it has none. */
 export interface ResultLine {
   readonly head: Uint8Array;
   readonly tail: Uint8Array | undefined;
@@ -53,9 +53,9 @@ export type BatchCall =
 
 /** Reads and writes the lines of batches. */
 export interface BatchCodec {
-  /** Reads a line of requests. Throws `validation_error` or `invalid_request`, with the member that is wrong as `param`. */
+  /** Reads a line of requests. Throws `validation_error` or `invalid_request`, with the wrong member as `param`. */
   readLine(line: Buffer, endpoint: Endpoint): BatchLine;
-  /** Decodes the body of a line. Throws what the caller of such a request would be refused with. */
+  /** Decodes the body of a line. Throws the error that the caller of such a request would get. */
   decode(line: BatchLine, endpoint: Endpoint): BatchCall;
   /** Renders the line of an item that has failed. */
   renderFailure(item: RequestedItem, error: GatewayError): Uint8Array;

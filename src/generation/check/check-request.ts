@@ -4,8 +4,9 @@ import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../gen/tollg
 import { fieldName, type RequestField } from './field-names.ts';
 
 /**
- * What every request must satisfy, whoever sends it: the edge's schemas say what a public body looks like, this says what a generation is. Ranges are those
- * of `spec/service.md`; the stricter ones of an interface are its schema's.
+ * Checks what every request must satisfy, whoever sends it: the edge's schemas define a public body, this defines a
+ * generation. Ranges are those of docs/interfaces/README.md "Requests"; an interface's stricter ones are in its
+ * schema.
  */
 export function checkRequest(request: GenerateRequest): void {
   checkNumbers(request);
@@ -53,7 +54,7 @@ function checkNumbers(request: GenerateRequest): void {
 
 function checkItem(request: GenerateRequest, item: Item, index: number): void {
   const { content } = item;
-  // The place is written only where it is wrong.
+  // The path is built only if something is wrong.
   const at = (): string => `${fieldName(request.endpoint, 'items')}.${index}`;
   if (content.case === undefined) throw invalid(request, 'items', 'an item must say what it is', at());
   if (content.case === 'message' && content.value.role === Role.UNSPECIFIED)

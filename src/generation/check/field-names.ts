@@ -44,7 +44,7 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
   },
 };
 
-/** What the caller's interface calls a field, so that an error names what the caller wrote. */
+/** The caller's name of a field, so that an error names what the caller wrote. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
   return (byEndpoint[endpoint] ?? canonical)[field];
 }

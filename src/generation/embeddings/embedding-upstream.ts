@@ -1,7 +1,7 @@
 import type { EmbedRequest, Vector } from '../../gen/tollgate/v1/embedding_pb.ts';
 import type { DirectAnswer, DirectCall } from '../direct-call.ts';
 
-/** What an upstream has answered. */
+/** An upstream's answer. */
 export interface Embedded extends DirectAnswer {
   /** One for each input, in their order, as the upstream wrote them. */
   readonly vectors: readonly Vector[];

@@ -5,12 +5,12 @@ import { UpstreamFailure } from '../upstream.ts';
 const floatBytes = 4;
 
 /** Returns a vector of numbers. */
-export function vectorOfNumbers(numbers: number[]): Vector {
+export function toVector(numbers: number[]): Vector {
   return { $typeName: 'tollgate.v1.Vector', numbers, float32: new Uint8Array() };
 }
 
 /** Returns a vector of little-endian 32-bit floats. */
-export function vectorOfFloats(float32: Uint8Array): Vector {
+export function readVector(float32: Uint8Array): Vector {
   return { $typeName: 'tollgate.v1.Vector', numbers: [], float32 };
 }
 
@@ -19,20 +19,20 @@ export function countNumbers({ numbers, float32 }: Vector): number {
   return numbers.length > 0 ? numbers.length : float32.length / floatBytes;
 }
 
-/** Returns a vector in the form that was asked for: as it is where it has that form, so that no bit changes. */
+/** Returns a vector in the requested form; unchanged if it has that form, so that no bit changes. */
 export function inForm(vector: Vector, form: VectorForm): Vector {
   const { numbers, float32 } = vector;
   const wantsFloats = form === VectorForm.FLOAT32;
   if (wantsFloats === float32.length > 0) return vector;
-  if (!wantsFloats) return vectorOfNumbers(readFloats(float32));
+  if (!wantsFloats) return toVector(readFloats(float32));
   const floats = new DataView(new ArrayBuffer(numbers.length * floatBytes));
   for (const [index, number] of numbers.entries()) floats.setFloat32(index * floatBytes, number, true);
-  return vectorOfFloats(new Uint8Array(floats.buffer));
+  return readVector(new Uint8Array(floats.buffer));
 }
 
 /**
- * Checks what an upstream has answered: a vector for each input, all of one length (the asked one where one was asked for), every number finite. Throws `UpstreamFailure`
- * `malformed`.
+ * Checks an upstream's answer: a vector for each input, all of one length (the requested one, if any), every number
+ * finite. Throws `UpstreamFailure` `malformed`.
  */
 export function checkVectors(
   vectors: readonly Vector[],

@@ -1,17 +1,17 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** The most bytes that an answer may come to in memory. */
+/** The most memory that an answer may take, in bytes. */
 export interface AnswerBounds {
-  /** Of one choice. */
+  /** For one choice. */
   readonly choiceBytesMax: number;
-  /** Of the text of one choice. */
+  /** For the text of one choice. */
   readonly choiceTextMax: number;
-  /** Of all choices together. */
+  /** For all choices together. */
   readonly bytesMax: number;
 }
 
-/** What an event takes beside its texts, and what one token's probability takes beside those of the alternatives. */
+/** The size of an event besides its texts, and of one token's logprob besides its alternatives. */
 const eventBytes = 64;
 const logprobBytes = 120;
 
@@ -20,7 +20,7 @@ const textLeast = 65_536;
 /** No vocabulary has tokens that are longer than this on average. */
 const bytesPerToken = 64;
 
-/** Returns how much text a choice may have whose model gives at most that many tokens; Infinity where that is not known. */
+/** Returns how much text a choice may have if its model gives at most that many tokens; Infinity if unknown. */
 export function textMost(outputTokensMax: number | undefined): number {
   return outputTokensMax === undefined ? Infinity : Math.max(textLeast, outputTokensMax * bytesPerToken);
 }
@@ -37,7 +37,7 @@ export class AnswerSize {
     this.#bounds = bounds;
   }
 
-  /** Takes what came. Returns false once a bound is exceeded. */
+  /** Adds new events. Returns false once a bound is exceeded. */
   take(events: readonly GenerationEvent[]): boolean {
     const { choiceBytesMax, choiceTextMax, bytesMax } = this.#bounds;
     for (const { choice, event } of events) {
@@ -62,7 +62,7 @@ export class AnswerSize {
   }
 }
 
-/** The length of what an item brings along when it opens. */
+/** The length of what an item contains when it opens. */
 function openedLength(content: Item['content'] | undefined): number {
   if (content?.case === 'toolCall') return content.value.name.length + content.value.arguments.length;
   return content?.case === 'serverTool' ? content.value.json.length : 0;

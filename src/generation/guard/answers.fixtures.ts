@@ -3,7 +3,7 @@ import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgat
 import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from '../events.ts';
 import type { EventStep } from './step.ts';
 
-/** Small answers for the tests of the enforcing steps. */
+/** Small answers, for the tests of the steps that enforce limits on an answer. */
 
 const item = (content: Item['content']): Item => ({
   $typeName: 'tollgate.v1.Item',
@@ -23,7 +23,7 @@ const textPart: Part = {
   content: { case: 'text', value: { $typeName: 'tollgate.v1.TextPart', text: '', annotations: [], logprobs: [] } },
 };
 
-/** A text item of one part in the given deltas. */
+/** Returns the events of a text item with one part, in the given deltas. */
 export function textItem(texts: readonly string[], at: { choice?: number; item?: number } = {}): GenerationEvent[] {
   const { choice = 0, item: index = 0 } = at;
   return [
@@ -35,7 +35,7 @@ export function textItem(texts: readonly string[], at: { choice?: number; item?:
   ];
 }
 
-/** A function call with whole arguments. */
+/** Returns the events of a complete function call. */
 export function callItem(name: string, index: number, choice = 0): GenerationEvent[] {
   const value = {
     $typeName: 'tollgate.v1.ToolCall' as const,
@@ -51,12 +51,12 @@ export function callItem(name: string, index: number, choice = 0): GenerationEve
   ];
 }
 
-/** The end of a choice. */
+/** Returns the event that ends a choice. */
 export function stop(reason: FinishReason = FinishReason.STOP, choice = 0): GenerationEvent {
   return finished(choice, reason, { native: 'native' });
 }
 
-/** What a step lets through. */
+/** Returns the events that a step passes on. */
 export function through(make: (next: EventStep) => EventStep, events: readonly GenerationEvent[]): GenerationEvent[] {
   const out: GenerationEvent[] = [];
   const step = make(out);
@@ -64,18 +64,18 @@ export function through(make: (next: EventStep) => EventStep, events: readonly G
   return out;
 }
 
-/** All text of the deltas. */
-export function textOf(events: readonly GenerationEvent[]): string {
+/** Returns the text of all deltas. */
+export function readText(events: readonly GenerationEvent[]): string {
   return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
 }
 
-/** The cases of the events, in order. */
-export function casesOf(events: readonly GenerationEvent[]): (string | undefined)[] {
+/** Returns the case of each event, in order. */
+export function listCases(events: readonly GenerationEvent[]): (string | undefined)[] {
   return events.map(({ event }) => event.case);
 }
 
-/** The finishes: reason, matched stop. */
-export function finishesOf(events: readonly GenerationEvent[]): [FinishReason, string | undefined][] {
+/** Returns the reason and the matched stop sequence of each `finished` event. */
+export function listFinishes(events: readonly GenerationEvent[]): [FinishReason, string | undefined][] {
   return events.flatMap(({ event }) =>
     event.case === 'finished'
       ? [[event.value.reason, event.value.matchedStop] satisfies [FinishReason, string | undefined]]

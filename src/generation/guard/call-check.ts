@@ -5,7 +5,10 @@ import { UpstreamFailure } from '../upstream.ts';
 import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
-/** Returns whether `stop` stays beside calls: in Chat, if the client named the one function to call. Source: decisions §4 (2026-11-22). */
+/**
+ * Returns whether `stop` stays together with calls: in Chat, if the client named the one function to call. Source:
+ * docs/interfaces/README.md "Tool calls".
+ */
 export function keepsStop({ endpoint, toolChoice }: GenerateRequest): boolean {
   return endpoint === Endpoint.CHAT_COMPLETIONS && toolChoice?.mode === ToolChoiceMode.NAMED;
 }

@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { GenerateRequestSchema, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { CallFilter, type CallRules, callRules } from './call-filter.ts';
-import { callItem, finishesOf, stop, textItem, through } from './answers.fixtures.ts';
+import { callItem, listFinishes, stop, textItem, through } from './answers.fixtures.ts';
 import type { EventStep } from './step.ts';
 
 const anything: CallRules = { candidates: 1, callsMax: Infinity, callable: undefined };
 
-function namesOf(events: readonly GenerationEvent[]): [number, string][] {
+function listNames(events: readonly GenerationEvent[]): [number, string][] {
   return events.flatMap(({ event }) => {
     if (event.case !== 'itemOpened') return [];
     const content = event.value.content?.content;
@@ -32,7 +32,7 @@ describe('CallFilter', () => {
   });
 
   test('calls beyond the limit are left out whole, and the items are numbered without gaps', () => {
-    expect(namesOf(through(filter({ ...anything, callsMax: 1 }), answer))).toEqual([
+    expect(listNames(through(filter({ ...anything, callsMax: 1 }), answer))).toEqual([
       [0, 'text'],
       [1, 'a'],
     ]);
@@ -40,17 +40,17 @@ describe('CallFilter', () => {
 
   test('calls of tools outside the choice are left out, later ones move up', () => {
     const out = through(filter({ ...anything, callable: new Set(['b']) }), answer);
-    expect(namesOf(out)).toEqual([
+    expect(listNames(out)).toEqual([
       [0, 'text'],
       [1, 'b'],
     ]);
-    expect(finishesOf(out)).toEqual([[FinishReason.TOOL_CALLS, undefined]]);
+    expect(listFinishes(out)).toEqual([[FinishReason.TOOL_CALLS, undefined]]);
   });
 
   test('a choice whose calls were all left out did not end for calls', () => {
     const out = through(filter({ ...anything, callsMax: 0 }), answer);
-    expect(namesOf(out)).toEqual([[0, 'text']]);
-    expect(finishesOf(out)).toEqual([[FinishReason.STOP, undefined]]);
+    expect(listNames(out)).toEqual([[0, 'text']]);
+    expect(listFinishes(out)).toEqual([[FinishReason.STOP, undefined]]);
   });
 
   test('choices that nobody asked for are left out', () => {

@@ -1,12 +1,12 @@
 import { FinishReason, type GenerationEvent, type ItemOpened } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { PerChoice } from './per-choice.ts';
-import { itemOf, withItem } from './serialise.ts';
+import { itemNumber, withItem } from './serialise.ts';
 import type { EventStep } from './step.ts';
 
-/** What a request allows its answer to call and to contain. */
+/** The calls and content that a request allows in its answer. */
 export interface CallRules {
-  /** How many choices were asked for. */
+  /** How many choices were requested. */
   readonly candidates: number;
   /** How many calls one choice may make: 0 with tool choice `none`, 1 without parallel calls, `max_tool_calls` otherwise. */
   readonly callsMax: number;
@@ -55,7 +55,7 @@ export class CallFilter implements EventStep {
 
   #filter(event: GenerationEvent): void {
     const { event: step } = event;
-    const item = itemOf(event);
+    const item = itemNumber(event);
     const choice = this.#choices.get(event.choice);
     if (step.case === 'itemOpened') this.#open(choice, step.value);
     if (item === undefined) this.#next.push(withoutCallFinish(event, choice));

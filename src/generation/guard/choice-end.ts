@@ -16,7 +16,7 @@ export class ChoiceEnd {
   /** The choice has ended, by itself or cut. */
   isOver = false;
 
-  /** Follows an event that goes on to the client. */
+  /** Follows an event that is passed on to the client. */
   follow({ event }: GenerationEvent): void {
     switch (event.case) {
       case 'itemOpened':

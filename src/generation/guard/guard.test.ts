@@ -1,12 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, GenerateRequestSchema, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { completed, delta, started } from '../events.ts';
 import { loadTokenizer } from '../tokens.ts';
 import { UpstreamFailure } from '../upstream.ts';
-import { callItem, finishesOf, stop, textItem, textOf } from './answers.fixtures.ts';
+import { callItem, listFinishes, stop, textItem, readText } from './answers.fixtures.ts';
 import { CallCheck, keepsStop } from './call-check.ts';
 import { CallFilter, callRules } from './call-filter.ts';
 import { Guard, type OutputLimit } from './guard.ts';
@@ -19,24 +19,6 @@ import { Validator } from './validate.ts';
 const request = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1] = {}): GenerateRequest =>
   create(GenerateRequestSchema, init);
 const unlimited: OutputLimit = { limit: Infinity, tolerance: 1 };
-
-test('the tokenizer is not loaded while a text has no more bytes than its limit has tokens, and is waited for above', async () => {
-  // Other tests of this process may have loaded it.
-  vi.resetModules();
-  const { Guard: FreshGuard } = await import('./guard.ts');
-  const { loadedTokenizer } = await import('../tokens.ts');
-  const guard = new FreshGuard(request(), { limit: 20, tolerance: 1 });
-  const answer = [started({}), ...textItem(['twenty bytes in all.', ' A']), stop(), completed({})];
-  const [begun, ending] = [answer.slice(0, 4), answer.slice(4)];
-  expect(guard.waitsFor(begun)).toBe(undefined);
-  expect(guard.push(begun)).toEqual(begun);
-  expect(loadedTokenizer()).toBe(undefined);
-  const wait = guard.waitsFor(ending);
-  expect(wait).toBeInstanceOf(Promise);
-  await wait;
-  expect(guard.waitsFor(ending)).toBe(undefined);
-  expect(guard.push(ending)).toEqual(ending);
-});
 
 describe('a plain answer', () => {
   test('leaves as the very events that came', () => {
@@ -64,8 +46,8 @@ test('a limit that is lowered counts what was shown before', async () => {
   const shown = guard.push(answer.slice(0, 4));
   guard.lowerLimit(tokenizer.count(words) + 3);
   shown.push(...guard.push(answer.slice(4)));
-  expect(textOf(shown)).toBe(`${words} The quick brown`);
-  expect(finishesOf(shown)).toEqual([[FinishReason.LENGTH, undefined]]);
+  expect(readText(shown)).toBe(`${words} The quick brown`);
+  expect(listFinishes(shown)).toEqual([[FinishReason.LENGTH, undefined]]);
   expect(guard.isDone).toBe(true);
 });
 

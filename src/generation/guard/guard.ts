@@ -51,11 +51,11 @@ export class Guard {
     return loadedTokenizer() === undefined && this.#length.needsTokenizer(events) ? loadTokenizer() : undefined;
   }
 
-  /** Takes what the upstream said and returns what the client may see of it. Throws `UpstreamFailure` `malformed`. */
+  /** Takes the upstream's events and returns what the client may see of them. Throws `UpstreamFailure` `malformed`. */
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     this.#length.announce(events);
     for (const event of events) this.#first.push(event);
-    // The choices that were not cut have finished: nobody waits for more of them.
+    // The choices that were not cut have finished: no more is expected of them.
     if (this.#first.waiting > 0 && this.#hasCut) this.#first.release(this.#candidates - this.#shown.finished);
     return this.#shown.take();
   }
@@ -81,7 +81,7 @@ class Shown implements EventStep {
     this.#events.push(event);
   }
 
-  /** What has come since the last call. */
+  /** The events since the last call. */
   take(): GenerationEvent[] {
     const events = this.#events;
     this.#events = [];

@@ -3,15 +3,15 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 interface Ending {
-  /** The last finish so far; undefined: none has come. */
+  /** The latest finish so far; undefined: none has come. */
   finish: GenerationEvent | undefined;
   /** How many items are open. */
   open: number;
 }
 
 /**
- * Keeps the finish of each choice until the answer is whole: upstreams send text, calls and further finishes after one, and the last finish is the one that holds. Source: decisions
- * §4 (2026-11-22).
+ * Keeps the finish of each choice until the answer is whole: upstreams send text, calls and further finishes after one, and the last finish is the one that holds. Source:
+ * docs/interfaces/README.md "Finish reasons".
  */
 export class LastFinish implements EventStep {
   readonly #next: EventStep;

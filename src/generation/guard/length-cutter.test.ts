@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { loadTokenizer } from '../tokens.ts';
-import { casesOf, finishesOf, stop, textItem, textOf } from './answers.fixtures.ts';
+import { listCases, listFinishes, stop, textItem, readText } from './answers.fixtures.ts';
 import { LengthCutter } from './length-cutter.ts';
 
 const tokenizer = await loadTokenizer();
@@ -26,9 +26,9 @@ describe('LengthCutter', () => {
   test('an answer above its limit ends with exactly as many tokens, in good order', () => {
     for (const limit of [1, 10, 100, 300]) {
       const out = limited(limit, [...textItem(tokenizer.split(words)), stop()]);
-      expect(textOf(out)).toBe(tokenizer.split(words).slice(0, limit).join(''));
-      expect(casesOf(out).slice(-3)).toEqual(['partClosed', 'itemClosed', 'finished']);
-      expect(finishesOf(out)).toEqual([[FinishReason.LENGTH, undefined]]);
+      expect(readText(out)).toBe(tokenizer.split(words).slice(0, limit).join(''));
+      expect(listCases(out).slice(-3)).toEqual(['partClosed', 'itemClosed', 'finished']);
+      expect(listFinishes(out)).toEqual([[FinishReason.LENGTH, undefined]]);
     }
   });
 
@@ -43,7 +43,7 @@ describe('LengthCutter', () => {
           at += size;
         }
         const whole = tokenizer.count(texts.join(''));
-        const count = tokenizer.count(textOf(limited(limit, [...textItem(texts), stop()])));
+        const count = tokenizer.count(readText(limited(limit, [...textItem(texts), stop()])));
         expect(count).toBeLessThanOrEqual(limit);
         expect(count).toBeGreaterThanOrEqual(Math.min(whole, limit) - 1);
       }),
@@ -60,7 +60,7 @@ describe('LengthCutter', () => {
     for (const event of events.slice(0, 3)) cutter.push(event);
     cutter.lower(tokenizer.count(first) + 5);
     for (const event of events.slice(3)) cutter.push(event);
-    expect(tokenizer.count(textOf(out))).toBeLessThanOrEqual(tokenizer.count(first) + 5);
+    expect(tokenizer.count(readText(out))).toBeLessThanOrEqual(tokenizer.count(first) + 5);
     expect(cutter.hasCut).toBe(true);
   });
 });

@@ -33,7 +33,7 @@ export class LengthCutter implements EventStep {
     this.#limit = Math.min(this.#limit, limit);
   }
 
-  /** Whether the tokenizer must be loaded before the text of these events can be taken. */
+  /** Returns whether the tokenizer must be loaded before the text of these events can be taken. */
   needsTokenizer(events: readonly GenerationEvent[]): boolean {
     return this.#limit < Infinity && this.#bytes + textBytes(events) > this.#limit;
   }

@@ -1,4 +1,7 @@
-/** One state for each choice that an answer has, made when the choice first shows. Most answers have one choice, number 0, which costs no look-up. */
+/**
+ * One state per choice of an answer, made when the choice first appears. Most answers have one choice, number 0,
+ * which costs no look-up.
+ */
 export class PerChoice<State> {
   readonly #make: (choice: number) => State;
   #first: State | undefined;

@@ -4,7 +4,7 @@ import { type Item, ItemStatus, ToolKind } from '../../gen/tollgate/v1/content_p
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { completed, delta, finished, itemClosed, itemOpened, started } from '../events.ts';
 import { through } from './answers.fixtures.ts';
-import { itemOf, Serialiser } from './serialise.ts';
+import { itemNumber, Serialiser } from './serialise.ts';
 import { Validator } from './validate.ts';
 
 function call(name: string, kind: ToolKind = ToolKind.FUNCTION): Item {
@@ -28,7 +28,7 @@ function serialised(events: readonly GenerationEvent[]): GenerationEvent[] {
 }
 
 /** The argument texts by item, in the order of the items. */
-function argumentsOf(events: readonly GenerationEvent[]): string[] {
+function readArguments(events: readonly GenerationEvent[]): string[] {
   const texts: string[] = [];
   for (const { event } of events) {
     if (event.case === 'itemOpened') texts[event.value.item] = '';
@@ -49,7 +49,7 @@ describe('Serialiser', () => {
       itemClosed(0, 0),
       itemClosed(0, 1),
     ]);
-    expect(events.map(event => [event.event.case, itemOf(event)])).toEqual([
+    expect(events.map(event => [event.event.case, itemNumber(event)])).toEqual([
       ['itemOpened', 0],
       ['delta', 0],
       ['delta', 0],
@@ -59,12 +59,12 @@ describe('Serialiser', () => {
       ['delta', 1],
       ['itemClosed', 1],
     ]);
-    expect(argumentsOf(events)).toEqual(['{"x":1}', '{"y":2}']);
+    expect(readArguments(events)).toEqual(['{"x":1}', '{"y":2}']);
   });
 
   test('a whole function call without arguments gets {}, a custom or cut one does not', () => {
     const closing = (kind: ToolKind, status: ItemStatus): string[] =>
-      argumentsOf(serialised([itemOpened(0, 0, call('a', kind)), text(0, ''), itemClosed(0, 0, status)]));
+      readArguments(serialised([itemOpened(0, 0, call('a', kind)), text(0, ''), itemClosed(0, 0, status)]));
     expect(closing(ToolKind.FUNCTION, ItemStatus.COMPLETED)).toEqual(['{}']);
     expect(closing(ToolKind.CUSTOM, ItemStatus.COMPLETED)).toEqual(['']);
     expect(closing(ToolKind.FUNCTION, ItemStatus.INCOMPLETE)).toEqual(['']);
@@ -84,7 +84,7 @@ describe('Serialiser', () => {
           validator.push(event);
         validator.end();
         const wanted = items.map(parts => parts.join('') || '{}');
-        expect(argumentsOf(out).toSorted()).toEqual(wanted.toSorted());
+        expect(readArguments(out).toSorted()).toEqual(wanted.toSorted());
       }),
     );
   });

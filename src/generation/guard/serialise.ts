@@ -5,7 +5,7 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Puts interleaved items one after the other: clients lose or merge parallel calls that interleave (wire.md B1). The item that opened
+ * Puts interleaved items one after the other: clients lose or merge parallel calls that interleave (docs/interfaces/chat-completions.md "Stream"). The item that opened
  * first streams on; what belongs to the others waits until it is closed. Items are renumbered in the order in which they
  * leave. A function call that ends whole without arguments gets `{}`, since strict clients refuse an empty text.
  */
@@ -19,14 +19,14 @@ export class Serialiser implements EventStep {
   }
 
   push(event: GenerationEvent): void {
-    const item = itemOf(event);
+    const item = itemNumber(event);
     if (item === undefined) this.#next.push(event);
     else this.#choices.get(event.choice).push(event, item);
   }
 }
 
-/** The upstream's number of the item that an event belongs to; undefined where it belongs to none. */
-export function itemOf({ event }: GenerationEvent): number | undefined {
+/** Returns the upstream's number of the item that an event belongs to; undefined if it belongs to none. */
+export function itemNumber({ event }: GenerationEvent): number | undefined {
   switch (event.case) {
     case 'itemOpened':
     case 'partOpened':
@@ -44,9 +44,9 @@ export function itemOf({ event }: GenerationEvent): number | undefined {
 
 /** The same event for another number of its item. */
 export function withItem(event: GenerationEvent, item: number): GenerationEvent {
-  if (itemOf(event) === item) return event;
+  if (itemNumber(event) === item) return event;
   const { case: kind, value } = event.event;
-  // The cast holds: every case with an item is a message of its own with the field `item`.
+  // The cast is safe: every case with an item is a message with the field `item`.
   return { ...event, event: { case: kind, value: { ...value, item } } as GenerationEvent['event'] };
 }
 

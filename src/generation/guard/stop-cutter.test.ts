@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { casesOf, finishesOf, stop, textItem, textOf, through } from './answers.fixtures.ts';
+import { listCases, listFinishes, stop, textItem, readText, through } from './answers.fixtures.ts';
 import { StopCutter } from './stop-cutter.ts';
 
 const answer = (texts: readonly string[]) => [...textItem(texts), stop()];
@@ -12,9 +12,9 @@ describe('StopCutter', () => {
     const cutter = new StopCutter(out, ['END']);
     for (const event of [...textItem(['one E', 'N', 'D two']), ...textItem(['three'], { item: 1 }), stop()])
       cutter.push(event);
-    expect(textOf(out)).toBe('one ');
-    expect(casesOf(out)).toEqual(['itemOpened', 'partOpened', 'delta', 'partClosed', 'itemClosed', 'finished']);
-    expect(finishesOf(out)).toEqual([[FinishReason.STOP, 'END']]);
+    expect(readText(out)).toBe('one ');
+    expect(listCases(out)).toEqual(['itemOpened', 'partOpened', 'delta', 'partClosed', 'itemClosed', 'finished']);
+    expect(listFinishes(out)).toEqual([[FinishReason.STOP, 'END']]);
     expect(cutter.hasCut).toBe(true);
   });
 
@@ -22,8 +22,8 @@ describe('StopCutter', () => {
     const out: GenerationEvent[] = [];
     const cutter = new StopCutter(out, ['END']);
     for (const event of answer(['the E', 'N'])) cutter.push(event);
-    expect(textOf(out)).toBe('the EN');
-    expect(finishesOf(out)).toEqual([[FinishReason.STOP, undefined]]);
+    expect(readText(out)).toBe('the EN');
+    expect(listFinishes(out)).toEqual([[FinishReason.STOP, undefined]]);
     expect(cutter.hasCut).toBe(false);
   });
 
@@ -37,7 +37,7 @@ describe('StopCutter', () => {
     fc.assert(
       fc.property(letters, stops, sizes, (text, sequences, cuts) => {
         const out = through(next => new StopCutter(next, sequences), answer(cutAt(text, cuts)));
-        expect(textOf(out)).toBe(expectedText(text, sequences));
+        expect(readText(out)).toBe(expectedText(text, sequences));
       }),
       { numRuns: 2000 },
     );

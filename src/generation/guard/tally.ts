@@ -19,17 +19,17 @@ export interface CountedUsage {
   readonly source: 'reported' | 'estimated';
 }
 
-/** What one call of a model can come to: its limits in tokens, of all candidates together. Infinity: none is known. */
+/** The most that one call of a model can produce: its token limits, over all candidates. Infinity: none is known. */
 export interface CallLimits {
   readonly candidates: number;
   readonly input: number;
   readonly output: number;
 }
 
-/** What corrects the gateway's own count where the upstream has not reported. */
+/** Corrects the gateway's own count if the upstream has reported none. */
 export interface CountCorrection {
-  /** Input tokens of one call; undefined: nothing is known. */
-  readonly input: () => number | undefined;
+  /** Input tokens of one call; undefined: nothing is known. Never rejects. */
+  readonly input: () => Promise<number | undefined>;
   /** Output tokens of a text with that upper bound; undefined: nothing is known. */
   readonly output: (text: MeasuredText) => number | undefined;
   /** All reasoning so far, shown or not; `isShown`: some of it was. Undefined: nothing is known. */
@@ -52,14 +52,14 @@ interface Counts {
   readonly source: CountedUsage['source'];
 }
 
-/** What the gateway has taken from an upstream: counts that it reported, and the text for the case that it reports none. */
+/** What the gateway has received from an upstream: the counts it reported, and the text in case it reports none. */
 export class Tally {
   readonly #limits: CallLimits;
   /** Reported while the answer runs: only its input is final. */
   #interim: Usage | undefined;
-  /** The latest count of output while the answer runs, and the upper bound of what had come then. */
+  /** The latest running count of output, and the upper bound of the output at that moment. */
   #running: { readonly tokens: number; readonly high: number; readonly length: number } | undefined;
-  /** Reported after the finish of every candidate: it is of the whole, though the answer's formal end has not come. */
+  /** Reported after the finish of every candidate: it covers the whole, though the answer's formal end has not come. */
   #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
   #final: Usage | undefined;
@@ -69,20 +69,20 @@ export class Tally {
   /** The part of it that is reasoning. */
   #reasoningHigh = 0;
   #isEnded = false;
-  /** Something has come that is not reasoning. */
+  /** Something other than reasoning has come. */
   #hasAnswer = false;
   /** Usage of earlier calls for the same answer (a continued pause). */
   #before: CountedUsage | undefined;
   /** How many calls the answer is made of, each with the whole input. */
   calls = 1;
-  /** The tier that the upstream says it used; undefined where it says none. */
+  /** The tier that the upstream reports; undefined if it reports none. */
   serviceTier: ServiceTier | undefined;
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
   }
 
-  /** Takes a batch as it came from the upstream, before anything is enforced. */
+  /** Adds a batch as it came from the upstream, before anything is enforced. */
   take(events: readonly GenerationEvent[]): void {
     for (const { choice, event } of events) {
       if (event.case === 'delta') this.#delta(event.value);
@@ -112,7 +112,7 @@ export class Tally {
     return this.#hasAnswer;
   }
 
-  /** What the upstream has reported of a whole answer of one call, as far as it can be true; undefined if it has not. */
+  /** The upstream's plausible report of a whole answer of one call; undefined if there is none. */
   get reported(): Usage | undefined {
     return this.#before === undefined ? this.#believable(this.#final) : undefined;
   }
@@ -122,7 +122,7 @@ export class Tally {
     return this.#isEnded;
   }
 
-  /** All that has come, and the upper bound of the part that is reasoning. */
+  /** Returns all text so far, and the upper bound of the part that is reasoning. */
   measured(): { readonly text: MeasuredText; readonly reasoningHigh: number } {
     return { text: this.#measure(this.#outputHigh), reasoningHigh: this.#reasoningHigh };
   }
@@ -132,12 +132,15 @@ export class Tally {
     return this.#final?.extra;
   }
 
-  /** The client has gone, and pays what the upstream reported for the whole where it did (decisions §6). */
-  takeReportOfWhole(): void {
+  /**
+   * The client has left, and pays what the upstream reported for the whole answer, if it did (docs/accounting.md
+   * "Settlement").
+   */
+  acceptLateUsage(): void {
     this.#final ??= this.#afterFinish;
   }
 
-  /** Forgets a try whose output nobody has seen. */
+  /** Forgets an attempt whose output was not delivered. */
   restart(): void {
     this.#interim = undefined;
     this.#afterFinish = undefined;
@@ -151,7 +154,7 @@ export class Tally {
     this.#isEnded = false;
   }
 
-  /** Ends one call of an answer that goes on with another: their usage is summed. */
+  /** Ends one call of an answer that continues with another: their usage is summed. */
   async carry(request: GenerateRequest): Promise<void> {
     const counted = await this.count(request);
     this.restart();
@@ -159,9 +162,10 @@ export class Tally {
   }
 
   /**
-   * Returns the usage of all calls: as reported if the upstream reported it; else, and if it reports more input than the model takes, counted here, which needs the tokenizer. Output is
-   * never more than `outputMax`, and of one call never more than the model's own limit: a wrong report must not empty an account. `correction`: how the upstream's counts differ from the
-   * gateway's; absent: nothing but what has come is counted, by the gateway.
+   * Returns the usage of all calls: as reported if the upstream reported it; else, and if it reports more input than
+   * the model accepts, counted here, which needs the tokenizer. Output is never more than `outputMax`, and of one
+   * call never more than the model's own limit: a wrong report must not empty an account. `correction`: how the
+   * upstream's counts differ from the gateway's; absent: only what has come is counted, by the gateway.
    */
   count(
     request: GenerateRequest,
@@ -182,14 +186,14 @@ export class Tally {
     { outputMax, correction }: { readonly outputMax: number; readonly correction: CountCorrection | undefined },
   ): Promise<CountedUsage> {
     const tokenizer = await loadTokenizer();
-    const learned = reported?.inputTokens === undefined ? correction?.input() : undefined;
+    const learned = reported?.inputTokens === undefined ? await correction?.input() : undefined;
     const input = reported?.inputTokens ?? this.calls * (learned ?? (await countInputInPieces(request, tokenizer)));
     const output = this.#final?.outputTokens;
     const counted = output === undefined ? await this.#countOutput(tokenizer, correction) : { output };
     return this.#total(reported, { input, ...counted, source: 'estimated' }, outputMax);
   }
 
-  /** The output of an answer that has not been reported: what the upstream counted while it ran, and what has come since. */
+  /** The output of an answer without a report: what the upstream counted while it ran, and what has come since. */
   async #countOutput(
     tokenizer: Tokenizer,
     correction: CountCorrection | undefined,
@@ -275,7 +279,7 @@ function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage 
   return { buckets: addBuckets(before.buckets, now.buckets), source };
 }
 
-/** The charged usage as clients are told it. */
+/** The charged usage as clients see it. */
 export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): Usage {
   const usage = toUsage(buckets);
   if (extra !== undefined) usage.extra = extra;

@@ -8,17 +8,20 @@ const tokensPerUnitMax = 3;
 const keptLengthMax = 128;
 
 /**
- * Measures output as it comes, and says where a limit cuts it. It counts only where the limit could be near, and only the new
- * part of the text: a stream of small deltas costs about one pass over its text.
+ * Measures output as it comes, and says where a limit cuts it. It counts only if the limit could be near, and only
+ * the new part of the text: a stream of small deltas costs about one pass over its text.
  */
 export class TokenMeter {
   /** Tokens of the text that is no longer kept. */
   #counted = 0;
   #text = '';
-  /** What has come since and was far from any limit. */
+  /** Text since then, which was far from any limit. */
   #far = new GrowingText();
 
-  /** Returns as much of the addition as the limit allows: all of it below, '' above. Where the limit could be near, the tokenizer must be loaded. */
+  /**
+   * Returns as much of the addition as the limit allows: all of it below, '' above. If the limit could be near, the
+   * tokenizer must be loaded.
+   */
   take(addition: string, limit: number): string {
     const lengthBefore = this.#text.length + this.#far.length;
     this.#far.append(addition);
@@ -41,7 +44,7 @@ export class TokenMeter {
     return addition;
   }
 
-  /** Lets go of what is counted for good: all but the last tokens, which the next addition may still change. */
+  /** Drops what is counted for good: all but the last tokens, which the next addition may still change. */
   #settle(pieces: readonly TokenPiece[]): void {
     if (this.#text.length < keptLengthMax) return;
     for (const piece of pieces.slice(0, -8)) {

@@ -23,7 +23,7 @@ const text = delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'hi' });
 const open = [started({}), itemOpened(0, 0, message), partOpened(0, [0, 0], part), text];
 const whole = [...open, partClosed(0, [0, 0]), itemClosed(0, 0), finished(0, FinishReason.STOP), completed({})];
 
-function kindOfFailure(events: readonly GenerationEvent[]): string | undefined {
+function findFailureKind(events: readonly GenerationEvent[]): string | undefined {
   const validator = new Validator([]);
   try {
     for (const event of events) validator.push(event);
@@ -45,13 +45,13 @@ describe('Validator', () => {
 
   test('a stream that ends anywhere before completed is truncated, never a normal finish', () => {
     for (let length = 0; length < whole.length; length += 1) {
-      expect(kindOfFailure(whole.slice(0, length))).toBe('truncated');
+      expect(findFailureKind(whole.slice(0, length))).toBe('truncated');
     }
   });
 
   test('any single event left out before the end is malformed', () => {
     for (const left of [0, 1, 2, 4, 5, 6]) {
-      expect([left, kindOfFailure(whole.filter((_, index) => index !== left))]).toEqual([left, 'malformed']);
+      expect([left, findFailureKind(whole.filter((_, index) => index !== left))]).toEqual([left, 'malformed']);
     }
   });
 
@@ -69,6 +69,6 @@ describe('Validator', () => {
     ['completed without a finish', [started({}), completed({})]],
     ['completed before another choice finished', [...whole.slice(0, 7), itemOpened(1, 0, message), completed({})]],
   ])('%s is malformed', (_, events) => {
-    expect(kindOfFailure(events)).toBe('malformed');
+    expect(findFailureKind(events)).toBe('malformed');
   });
 });

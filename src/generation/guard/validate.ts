@@ -5,9 +5,10 @@ import { PerChoice } from './per-choice.ts';
 import type { EventStep } from './step.ts';
 
 /**
- * Stands between what an upstream says and what a client sees, and lets nothing through that breaks the order of events: `started` first,
- * open before delta, one open item at a time in a choice, every open closed before `finished`, exactly one `finished` a choice, `completed` last. A
- * breach is `UpstreamFailure` `malformed`, and so are a part that its item can't have and an answer without a choice that was asked for: what gets through can be rendered. An end without
+ * Checks what an upstream sends before a client sees it, and passes nothing that breaks the order of events:
+ * `started` first, open before delta, one open item at a time in a choice, every open closed before `finished`,
+ * exactly one `finished` per choice, `completed` last. A breach is `UpstreamFailure` `malformed`, and so are a part
+ * that its item can't have and an answer without a requested choice: what passes can be rendered. An end without
  * `completed` is `truncated`, never an invented finish.
  */
 export class Validator implements EventStep {
@@ -61,7 +62,7 @@ function malformed(what: string): UpstreamFailure {
 }
 
 /** Which part a kind of delta adds to; arguments add to the item itself. */
-const partOfDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' | undefined>> = {
+const partByDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' | undefined>> = {
   [DeltaKind.UNSPECIFIED]: undefined,
   [DeltaKind.TEXT]: 'text',
   [DeltaKind.REFUSAL]: 'refusal',
@@ -71,11 +72,11 @@ const partOfDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' |
   [DeltaKind.ECHO]: 'text',
 };
 
-/** Whether an item may have such a part. Calls, results of the upstream's tools and compactions have none. */
+/** Returns whether an item may have such a part. Calls, results of the upstream's tools and compactions have none. */
 function mayHave(item: Item['content']['case'], part: Part['content']['case']): boolean {
   if (part === 'unknown') return item === 'message' || item === 'reasoning';
-  const isThought = part === 'reasoningText' || part === 'summaryText';
-  return isThought ? item === 'reasoning' : item === 'message';
+  const isReasoning = part === 'reasoningText' || part === 'summaryText';
+  return isReasoning ? item === 'reasoning' : item === 'message';
 }
 
 class ValidChoice {
@@ -138,7 +139,7 @@ class ValidChoice {
   }
 
   #delta(value: { item: number; part: number; kind: DeltaKind }): void {
-    const wanted = partOfDelta[value.kind];
+    const wanted = partByDelta[value.kind];
     if (wanted === 'item') {
       this.#requireItem(value.item);
       if (this.#open !== 'toolCall') throw malformed('arguments outside a call');

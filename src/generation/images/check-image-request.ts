@@ -2,11 +2,14 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import { parseImageSize } from './image-size.ts';
 
-/** What every image request must satisfy, whoever sends it. Fields are named as the public interface does. Source: `service.md`, decisions §5. */
+/**
+ * Checks what every image request must satisfy, whoever sends it. Fields are named as in the public interface.
+ * Source: docs/interfaces/images.md "Generations".
+ */
 
-/** The sizes that an edit can be asked for. */
+/** The sizes that an edit can request. */
 export const editSizes: readonly string[] = ['256x256', '512x512', '1024x1024'];
-/** The most pictures that an edit takes; decisions name no number, this is the official interface's. */
+/** The most images that an edit takes: as many as the official interface. */
 export const editImagesMax = 16;
 /** A file must be smaller than that many bytes. */
 export const imageBytesMax = 4 * 1024 * 1024;

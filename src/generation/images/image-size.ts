@@ -4,12 +4,12 @@ export interface ImageSize {
   readonly height: number;
 }
 
-/** The size of a picture for which nobody said one, as the models of the Images interface have it. */
+/** The default size of an image, as the models of the Images interface have it. */
 export const defaultImageSize: ImageSize = { width: 1024, height: 1024 };
 
 const sizePattern = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/;
 
-/** Reads `WIDTHxHEIGHT`; undefined where it is something else. */
+/** Reads `WIDTHxHEIGHT`; undefined if it is something else. */
 export function parseImageSize(text: string): ImageSize | undefined {
   const [, width, height] = sizePattern.exec(text) ?? [];
   return width === undefined || height === undefined ? undefined : { width: Number(width), height: Number(height) };
@@ -20,12 +20,12 @@ export function imageSizeText({ width, height }: ImageSize): string {
   return `${width}x${height}`;
 }
 
-/** Whether neither side is longer than the model's; a model that names no largest size allows any. */
+/** Returns whether neither side is longer than the model's maximum; a model without one allows any. */
 export function fitsInto(size: ImageSize, largest: ImageSize | undefined): boolean {
   return largest === undefined || (size.width <= largest.width && size.height <= largest.height);
 }
 
-/** The size itself where it fits, else the largest of the same shape that does. */
+/** Returns the size itself if it fits, else the largest of the same shape that does. */
 export function shrunkInto(size: ImageSize, largest: ImageSize | undefined): ImageSize {
   if (largest === undefined || fitsInto(size, largest)) return size;
   const scale = Math.min(largest.width / size.width, largest.height / size.height);

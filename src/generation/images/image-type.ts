@@ -1,18 +1,21 @@
-/** The formats in which pictures are delivered, by the ending of their files. Source: decisions §5. */
+/**
+ * The formats in which images are delivered, by their file ending. Source: docs/interfaces/images.md "Addresses of
+ * images".
+ */
 const formats = [
   { type: 'image/png', ending: 'png', at: 0, signature: '89504e470d0a1a0a' },
   { type: 'image/webp', ending: 'webp', at: 8, signature: '57454250' },
   { type: 'image/jpeg', ending: 'jpeg', at: 0, signature: 'ffd8ff' },
 ] as const;
 
-/** The media type of a delivered picture. */
+/** The media type of a delivered image. */
 export type ImageType = (typeof formats)[number]['type'];
 
-/** The ending of a file with such a picture. */
+/** The file ending of such an image. */
 export type ImageEnding = (typeof formats)[number]['ending'];
 
-/** What a file is by its first bytes; undefined where it is none of the formats. */
-export function imageTypeOf(bytes: Uint8Array): ImageType | undefined {
+/** Returns the type of a file by its first bytes; undefined if it is none of the formats. */
+export function detectImageType(bytes: Uint8Array): ImageType | undefined {
   return formats.find(({ at, signature }) => {
     const end = at + signature.length / 2;
     return Buffer.from(bytes.subarray(at, end)).toString('hex') === signature;
@@ -20,11 +23,11 @@ export function imageTypeOf(bytes: Uint8Array): ImageType | undefined {
 }
 
 /** The ending of a file of that type. */
-export function endingOf(type: ImageType): ImageEnding {
+export function fileEnding(type: ImageType): ImageEnding {
   return formats.find(format => format.type === type)?.ending ?? 'png';
 }
 
-/** The type of a file with that ending; undefined where no picture has it. */
-export function typeOfEnding(ending: string): ImageType | undefined {
+/** Returns the type for a file ending; undefined if no image has it. */
+export function parseEnding(ending: string): ImageType | undefined {
   return formats.find(format => format.ending === ending)?.type;
 }

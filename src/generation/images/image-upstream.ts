@@ -3,36 +3,36 @@ import type { Hold } from '../hold.ts';
 import type { AttemptWatch, KeysHealth } from '../upstream.ts';
 import type { ImageType } from './image-type.ts';
 
-/** One try of a drawing at one upstream. */
+/** One attempt to draw at one upstream. */
 export interface ImageCall {
   /** Nothing goes upstream without a hold. */
   readonly hold: Hold;
-  /** The checked request; `model` is the listed id. Pictures are there exactly where it is an edit. */
+  /** The checked request; `model` is the listed id. Input images are present exactly if it is an edit. */
   readonly request: ImageRequest;
   /** The upstream's own name of the model. */
   readonly model: string;
-  /** Which try of this request it is, over all routes, from 1. */
+  /** The number of the attempt within the request, over all routes, from 1. */
   readonly attempt: number;
-  /** Aborted when nobody wants the pictures any more: the upstream must stop within a second. */
+  /** Aborted when the images are no longer wanted: the upstream must stop within a second. */
   readonly signal: AbortSignal;
-  /** Absent: nobody follows it. */
+  /** Absent: not traced. */
   readonly watch?: AttemptWatch | undefined;
 }
 
-/** One picture. */
+/** One image. */
 export interface DrawnImage {
   readonly bytes: Uint8Array;
   readonly type: ImageType;
-  /** The prompt that the upstream drew from; '' where it does not say. */
+  /** The prompt that the upstream drew from; '' if it does not say. */
   readonly revisedPrompt: string;
-  /** What else the upstream says of it, as a JSON object; '' for nothing. */
+  /** The upstream's further members, as a JSON object; '' for none. */
   readonly extraJson: string;
 }
 
-/** What an upstream has drawn: at least one picture. */
+/** What an upstream has drawn: at least one image. */
 export interface Drawing {
   readonly images: readonly DrawnImage[];
-  /** What else the upstream says of all of them, as a JSON object; '' for nothing. */
+  /** The upstream's further members for all of them, as a JSON object; '' for none. */
   readonly extraJson: string;
 }
 
@@ -40,6 +40,6 @@ export interface Drawing {
 export interface ImageUpstream {
   /** Absent: it has no keys that could be refused. */
   readonly keys?: KeysHealth;
-  /** Draws all pictures of a request. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
+  /** Draws all images of a request. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
   draw(call: ImageCall): Promise<Drawing>;
 }

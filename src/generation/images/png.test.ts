@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import sharp from 'sharp';
 import { expect, test } from 'vitest';
-import { endingOf, imageTypeOf, typeOfEnding } from './image-type.ts';
+import { fileEnding, detectImageType, parseEnding } from './image-type.ts';
 import { pngSize } from './png.ts';
 
 const blank = { create: { width: 30, height: 20, channels: 3, background: '#fff' } } as const;
@@ -20,18 +20,18 @@ test('the size of a PNG is what its head says; other files have none', async () 
 
 test('types are told by the first bytes, and have one ending each', async () => {
   for (const format of ['png', 'webp', 'jpeg'] as const) {
-    const type = imageTypeOf(await sharp(blank)[format]().toBuffer());
+    const type = detectImageType(await sharp(blank)[format]().toBuffer());
     expect(type).toBe(`image/${format}`);
-    expect(typeOfEnding(format)).toBe(type);
-    expect(type === undefined ? undefined : endingOf(type)).toBe(format);
+    expect(parseEnding(format)).toBe(type);
+    expect(type === undefined ? undefined : fileEnding(type)).toBe(format);
   }
-  expect(imageTypeOf(await sharp(blank).gif().toBuffer())).toBeUndefined();
+  expect(detectImageType(await sharp(blank).gif().toBuffer())).toBeUndefined();
 });
 
 test('any bytes are a type or none', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), bytes => {
-      expect([undefined, 'image/png', 'image/webp', 'image/jpeg']).toContain(imageTypeOf(bytes));
+      expect([undefined, 'image/png', 'image/webp', 'image/jpeg']).toContain(detectImageType(bytes));
       pngSize(bytes);
     }),
   );

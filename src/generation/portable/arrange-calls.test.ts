@@ -18,7 +18,7 @@ const calls = (callId: string, turn = 0): ItemInit => ({
 });
 const answers = (callId: string): ItemInit => ({ content: { case: 'toolResult', value: { callId, plain: true } } });
 
-function itemsOf(...inits: ItemInit[]): Item[] {
+function makeItems(...inits: ItemInit[]): Item[] {
   return inits.map(init => create(ItemSchema, init));
 }
 
@@ -28,7 +28,7 @@ const roles: Readonly<Partial<Record<Role, string>>> = {
   [Role.ASSISTANT]: 'assistant',
 };
 
-/** What the items are, in a word each. */
+/** The items, in a word each. */
 function names(items: readonly Item[]): string {
   return items
     .map(({ content }) => {
@@ -39,9 +39,9 @@ function names(items: readonly Item[]): string {
     .join(', ');
 }
 
-const arrange = (...inits: ItemInit[]): string => names(arrangeCalls(itemsOf(...inits), Endpoint.CHAT_COMPLETIONS));
+const arrange = (...inits: ItemInit[]): string => names(arrangeCalls(makeItems(...inits), Endpoint.CHAT_COMPLETIONS));
 
-/** What is refused: code, field and message; "passes" where nothing is. */
+/** The refusal: code, field and message; "passes" if there is none. */
 function refusal(...inits: ItemInit[]): string {
   try {
     arrange(...inits);
@@ -54,9 +54,9 @@ function refusal(...inits: ItemInit[]): string {
 
 describe('results of calls', () => {
   test('that stand behind their calls stay as they came', () => {
-    const items = itemsOf(user, calls('a'), calls('b'), answers('b'), answers('a'), user);
+    const items = makeItems(user, calls('a'), calls('b'), answers('b'), answers('a'), user);
     expect(arrangeCalls(items, Endpoint.RESPONSES)).toBe(items);
-    const turn = itemsOf(user, calls('a', 2), says(Role.ASSISTANT, 'So', 2), answers('a'));
+    const turn = makeItems(user, calls('a', 2), says(Role.ASSISTANT, 'So', 2), answers('a'));
     expect(arrangeCalls(turn, Endpoint.RESPONSES)).toBe(turn);
   });
 
@@ -103,7 +103,7 @@ describe('results of calls', () => {
 });
 
 test('a result that is told again is told once; another one for the same call is refused', () => {
-  const repeated = itemsOf(user, calls('a'), answers('a'), user, answers('a'), calls('a'), answers('a'));
+  const repeated = makeItems(user, calls('a'), answers('a'), user, answers('a'), calls('a'), answers('a'));
   expect(names(arrangeCalls(repeated, Endpoint.RESPONSES))).toBe('user, call a, result a, user, call a, result a');
   const result: ItemInit = {
     content: {
@@ -111,5 +111,5 @@ test('a result that is told again is told once; another one for the same call is
       value: { callId: 'a', plain: true, parts: [{ content: { case: 'text', value: { text: 'else' } } }] },
     },
   };
-  expect(() => arrangeCalls(itemsOf(calls('a'), answers('a'), result), Endpoint.RESPONSES)).toThrow(GatewayError);
+  expect(() => arrangeCalls(makeItems(calls('a'), answers('a'), result), Endpoint.RESPONSES)).toThrow(GatewayError);
 });

@@ -4,13 +4,15 @@ import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../check/field-names.ts';
 
 /**
- * Returns the items with the results of a turn's calls right behind them, and what stood between after them; the same list if they stand so. A result that is told again is told once. Throws 400
- * `unsupported_parameter` for a result whose call is nowhere before it, and for a call without exactly one result. Source: decisions §4 (2026-11-22).
+ * Returns the items with the results of a turn's calls right after them, and what was between them afterwards; the
+ * same list if they are in that order. A repeated result is sent once. Throws 400 `unsupported_parameter` for a
+ * result without an earlier call, and for a call without exactly one result. Source: docs/interfaces/README.md "Tool
+ * calls".
  */
 export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
-  const told = withoutRepeats(items);
-  const isArranged = checkCalls(told, endpoint);
-  return isArranged ? told : arranged(told);
+  const unique = withoutRepeats(items);
+  const isArranged = checkCalls(unique, endpoint);
+  return isArranged ? unique : arranged(unique);
 }
 
 /** Agents that continue a stored response send results again which it has already (Semantic Kernel): an equal one, once the conversation has gone on, says nothing new. */
@@ -19,7 +21,7 @@ function withoutRepeats(items: readonly Item[]): readonly Item[] {
   const results = new Map<string, { readonly text: string; readonly turn: number }>();
   let turn = 0;
   let last: Item['content']['case'];
-  const told = items.filter(({ content }) => {
+  const unique = items.filter(({ content }) => {
     if (last === 'toolResult' && content.case !== 'toolResult') turn += 1;
     last = content.case;
     if (content.case === 'toolCall') results.delete(content.value.callId);
@@ -30,7 +32,7 @@ function withoutRepeats(items: readonly Item[]): readonly Item[] {
     results.set(content.value.callId, { text, turn });
     return true;
   });
-  return told.length === items.length ? items : told;
+  return unique.length === items.length ? items : unique;
 }
 
 /** Throws the same. Returns whether every result stands behind its turn's calls already. */
@@ -46,7 +48,7 @@ export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean 
       if (!open.delete(content.value.callId)) throw orphan(content.value.callId, index, endpoint);
       continue;
     }
-    // What stands between calls and results that are still to come.
+    // Items between calls and results that are still to come.
     isArranged &&= open.size === 0 || belongsTo(item, turn);
     if (content.case !== 'toolCall') continue;
     if (open.has(content.value.callId)) throw unanswered(open, endpoint);
@@ -61,7 +63,7 @@ function isOfCall({ content }: Item): boolean {
   return content.case === 'toolCall' || content.case === 'toolResult';
 }
 
-/** The model said it in the turn. */
+/** The model's own output in the turn. */
 function belongsTo({ content, turn: own }: Item, turn: number | undefined): boolean {
   if (own !== turn) return false;
   if (content.case === 'message') return content.value.role === Role.ASSISTANT;

@@ -17,7 +17,7 @@ import { offerTools } from './portable-tools.ts';
 import { textPart } from './text-part.ts';
 import { foundTools, plainCalls } from './vendor-calls.ts';
 
-/** A request as any upstream can be asked it. */
+/** A request in a form that any upstream can get. */
 export interface PortableRequest {
   /** The same object if nothing had to change. */
   readonly request: GenerateRequest;
@@ -28,21 +28,24 @@ export interface PortableRequest {
 }
 
 /**
- * Translates what only some protocols have words for: unknown values, hosted tools, groups of tools, deferred tools, tools of one vendor's models, results away
- * from their calls. `protocol`: the upstream's, whose own words stay; undefined: it has none (the built-in models). Throws 400 `unsupported_feature` for
- * what the model would have read, 400 `unsupported_parameter` for calls and results that do not belong together. Source: decisions §4.
+ * Translates what only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools,
+ * tools of one vendor's models, results away from their calls. `protocol`: the upstream's, whose own values stay;
+ * undefined: it has none (the built-in models). Throws 400 `unsupported_feature` for content that the model would
+ * have read, 400 `unsupported_parameter` for calls and results that do not match. Source: docs/interfaces/README.md
+ * "Translation".
  */
-export function toPortable(asked: GenerateRequest, protocol?: Protocol): PortableRequest {
+export function toPortable(requested: GenerateRequest, protocol?: Protocol): PortableRequest {
   const dropped: string[] = [];
-  for (const value of asked.source?.unknownValues ?? []) leaveOut(value, protocol, dropped);
-  const read = protocol === Protocol.RESPONSES ? asked.items : plainCalls(asked.items);
-  const offer = offerTools(withFoundTools(asked, read), protocol, dropped);
+  for (const value of requested.source?.unknownValues ?? []) leaveOut(value, protocol, dropped);
+  const read = protocol === Protocol.RESPONSES ? requested.items : plainCalls(requested.items);
+  const offer = offerTools(withFoundTools(requested, read), protocol, dropped);
   const known = read.some(needsWords) ? read.flatMap(item => inWords(item, protocol, dropped)) : read;
   const named = known.some(isGrouped) ? known.map(item => withFlatName(item, offer.flat)) : known;
-  const items = protocol === Protocol.RESPONSES ? named : arrangeCalls(named, asked.endpoint);
-  const isSame = items === asked.items && offer.tools === asked.tools && offer.toolChoice === asked.toolChoice;
-  if (isSame) return { request: asked, dropped, calls: undefined };
-  const { toolChoice: _, ...rest } = asked;
+  const items = protocol === Protocol.RESPONSES ? named : arrangeCalls(named, requested.endpoint);
+  const isSame =
+    items === requested.items && offer.tools === requested.tools && offer.toolChoice === requested.toolChoice;
+  if (isSame) return { request: requested, dropped, calls: undefined };
+  const { toolChoice: _, ...rest } = requested;
   const { tools, toolChoice } = offer;
   const request = {
     ...rest,
@@ -54,17 +57,20 @@ export function toPortable(asked: GenerateRequest, protocol?: Protocol): Portabl
   return { request, dropped, calls: isRestored ? new CallRestorer(offer.flat, offer.plain) : undefined };
 }
 
-/** The request with the tools that searches have found, where its own list does not have them. `read`: its items as they are sent. */
-function withFoundTools(asked: GenerateRequest, read: readonly Item[]): GenerateRequest {
-  if (read === asked.items) return asked;
-  const known = new Set(asked.tools.map(wholeName));
-  const found = foundTools(asked.items).filter(tool => {
+/**
+ * Returns the request with the tools that searches have found and its own list lacks. `read`: its items as they are
+ * sent.
+ */
+function withFoundTools(requested: GenerateRequest, read: readonly Item[]): GenerateRequest {
+  if (read === requested.items) return requested;
+  const known = new Set(requested.tools.map(wholeName));
+  const found = foundTools(requested.items).filter(tool => {
     const isNew = !known.has(wholeName(tool));
     known.add(wholeName(tool));
     return isNew;
   });
-  const tools = found.length === 0 ? asked.tools : [...asked.tools, ...found];
-  return { ...asked, tools, items: [...read] };
+  const tools = found.length === 0 ? requested.tools : [...requested.tools, ...found];
+  return { ...requested, tools, items: [...read] };
 }
 
 function wholeName(tool: Tool): string {
@@ -99,7 +105,7 @@ export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string
   });
 }
 
-/** Lists an unknown value of another protocol if nobody would read it, else throws. */
+/** Lists an unknown value of another protocol if it has no effect, else throws. */
 function leaveOut(unknown: Unknown, protocol: Protocol | undefined, dropped: string[]): void {
   if (unknown.protocol === protocol) return;
   if (!unknown.hint) throw unknownContent(unknown);
@@ -167,7 +173,7 @@ function partsInWords(parts: readonly Part[], protocol: Protocol | undefined, dr
   });
 }
 
-/** What a tool says without being called is something that the developer tells the model. */
+/** A message that a tool sends without a call is presented as a developer message. */
 function spokenBy({ name, namespace, parts }: ToolResult, { $typeName, id, status, turn }: Item): Item {
   const tool = [namespace, name].filter(each => each !== undefined && each !== '').join('.');
   const head = textPart(`Output of ${tool === '' ? 'a tool' : `the tool ${tool}`}:`);

@@ -5,7 +5,7 @@ import { toolName } from '../check/check-request.ts';
 import { FlatNames } from './flat-names.ts';
 import { vendorTool, type VendorTool } from './vendor-tools.ts';
 
-/** The tools that an upstream is told of. */
+/** The tools that an upstream gets. */
 export interface OfferedTools {
   /** The request's own list if nothing changed. */
   readonly tools: readonly Tool[];
@@ -17,8 +17,9 @@ export interface OfferedTools {
 }
 
 /**
- * Returns a request's tools for an upstream of a protocol: tools that only another protocol's upstreams run are left out and listed, those that the client runs
- * are functions, groups are flat, and deferred tools come once they were found. Throws 400 `unsupported_feature` if the request insists on a tool that is left out.
+ * Returns a request's tools for an upstream of a protocol: tools that only another protocol's upstreams run are left
+ * out and listed, those that the client runs are functions, groups are flattened, and deferred tools are included
+ * once they were found. Throws 400 `unsupported_feature` if the request insists on a tool that is left out.
  */
 export function offerTools(request: GenerateRequest, protocol: Protocol | undefined, dropped: string[]): OfferedTools {
   const { tools, toolChoice } = request;
@@ -49,7 +50,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
   return { tools: offered, toolChoice: choiceAmong(request, { offered, left, flat }), flat, plain };
 }
 
-/** The names of deferred tools that the conversation has come to: found, called, or chosen by the request. */
+/** The names of deferred tools that the conversation uses: found, called, or chosen by the request. */
 function foundNames({ items, toolChoice }: GenerateRequest): ReadonlySet<string> {
   const found = new Set(toolChoice?.tools.map(({ name }) => name));
   for (const { content } of items) {
@@ -79,9 +80,9 @@ interface Offer {
   readonly flat: FlatNames;
 }
 
-/** The choice among the tools that are left; undefined if there is none to make. */
+/** Returns the choice among the remaining tools; undefined if there is none to make. */
 function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): ToolChoice | undefined {
-  const { toolChoice, tools: asked } = request;
+  const { toolChoice, tools: requested } = request;
   if (toolChoice === undefined) return undefined;
   const { mode, tools, restricted } = toolChoice;
   const kept = tools.filter(({ name }) => !left.includes(name));
@@ -99,10 +100,10 @@ function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): 
   }
   if (offered.length === 0) return undefined;
   const renamed = kept.map(tool => {
-    const group = asked.find(each => toolName(each) === tool.name)?.namespace;
+    const group = requested.find(each => toolName(each) === tool.name)?.namespace;
     return group === undefined ? tool : { ...tool, name: flat.flatten({ namespace: group.name, name: tool.name }) };
   });
-  // Of allowed tools none is left: none may be called.
+  // None of the allowed tools is left: none may be called.
   if (restricted && renamed.length === 0)
     return { ...toolChoice, mode: ToolChoiceMode.NONE, tools: [], restricted: false };
   return { ...toolChoice, tools: renamed };

@@ -2,12 +2,15 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 
-/** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: wire.md C4. */
+/** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: docs/interfaces/README.md "Refused, listed or dropped". */
 const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
   [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },
   [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },
 };
-/** Pure hints: where they are not followed nothing is lost. Source: wire.md C4. */
+/**
+ * Pure hints: nothing is lost if they are not followed. Source: docs/interfaces/README.md "Refused, listed or
+ * dropped".
+ */
 const hintMembers: ReadonlySet<string> = new Set([
   'inference_geo',
   'prompt_cache_options',

@@ -26,7 +26,7 @@ const names: Readonly<Record<string, string>> = {
   apply_patch_call: 'apply_patch',
   tool_search_call: 'tool_search',
 };
-/** The type of the call that a result answers. */
+/** The type of the call that a result belongs to. */
 const answered: Readonly<Record<string, string>> = {
   local_shell_call_output: 'local_shell_call',
   shell_call_output: 'shell_call',
@@ -40,11 +40,13 @@ export function plainCalls(items: readonly Item[]): readonly Item[] {
 }
 
 function isVendorItem({ content }: Item): boolean {
-  return content.case === 'serverTool' && content.value.protocol === Protocol.RESPONSES && typeOf(content.value) !== '';
+  return (
+    content.case === 'serverTool' && content.value.protocol === Protocol.RESPONSES && readType(content.value) !== ''
+  );
 }
 
 /** The type of an item that is such a call or result; '' for any other. Looked for in the text first, since most items are none. */
-function typeOf({ json }: ServerTool): string {
+function readType({ json }: ServerTool): string {
   if (!/"(?:local_shell|shell|apply_patch|tool_search)_(?:call|output|call_output)"/.test(json.slice(0, 4_096)))
     return '';
   const { type } = JSON.parse(json) as { type?: unknown };
@@ -55,8 +57,8 @@ function plainItem(item: Item): Item {
   const { content } = item;
   if (content.case !== 'serverTool' || !isVendorItem(item)) return item;
   const said = JSON.parse(content.value.json) as Members;
-  const type = textOf(said['type']);
-  const callId = textOf(said['call_id']) || textOf(said['id']);
+  const type = toText(said['type']);
+  const callId = toText(said['call_id']) || toText(said['id']);
   const argumentMember = argumentMembers[type];
   if (argumentMember !== undefined) {
     const { type: form, ...args } = (said[argumentMember] ?? {}) as Members;
@@ -71,7 +73,7 @@ function plainItem(item: Item): Item {
   return { ...item, content: { case: 'toolResult', value: { $typeName: 'tollgate.v1.ToolResult', ...result } } };
 }
 
-function textOf(value: unknown): string {
+function toText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
@@ -81,7 +83,7 @@ function outputText(said: Members): string {
   return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([name]) => !named.has(name))));
 }
 
-/** What an item is named by. */
+/** What an item is identified by. */
 const named: ReadonlySet<string> = new Set(['type', 'id', 'call_id']);
 
 function referenceTo({ tool }: Tool): Part {
@@ -95,7 +97,7 @@ function referenceTo({ tool }: Tool): Part {
 /** Returns the tools that searches of the client have found, which a request need not repeat. */
 export function foundTools(items: readonly Item[]): Tool[] {
   return items.flatMap(({ content }) => {
-    if (content.case !== 'serverTool' || typeOf(content.value) !== 'tool_search_output') return [];
+    if (content.case !== 'serverTool' || readType(content.value) !== 'tool_search_output') return [];
     return toolsIn(JSON.parse(content.value.json) as Members);
   });
 }
@@ -139,7 +141,7 @@ export function vendorCall({ type, callId, args }: EndedCall, status: ItemStatus
     type,
     id: `${type.replace('_call', '')}_${callId}`,
     call_id: callId,
-    ...memberOf(type, parsed(args)),
+    ...toMembers(type, parsed(args)),
     status: status === ItemStatus.INCOMPLETE ? 'incomplete' : 'completed',
   });
   return {
@@ -148,7 +150,7 @@ export function vendorCall({ type, callId, args }: EndedCall, status: ItemStatus
   };
 }
 
-function memberOf(type: string, args: Members): Members {
+function toMembers(type: string, args: Members): Members {
   switch (type) {
     case 'local_shell_call':
       return { action: { type: 'exec', env: {}, ...args } };

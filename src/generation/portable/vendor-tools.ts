@@ -1,11 +1,11 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 
-/** A tool that the client runs and whose form only one vendor's models know, as a function. Source: decisions §4 (2026-11-22). */
+/** A tool that the client runs and whose form only one vendor's models know, as a function. Source: docs/interfaces/README.md "Tools of one provider". */
 export interface VendorTool {
   /** The name under which it is called. */
   readonly name: string;
-  /** The type of its calls where the protocol has one of its own ("shell_call"); undefined: calls are plain ones. */
+  /** The type of its calls if the protocol has one of its own ("shell_call"); undefined: calls are plain ones. */
   readonly callType: string | undefined;
   readonly tool: Tool;
 }
@@ -14,7 +14,7 @@ type Properties = Readonly<Record<string, object>>;
 
 interface VendorForm {
   readonly protocol: Protocol;
-  /** What the tool's type looks like; Messages has dates in it. */
+  /** The pattern of the tool's type; in Messages it contains a date. */
   readonly type: RegExp;
   readonly description: string;
   readonly properties: Properties;
@@ -27,7 +27,7 @@ const count = { type: 'integer' };
 const texts = { type: 'array', items: text };
 const place = { type: 'array', items: count, minItems: 2, maxItems: 2 };
 
-function oneOf(...values: string[]): object {
+function enumSchema(...values: string[]): object {
   return { ...text, enum: values };
 }
 
@@ -44,7 +44,7 @@ const forms: readonly VendorForm[] = [
     type: /^text_editor_\d+$/,
     description: 'Views, creates and edits text files.',
     properties: {
-      command: oneOf('view', 'create', 'str_replace', 'insert', 'undo_edit'),
+      command: enumSchema('view', 'create', 'str_replace', 'insert', 'undo_edit'),
       path: text,
       file_text: text,
       old_str: text,
@@ -60,7 +60,7 @@ const forms: readonly VendorForm[] = [
     type: /^memory_\d+$/,
     description: 'Keeps notes between conversations, as files below /memories.',
     properties: {
-      command: oneOf('view', 'create', 'str_replace', 'insert', 'delete', 'rename'),
+      command: enumSchema('view', 'create', 'str_replace', 'insert', 'delete', 'rename'),
       path: text,
       file_text: text,
       old_str: text,
@@ -82,7 +82,7 @@ const forms: readonly VendorForm[] = [
       coordinate: place,
       start_coordinate: place,
       text,
-      scroll_direction: oneOf('up', 'down', 'left', 'right'),
+      scroll_direction: enumSchema('up', 'down', 'left', 'right'),
       scroll_amount: count,
       duration: { type: 'number' },
       region: { type: 'array', items: count, minItems: 4, maxItems: 4 },
@@ -115,7 +115,7 @@ const forms: readonly VendorForm[] = [
     protocol: Protocol.RESPONSES,
     type: /^apply_patch$/,
     description: 'Creates, updates or deletes one file by a diff in the V4A format.',
-    properties: { type: oneOf('create_file', 'update_file', 'delete_file'), path: text, diff: text },
+    properties: { type: enumSchema('create_file', 'update_file', 'delete_file'), path: text, diff: text },
     required: ['type', 'path'],
     callType: 'apply_patch_call',
   },
@@ -129,7 +129,7 @@ const forms: readonly VendorForm[] = [
   },
 ];
 
-/** What such a tool says of itself. */
+/** The members of such a tool. */
 interface VendorMembers {
   readonly name?: unknown;
   readonly description?: unknown;

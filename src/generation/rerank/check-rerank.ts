@@ -40,8 +40,9 @@ export function countWanted({ documents, topN = documents.length }: Pick<RerankR
 }
 
 /**
- * Returns the best documents of an answer, best first; documents of the same score stay as they came. An upstream may judge all documents although fewer were asked for. Throws
- * `UpstreamFailure` `malformed` where it judged too few, one twice, one that is not there, or by no finite number.
+ * Returns the best documents of an answer, best first; equal scores keep their order. An upstream may rank all
+ * documents although fewer were requested. Throws `UpstreamFailure` `malformed` if it ranked too few, one twice, one
+ * that does not exist, or with a number that is not finite.
  */
 export function bestFirst(results: readonly Ranked[], request: Pick<RerankRequest, 'documents' | 'topN'>): Ranked[] {
   const { documents } = request;

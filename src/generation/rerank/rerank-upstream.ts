@@ -9,9 +9,9 @@ export interface Ranked {
   readonly relevanceScore: number;
 }
 
-/** What an upstream has answered. */
+/** An upstream's answer. */
 export interface Reranked extends DirectAnswer {
-  /** As it came. */
+  /** Unchanged. */
   readonly results: readonly Ranked[];
   /** Searches as reported; undefined: the upstream reports none. */
   readonly searchUnits: number | undefined;

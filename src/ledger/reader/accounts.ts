@@ -11,17 +11,19 @@ import type {
   Tags,
   VoidedHoldRow,
 } from '../ledger.ts';
-import { dayOf } from '../rules/calendar.ts';
+import { toDay } from '../rules/calendar.ts';
 import { fieldValue, type KeyLimitField } from '../rules/limit-commands.ts';
+import { codes } from '../sqlite/codes.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 /** Fields that are computed from others or stored in another form. */
 type KeyRecord = Omit<
   KeyRow,
-  ViewedField | 'allowedModels' | 'disabled' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
+  ViewedField | 'allowedModels' | 'disabled' | 'paused' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
 > & {
   readonly tags: string;
   readonly state: KeyState;
+  readonly paused: number;
   readonly allowedModels: string | null;
   readonly useSubsFirst: number;
   readonly fallbackToPayg: number;
@@ -53,10 +55,14 @@ const accountSelect =
   'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended, low_balance AS lowBalance, closed_at_ms AS closedAtMs FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
+/** A charge is counted on the day of its admission, which may be so many days ago. */
+const settlingDays = 8;
+const oldChargesMax = 1_000;
 const minuteMs = 60_000;
 /** Values: today, and the time a minute ago. */
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
     balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata, low_balance AS lowBalance,
+    keep_bodies AS keepBodies, paused,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = @day), 0) AS usageToday,
     (SELECT count(*) FROM usage WHERE key_id = k.id AND created_at_ms > @minute)
       + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
@@ -80,13 +86,17 @@ export class Accounts {
   readonly #key: Query<[KeyValues], Stored<KeyRecord>>;
   readonly #keyOwner: Query<[number], { account_id: bigint }>;
   readonly #fields: Query<[number], Stored<FieldRecord>>;
-  readonly #fieldsOfKey: Query<[number], Stored<FieldRecord>>;
+  readonly #keyFields: Query<[number], Stored<FieldRecord>>;
   readonly #groups: Query<[number], Stored<GroupRecord>>;
   readonly #group: Query<[number], Stored<GroupRecord>>;
   readonly #lastEntry: Query<[number], { entries: bigint }>;
+  readonly #charges: Query<[number, number, number], { requests: bigint }>;
+  /** Charges of an account before a day, which do not change any more. */
+  readonly #oldCharges = new Map<number, { readonly day: number; readonly count: number }>();
   readonly #managementKeys: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
+  readonly #held: Query<[number], unknown>;
   readonly #voided: Query<[number], Stored<VoidedHoldRow>>;
   readonly #ended: Query<[number, number, number], unknown>;
 
@@ -101,10 +111,14 @@ export class Accounts {
     this.#key = db.prepare(`${minuteWith} ${keySelect} WHERE id = @id`);
     this.#keyOwner = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
     this.#fields = db.prepare(`${fieldSelect} AND account_id = ? ORDER BY id`);
-    this.#fieldsOfKey = db.prepare(`${fieldSelect} AND scope_id = ? ORDER BY id`);
+    this.#keyFields = db.prepare(`${fieldSelect} AND scope_id = ? ORDER BY id`);
     this.#groups = db.prepare(`${groupSelect} AND account_id = ? ORDER BY id`);
     this.#group = db.prepare(`${groupSelect} AND id = ?`);
     this.#lastEntry = db.prepare('SELECT entries FROM account WHERE id = ?');
+    this.#charges = db.prepare(
+      `SELECT coalesce(sum(requests), 0) AS requests FROM usage_sum
+       WHERE account_id = ? AND period = ${codes.period.indexOf('day')} AND grouped = ${codes.grouped.indexOf('kind')} AND number >= ? AND number < ?`,
+    );
     this.#managementKeys = db.prepare(`${managementKeySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
     this.#managementKey = db.prepare(`${managementKeySelect} WHERE id = ?`);
     this.#subscription = db.prepare(
@@ -114,6 +128,7 @@ export class Accounts {
        FROM plan_period p JOIN subscription s ON s.account_id = p.account_id AND s.number = p.subscription
        WHERE p.account_id = ? AND p.live = 1`,
     );
+    this.#held = db.prepare('SELECT 1 FROM hold WHERE id = ?');
     this.#voided = db.prepare(
       `SELECT v.id, v.account_id AS accountId, v.key_id AS keyId, m.name AS model, v.held AS heldNanoUsd,
          v.admitted_at_ms AS admittedAtMs, v.voided_at_ms AS voidedAtMs, v.reason
@@ -137,7 +152,7 @@ export class Accounts {
 
   /** Returns an account's keys without the revoked ones, oldest first: a page of them, those of a group, those whose label has a text in it. */
   keys({ accountId, ...filter }: KeyFilter & { readonly accountId: number }, nowMs: number): KeyRow[] {
-    const { limit = -1, offset = 0, label = '', groupId = 0 } = filter;
+    const { limit = Number.MAX_SAFE_INTEGER, offset = 0, label = '', groupId = 0 } = filter;
     const fields = Map.groupBy(this.#fields.all(accountId).map(fieldRecord), ({ keyId }) => keyId);
     return this.#keys
       .all({ ...keyValues({ account: accountId, id: groupId }, nowMs), label, limit, offset })
@@ -147,14 +162,14 @@ export class Accounts {
   /** Returns a key, also if it was revoked. */
   storedKey(keyId: number, nowMs: number): KeyRow | undefined {
     const record = this.#findKey(keyId, nowMs);
-    return record && keyRow(record, this.#fieldsOfKey.all(keyId).map(fieldRecord));
+    return record && keyRow(record, this.#keyFields.all(keyId).map(fieldRecord));
   }
 
   /** Returns a key of the account (undefined: of any), unless it was revoked. */
   key(keyId: number, accountId: number | undefined, nowMs: number): KeyRow | undefined {
     const record = this.#findKey(keyId, nowMs);
     if (record === undefined || record.state === 'revoked') return undefined;
-    const row = keyRow(record, this.#fieldsOfKey.all(keyId).map(fieldRecord));
+    const row = keyRow(record, this.#keyFields.all(keyId).map(fieldRecord));
     return accountId === undefined || row.accountId === accountId ? row : undefined;
   }
 
@@ -175,10 +190,19 @@ export class Accounts {
     return accountId === undefined || row?.accountId === accountId ? row : undefined;
   }
 
-  /** Returns the number of the last entry of an account; undefined: there is no such account. */
-  lastEntry(accountId: number): number | undefined {
+  /** Returns how many entries and charges an account's ledger has; undefined: there is no such account. */
+  lastEntry(accountId: number, nowMs: number): number | undefined {
     const row = this.#lastEntry.get(accountId);
-    return row && Number(row.entries);
+    if (row === undefined) return undefined;
+    const count = (from: number, to: number): number => Number(this.#charges.get(accountId, from, to)?.requests ?? 0n);
+    const day = toDay(nowMs) - settlingDays;
+    let old = this.#oldCharges.get(accountId);
+    if (old?.day !== day) {
+      if (this.#oldCharges.size >= oldChargesMax) this.#oldCharges.clear();
+      old = { day, count: count(0, day) };
+      this.#oldCharges.set(accountId, old);
+    }
+    return Number(row.entries) + old.count + count(day, Number.MAX_SAFE_INTEGER);
   }
 
   /** Returns an account's management keys without the revoked ones, oldest first. */
@@ -194,11 +218,16 @@ export class Accounts {
 
   /** Returns the account's plan; undefined if it has none. */
   subscription(accountId: number, nowMs: number): SubscriptionRow | undefined {
-    const record = this.#subscription.get(dayOf(nowMs), accountId);
+    const record = this.#subscription.get(toDay(nowMs), accountId);
     if (record === undefined) return undefined;
     const { cancelled, freeTaken, ...row } = toRow<SubscriptionRecord>(record, []);
     const freeLeftToday = Math.max(0, this.#plans[row.plan].freeDailyRequests - freeTaken);
     return { ...row, cancelled: cancelled === 1, freeLeftToday };
+  }
+
+  /** Returns whether a request holds funds. */
+  isHeld(id: number): boolean {
+    return this.#held.get(id) !== undefined;
   }
 
   /** Returns the latest holds that were given back after a crash or expired, newest first. */
@@ -206,7 +235,9 @@ export class Accounts {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }
 
-  /** Returns whether a hold, a key with money of its own or a plan's period has ended by its time and no command has ended it yet. */
+  /**
+   * Returns whether a hold, a key with a balance or a plan's period is past its end and no command has ended it yet.
+   */
   needsSweep(nowMs: number): boolean {
     return this.#ended.get(nowMs, nowMs, nowMs) !== undefined;
   }
@@ -224,7 +255,7 @@ function groupRow(record: Stored<GroupRecord>): GroupRow {
 type KeyValues = { account: number; id: number; day: number; minute: number };
 
 function keyValues(of: Pick<KeyValues, 'account' | 'id'>, nowMs: number): KeyValues {
-  return { ...of, day: dayOf(nowMs), minute: nowMs - minuteMs };
+  return { ...of, day: toDay(nowMs), minute: nowMs - minuteMs };
 }
 
 function fieldRecord(record: Stored<FieldRecord>): FieldRecord {
@@ -233,11 +264,11 @@ function fieldRecord(record: Stored<FieldRecord>): FieldRecord {
 
 function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyRow {
   const { state, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday', 'lowBalance']);
-  const valueOf = (field: KeyLimitField): bigint | null | undefined => {
+  const readValue = (field: KeyLimitField): bigint | null | undefined => {
     const made = fields.find(each => each.field === field);
     return made === undefined ? undefined : (fieldValue(made) ?? null);
   };
-  const numberOf = (value: bigint | null | undefined): number | null => (value === null ? null : Number(value ?? 0n));
+  const toNumber = (value: bigint | null | undefined): number | null => (value === null ? null : Number(value ?? 0n));
   return {
     ...row,
     allowedModels: row.allowedModels === null ? null : (JSON.parse(row.allowedModels) as string[]),
@@ -245,10 +276,11 @@ function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyR
     useSubsFirst: row.useSubsFirst === 1,
     fallbackToPayg: row.fallbackToPayg === 1,
     disabled: state !== 'enabled',
+    paused: row.paused === 1,
     tags: JSON.parse(row.tags) as Tags,
-    minuteLimit: numberOf(valueOf('minute_limit')),
-    dailyLimit: numberOf(valueOf('daily_limit')),
-    monthlyLimit: valueOf('monthly_limit') ?? undefined,
+    minuteLimit: toNumber(readValue('minute_limit')),
+    dailyLimit: toNumber(readValue('daily_limit')),
+    monthlyLimit: readValue('monthly_limit') ?? undefined,
     expiresAtMs: row.expiresAtMs ?? undefined,
   };
 }

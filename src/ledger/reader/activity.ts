@@ -1,9 +1,14 @@
+import type { PaidLine } from '../activity.ts';
+import { readCourse } from '../course.ts';
+import { readToolCharges } from '../tool-charges.ts';
 import { namePiece } from '../../generation/endpoints.ts';
-import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
-import { ledgerIdOf, requestIdOf } from '../../lib/ids.ts';
+import { costLines, type PriceSheet, shareLines, toolLines } from '../../generation/price.ts';
+import { parseLedgerId, formatRequestId } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { ActivityFilter, PaidLine, Tags, UsageBuckets, UsageRow } from '../ledger.ts';
+import type { ActivityFilter, Tags, UsageBuckets, UsageRow } from '../ledger.ts';
+import { hourMs } from '../rules/calendar.ts';
 import { codes, decode } from '../sqlite/codes.ts';
+import { FilterHours } from './filter-hours.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 type UsageRecord = UsageBuckets & {
@@ -18,6 +23,7 @@ type UsageRecord = UsageBuckets & {
   readonly serviceTier: number;
   readonly cost: bigint;
   readonly writtenOff: bigint;
+  readonly providerCost: bigint | null;
   readonly latencyMs: number;
   readonly endUser: string | null;
   readonly batchId: string | null;
@@ -30,6 +36,8 @@ type PricedRecord = UsageRecord & {
   readonly firstEventMs: number | null;
   readonly provider: string;
   readonly attempts: number;
+  readonly course: string | null;
+  readonly tools: string | null;
   /** The path of the interface. */
   readonly endpoint: string;
   readonly payer: number;
@@ -63,14 +71,14 @@ type PageValues = {
 
 const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
   u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
-  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs,
+  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.provider_cost AS providerCost, u.latency_ms AS latencyMs,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
-const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
+const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts, u.course, u.tools, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
   (SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
-const amounts = ['request', 'cost', 'writtenOff'] as const;
+const amounts = ['request', 'cost', 'writtenOff', 'providerCost'] as const;
 const prices = [
   'admitted',
   'priceInput',
@@ -81,6 +89,11 @@ const prices = [
   'priceImage',
 ] as const;
 
+const nothing = { tries: [], extensions: [] };
+
+/** Beyond so many rows a page is read without the help of sums. */
+const skippedMax = 5_000;
+
 /** Reads usage records: pages, newest first, each from an index, and one record with its arithmetic. */
 export class Activity {
   readonly #db: Connection;
@@ -88,10 +101,12 @@ export class Activity {
   readonly #model: Query<[string], { id: bigint }>;
   readonly #keyAccount: Query<[number], { account_id: bigint }>;
   readonly #one: Query<[number], Stored<PricedRecord>>;
+  readonly #hours: FilterHours;
 
   constructor(db: Connection) {
     this.#db = db;
     this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
+    this.#hours = new FilterHours(db);
     this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
     this.#one = db.prepare(
       `SELECT ${columns}, ${priceColumns}
@@ -116,34 +131,54 @@ export class Activity {
         ? []
         : ['tags_id IN (SELECT id FROM tag_set WHERE json_extract(tags, @tagPath) = @tagValue)']),
     ];
-    return this.#page(keyId === undefined ? 'account_id' : 'key_id', conditions)
-      .all({
-        endUser: endUser ?? '',
-        batchId: batchId ?? '',
-        provider: provider ?? '',
-        group: `%,${groupId ?? 0},%`,
-        tagPath: `$."${tag?.name ?? ''}"`,
-        tagValue: tag?.value ?? '',
-        owner: keyId ?? accountId,
-        model: Number(model ?? 0n),
-        start: filter.startMs ?? 0,
-        end: filter.endMs ?? Number.MAX_SAFE_INTEGER,
-        limit,
-        offset,
-      })
-      .map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+    const page = this.#page(keyId === undefined ? 'account_id' : 'key_id', conditions);
+    const values: PageValues = {
+      endUser: endUser ?? '',
+      batchId: batchId ?? '',
+      provider: provider ?? '',
+      group: `%,${groupId ?? 0},%`,
+      tagPath: `$."${tag?.name ?? ''}"`,
+      tagValue: tag?.value ?? '',
+      owner: keyId ?? accountId,
+      model: Number(model ?? 0n),
+      start: filter.startMs ?? 0,
+      end: filter.endMs ?? Number.MAX_SAFE_INTEGER,
+      limit,
+      offset,
+    };
+    return this.#read(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+  }
+
+  /** Reads a page: hour by hour if the filter has no index and the sums say in which hours it has records. */
+  #read(
+    page: Query<[PageValues], Stored<UsageRecord>>,
+    values: PageValues,
+    filter: ActivityFilter,
+  ): Stored<UsageRecord>[] {
+    const { start, end, limit, offset } = values;
+    const wanted = offset + limit;
+    const hours = wanted > skippedMax ? undefined : this.#hours.find(filter);
+    if (hours === undefined) return page.all(values);
+    const rows: Stored<UsageRecord>[] = [];
+    for (const hour of hours) {
+      if (rows.length >= wanted) break;
+      const span = { start: Math.max(start, hour * hourMs), end: Math.min(end, (hour + 1) * hourMs) };
+      rows.push(...page.all({ ...values, ...span, limit: wanted - rows.length, offset: 0 }));
+    }
+    return rows.slice(offset);
   }
 
   /** Returns one record with its arithmetic; no lines if another service set the cost. */
   find(accountId: number, requestId: string): { row: UsageRow; lines: PaidLine[] } | undefined {
-    const id = ledgerIdOf(requestId);
+    const id = parseLedgerId(requestId);
     const stored = id === undefined ? undefined : this.#one.get(id);
     if (stored === undefined) return undefined;
     const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
     const row = usageRow(record);
     if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
     const { admitted: admittedNanoUsd, firstEventMs, provider, attempts } = record;
-    const course = { admittedNanoUsd, firstEventMs, provider, attempts };
+    const { tries, extensions } = record.course === null ? nothing : readCourse(record.course);
+    const course = { admittedNanoUsd, firstEventMs, provider, attempts, tries, extensions };
     return { row: { ...row, course }, lines: paidLines(record, row) };
   }
 
@@ -167,12 +202,13 @@ export class Activity {
 function usageRow(record: UsageRecord): UsageRow {
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = record;
   return {
-    requestId: requestIdOf(record.id, record.request),
+    requestId: formatRequestId(record.id, record.request),
     model: record.model,
     keyId: record.keyId,
     createdAtMs: record.createdAtMs,
     costNanoUsd: record.cost,
     writtenOffNanoUsd: record.writtenOff,
+    providerCostNanoUsd: record.providerCost ?? undefined,
     state: decode(codes.state, record.state),
     usageSource: decode(codes.usageSource, record.usageSource),
     serviceTier: decode(codes.serviceTier, record.serviceTier),
@@ -200,9 +236,12 @@ function paidLines(record: PricedRecord, { usage }: UsageRow): PaidLine[] {
   if (payers === 'free_request') return lines.map(line => ({ ...line, discountPermille: 1000, paidBy: 'free' }));
   const paidBy = payers === 'plan' ? 'subscription' : moneyPayer(record);
   const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
-  return shared.map(({ byPlan, ...line }) =>
-    byPlan ? { ...line, paidBy: 'subscription' } : { ...line, discountPermille, paidBy },
+  const tokenLines = shared.map(
+    ({ byPlan, ...line }): PaidLine =>
+      byPlan ? { ...line, paidBy: 'subscription' } : { ...line, discountPermille, paidBy },
   );
+  const tools = toolLines(readToolCharges(record.tools));
+  return [...tokenLines, ...tools.map(line => ({ ...line, paidBy: moneyPayer(record) }))];
 }
 
 /** Returns whose money paid what the plan did not. */

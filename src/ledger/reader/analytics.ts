@@ -29,22 +29,27 @@ const sumNames = [
   'requests',
   'failed',
   'costNanoUsd',
+  'providerCostNanoUsd',
+  'marginNanoUsd',
   'input',
   'cacheRead',
   'cacheWrite',
   'output',
   'latencyMs',
 ] as const satisfies (keyof AnalyticsRow)[];
-const sums = `sum(requests) AS requests, sum(failed) AS failed, sum(cost) AS costNanoUsd, sum(input) AS input, sum(cache_read) AS cacheRead,
+const sums = `sum(requests) AS requests, sum(failed) AS failed, sum(cost) AS costNanoUsd,
+  sum(provider_cost) AS providerCostNanoUsd, sum(margin) AS marginNanoUsd, sum(input) AS input, sum(cache_read) AS cacheRead,
   sum(cache_write_5m + cache_write_1h) AS cacheWrite, sum(output) AS output, sum(latency_ms) AS latencyMs`;
 const recordSums = sums
   .replace('sum(requests)', 'count(*)')
-  .replace('sum(failed)', `sum(state = ${codes.state.indexOf('upstream_failed')})`);
+  .replace('sum(provider_cost)', 'coalesce(sum(provider_cost), 0)')
+  .replace('sum(margin)', 'coalesce(sum(cost - provider_cost), 0)')
+  .replace('sum(failed)', `sum(iif(state = ${codes.state.indexOf('upstream_failed')}, 1, 0))`);
 
 type Values = { account: number; first: number; last: number; limit: number; key: number; tag: string; path: string };
 type SumQuery = Query<[Values], SumRecord>;
 
-/** What divides sums and records: the column that does, and what it is called. */
+/** How sums and records are grouped: by this column, under this name. */
 interface Divider {
   /** Which of the stored sums, and whose number; undefined: there are none. */
   readonly kept: SumChange['grouped'];
@@ -69,7 +74,7 @@ const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider
   group: {
     kept: 'group',
     ofSum: 'group_id',
-    ofRecord: 'CAST(substr(groups, 2) AS INTEGER)',
+    ofRecord: "CAST(substr(groups, 2, instr(substr(groups, 2), ',') - 1) AS INTEGER)",
     name: 'by_column',
     isPartial: true,
   },
@@ -99,7 +104,7 @@ export class Analytics {
   read(query: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
     const { limit, groupBy } = query;
     const found = this.#sum(query);
-    const { isPartial } = dividers[dividerOf(groupBy)];
+    const { isPartial } = dividers[chooseDivider(groupBy)];
     const rows = isPartial === true ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
     return rows.length > limit ? 'too_many' : rows.sort(inOrder).map(analyticsRow);
   }
@@ -107,7 +112,7 @@ export class Analytics {
   #sum(query: AnalyticsQuery): Map<string, SumRecord> {
     const { accountId: account, startMs, endMs = endOfTimeMs, limit, groupBy, keyId } = query;
     const tag = typeof groupBy === 'object' ? groupBy.tag : '';
-    // What one key has is summed only as a whole.
+    // A key's data is summed only as a whole.
     const isSummed = keyId === undefined || groupBy === 'none';
     const to = Math.max(startMs, endMs);
     const { days, hours, rest } = isSummed
@@ -127,18 +132,18 @@ export class Analytics {
 
   /** Returns the statement that sums a range of one source. */
   #query(source: Source, { granularity, groupBy, keyId }: AnalyticsQuery): SumQuery {
-    const name = `${source} ${granularity} ${dividerOf(groupBy)} ${keyId === undefined}`;
+    const name = `${source} ${granularity} ${chooseDivider(groupBy)} ${keyId === undefined}`;
     const known = this.#queries.get(name);
     if (known !== undefined) return known;
     const query = this.#db.prepare<[Values], SumRecord>(
-      queryText(source, { granularity, divider: dividerOf(groupBy), ofKey: keyId !== undefined }),
+      queryText(source, { granularity, divider: chooseDivider(groupBy), ofKey: keyId !== undefined }),
     );
     this.#queries.set(name, query);
     return query;
   }
 }
 
-function dividerOf(groupBy: AnalyticsGroup): keyof typeof dividers {
+function chooseDivider(groupBy: AnalyticsGroup): keyof typeof dividers {
   return typeof groupBy === 'object' ? 'tag' : groupBy;
 }
 
@@ -171,7 +176,7 @@ function queryText(source: Source, { granularity, divider, ofKey }: Asked): stri
       WHERE ${conditions.join(' AND ')} GROUP BY 1, 2 LIMIT @limit)`;
 }
 
-/** Returns the groups, and what of each period has none as the group null. */
+/** Returns the groups, and as group null the part of each period that has none. */
 function withRest(found: ReadonlyMap<string, SumRecord>, all: ReadonlyMap<string, SumRecord>): SumRecord[] {
   const rest = new Map([...all.values()].map(row => [row.periodMs, { ...row }]));
   for (const row of found.values()) {
@@ -181,7 +186,7 @@ function withRest(found: ReadonlyMap<string, SumRecord>, all: ReadonlyMap<string
   return [...found.values(), ...[...rest.values()].filter(({ requests }) => requests > 0n)];
 }
 
-/** What is summed: `usage_sum` by its period, or the records themselves. */
+/** The source of sums: `usage_sum` by its period, or the records themselves. */
 type Source = 'day' | 'hour' | 'record';
 const sourceMs = { day: dayMs, hour: hourMs } as const;
 
@@ -221,5 +226,5 @@ function cut(startMs: number, endMs: number, granularity: AnalyticsQuery['granul
 }
 
 function analyticsRow(record: SumRecord): AnalyticsRow {
-  return toRow<AnalyticsRow>(record, ['costNanoUsd']);
+  return toRow<AnalyticsRow>(record, ['costNanoUsd', 'providerCostNanoUsd', 'marginNanoUsd']);
 }

@@ -1,4 +1,4 @@
-import { requestIdOf } from '../../lib/ids.ts';
+import { formatRequestId } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { AuditFilter, AuditRow, EntryFilter, EntryRow, MovementRow } from '../history.ts';
 import { RowCodec, type Stored as StoredValue } from '../sqlite/columns.ts';
@@ -19,6 +19,8 @@ type MovementRecord = Omit<MovementRow, 'requestId'> & {
 };
 
 const auditCodec = new RowCodec(auditTable);
+/** No request takes longer: charges that were admitted earlier are not looked at. */
+const longestMs = 2 * 86_400_000;
 const exact = ['amount', 'balanceAfter', 'writtenOff', 'request'] as const;
 const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.key_id AS keyId, e.group_id AS groupId, e.amount,
   e.written_off AS writtenOff, e.usage_id AS usageId, e.note, e.at_ms AS createdAtMs`;
@@ -35,20 +37,21 @@ export class HistoryReads {
        WHERE e.account_id = @account AND e.at_ms >= @start AND e.at_ms < @end AND (@kinds = '' OR instr(@kinds, ',' || e.kind || ',') > 0)
        ORDER BY e.number DESC LIMIT @limit OFFSET @offset`,
     );
-    // What a pocket had after a change is what it has now, less what came later: so it is right also where old records were removed.
+    // A pocket's balance after a change is its current balance minus later changes: so it is right even if old
+    // records were removed.
     this.#movements = db.prepare(
       `WITH pocket AS (
          SELECT NULL AS keyId, NULL AS groupId, balance FROM account WHERE id = @account
          UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
          UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
        ), movement AS (
-         SELECT ${entryColumns} FROM entry e WHERE e.account_id = @account
+         SELECT ${entryColumns} FROM entry e WHERE e.account_id = @account AND e.at_ms >= @start
          UNION ALL SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, NULL), payer_group, -cost, 0, id, '', created_at_ms + latency_ms
-           FROM usage WHERE account_id = @account AND cost > 0
+           FROM usage WHERE account_id = @account AND created_at_ms >= @start - ${longestMs} AND cost > 0
        )
        SELECT m.*, u.request, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
            ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
-       FROM movement m JOIN pocket p ON p.keyId IS m.keyId AND p.groupId IS m.groupId LEFT JOIN usage u ON u.id = m.usageId
+       FROM movement m JOIN pocket p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId LEFT JOIN usage u ON u.id = m.usageId
        WHERE m.createdAtMs >= @start AND m.createdAtMs < @end
        ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC LIMIT @limit OFFSET @offset`,
     );
@@ -81,5 +84,5 @@ function toValues({ accountId = -1, limit, offset, startMs, endMs }: AuditFilter
 
 function toMovement(stored: Stored<MovementRecord>): MovementRow {
   const { usageId, request, ...row } = toRow<MovementRecord>(stored, exact);
-  return { ...row, requestId: usageId === null || request === null ? null : requestIdOf(usageId, request) };
+  return { ...row, requestId: usageId === null || request === null ? null : formatRequestId(usageId, request) };
 }

@@ -2,12 +2,12 @@ import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { LimitFilter, LimitRow } from '../ledger.ts';
 import type { LimitUse } from '../rows.ts';
 import { windowAt } from '../rules/calendar.ts';
-import { amountsOf, maxOf } from '../rules/limits.ts';
+import { readAmounts, currentMax } from '../rules/limits.ts';
 import { opensAtMs } from '../rules/rolling.ts';
 import { type Stored as StoredValue, RowCodec } from '../sqlite/columns.ts';
 import { limitTable, limitUseTable } from '../sqlite/tables.ts';
 
-type ListValues = { account: number; scope: string | null; id: number | null };
+type ListValues = { account: number; scope: string; id: number };
 
 const limitCodec = new RowCodec(limitTable);
 const useCodec = new RowCodec(limitUseTable);
@@ -25,7 +25,7 @@ export class Limits {
     const select = `SELECT ${limitCodec.names.join(', ')} FROM usage_limit`;
     this.#list = db
       .prepare<[ListValues], StoredValue[]>(
-        `${select} WHERE account_id = @account AND ${isShown} AND (@scope IS NULL OR scope = @scope) AND (@id IS NULL OR scope_id = @id) ORDER BY id`,
+        `${select} WHERE account_id = @account AND ${isShown} AND (@scope = '' OR scope = @scope) AND (@id = 0 OR scope_id = @id) ORDER BY id`,
       )
       .raw();
     this.#one = db.prepare<[number], StoredValue[]>(`${select} WHERE id = ? AND ${isShown}`).raw();
@@ -38,9 +38,7 @@ export class Limits {
 
   /** Returns an account's limits, or those of one scope, by id. */
   list({ accountId: account, scope, scopeId }: LimitFilter, nowMs: number): LimitRow[] {
-    return this.#list
-      .all({ account, scope: scope ?? null, id: scopeId ?? null })
-      .map(stored => this.#row(stored, nowMs));
+    return this.#list.all({ account, scope: scope ?? '', id: scopeId ?? 0 }).map(stored => this.#row(stored, nowMs));
   }
 
   /** Returns a limit of the account (undefined: of any). */
@@ -55,7 +53,7 @@ export class Limits {
     const window = windowAt(limit.per, limit.timeZone, nowMs);
     const fullest = this.#fullest(limit.id, window.number, nowMs);
     const { used, held } = fullest.amounts;
-    const max = maxOf(limit, nowMs);
+    const max = currentMax(limit, nowMs);
     const left = max - used - held;
     const rolling = fullest.use?.rolling ?? null;
     const resetsAtMs = rolling === null ? window.endMs : opensAtMs(rolling, Number(max) - 1, nowMs);
@@ -65,7 +63,7 @@ export class Limits {
       limitId,
       window: per,
       raised: raisedMax === null || raisedUntilMs === null ? null : { max: raisedMax, untilMs: raisedUntilMs },
-      // What runs is what is used of running requests.
+      // For limits of running requests, the running ones are the use.
       used: limit.unit === 'concurrent' ? held : used,
       held: limit.unit === 'concurrent' ? 0n : held,
       remaining: left > 0n ? left : 0n,
@@ -73,12 +71,12 @@ export class Limits {
     };
   }
 
-  /** Returns what is used of the window, of the end user who has used most where the limit holds for each. */
+  /** Returns the use of the window, of the end user who has used most if the limit holds for each. */
   #fullest(limitId: number, number: number, nowMs: number): { use: LimitUse | undefined; amounts: Amounts } {
     let fullest: { use: LimitUse | undefined; amounts: Amounts } = { use: undefined, amounts: { used: 0n, held: 0n } };
     for (const stored of this.#uses.all(limitId, number)) {
       const use = useCodec.read(stored);
-      const amounts = amountsOf(use, nowMs);
+      const amounts = readAmounts(use, nowMs);
       const isFuller = amounts.used + amounts.held >= fullest.amounts.used + fullest.amounts.held;
       if (isFuller) fullest = { use, amounts };
     }

@@ -9,7 +9,7 @@ import { WebhookReads } from './webhooks.ts';
 import { Limits } from './limits.ts';
 import { Sessions } from './sessions.ts';
 
-/** Returns every read by its name. Arguments and results can be cloned between threads; each read sees all that was committed before it began. */
+/** Returns the read functions by name. Arguments and results can be cloned between threads; each read sees everything that was committed before it began. */
 export function prepareReads(db: Connection, plans: Plans) {
   const accounts = new Accounts(db, plans);
   const activity = new Activity(db);
@@ -33,6 +33,7 @@ export function prepareReads(db: Connection, plans: Plans) {
     sessions: sessions.list.bind(sessions),
     session: sessions.find.bind(sessions),
     subscription: accounts.subscription.bind(accounts),
+    isHeld: accounts.isHeld.bind(accounts),
     voidedHolds: accounts.voidedHolds.bind(accounts),
     limits: limits.list.bind(limits),
     limit: limits.find.bind(limits),
@@ -52,24 +53,24 @@ export function prepareReads(db: Connection, plans: Plans) {
   };
 }
 
-/** Every read by its name. */
+/** The read functions by name. */
 export type Reads = ReturnType<typeof prepareReads>;
 
-/** What the reader's thread is started with. */
+/** The data that the reader's worker thread gets when it starts. */
 export interface ReaderData {
-  /** The ledger's file. */
+  /** The path of the ledger's file. */
   readonly path: string;
   readonly plans: Plans;
 }
 
-/** A read to do. With `sweptBy`, only if nothing that ended by this time still waits to be swept. */
+/** A requested read. With `sweptBy`, the reply is `unswept` if a hold, a key or a plan period that ended by this time is not swept yet. */
 export interface ReadRequest {
   readonly name: keyof Reads;
   readonly args: readonly unknown[];
   readonly sweptBy: number | undefined;
 }
 
-/** The outcome of a read, in the order of the requests. `unswept`: a sweep is due first. `storage`: the file could not be read. */
+/** The outcome of a read; replies have the order of the requests. `unswept`: a sweep must run first. `storage`: the file could not be read. */
 export type ReadReply =
   | { readonly outcome: 'done'; readonly value: unknown }
   | { readonly outcome: 'unswept' }

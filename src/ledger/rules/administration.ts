@@ -18,7 +18,7 @@ import type { Account, Key, Rows } from '../rows.ts';
 import { audited } from './audit.ts';
 import { closeAccount } from './closing.ts';
 import { type Context, findOwner, nextNumber, present } from './context.ts';
-import { tellOfKey } from './events.ts';
+import { emitKeyEvent } from './events.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
 import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
@@ -59,15 +59,16 @@ export interface AdminCommands {
   updateWebhook: NamedWebhook & { change: Partial<WebhookSettings> };
   deleteWebhook: NamedWebhook;
   replayDelivery: NamedWebhook & { eventId: number };
-  /** Of what happened outside the ledger. */
+  /** An event from outside the ledger. */
   emitEvent: OutsideEvent;
   /** Adds a row to the audit, and does nothing else. */
   recordAction: RecordedAction;
 }
 
 /**
- * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another
- * command's; `nothing_to_do`: the ledger has an account already; `locked`, `fixed`: see `LimitRefusal`; `too_many`: the scope has as many limits as it can have.
+ * The id of what was made or changed (for a plan its account's), or why nothing was. `conflict`: the account has a
+ * plan already, or the reference is another command's; `nothing_to_do`: the ledger has an account already; `locked`,
+ * `fixed`: see `LimitRefusal`; `too_many`: the scope has as many limits as it can have.
  */
 export type AdminReply =
   | number
@@ -227,7 +228,7 @@ function createKey(context: Context, command: AdminCommands['createKey'], nowMs:
   if (own < 0n || own > account.balance - account.held) return 'insufficient';
   if (!hasGroup(rows, accountId, settings)) return 'no_group';
   const reply = changeSettings(context, addKey(rows, command, nowMs), settings, nowMs);
-  if (typeof reply === 'number') tellOfKey(rows, present(rows.keys.get(reply)), 'key.created', { nowMs });
+  if (typeof reply === 'number') emitKeyEvent(rows, present(rows.keys.get(reply)), 'key.created', { nowMs });
   return reply;
 }
 
@@ -253,6 +254,8 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
     tags: {},
     metadata: '{}',
     lowBalance: null,
+    keepBodies: null,
+    paused: false,
   };
   rows.keys.put(key);
   return key;
@@ -272,7 +275,7 @@ function changeSettings(context: Context, key: Key, settings: KeySettings, nowMs
   return key.id;
 }
 
-/** Whether the group that settings name is the account's. */
+/** Returns whether the group that the settings name is the account's. */
 function hasGroup(rows: Rows, accountId: number, { groupId }: KeySettings): boolean {
   return groupId === undefined || groupId === null || findGroup(rows, groupId, accountId) !== undefined;
 }
@@ -287,11 +290,14 @@ function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: numbe
   const after = { ...key, hash, masked };
   rows.keys.put(after);
   const overlap_ends_at = overlapMs > 0 ? isoTime(nowMs + overlapMs) : null;
-  tellOfKey(rows, after, 'key.rotated', { overlap_ends_at, nowMs });
+  emitKeyEvent(rows, after, 'key.rotated', { overlap_ends_at, nowMs });
   return keyId;
 }
 
-/** Gives a key that balance of its own, null: none; `insufficient` where that takes what a hold covers or nobody has. */
+/**
+ * Gives a key its own balance (null: none); `insufficient` if that takes money that a hold covers or that the account
+ * lacks.
+ */
 function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number): Key | 'insufficient' {
   const amount = (balance ?? 0n) - (key.balance ?? 0n);
   const account = findOwner(rows, key);
@@ -316,9 +322,9 @@ function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['set
   if (key === undefined) return 'not_found';
   const after = { ...key, state };
   rows.keys.put(after);
-  // What a hold covers stays until that ends.
+  // What a hold covers stays until the hold ends.
   sendBack(rows, after, nowMs);
-  if (state === 'revoked') tellOfKey(rows, after, 'key.revoked', { nowMs });
+  if (state === 'revoked') emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   return key.id;
 }
 
@@ -353,7 +359,7 @@ function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
   return accountId;
 }
 
-/** A key that is not revoked, of that account where one is named. */
+/** Returns a key that is not revoked, of that account if one is given. */
 function findLiving(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
   const key = rows.keys.get(keyId);
   const other = accountId !== undefined && key?.accountId !== accountId;

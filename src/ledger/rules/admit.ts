@@ -1,26 +1,36 @@
 import assert from 'node:assert/strict';
 import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import { requestPart } from '../../lib/ids.ts';
-import type { AdmitCommand, Admitted, Denied, FundsEstimate, KeyOwner } from '../ledger.ts';
+import type {
+  AdmissionPreview,
+  AdmitCommand,
+  Admitted,
+  Denied,
+  FundsEstimate,
+  KeyOwner,
+  NextPayer,
+} from '../ledger.ts';
 import type { Counter, Hold, Key, Request, Rows } from '../rows.ts';
 import { type Context, findOwner } from './context.ts';
-import { choosePayer, findPayer, type Fund, leftOf, listFunds } from './funds.ts';
+import { choosePayer, findPayer, type Fund, amountLeft, listFunds } from './funds.ts';
 import {
-  costOfTokens,
+  priceTokens,
   discounted,
   drawsOnMoney,
   type Extendable,
   type Grant,
-  grantOf,
+  computeGrant,
   type Sources,
   tokensLeft,
 } from './grants.ts';
 import { mergeTags, pathFrom } from './groups.ts';
 import { countRequest, hasExpired, placeHold } from './holds.ts';
-import { bindLimits, type BoundLimit, bindRequest } from './limits.ts';
+import { bindLimits, bindRequest } from './bind-limits.ts';
+import { listEach } from './joint-limits.ts';
+import type { BoundLimit } from './limits.ts';
 import { choosePayment, countSources, describeShortPlan, keepPayment, type Payment } from './payments.ts';
-import { sliceOf } from './slices.ts';
-import { findRefusal, listWindows, tokenRoom } from './windows.ts';
+import { sliceSize } from './slices.ts';
+import { findRefusal, listWindows, sortByOrder, tokenRoom } from './windows.ts';
 
 /** An admission whose key, model and end user are known by their numbers. */
 export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint' | 'batchId'> {
@@ -51,11 +61,31 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
     return { kind: 'denied', code: 'invalid_api_key', windows: [] };
   }
 
+  const decision = decide(context, order, key, nowMs);
+  if ('kind' in decision) return decision;
+  const { asking, payment, grant } = decision;
+  const placed = makeHold(rows, asking, { payment, grant }, nowMs);
+  countRequest(rows, key.id, nowMs);
+  placeHold(rows, placed, asking.bound, nowMs);
+  if (order.expiresAtMs === undefined) raiseCounter(rows, 'last_id', order.id);
+  const sources = countSources(payment);
+  const { planTokens, nanoUsd } = sources;
+  const left = { ...sources, planTokens: planTokens - grant.planHeld, nanoUsd: nanoUsd - grant.held };
+  return answer({ request: placed, extendable: placed, left, bound: asking.bound }, nowMs);
+}
+
+interface Decision extends Paid {
+  readonly grant: Grant;
+}
+
+/** Returns who pays a new request of a key that works, and what is held of it; or why it is refused. Writes nothing. */
+function decide(context: Context, order: AdmitOrder, key: Key, nowMs: number): Decision | Denied {
+  const { rows } = context;
   const asking = ask(rows, order, key, nowMs);
   const { bound, groups } = asking;
   const windows = (): WindowState[] => listWindows(bound, groups, nowMs);
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: windows() });
-  if (key.state === 'disabled') return denied('key_disabled');
+  if (key.state === 'disabled' || key.paused) return denied('key_disabled');
   if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
   if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');
   const refusal = findRefusal(bound, asking, nowMs);
@@ -64,15 +94,52 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   if (payment === undefined) return denied('subscription_exhausted');
   const grant = chooseGrant(rows, { asking, payment }, nowMs);
   if ('lacks' in grant) return refuse(context, { asking, payment, lacks: grant.lacks, windows: windows() }, nowMs);
+  return { asking, payment, grant };
+}
 
-  const placed = makeHold(rows, asking, { payment, grant }, nowMs);
-  countRequest(rows, key.id, nowMs);
-  const after = placeHold(rows, placed, bound, nowMs);
-  if (order.expiresAtMs === undefined) raiseCounter(rows, 'last_id', order.id);
-  const sources = countSources(payment);
-  const { planTokens, nanoUsd } = sources;
-  const left = { ...sources, planTokens: planTokens - grant.planHeld, nanoUsd: nanoUsd - grant.held };
-  return answer({ request: placed, extendable: placed, left, bound: after }, nowMs);
+/** Returns what an admission would decide now, and writes nothing. `undefined`: there is no such key. */
+export function previewAdmission(context: Context, order: AdmitOrder, nowMs: number): AdmissionPreview | undefined {
+  const { rows } = context;
+  const key = rows.keys.get(order.owner.id);
+  if (key === undefined || key.state === 'revoked') return undefined;
+  const asking = ask(rows, order, key, nowMs);
+  const { bound, groups } = asking;
+  const decision: Decision | Denied = hasExpired(key, nowMs)
+    ? { kind: 'denied', code: 'invalid_api_key', windows: [] }
+    : decide(context, order, key, nowMs);
+  const payment = choosePayment(context, key, asking, nowMs);
+  const limits = sortByOrder(listEach(bound), groups).map(({ limit }) => limit);
+  return {
+    // Money is asked last.
+    limitIds: [...limits.filter(({ unit }) => unit !== 'usd'), ...limits.filter(({ unit }) => unit === 'usd')].map(
+      ({ id }) => id,
+    ),
+    payers: payment === undefined ? [] : listPayers(rows, asking, payment),
+    ...('kind' in decision
+      ? { denied: decision, heldNanoUsd: 0n, outputTokens: 0 }
+      : { heldNanoUsd: decision.grant.held, outputTokens: decision.grant.tokens }),
+  };
+}
+
+/** Returns who would pay, in their order. */
+function listPayers(rows: Rows, { key, groups, funds }: Asking, { payers, period }: Payment): NextPayer[] {
+  if (funds === undefined) return [{ payer: 'free' }];
+  if (payers === 'free_request') return [{ payer: 'free' }];
+  const payerFields = choosePayer(rows, key, groups);
+  const { balance, held } = findPayer(rows, key, payerFields);
+  const money: NextPayer = {
+    payer: payerFields.payer,
+    leftNanoUsd: (balance ?? 0n) - held,
+    ...(payerFields.payerGroup !== null && { groupId: payerFields.payerGroup }),
+  };
+  if (period === undefined) return [money];
+  const plan: NextPayer = {
+    payer: 'subscription',
+    leftTokens: period.tokens - period.used - period.held,
+    resetsAtMs: period.endMs,
+  };
+  if (payers === 'plan') return [plan];
+  return payers === 'plan_money' ? [plan, money] : [money, plan];
 }
 
 /** A request of a key that may be admitted, with the limits that bind it. */
@@ -81,7 +148,7 @@ interface Asking {
   readonly key: Key;
   readonly model: string;
   readonly funds: FundsEstimate | undefined;
-  /** As how many requests it counts where it costs nothing. */
+  /** How many requests it counts as if it costs nothing. */
   readonly requests: number;
   readonly groups: readonly number[];
   readonly bound: readonly BoundLimit[];
@@ -102,7 +169,10 @@ interface Paid {
   readonly payment: Payment;
 }
 
-/** What is held at first: as the payers, the limits of tokens and the other requests that run leave; or how much money is lacking. */
+/**
+ * Returns the first hold: as much as the payers, the token limits and the other running requests leave; or how much
+ * money is missing.
+ */
 function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Grant | { readonly lacks: bigint } {
   const { order, key, bound } = asking;
   const { funds, text } = order;
@@ -110,25 +180,25 @@ function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Gran
   const { running } = findPayer(rows, key, choosePayer(rows, key, asking.groups));
   if (funds === undefined || payment.payers === 'free_request') {
     if (text === undefined || room === Number.POSITIVE_INFINITY) return nothing;
-    const slice = sliceOf(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
+    const slice = sliceSize(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
     return { ...nothing, tokens: Math.max(slice, text.outputTokensMin) };
   }
   const estimate = discounted(funds, payment.discountPermille);
   const sources = countSources(payment);
-  const whole = grantOf({ ...estimate, outputTokensWanted: Math.min(estimate.outputTokensWanted, room) }, sources);
+  const whole = computeGrant({ ...estimate, outputTokensWanted: Math.min(estimate.outputTokensWanted, room) }, sources);
   if ('lacks' in whole) return whole;
   const { planTokens, nanoUsd } = sources;
   const left = { ...sources, planTokens: planTokens - whole.planHeld, nanoUsd: nanoUsd - whole.held };
   const { payers } = payment;
   const rest = tokensLeft({ ...whole, payers, outputPicoUsd: estimate.outputPicoUsd }, left);
   const tokens = whole.tokens ?? 0;
-  const ofFunds = sliceOf(tokens, { most: tokens + rest, input: inputAsOutput(estimate, payment), running });
-  const ofRoom = sliceOf(tokens, { most: room, input: text?.inputTokens ?? 0, running });
+  const ofFunds = sliceSize(tokens, { most: tokens + rest, input: inputAsOutput(estimate, payment), running });
+  const ofRoom = sliceSize(tokens, { most: room, input: text?.inputTokens ?? 0, running });
   const slice = Math.max(Math.min(ofFunds, ofRoom), estimate.outputTokensMin);
-  return slice < tokens ? grantOf({ ...estimate, outputTokensWanted: slice }, sources) : whole;
+  return slice < tokens ? computeGrant({ ...estimate, outputTokensWanted: slice }, sources) : whole;
 }
 
-/** How many output tokens the input takes of what pays it. */
+/** The input's cost, in output tokens of the source that pays it. */
 function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, { payers }: Payment): number {
   if (payers !== 'money') return inputTokens;
   return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
@@ -144,17 +214,19 @@ interface Refusal extends Paid {
   readonly windows: readonly WindowState[];
 }
 
-/** Money is what is short where it pays at all: it is the payer that more can be added to. */
+/** If money pays at all, money is what is short: it is the payer that can be topped up. */
 function refuse(context: Context, { asking, payment, lacks, windows }: Refusal, nowMs: number): Denied {
   if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
     return fundDenial(describeShortPlan(context, payment.period), windows, nowMs);
   }
   const { key, groups, bound } = asking;
-  const payerOf = choosePayer(context.rows, key, groups);
-  const funds = listFunds(context.rows, key, { payerOf, groups, bound, admittedAtMs: nowMs }, nowMs);
-  const short = funds.find(fund => leftOf(fund) < lacks);
+  const payerFields = choosePayer(context.rows, key, groups);
+  const paying = { payerFields, groups, bound: listEach(bound), admittedAtMs: nowMs };
+  const funds = listFunds(context.rows, key, paying, nowMs);
+  const short = funds.find(fund => amountLeft(fund) < lacks);
   assert(short !== undefined, 'what lacks money has a fund that is short of it');
-  return fundDenial(describeShortFund(short), windows, nowMs);
+  const denied = fundDenial(describeShortFund(short), windows, nowMs);
+  return short.limit === 'balance' ? { ...denied, neededNanoUsd: lacks } : denied;
 }
 
 interface Placing {
@@ -170,8 +242,8 @@ function makeHold(
 ): Hold {
   const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = order;
   const { payers, period, discountPermille } = payment;
-  const asked = askedAmount(funds);
-  assert(asked >= 0n && grant.held >= 0n, 'amounts are not negative');
+  const requested = askedAmount(funds);
+  assert(requested >= 0n && grant.held >= 0n, 'amounts are not negative');
   return {
     id,
     request: requestPart(id, requestId),
@@ -191,7 +263,7 @@ function makeHold(
     period: period?.number ?? null,
     discountPermille,
     admittedAtMs: nowMs,
-    asked,
+    asked: requested,
     admitted: grant.held,
     admittedTokens: grant.tokens,
     expiresAtMs: expiresAtMs ?? null,
@@ -213,7 +285,10 @@ interface Known {
   readonly firstSpent: boolean;
 }
 
-/** The answer to a repeat: what was granted then, beside what is left now; `conflict` where the id was another request's. */
+/**
+ * Returns the reply to a repeat: what was granted then, and what is left now; `conflict` if the id was another
+ * request's.
+ */
 function admitAgain(
   context: Context,
   order: AdmitOrder,
@@ -239,7 +314,10 @@ function admitAgain(
   };
 }
 
-/** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. Other services' repeats get another one. */
+/**
+ * Returns whether a known request is a different one of the gateway's own: no two of them share a random part.
+ * Repeats by other services get a new part.
+ */
 function isOther({ request, expiresAtMs }: Request, order: AdmitOrder): boolean {
   const part = requestPart(order.id, order.requestId);
   if (expiresAtMs !== null || order.expiresAtMs !== undefined) return false;
@@ -271,7 +349,7 @@ function answer({ request, extendable, left, bound }: Answered, nowMs: number): 
   };
 }
 
-/** What an output token is held for. */
+/** The price at which an output token is held. */
 function outputPrice(
   estimate: FundsEstimate | undefined,
   { payers, discountPermille }: Pick<Request, 'payers' | 'discountPermille'>,
@@ -280,10 +358,11 @@ function outputPrice(
   return discounted(estimate, discountPermille).outputPicoUsd;
 }
 
-/** What was asked for, as one number that a repeat must match. */
+/** Returns the requested amount, as one number that a repeat must match. */
 function askedAmount(estimate: FundsEstimate | undefined): bigint {
   if (estimate === undefined) return 0n;
-  return estimate.inputNanoUsd + costOfTokens(estimate.outputTokensWanted, estimate.outputPicoUsd);
+  const { inputNanoUsd, toolsNanoUsd = 0n, outputTokensWanted, outputPicoUsd } = estimate;
+  return inputNanoUsd + toolsNanoUsd + priceTokens(outputTokensWanted, outputPicoUsd);
 }
 
 function describeShortFund({ limit, row, used, max, resetAtMs }: Fund): DenialFacts {

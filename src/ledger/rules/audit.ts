@@ -114,7 +114,7 @@ export function audited<Reply>(rows: Rows, order: AdminOrder, nowMs: number, wor
     const after = describe(rows, resource);
     if (before === after) continue;
     const action = resource.type === deed.type ? deed.action : (bootstrapActions[resource.type] ?? deed.action);
-    const accountId = ownerOf(rows, resource);
+    const accountId = findOwnerId(rows, resource);
     const row = { accountId, action, resourceType: resource.type, resourceId: String(resource.id), before, after };
     addAudit(rows, row, by, nowMs);
   }
@@ -155,7 +155,7 @@ function addAudit(
   rows.auditChains.put({ ...chain, number: row.auditId, hash });
 }
 
-function ownerOf(rows: Rows, { type, id }: Resource): number {
+function findOwnerId(rows: Rows, { type, id }: Resource): number {
   switch (type) {
     case 'account':
     case 'subscription':
@@ -175,7 +175,9 @@ function ownerOf(rows: Rows, { type, id }: Resource): number {
   }
 }
 
-/** Returns a thing as JSON, without secrets and without what requests change; null: there is none, or it was removed. */
+/**
+ * Returns a thing as JSON, without secrets and without what requests change; null: it does not exist, or was removed.
+ */
 function describe(rows: Rows, { type, id }: Resource): string | null {
   switch (type) {
     case 'account':
@@ -217,7 +219,7 @@ function describeAccount({ name, balance, suspended, lowBalance, closedAtMs }: A
 }
 
 function describeKey(rows: Rows, key: Key): object {
-  const limits = rows.limitsOf('key', key.id).flatMap(limit => {
+  const limits = rows.listLimits('key', key.id).flatMap(limit => {
     const value = limit.field === null ? undefined : fieldValue(limit);
     if (value === undefined) return [];
     return [[limit.field, limit.field === 'monthly_limit' ? toDollars(value) : Number(value)]];
@@ -235,6 +237,8 @@ function describeKey(rows: Rows, key: Key): object {
     group_id: key.groupId,
     tags: key.tags,
     metadata: JSON.parse(key.metadata) as unknown,
+    keep_bodies: key.keepBodies,
+    paused: key.paused,
     ...(Object.fromEntries(limits) as Readonly<Record<string, unknown>>),
   };
 }

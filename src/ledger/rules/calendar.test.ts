@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type CalendarWindow, dayMs, dayOf, hourOf, planTimeOf, windowAt } from './calendar.ts';
+import { type CalendarWindow, dayMs, toDay, toHour, findPlanTime, windowAt } from './calendar.ts';
 
 const at = fc.integer({ min: Date.parse('1999-01-01T00:00:00Z'), max: Date.parse('2101-12-31T23:59:59.999Z') });
 
@@ -8,10 +8,10 @@ test('every moment lies in exactly one day and month, which end when the next be
   fc.assert(
     fc.property(at, ms => {
       const iso = new Date(ms).toISOString();
-      expect(new Date(dayOf(ms) * dayMs).toISOString().slice(0, 10)).toBe(iso.slice(0, 10));
-      expect(hourOf(ms)).toBe(Date.parse(`${iso.slice(0, 13)}:00:00Z`) / 3_600_000);
+      expect(new Date(toDay(ms) * dayMs).toISOString().slice(0, 10)).toBe(iso.slice(0, 10));
+      expect(toHour(ms)).toBe(Date.parse(`${iso.slice(0, 13)}:00:00Z`) / 3_600_000);
       const day = windowAt('day', 'UTC', ms);
-      expect([day.number, day.startMs, day.endMs]).toEqual([dayOf(ms), dayOf(ms) * dayMs, (dayOf(ms) + 1) * dayMs]);
+      expect([day.number, day.startMs, day.endMs]).toEqual([toDay(ms), toDay(ms) * dayMs, (toDay(ms) + 1) * dayMs]);
       const { number, startMs, endMs } = windowAt('month', 'UTC', ms);
       expect(new Date(startMs).toISOString()).toBe(`${iso.slice(0, 7)}-01T00:00:00.000Z`);
       expect(startMs <= ms && ms < endMs).toBe(true);
@@ -81,7 +81,7 @@ test.each([
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 const period = (start: string, length: 'biweekly' | 'monthly', at: string): (number | string)[] => {
-  const { number, startMs, endMs } = planTimeOf(Date.parse(start), length, Date.parse(at));
+  const { number, startMs, endMs } = findPlanTime(Date.parse(start), length, Date.parse(at));
   return [number, iso(startMs), iso(endMs)];
 };
 
@@ -121,10 +121,10 @@ test('every time is in exactly one period, which goes on where the one before en
   const time = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2060, 0, 1) });
   fc.assert(
     fc.property(time, fc.nat(20 * 366 * 86_400_000), fc.constantFrom('biweekly', 'monthly'), (start, later, length) => {
-      const found = planTimeOf(start, length, start + later);
+      const found = findPlanTime(start, length, start + later);
       expect(found.startMs <= start + later && start + later < found.endMs).toBe(true);
-      expect(planTimeOf(start, length, found.startMs)).toEqual(found);
-      const next = planTimeOf(start, length, found.endMs);
+      expect(findPlanTime(start, length, found.startMs)).toEqual(found);
+      const next = findPlanTime(start, length, found.endMs);
       expect([next.number, next.startMs]).toEqual([found.number + 1, found.endMs]);
       if (length === 'biweekly') {
         expect(found.endMs - found.startMs).toBe(14 * dayMs);

@@ -7,16 +7,16 @@ export const hourMs = 3_600_000;
 export const dayMs = 86_400_000;
 
 /** The UTC hour of a time, counted from 1970. */
-export function hourOf(atMs: number): number {
+export function toHour(atMs: number): number {
   return Math.floor(atMs / hourMs);
 }
 
 /** The UTC day of a time, counted from 1970. */
-export function dayOf(atMs: number): number {
+export function toDay(atMs: number): number {
   return Math.floor(atMs / dayMs);
 }
 
-/** A window of a limit that a time lies in. `number` tells it from the others of its kind and time zone. */
+/** The window of a limit that contains a time. `number` identifies it among those of its kind and time zone. */
 export interface Window {
   readonly number: number;
   readonly startMs: number;
@@ -32,7 +32,10 @@ const always: Window = { number: 0, startMs: Number.NEGATIVE_INFINITY, endMs: Nu
 const lastWindows = new Map<string, Window>();
 const lastWindowsMax = 1000;
 
-/** Returns the window of a time in a time zone (an IANA name); weeks begin on Monday. Of what is no window of the calendar there is only one. */
+/**
+ * Returns the window of a time in a time zone (an IANA name); weeks begin on Monday. Kinds that are not in the
+ * calendar have a single window.
+ */
 export function windowAt(per: CalendarWindow | 'minute' | 'total' | null, timeZone: string, atMs: number): Window {
   if (per === null || per === 'minute' || per === 'total') return always;
   const name = `${per} ${timeZone}`;
@@ -58,16 +61,16 @@ export function windowByNumber(per: CalendarWindow, timeZone: string, number: nu
 function findWindow(per: CalendarWindow, timeZone: string, atMs: number): Window {
   const local = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timeZone);
   if (per === 'hour') {
-    // A local hour that the clocks repeat is two windows: only what an offset has beside whole hours counts.
+    // A local hour that the clocks repeat is two windows: only an offset's part besides whole hours counts.
     const offsetMs = Math.round(local.offsetNanoseconds / 1_000_000) % hourMs;
-    const number = hourOf(atMs + offsetMs);
+    const number = toHour(atMs + offsetMs);
     return { number, startMs: number * hourMs - offsetMs, endMs: (number + 1) * hourMs - offsetMs };
   }
   const today = local.toPlainDate();
   const first = firstDay(per, today);
   const next = first.add({ [`${per}s`]: 1 });
-  const startOf = (date: Temporal.PlainDate): number => date.toZonedDateTime(timeZone).epochMilliseconds;
-  return { number: numberOf(per, first), startMs: startOf(first), endMs: startOf(next) };
+  const toStartMs = (date: Temporal.PlainDate): number => date.toZonedDateTime(timeZone).epochMilliseconds;
+  return { number: windowNumber(per, first), startMs: toStartMs(first), endMs: toStartMs(next) };
 }
 
 function firstDay(per: Exclude<CalendarWindow, 'hour'>, today: Temporal.PlainDate): Temporal.PlainDate {
@@ -76,7 +79,7 @@ function firstDay(per: Exclude<CalendarWindow, 'hour'>, today: Temporal.PlainDat
 }
 
 /** Months are counted from year 0, days and weeks from 1970. */
-function numberOf(per: Exclude<CalendarWindow, 'hour'>, first: Temporal.PlainDate): number {
+function windowNumber(per: Exclude<CalendarWindow, 'hour'>, first: Temporal.PlainDate): number {
   if (per === 'month') return first.year * 12 + first.month - 1;
   const day = Date.UTC(first.year, first.month - 1, first.day) / dayMs;
   // 1970 began on a Thursday.
@@ -94,9 +97,9 @@ const biweekMs = 14 * dayMs;
 
 /**
  * The period of a plan that a time falls in, counted from its first start, which is not later. Biweekly ones have 14 days; monthly ones end on the
- * start's day of the next months at the start's time, or on the last day of a month that lacks that day. Source: decisions §6.
+ * start's day of the next months at the start's time, or on the last day of a month that lacks that day. Source: docs/accounting.md "Subscriptions".
  */
-export function planTimeOf(startedAtMs: number, period: 'biweekly' | 'monthly', atMs: number): PlanTime {
+export function findPlanTime(startedAtMs: number, period: 'biweekly' | 'monthly', atMs: number): PlanTime {
   const from = period === 'biweekly' ? (n: number) => startedAtMs + n * biweekMs : monthsAfter(startedAtMs);
   // Never too high: no period is longer.
   let number = Math.floor((atMs - startedAtMs) / (period === 'biweekly' ? biweekMs : 31 * dayMs));
@@ -108,7 +111,7 @@ export function planTimeOf(startedAtMs: number, period: 'biweekly' | 'monthly', 
 function monthsAfter(startedAtMs: number): (months: number) => number {
   const start = new Date(startedAtMs);
   const [year, month, day] = [start.getUTCFullYear(), start.getUTCMonth(), start.getUTCDate()];
-  const timeOfDay = startedAtMs - dayOf(startedAtMs) * dayMs;
+  const timeOfDay = startedAtMs - toDay(startedAtMs) * dayMs;
   return months => {
     const lastDay = new Date(Date.UTC(year, month + months + 1, 0)).getUTCDate();
     return Date.UTC(year, month + months, Math.min(day, lastDay)) + timeOfDay;

@@ -1,6 +1,6 @@
 import type { Group, Rows } from '../rows.ts';
 import { type Context, present } from './context.ts';
-import { tellOfKey } from './events.ts';
+import { emitKeyEvent } from './events.ts';
 import { deleteGroup } from './groups.ts';
 import { sendBack } from './holds.ts';
 import { cancelSubscription } from './subscriptions.ts';
@@ -11,15 +11,15 @@ export function closeAccount(context: Context, accountId: number, nowMs: number)
   const account = rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
   if (account.closedAtMs !== null) return accountId;
-  for (const key of rows.keysOf(accountId)) {
+  for (const key of rows.listKeys(accountId)) {
     const after = { ...key, state: 'revoked' } as const;
     rows.keys.put(after);
-    // What a hold covers moves back when that ends.
+    // What a hold covers moves back when the hold ends.
     sendBack(rows, after, nowMs);
-    tellOfKey(rows, after, 'key.revoked', { nowMs });
+    emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   }
-  for (const key of rows.managementKeysOf(accountId)) rows.managementKeys.put({ ...key, state: 'revoked' });
-  const groups = rows.groupsOf(accountId);
+  for (const key of rows.listManagementKeys(accountId)) rows.managementKeys.put({ ...key, state: 'revoked' });
+  const groups = rows.listGroups(accountId);
   // One that lies in another goes before it.
   for (const { id: groupId } of groups.toSorted((a, b) => measureDepth(rows, b) - measureDepth(rows, a))) {
     deleteGroup(rows, { groupId, accountId }, nowMs);

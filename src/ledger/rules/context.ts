@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
 import type { Account, Counter, Key, Rows } from '../rows.ts';
 
-/** What a rule decides by: the rows, the plans that accounts can have, and how `daily_limit` is read. */
+/** What rules depend on: the rows, the plans that accounts can have, and how `daily_limit` is read. */
 export interface Context {
   readonly rows: Rows;
   readonly plans: Plans;
   readonly dailyLimitUnit: DailyLimitUnit;
   /** An account of whose requests more is written off is suspended; absent: none is. */
   readonly writeOffMax?: bigint | undefined;
-  /** Told of an account that this command suspends. */
+  /** Called with an account that this command suspends. */
   readonly onSuspended?: (accountId: number, reason: Suspension) => void;
 }
 

@@ -5,7 +5,7 @@ import type { Account, Group, Key, Rows } from '../rows.ts';
 import type { BoundLimit } from './limits.ts';
 import { nextNumber } from './context.ts';
 
-/** Events, written with what makes them happen. Where no webhook wants one, nothing is written. */
+/** Events, written with what causes them. Nothing is written if no webhook wants them. */
 
 const deliveryMs = 3 * 86_400_000;
 
@@ -18,14 +18,14 @@ export interface Happening {
   readonly data: object;
 }
 
-/** Returns whether anybody is told of an account's events. */
+/** Returns whether any webhook receives an account's events. */
 export function isWatched(rows: Rows, accountId: number): boolean {
-  return rows.webhooksOf(accountId).length > 0 || rows.webhooksOf(0).length > 0;
+  return rows.listWebhooks(accountId).length > 0 || rows.listWebhooks(0).length > 0;
 }
 
 /** Writes an event and its deliveries: to the webhooks of the account and of the operator that want it. */
 export function emit(rows: Rows, { accountId, type, scope, data }: Happening, nowMs: number): void {
-  const known = accountId === 0 ? rows.webhooksOf(0) : [...rows.webhooksOf(accountId), ...rows.webhooksOf(0)];
+  const known = accountId === 0 ? rows.listWebhooks(0) : [...rows.listWebhooks(accountId), ...rows.listWebhooks(0)];
   const wanting = known.filter(({ events }) => events.includes(type));
   if (wanting.length === 0) return;
   const id = nextNumber(rows, 'event');
@@ -48,7 +48,7 @@ export function emit(rows: Rows, { accountId, type, scope, data }: Happening, no
 }
 
 const thresholds = [80, 100] as const;
-/** Of what has no window of the calendar, at most one event in that time. */
+/** For limits without a calendar window, at most one event in that time. */
 const againMs = 60_000;
 
 /** Writes events of limits that a request has brought to a threshold: each once in a window. `before`: in the same order. */
@@ -65,14 +65,14 @@ export function tellThresholds(
     for (const threshold of thresholds) {
       if (is * 100n < max * BigInt(threshold)) continue;
       const name = `limit ${limit.id} ${threshold}`;
-      const told = rows.eventMarks.get(name);
+      const mark = rows.eventMarks.get(name);
       const { number } = bound.window;
       const isCalendar = limit.per !== 'minute' && limit.per !== null;
-      if (isCalendar && told !== undefined && told.number >= number) continue;
+      if (isCalendar && mark !== undefined && mark.number >= number) continue;
       if (!isCalendar) {
         const previous = before[index];
         const wasReached = previous !== undefined && used(previous) * 100n >= max * BigInt(threshold);
-        if (wasReached || (told !== undefined && nowMs - told.atMs < againMs)) continue;
+        if (wasReached || (mark !== undefined && nowMs - mark.atMs < againMs)) continue;
       }
       rows.eventMarks.put({ name, number, atMs: nowMs });
       emit(rows, describeThreshold(bound, threshold, is), nowMs);
@@ -101,7 +101,7 @@ function describeThreshold({ limit, max, window }: BoundLimit, threshold: number
   };
 }
 
-/** Whose balance has changed. */
+/** The owner of the changed balance. */
 type Pocket =
   | { readonly type: 'account'; readonly row: Account }
   | { readonly type: 'key'; readonly row: Key }
@@ -119,7 +119,7 @@ export function tellLowBalance(rows: Rows, { type, row }: Pocket, before: bigint
 }
 
 /** Writes an event of a key. */
-export function tellOfKey(
+export function emitKeyEvent(
   rows: Rows,
   key: Key,
   type: Extract<EventType, `key.${string}`>,

@@ -2,16 +2,17 @@ import type { ExtendCommand, Extended } from '../ledger.ts';
 import type { Hold, Key } from '../rows.ts';
 import { type Context, present } from './context.ts';
 import { findPayer } from './funds.ts';
-import { moreOf, type Sources, tokensLeft } from './grants.ts';
+import { computeMore, type Sources, tokensLeft } from './grants.ts';
 import { raiseHold } from './holds.ts';
-import { bindRequest, type BoundLimit } from './limits.ts';
+import { bindRequest } from './bind-limits.ts';
+import type { BoundLimit } from './limits.ts';
 import { countSources, keepPayment } from './payments.ts';
-import { extensionOf } from './slices.ts';
+import { extensionSize } from './slices.ts';
 import { tokenRoom } from './windows.ts';
 
 /**
- * Holds more for a request that runs: output tokens as far as the funds and the limits of tokens go, amounts wholly or not at all. `extension` names the
- * command: its repeat answers the same and holds nothing more.
+ * Holds more for a running request: output tokens as far as the funds and the token limits go, amounts wholly or not
+ * at all. `extension` identifies the command: its repeat returns the same and holds nothing more.
  */
 export function extend(
   context: Context,
@@ -42,12 +43,12 @@ interface Extending {
   readonly nowMs: number;
 }
 
-function extendByTokens({ rows }: Context, extending: Extending, asked: number): Extended {
+function extendByTokens({ rows }: Context, extending: Extending, requested: number): Extended {
   const { hold, key, bound, left, room, extension, nowMs } = extending;
-  if (hold.tokens === null) return answer('extended', extending, asked);
+  if (hold.tokens === null) return answer('extended', extending, requested);
   const most = Math.min(tokensLeft(hold, left), room);
-  const wanted = extensionOf(asked, most, findPayer(rows, key, hold).running);
-  const { byPlan, byMoney, nanoUsd } = moreOf(hold, wanted, left);
+  const wanted = extensionSize(requested, most, findPayer(rows, key, hold).running);
+  const { byPlan, byMoney, nanoUsd } = computeMore(hold, wanted, left);
   const extendedTokens = byPlan + byMoney;
   if (extendedTokens <= 0) return answer('denied', extending, 0);
   const after: Hold = {
@@ -89,7 +90,7 @@ function answer(
     kind,
     outputTokens: granted,
     heldNanoUsd: hold.held,
-    // What costs nothing and was not limited when it was admitted is not limited later.
+    // A request that costs nothing and was not limited when it was admitted is not limited later.
     outputTokensAvailable: hold.tokens === null ? Number.POSITIVE_INFINITY : Math.min(tokensLeft(hold, left), room),
   };
 }

@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { costOfTokens, tokensFor } from './grants.ts';
+import { priceTokens, tokensFor } from './grants.ts';
 
 const tokens = fc.nat(2_000_000);
 const price = fc.oneof(fc.constantFrom(1n, 333n, 999n, 1000n, 1001n, 4_000_000n), fc.bigInt(1n, 10n ** 12n));
 
 test('tokens cost their exact price rounded up to the nano-dollar', () => {
-  expect(costOfTokens(0, 4_000_000n)).toBe(0n);
-  expect(costOfTokens(1, 1n)).toBe(1n);
-  expect(costOfTokens(3, 1000n)).toBe(3n);
-  expect(costOfTokens(3, 1001n)).toBe(4n);
+  expect(priceTokens(0, 4_000_000n)).toBe(0n);
+  expect(priceTokens(1, 1n)).toBe(1n);
+  expect(priceTokens(3, 1000n)).toBe(3n);
+  expect(priceTokens(3, 1001n)).toBe(4n);
 });
 
 test('as many tokens are granted as the money pays, and not one more', () => {
   fc.assert(
     fc.property(fc.bigInt(0n, 10n ** 13n), tokens, price, (money, held, pico) => {
       const more = tokensFor(money, held, pico);
-      const cost = (count: number): bigint => costOfTokens(held + count, pico) - costOfTokens(held, pico);
+      const cost = (count: number): bigint => priceTokens(held + count, pico) - priceTokens(held, pico);
       expect(more).toBeGreaterThanOrEqual(0);
       expect(cost(more) <= money).toBe(true);
       if (held + more < Number.MAX_SAFE_INTEGER) expect(cost(more + 1) > money).toBe(true);

@@ -2,7 +2,7 @@ import type { DenialFacts } from '../../errors/gateway-error.ts';
 import type { Account, Key, Request, Rows } from '../rows.ts';
 import { findOwner, present } from './context.ts';
 import { amountBeside, type BoundLimit, inOrder } from './limits.ts';
-import { describeLimit, resetOf } from './windows.ts';
+import { describeLimit, computeReset } from './windows.ts';
 
 /** Money that a request can draw on: the limits of dollars and the balance, together. What the account's plan pays is in `payments.ts`. */
 
@@ -14,16 +14,19 @@ export interface Fund extends Pick<DenialFacts, 'limit' | 'row'> {
   readonly resetAtMs?: number;
 }
 
-/** Returns what is left of a fund; negative where a limit was lowered below what was used. */
-export function leftOf(fund: Fund): bigint {
+/** Returns what is left of a fund; negative if a limit was lowered below what was used. */
+export function amountLeft(fund: Fund): bigint {
   return fund.max - fund.used;
 }
 
-/** Whose money pays a request. */
-export type PayerOf = Pick<Request, 'payer' | 'payerGroup'>;
+/** The fields that say whose money pays a request. */
+export type PayerFields = Pick<Request, 'payer' | 'payerGroup'>;
 
-/** Returns whose money pays a request of this key that is admitted now: its own, the nearest group's that has some, or the account's. */
-export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): PayerOf {
+/**
+ * Returns whose money pays a request of this key that is admitted now: the key's own, the nearest group's that has
+ * some, or the account's.
+ */
+export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): PayerFields {
   if (key.balance !== null) return { payer: 'key_balance', payerGroup: null };
   for (const id of groups) {
     if (present(rows.groups.get(id)).balance !== null) return { payer: 'group_balance', payerGroup: id };
@@ -33,15 +36,15 @@ export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): Pa
 
 /** Whose money pays a request, and the limits that bind it. */
 export interface Paying {
-  readonly payerOf: PayerOf;
+  readonly payerFields: PayerFields;
   readonly groups: readonly number[];
   readonly admittedAtMs: number;
   readonly bound: readonly BoundLimit[];
 }
 
 /** Returns what all of them can pay: the tightest decides. At least 0. */
-export function countMoney(rows: Rows, key: Key, { payerOf, admittedAtMs, bound }: Paying, nowMs: number): bigint {
-  const { held, balance } = findPayer(rows, key, payerOf);
+export function countMoney(rows: Rows, key: Key, { payerFields, admittedAtMs, bound }: Paying, nowMs: number): bigint {
+  const { held, balance } = findPayer(rows, key, payerFields);
   let least = (balance ?? 0n) - held;
   for (const { limit, max, use } of bound) {
     if (limit.unit !== 'usd' || limit.action === 'alert') continue;
@@ -59,11 +62,11 @@ export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): 
   if (dollars.length > 1) dollars.sort((one, other) => order(one.limit, other.limit));
   const funds = dollars.map((each): Fund => {
     const { limit, max, use } = each;
-    const resetAtMs = resetOf(each, 1n, nowMs);
+    const resetAtMs = computeReset(each, 1n, nowMs);
     const fund = { ...describeLimit(limit), used: amountBeside(use, admittedAtMs, nowMs), max };
     return resetAtMs === Number.POSITIVE_INFINITY ? fund : { ...fund, resetAtMs };
   });
-  const { held, balance } = findPayer(rows, key, paying.payerOf);
+  const { held, balance } = findPayer(rows, key, paying.payerFields);
   funds.push({ limit: 'balance', used: held, max: balance ?? 0n });
   return funds;
 }
@@ -72,7 +75,7 @@ export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): 
 export function findPayer(
   rows: Rows,
   key: Key,
-  { payer, payerGroup }: PayerOf,
+  { payer, payerGroup }: PayerFields,
 ): Pick<Account, 'held' | 'running'> & Pick<Key, 'balance'> {
   if (payerGroup !== null) return present(rows.groups.get(payerGroup));
   return payer === 'key_balance' ? key : findOwner(rows, key);

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { costLines, costOf, shareLines, tokensWithin } from '../../generation/price.ts';
+import { costLines, sumCost, shareLines, tokensWithin } from '../../generation/price.ts';
 import type { FundsEstimate } from '../ledger.ts';
-import { discounted, type Grant, grantOf, moreOf, tokensLeft } from './grants.ts';
+import { discounted, type Grant, computeGrant, computeMore, tokensLeft } from './grants.ts';
 import type { Payers } from '../rows.ts';
 
 const payers = fc.constantFrom<Payers[]>('money', 'plan', 'plan_money', 'money_plan');
@@ -22,7 +22,7 @@ const estimates = fc
   }));
 const left = fc.record({ planTokens: fc.oneof(fc.constant(0), fc.nat(4000)), nanoUsd: fc.bigInt(0n, 30_000_000n) });
 
-function granted(grant: ReturnType<typeof grantOf>): grant is Grant {
+function granted(grant: ReturnType<typeof computeGrant>): grant is Grant {
   return !('lacks' in grant);
 }
 
@@ -34,13 +34,13 @@ test('no payer holds more than it has, and what is granted is between the least 
         planTokens: who === 'money' ? 0 : planTokens,
         nanoUsd: who === 'plan' ? 0n : nanoUsd,
       };
-      const grant = grantOf(estimate, sources);
+      const grant = computeGrant(estimate, sources);
       if (!granted(grant)) return;
       const tokens = grant.tokens ?? Infinity;
       expect(grant.held <= sources.nanoUsd && grant.held >= 0n).toBe(true);
       expect(grant.planHeld <= sources.planTokens && grant.planOutput <= grant.planHeld).toBe(true);
       expect(tokens >= estimate.outputTokensMin && tokens <= 1024 && tokens >= grant.planOutput).toBe(true);
-      // Less than was wanted only where nothing is left for one token more.
+      // Less than wanted only if not one more token can be paid.
       const rest = {
         ...sources,
         planTokens: sources.planTokens - grant.planHeld,
@@ -63,11 +63,11 @@ test('what is held pays every usage within the estimate, whatever was extended b
         planTokens: who === 'money' ? 0 : planTokens,
         nanoUsd: who === 'plan' ? 0n : nanoUsd,
       });
-      const grant = grantOf(estimate, draw(first));
+      const grant = computeGrant(estimate, draw(first));
       if (!granted(grant)) return;
       let hold = { ...grant, payers: who, outputPicoUsd: estimate.outputPicoUsd };
       for (const { wanted, left: sources } of extensions) {
-        const { byPlan, byMoney, nanoUsd } = moreOf(hold, wanted, draw(sources));
+        const { byPlan, byMoney, nanoUsd } = computeMore(hold, wanted, draw(sources));
         const planOutput = hold.planOutput + byPlan;
         const tokens = (hold.tokens ?? 0) + byPlan + byMoney;
         hold = { ...hold, held: hold.held + nanoUsd, tokens, planHeld: hold.planHeld + byPlan, planOutput };
@@ -84,7 +84,7 @@ test('what is held pays every usage within the estimate, whatever was extended b
       const planFirst = who !== 'money_plan';
       const wantedOfPlan = planFirst ? all : all - tokensWithin(lines, hold.held);
       const planTokens = who === 'money' ? 0 : Math.min(wantedOfPlan, hold.planHeld);
-      const total = costOf(shareLines(lines, { tokens: planTokens, first: planFirst }).filter(line => !line.byPlan));
+      const total = sumCost(shareLines(lines, { tokens: planTokens, first: planFirst }).filter(line => !line.byPlan));
       expect(total <= hold.held, `${total} of ${hold.held}, ${planTokens} of ${hold.planHeld}`).toBe(true);
     }),
     { numRuns: 2000 },

@@ -6,7 +6,7 @@ import type { Payers } from '../rows.ts';
  * next one the rest, so that what they hold together pays every usage within the estimate.
  */
 
-/** What the payers can still pay; 0 of one that takes no part. */
+/** What the payers can still pay; 0 for one that does not take part. */
 export interface Sources {
   readonly payers: Payers;
   readonly planTokens: number;
@@ -15,18 +15,18 @@ export interface Sources {
 
 /** What is held for a request. */
 export interface Grant {
-  /** Of money, in nano-dollars. */
+  /** Money, in nano-dollars. */
   readonly held: bigint;
-  /** Output tokens, whoever pays; null: whatever it does, it costs nothing. */
+  /** Output tokens, whoever pays; null: the request costs nothing in any case. */
   readonly tokens: number | null;
-  /** Of the plan: input and output tokens, and the output tokens alone. */
+  /** Plan tokens: input and output together, and output alone. */
   readonly planHeld: number;
   readonly planOutput: number;
   /** The first payer could not pay the whole input: from then on the second pays alone. */
   readonly firstSpent: boolean;
 }
 
-/** What a hold has, as extensions see it. */
+/** A hold as extensions see it. */
 export type Extendable = Grant & { readonly payers: Payers; readonly outputPicoUsd: bigint };
 
 /** More output tokens, by payer, and what the money for them is. */
@@ -39,32 +39,32 @@ export interface More {
 const picoPerNano = 1000n;
 const countMax = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** Whether the plan's tokens can pay. */
+/** Returns whether the plan's tokens can pay. */
 export function drawsOnPlan(payers: Payers): boolean {
   return payers === 'plan' || payers === 'plan_money' || payers === 'money_plan';
 }
 
-/** Whether money can pay. */
+/** Returns whether money can pay. */
 export function drawsOnMoney(payers: Payers): boolean {
   return payers === 'money' || payers === 'plan_money' || payers === 'money_plan';
 }
 
-/** What `tokens` cost at a price in pico-dollars, rounded up to the nano-dollar. */
-export function costOfTokens(tokens: number, picoUsd: bigint): bigint {
+/** Returns the cost of `tokens` at a price in pico-dollars, rounded up to the nano-dollar. */
+export function priceTokens(tokens: number, picoUsd: bigint): bigint {
   return ceilDivide(BigInt(tokens) * picoUsd, picoPerNano);
 }
 
 /**
- * How many tokens more than the `held` ones can be held for that much more money; Infinity where they cost nothing. Beyond what a number counts exactly, which no answer
- * reaches, it is the largest one that it does.
+ * Returns how many tokens more than the `held` ones can be held for that much more money; Infinity if they cost
+ * nothing. Capped at the largest safe integer, which no answer reaches.
  */
 export function tokensFor(nanoUsd: bigint, held: number, picoUsd: bigint): number {
   if (picoUsd === 0n) return Number.POSITIVE_INFINITY;
-  const all = ((nanoUsd + costOfTokens(held, picoUsd)) * picoPerNano) / picoUsd;
+  const all = ((nanoUsd + priceTokens(held, picoUsd)) * picoPerNano) / picoUsd;
   return Number(all < countMax ? all : countMax) - held;
 }
 
-/** What a plan takes off, rounded up in the customer's disfavour by less than a unit: holds are never too small. */
+/** Returns an amount after the plan's discount, rounded up by less than a unit: holds are never too small. */
 export function discounted(estimate: FundsEstimate, discountPermille: number): FundsEstimate {
   if (discountPermille === 0) return estimate;
   const factor = BigInt(1000 - discountPermille);
@@ -76,7 +76,20 @@ export function discounted(estimate: FundsEstimate, discountPermille: number): F
 }
 
 /** The first slice that the sources pay, or how much money they lack it needs (0: the plan alone pays, and can't). */
-export function grantOf(estimate: FundsEstimate, sources: Sources): Grant | { readonly lacks: bigint } {
+export function computeGrant(estimate: FundsEstimate, sources: Sources): Grant | { readonly lacks: bigint } {
+  const { toolsNanoUsd = 0n } = estimate;
+  if (toolsNanoUsd === 0n) return grantTokens(estimate, sources);
+  // A plan pays tokens alone.
+  if (!drawsOnMoney(sources.payers)) return { lacks: 0n };
+  if (sources.nanoUsd < toolsNanoUsd) {
+    const rest = grantTokens(estimate, { ...sources, nanoUsd: 0n });
+    return { lacks: toolsNanoUsd + ('lacks' in rest ? rest.lacks : 0n) };
+  }
+  const grant = grantTokens(estimate, { ...sources, nanoUsd: sources.nanoUsd - toolsNanoUsd });
+  return 'lacks' in grant ? { lacks: grant.lacks + toolsNanoUsd } : { ...grant, held: grant.held + toolsNanoUsd };
+}
+
+function grantTokens(estimate: FundsEstimate, sources: Sources): Grant | { readonly lacks: bigint } {
   return sources.payers === 'money' || sources.payers === 'money_plan'
     ? moneyFirst(estimate, sources)
     : planFirst(estimate, sources);
@@ -92,50 +105,50 @@ function planFirst(estimate: FundsEstimate, sources: Sources): Grant | { readonl
 
   const moneyOutputMin = Math.max(0, outputTokensMin - planOutputMax);
   if (firstSpent || moneyOutputMin > 0) {
-    const need = atLeastOne(moneyInput + costOfTokens(moneyOutputMin, outputPicoUsd));
+    const need = atLeastOne(moneyInput + priceTokens(moneyOutputMin, outputPicoUsd));
     if (sources.payers === 'plan' || sources.nanoUsd < need) return { lacks: sources.payers === 'plan' ? 0n : need };
   }
   const moneyOutputMax = sources.payers === 'plan' ? 0 : tokensFor(sources.nanoUsd - moneyInput, 0, outputPicoUsd);
-  const tokens = sliceOf(estimate, planOutputMax + moneyOutputMax);
+  const tokens = chooseSlice(estimate, planOutputMax + moneyOutputMax);
   const planOutput = Math.min(tokens, planOutputMax);
-  const held = moneyInput + costOfTokens(tokens - planOutput, outputPicoUsd);
+  const held = moneyInput + priceTokens(tokens - planOutput, outputPicoUsd);
   return { held, tokens, planHeld: planInput + planOutput, planOutput, firstSpent };
 }
 
 function moneyFirst(estimate: FundsEstimate, sources: Sources): Grant | { readonly lacks: bigint } {
   const { inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin } = estimate;
   const { planTokens, nanoUsd } = sources;
-  const least = atLeastOne(inputNanoUsd + costOfTokens(outputTokensMin, outputPicoUsd));
+  const least = atLeastOne(inputNanoUsd + priceTokens(outputTokensMin, outputPicoUsd));
   if (nanoUsd >= atLeastOne(inputNanoUsd)) {
     const moneyOutputMax = tokensFor(nanoUsd - inputNanoUsd, 0, outputPicoUsd);
     if (moneyOutputMax + planTokens < outputTokensMin) return { lacks: least };
-    const tokens = sliceOf(estimate, moneyOutputMax + planTokens);
+    const tokens = chooseSlice(estimate, moneyOutputMax + planTokens);
     const planOutput = Math.max(0, tokens - moneyOutputMax);
-    const held = inputNanoUsd + costOfTokens(tokens - planOutput, outputPicoUsd);
+    const held = inputNanoUsd + priceTokens(tokens - planOutput, outputPicoUsd);
     return { held, tokens, planHeld: planOutput, planOutput, firstSpent: false };
   }
   const moneyInput = inputNanoUsd === 0n ? 0 : Number((nanoUsd * BigInt(inputTokens)) / inputNanoUsd);
   const planInput = inputTokens - moneyInput;
   const planOutputMax = planTokens - planInput;
   if (planTokens === 0 || planOutputMax < outputTokensMin) return { lacks: least };
-  const tokens = sliceOf(estimate, planOutputMax);
+  const tokens = chooseSlice(estimate, planOutputMax);
   const held = inputCost(estimate, moneyInput);
   return { held, tokens, planHeld: planInput + tokens, planOutput: tokens, firstSpent: true };
 }
 
-/** How many of the wanted tokens the sources pay beside what is held. */
-export function moreOf(hold: Extendable, wanted: number, sources: Sources): More {
+/** Returns how many of the wanted tokens the sources pay besides what is held. */
+export function computeMore(hold: Extendable, wanted: number, sources: Sources): More {
   const moneyTokens = (hold.tokens ?? 0) - hold.planOutput;
   const { plan, money } = available(hold, sources);
   const moneyComesFirst = hold.payers === 'money' || hold.payers === 'money_plan';
   const byPlan = Math.min(moneyComesFirst ? Math.max(0, wanted - money) : wanted, plan);
   const byMoney = Math.min(wanted - byPlan, money);
   const price = hold.outputPicoUsd;
-  const nanoUsd = byMoney === 0 ? 0n : costOfTokens(moneyTokens + byMoney, price) - costOfTokens(moneyTokens, price);
+  const nanoUsd = byMoney === 0 ? 0n : priceTokens(moneyTokens + byMoney, price) - priceTokens(moneyTokens, price);
   return { byPlan, byMoney, nanoUsd };
 }
 
-/** Output tokens that the sources pay beside what is held; Infinity where they cost nothing. */
+/** Returns how many output tokens the sources pay besides what is held; Infinity if they cost nothing. */
 export function tokensLeft(hold: Extendable, sources: Sources): number {
   if (hold.tokens === null) return Number.POSITIVE_INFINITY;
   const { plan, money } = available(hold, sources);
@@ -153,7 +166,10 @@ function available(hold: Extendable, sources: Sources): { plan: number; money: n
   };
 }
 
-/** What that many of the estimated input tokens cost. Without any it is the price of what has no tokens. */
+/**
+ * Returns the cost of that many of the estimated input tokens. If there are none: the price of the parts without
+ * tokens.
+ */
 function inputCost({ inputTokens, inputNanoUsd }: FundsEstimate, tokens: number): bigint {
   return inputTokens === 0 ? 0n : ceilDivide(inputNanoUsd * BigInt(tokens), BigInt(inputTokens));
 }
@@ -163,7 +179,7 @@ function atLeastOne(nanoUsd: bigint): bigint {
   return nanoUsd > 0n ? nanoUsd : 1n;
 }
 
-function sliceOf({ outputTokensMin, outputTokensWanted }: FundsEstimate, most: number): number {
+function chooseSlice({ outputTokensMin, outputTokensWanted }: FundsEstimate, most: number): number {
   return Math.max(outputTokensMin, Math.min(outputTokensWanted, most));
 }
 

@@ -1,7 +1,7 @@
 import type { GroupSettings, Tags } from '../ledger.ts';
 import type { Group, Key, Rows } from '../rows.ts';
 import { findOwner, nextNumber } from './context.ts';
-import { moveToGroup, sendBackOfGroup } from './holds.ts';
+import { moveToGroup, sendBackGroup } from './holds.ts';
 
 /** Groups: how keys and groups lie in each other, and how groups are made, changed and removed. */
 
@@ -28,7 +28,7 @@ export function mergeTags(rows: Rows, key: Key, groups: readonly number[], own: 
   return Object.assign(merged, key.tags, own);
 }
 
-/** Returns a group that was not removed, of that account where one is named. */
+/** Returns a group that was not removed, of that account if one is given. */
 export function findGroup(rows: Rows, groupId: number, accountId: number | undefined): Group | undefined {
   const group = rows.groups.get(groupId);
   const isForeign = accountId !== undefined && group?.accountId !== accountId;
@@ -74,7 +74,7 @@ export function updateGroup(
   if (parentId !== undefined && parentId !== null) {
     if (findGroup(rows, parentId, group.accountId) === undefined) return 'no_group';
     const path = pathFrom(rows, parentId);
-    if (path.includes(groupId) || path.length + heightOf(rows, group) > depthMax) return 'conflict';
+    if (path.includes(groupId) || path.length + measureHeight(rows, group) > depthMax) return 'conflict';
   }
   const moved = balance === undefined ? group : changeGroupBalance(rows, group, balance, nowMs);
   if (moved === 'insufficient') return moved;
@@ -83,9 +83,9 @@ export function updateGroup(
 }
 
 /** How many groups lie in each other from this one down. */
-function heightOf(rows: Rows, { id, accountId }: Group): number {
-  const below = rows.groupsOf(accountId).filter(({ parentId }) => parentId === id);
-  return 1 + Math.max(0, ...below.map(group => heightOf(rows, group)));
+function measureHeight(rows: Rows, { id, accountId }: Group): number {
+  const below = rows.listGroups(accountId).filter(({ parentId }) => parentId === id);
+  return 1 + Math.max(0, ...below.map(group => measureHeight(rows, group)));
 }
 
 function changeGroupBalance(rows: Rows, group: Group, balance: bigint | null, nowMs: number): Group | 'insufficient' {
@@ -104,11 +104,11 @@ export function deleteGroup(
 ): number | Refusal {
   const group = findGroup(rows, groupId, accountId);
   if (group === undefined) return 'not_found';
-  const hasGroups = rows.groupsOf(group.accountId).some(({ parentId }) => parentId === groupId);
+  const hasGroups = rows.listGroups(group.accountId).some(({ parentId }) => parentId === groupId);
   if (hasGroups || rows.hasKeys(groupId)) return 'conflict';
-  for (const limit of rows.limitsOf('group', groupId)) rows.limits.put({ ...limit, removed: true });
+  for (const limit of rows.listLimits('group', groupId)) rows.limits.put({ ...limit, removed: true });
   const after = { ...group, removed: true };
   rows.groups.put(after);
-  sendBackOfGroup(rows, after, nowMs);
+  sendBackGroup(rows, after, nowMs);
   return groupId;
 }

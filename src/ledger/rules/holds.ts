@@ -1,11 +1,12 @@
 import type { VoidReason } from '../ledger.ts';
 import type { Account, Entry, Group, Hold, Key, Request, Rows, Tally } from '../rows.ts';
-import { dayOf } from './calendar.ts';
+import { toDay } from './calendar.ts';
 import { findOwner, present } from './context.ts';
 import { tellLowBalance } from './events.ts';
-import { bindRequest, type BoundLimit, changeUses, tallyOfAdmission, tallyOfHold } from './limits.ts';
+import { bindRequest } from './bind-limits.ts';
+import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits.ts';
 
-/** What holds touch, and money that moves: every change of a balance is here. */
+/** Changes what holds touch, and moves money: every change of a balance is in this file. */
 
 /** How a hold ends: what its payers pay. A free request that is not taken is given back. */
 export interface Release {
@@ -20,57 +21,54 @@ export interface Release {
 /** A live hold as it was before a change; undefined: it is placed. */
 type Before = Hold | undefined;
 
-/** Counts a hold that is placed or changed in the limits that bind it. Returns those after it. */
+/** Counts a hold that is placed or changed in the limits that bind it: `bound` has their uses after it. */
 function countHold(
   rows: Rows,
   bound: readonly BoundLimit[],
   [before, after]: readonly [Before, Hold],
   nowMs: number,
-): BoundLimit[] {
-  const change = { before: before && tallyOfHold(before), after: tallyOfHold(after) };
-  return changeUses(rows, bound, change, nowMs);
+): void {
+  changeUses(rows, bound, { before: before && tallyHold(before), after: tallyHold(after) }, nowMs);
 }
 
-/** Puts a hold and raises what it touches. The request must be counted in its day. Returns the limits after it. */
-export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], nowMs: number): BoundLimit[] {
-  const after = countHold(rows, bound, [undefined, hold], nowMs);
+/** Puts a hold and raises what it touches. The request must be counted in its day. `bound` has the uses after it. */
+export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], nowMs: number): void {
+  countHold(rows, bound, [undefined, hold], nowMs);
   rows.holds.put(hold);
   changePayer(rows, hold, { held: hold.held, debit: 0n, running: 1 }, nowMs);
   changePeriod(rows, hold, hold.planHeld, 0);
   if (hold.payers === 'free_request') countFreeRequest(rows, hold, hold.requests);
-  return after;
 }
 
-/** Puts a hold that was extended, and raises what it touches by the change. Returns the limits after it. */
+/** Puts a hold that was extended, and raises what it touches by the change. `bound` has the uses after it. */
 export function raiseHold(
   rows: Rows,
   [before, hold]: readonly [Hold, Hold],
   bound: readonly BoundLimit[],
   nowMs: number,
-): BoundLimit[] {
-  const after = countHold(rows, bound, [before, hold], nowMs);
+): void {
+  countHold(rows, bound, [before, hold], nowMs);
   rows.holds.put(hold);
   changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 }, nowMs);
   changePeriod(rows, hold, hold.planHeld - before.planHeld, 0);
-  return after;
 }
 
 /** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked or expired key then has moves to the account. */
 export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: number): void {
   const { debit, planTokens, freeTaken, tally } = release;
-  changeUses(rows, release.bound, { before: tallyOfHold(hold), after: tally }, atMs);
+  changeUses(rows, release.bound, { before: tallyHold(hold), after: tally }, atMs);
   rows.holds.remove(hold.id);
   changePeriod(rows, hold, -hold.planHeld, planTokens);
   if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
   changePayer(rows, hold, { held: -hold.held, debit, running: -1 }, atMs);
   if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
-  if (hold.payerGroup !== null) sendBackOfGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
+  if (hold.payerGroup !== null) sendBackGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
 }
 
 /** Gives a hold back. */
 export function voidHold(rows: Rows, hold: Hold, reason: VoidReason, atMs: number): void {
   const bound = bindRequest(rows, hold, atMs);
-  const tally = tallyOfAdmission(hold);
+  const tally = tallyAdmission(hold);
   releaseHold(rows, hold, { debit: 0n, planTokens: 0, freeTaken: false, tally, bound }, atMs);
   const { id, accountId, keyId, modelId, free, admittedAtMs, held, requests, endUserId, groups } = hold;
   const number = (rows.voided.get(id)?.number ?? 0) + 1;
@@ -80,7 +78,7 @@ export function voidHold(rows: Rows, hold: Hold, reason: VoidReason, atMs: numbe
 
 /** Counts an admission in the key's day. */
 export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
-  const day = dayOf(nowMs);
+  const day = toDay(nowMs);
   const before = rows.keyDays.get(keyId, day);
   rows.keyDays.put({
     keyId,
@@ -93,7 +91,7 @@ export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
   });
 }
 
-/** What an entry says beside its pocket and amounts. */
+/** The fields of an entry besides its pocket and amounts. */
 type EntryFacts = Pick<Entry, 'kind' | 'atMs'> & Partial<Entry>;
 
 /** Adds an entry of an account, as the account is stored. */
@@ -113,7 +111,10 @@ function addEntry(rows: Rows, accountId: number, entry: EntryFacts & Pick<Entry,
   rows.addEntry({ ...nothing, ...entry, accountId, number });
 }
 
-/** Adds to an account's balance, or takes from it where negative, with the entry that says why. The caller has seen that it may. */
+/**
+ * Adds to an account's balance (negative: takes from it), with the entry that says why. The caller has checked that
+ * this is allowed.
+ */
 export function changeBalance(rows: Rows, account: Account, amount: bigint, entry: EntryFacts): void {
   const balanceAfter = account.balance + amount;
   const after = { ...account, balance: balanceAfter };
@@ -122,7 +123,7 @@ export function changeBalance(rows: Rows, account: Account, amount: bigint, entr
   addEntry(rows, account.id, { ...entry, amount, balanceAfter });
 }
 
-/** Adds the entry of what a request could not be debited, in the pocket of its payer. */
+/** Adds the entry for what a request could not be debited, in its payer's pocket. */
 export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: number): void {
   const keyId = hold.payer === 'key_balance' ? hold.keyId : null;
   const { payerGroup: groupId } = hold;
@@ -133,7 +134,10 @@ export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: nu
   addEntry(rows, hold.accountId, { ...facts, keyId, groupId, balanceAfter, writtenOff });
 }
 
-/** Moves an amount from the account to the key, or back where negative. The caller has seen that no hold covers it. Returns the key. */
+/**
+ * Moves an amount from the account to the key; negative: back. The caller has checked that no hold covers it. Returns
+ * the key.
+ */
 export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): Key {
   const balanceAfter = (key.balance ?? 0n) + amount;
   const after = { ...key, balance: balanceAfter };
@@ -164,7 +168,7 @@ function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
 }
 
 /** Moves to the account what a removed group has beyond its holds. */
-export function sendBackOfGroup(rows: Rows, group: Group, atMs: number): void {
+export function sendBackGroup(rows: Rows, group: Group, atMs: number): void {
   if (!group.removed || group.balance === null || group.balance === group.held) return;
   moveToGroup(rows, group, group.held - group.balance, atMs);
 }
@@ -181,7 +185,7 @@ export function sendBack(rows: Rows, key: Key, atMs: number): void {
   moveToKey(rows, key, key.held - key.balance, atMs);
 }
 
-/** What a hold changes of its payer: what is held of it, what is taken from it, and how many holds of it run. */
+/** What a hold changes for its payer: what is held, what is taken, and how many holds run. */
 interface PayerChange {
   readonly held: bigint;
   readonly debit: bigint;
@@ -215,7 +219,7 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number):
     tellLowBalance(rows, { type: 'account', row: after }, account.balance, atMs);
   }
   if (held === 0n && debit === 0n) return;
-  const day = present(rows.keyDays.get(hold.keyId, dayOf(hold.admittedAtMs)));
+  const day = present(rows.keyDays.get(hold.keyId, toDay(hold.admittedAtMs)));
   const spentOwn = own ? day.spentOwn + debit : day.spentOwn;
   rows.keyDays.put({ ...day, held: day.held + held, spent: day.spent + debit, spentOwn });
 }
@@ -227,8 +231,8 @@ function changePeriod(rows: Rows, { accountId, period: number }: Request, held: 
   rows.periods.put({ ...period, held: period.held + held, used: period.used + used });
 }
 
-/** Takes that many of the plan's free requests of the day of admission, or gives them back where negative. */
+/** Takes that many of the plan's free requests of the day of admission; negative: gives them back. */
 function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: number): void {
-  const day = dayOf(admittedAtMs);
+  const day = toDay(admittedAtMs);
   rows.planDays.put({ accountId, day, requests: (rows.planDays.get(accountId, day)?.requests ?? 0) + by });
 }

@@ -11,19 +11,19 @@ import { countUses } from './limits.ts';
 const limitsMax = 100;
 const nanoPerDollar = 1_000_000_000n;
 
-/** Whose limits a command may change: an account's own, or, undefined, all of them (the operator). */
+/** Whose limits a command may change: an account's own, or, undefined, all (the operator). */
 type Owner = number | undefined;
 
 /** Makes a limit. Returns its id. */
 export function createLimit(rows: Rows, command: NewLimit, nowMs: number): number | 'not_found' | 'too_many' {
   const { accountId, scope, scopeId } = command;
   if (!hasScope(rows, accountId, scope, scopeId)) return 'not_found';
-  if (rows.limitsOf(scope, scopeId).length >= limitsMax) return 'too_many';
+  if (rows.listLimits(scope, scopeId).length >= limitsMax) return 'too_many';
   const { window: per, raised, ...settings } = command;
   return addLimit(rows, { ...settings, per, ...raiseColumns(raised), field: null }, nowMs);
 }
 
-/** Whether the account has that key or group, or is it. */
+/** Returns whether the account has that key or group, or is it. */
 function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: number): boolean {
   if (rows.accounts.get(accountId) === undefined) return false;
   if (scope === 'account') return scopeId === accountId;
@@ -32,7 +32,7 @@ function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: num
   return key?.accountId === accountId && key.state !== 'revoked';
 }
 
-/** Changes a limit; what it counts is counted anew where that changes. */
+/** Changes a limit; what it counts is counted anew if that changes. */
 export function updateLimit(
   rows: Rows,
   { limitId, accountId, change }: { readonly limitId: number; readonly accountId: Owner; readonly change: LimitChange },
@@ -93,7 +93,7 @@ function removeLimit(rows: Rows, limit: Limit): void {
   rows.forgetUses(limit.id);
 }
 
-/** What limits that fields make have in common. */
+/** The common fields of limits that key fields make. */
 const plain = {
   timeZone: 'UTC',
   models: null,
@@ -128,7 +128,9 @@ export function fieldShape(field: KeyLimitField, unit: DailyLimitUnit): Pick<Lim
   return { unit: unit === 'dollars' ? 'usd' : 'requests', per: 'day' };
 }
 
-/** Returns what a field says of the limit that it made, in its own unit; undefined: it can't say that limit. */
+/**
+ * Returns the value of a field from the limit that it made, in its own unit; undefined: it can't express that limit.
+ */
 export function fieldValue(
   limit: Pick<Limit, 'timeZone' | 'models' | 'endUsers' | 'action' | 'max' | 'unit' | 'field'>,
 ): bigint | undefined {
@@ -139,14 +141,17 @@ export function fieldValue(
   return max % nanoPerDollar === 0n ? max / nanoPerDollar : undefined;
 }
 
-/** Sets a field of a key: makes, changes or (0) removes the limit that the field says. One that it can't say any more is on its own. */
+/**
+ * Sets a field of a key: makes, changes or (0) removes the field's limit. A limit that the field can no longer
+ * express stays, unconnected.
+ */
 export function setField(
   rows: Rows,
   key: Key,
   { field, value, unit }: { readonly field: KeyLimitField; readonly value: bigint; readonly unit: DailyLimitUnit },
   nowMs: number,
 ): void {
-  const made = rows.limitsOf('key', key.id).find(limit => limit.field === field);
+  const made = rows.listLimits('key', key.id).find(limit => limit.field === field);
   const said = made !== undefined && fieldValue(made) !== undefined ? made : undefined;
   const shape = fieldShape(field, unit);
   const max = field === 'daily_limit' && shape.unit === 'usd' ? value * nanoPerDollar : value;

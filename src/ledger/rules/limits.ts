@@ -1,19 +1,13 @@
-import type { Hold, Limit, LimitUse, Request, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
-import type { LimitScope, LimitUnit, LimitWindow } from '../ledger.ts';
+import type { Hold, Limit, LimitUse, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
+import type { LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
 import { isWatched, tellThresholds } from './events.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
- * Limits: which of them bind a request, what is used of them, and how requests change that. A use is the sum of what its requests say: it is counted from
- * them when its window is first asked for, and from then on changed with them.
+ * Limits: which of them bind a request, what is used of them, and how requests change that. A use is the sum over its
+ * requests: it is counted when its window is first read, and kept up to date from then on.
  */
-
-/** What decides which limits bind a request, and in which windows. */
-export interface Bindable extends Pick<Request, 'accountId' | 'keyId' | 'endUserId' | 'groups' | 'admittedAtMs'> {
-  /** The listed id. */
-  readonly model: string;
-}
 
 /** A limit that binds a request, with its use in the window of the admission. */
 export interface BoundLimit {
@@ -21,73 +15,43 @@ export interface BoundLimit {
   /** As it is raised now. */
   readonly max: bigint;
   readonly window: Window;
-  readonly use: LimitUse;
+  /** Replaced by `changeUses`. */
+  use: LimitUse;
+  /** Set if it stands for limits that are counted with it: see `joint-limits.ts`. */
+  readonly others?: readonly BoundLimit[];
+}
+
+/** The windows of the limits of a scope, in their order, and the time in which all of them are the same. */
+export interface Windows {
+  readonly each: readonly Window[];
+  readonly startMs: number;
+  readonly endMs: number;
 }
 
 const noTimes: Rolling = new Float64Array(0);
 /** A rolling minute is counted from at least that many of the latest times, for a clock that steps back. */
 export const latestTimes = 200;
 
-/** Returns the limits that bind a request: of its key, its groups from the nearest on, and its account. */
-export function bindLimits(rows: Rows, request: Bindable, nowMs: number): BoundLimit[] {
-  const bound: BoundLimit[] = [];
-  bindScope(rows, request, ['key', request.keyId], { bound, nowMs });
-  for (const group of request.groups) bindScope(rows, request, ['group', group], { bound, nowMs });
-  bindScope(rows, request, ['account', request.accountId], { bound, nowMs });
-  return bound;
-}
-
-/** Returns the limits that bind a request that was admitted. */
-export function bindRequest(rows: Rows, request: Request, nowMs: number): BoundLimit[] {
-  const { accountId, keyId, modelId, endUserId, groups, admittedAtMs } = request;
-  return bindLimits(rows, { accountId, keyId, model: rows.modelName(modelId), endUserId, groups, admittedAtMs }, nowMs);
-}
-
-function bindScope(
-  rows: Rows,
-  request: Bindable,
-  [scope, scopeId]: readonly [LimitScope, number],
-  { bound, nowMs }: { readonly bound: BoundLimit[]; readonly nowMs: number },
-): void {
-  for (const limit of rows.limitsOf(scope, scopeId)) {
-    if (!coversModel(limit, request.model)) continue;
-    const window = windowOf(limit, request.admittedAtMs);
-    const use = readUse(rows, { limit, window, endUser: countedUser(limit, request.endUserId) }, nowMs);
-    bound.push({ limit, max: maxOf(limit, nowMs), window, use });
-  }
-}
-
-/** The last window of each limit: the next question is nearly always about the same. */
-const windows = new WeakMap<Limit, Window>();
-
-function windowOf(limit: Limit, atMs: number): Window {
-  const last = windows.get(limit);
-  if (last !== undefined && atMs >= last.startMs && atMs < last.endMs) return last;
-  const window = windowAt(limit.per, limit.timeZone, atMs);
-  windows.set(limit, window);
-  return window;
-}
-
 /** Returns the maximum that holds now. */
-export function maxOf({ max, raisedMax, raisedUntilMs }: Limit, nowMs: number): bigint {
+export function currentMax({ max, raisedMax, raisedUntilMs }: Limit, nowMs: number): bigint {
   return raisedMax !== null && raisedUntilMs !== null && nowMs < raisedUntilMs ? raisedMax : max;
 }
 
 /** Returns what is used and held of a limit now: of a rolling minute in the 60 s before. */
-export function amountsOf({ used, held, rolling }: LimitUse, nowMs: number): { used: bigint; held: bigint } {
+export function readAmounts({ used, held, rolling }: LimitUse, nowMs: number): { used: bigint; held: bigint } {
   if (rolling === null) return { used, held };
   const sums = sumRolling(rolling, nowMs);
   return { used: BigInt(sums.used), held: BigInt(sums.held) };
 }
 
 /** Returns the sum of what is used and held of a limit now. */
-export function sumOf(use: LimitUse, nowMs: number): bigint {
+export function sumUse(use: LimitUse, nowMs: number): bigint {
   if (use.rolling === null) return use.used + use.held;
   const { used, held } = sumRolling(use.rolling, nowMs);
   return BigInt(used + held);
 }
 
-/** Returns what is used and held where more of a request that was admitted then must fit. */
+/** Returns what is used and held next to which more of a request admitted then must fit. */
 export function amountBeside({ used, held, rolling }: LimitUse, admittedAtMs: number, nowMs: number): bigint {
   return rolling === null ? used + held : BigInt(peakRolling(rolling, admittedAtMs, nowMs));
 }
@@ -97,10 +61,10 @@ const patternsMax = 10_000;
 
 /** Returns whether a limit counts requests of a model; of patterns, `*` stands for any text. */
 export function coversModel({ models }: Limit, model: string): boolean {
-  return models === null || models.some(each => (each.includes('*') ? patternOf(each).test(model) : each === model));
+  return models === null || models.some(each => (each.includes('*') ? toPattern(each).test(model) : each === model));
 }
 
-function patternOf(text: string): RegExp {
+function toPattern(text: string): RegExp {
   const known = patterns.get(text);
   if (known !== undefined) return known;
   if (patterns.size >= patternsMax) patterns.clear();
@@ -111,17 +75,19 @@ function patternOf(text: string): RegExp {
 }
 
 /** Returns whose use a request is counted in. */
-function countedUser({ endUsers }: Limit, endUserId: number | null): number {
+export function countedUser({ endUsers }: Limit, endUserId: number | null): number {
   return endUsers === 'each' ? (endUserId ?? 0) : 0;
 }
 
-interface UsePlace {
+/** Whose use of a limit, and in which window. `endUser` 0: nobody's. */
+export interface UsePlace {
   readonly limit: Limit;
   readonly window: Window;
   readonly endUser: number;
 }
 
-function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number): LimitUse {
+/** Returns a use; counts it from its requests where nobody has asked for its window yet. */
+export function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number): LimitUse {
   const first = rows.limitUses.get(limit.id, window.number, 0) ?? countUses(rows, limit, window, nowMs);
   if (endUser === 0) return first;
   return rows.limitUses.get(limit.id, window.number, endUser) ?? emptyUse({ limit, window, endUser });
@@ -134,7 +100,7 @@ function emptyUse({ limit, window, endUser }: UsePlace): LimitUse {
 
 /** Counts the present window, unless it was counted before. */
 export function countPresent(rows: Rows, limit: Limit, nowMs: number): void {
-  readUse(rows, { limit, window: windowOf(limit, nowMs), endUser: 0 }, nowMs);
+  readUse(rows, { limit, window: windowAt(limit.per, limit.timeZone, nowMs), endUser: 0 }, nowMs);
 }
 
 /** Counts a window from its requests. Returns the use without an end user. */
@@ -175,7 +141,8 @@ export function addUp(limit: Limit, { window, nowMs, tally: read, modelName }: C
   return uses;
 }
 
-interface Measure {
+/** What is added to a limit. */
+export interface Measure {
   readonly used: bigint;
   readonly held: bigint;
 }
@@ -194,7 +161,8 @@ function measure({ unit }: Limit, tally: Tally): Measure {
   }
 }
 
-function raiseUse(
+/** Returns a use with more of a request that was admitted then. */
+export function raiseUse(
   use: LimitUse,
   { used, held }: Measure,
   { admittedAtMs, isNew, nowMs }: { readonly admittedAtMs: number; readonly isNew: boolean; readonly nowMs: number },
@@ -208,7 +176,7 @@ function raiseUse(
   return { limitId, number, endUser, used: use.used, held: use.held, rolling };
 }
 
-/** A request that changes: as it was, undefined where it is admitted, and as it will be. */
+/** A changing request: before (undefined if it is being admitted) and after. */
 export interface Change {
   readonly before: Tally | undefined;
   readonly after: Tally;
@@ -216,34 +184,33 @@ export interface Change {
 
 /**
  * Changes the uses of the limits that bind a request. Must come before the request's rows are changed, because a use that is first asked for is counted
- * from those. Returns the limits with their uses after it.
+ * from those. `bound` has their uses after it.
  */
-export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Change, nowMs: number): BoundLimit[] {
-  if (bound.length === 0) return [];
+export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Change, nowMs: number): void {
+  if (bound.length === 0) return;
   const { before, after } = change;
   const { admittedAtMs } = after;
   const at = { admittedAtMs, isNew: before === undefined, nowMs };
+  const previous = isWatched(rows, bound[0]?.limit.accountId ?? 0) ? bound.map(each => ({ ...each })) : undefined;
   // Of each unit once, because many limits count the same.
   const changes: Partial<Record<LimitUnit, Measure>> = {};
-  const changed = bound.map(each => {
+  for (const each of bound) {
     const { limit } = each;
     const more = changes[limit.unit] ?? difference(limit, before, after);
     changes[limit.unit] = more;
-    // A rolling minute knows every admission: what it holds may come later.
+    // A rolling minute records every admission: what it holds may come later.
     const isKnown = before !== undefined || each.use.rolling === null;
-    if (more.used === 0n && more.held === 0n && isKnown) return each;
-    const use = raiseUse(each.use, more, at);
-    rows.limitUses.put(use);
-    return { limit, max: each.max, window: each.window, use };
-  });
-  if (isWatched(rows, bound[0]?.limit.accountId ?? 0)) {
-    const used = ({ limit, use }: BoundLimit): bigint => {
-      const amounts = amountsOf(use, nowMs);
-      return limit.unit === 'concurrent' ? amounts.held : amounts.used;
-    };
-    tellThresholds(rows, bound, changed, { used, nowMs });
+    if (more.used === 0n && more.held === 0n && isKnown) continue;
+    each.use = raiseUse(each.use, more, at);
+    // Of those that are counted together, uses are put when they are separated.
+    if (each.others === undefined) rows.limitUses.put(each.use);
   }
-  return changed;
+  if (previous === undefined) return;
+  const used = ({ limit, use }: BoundLimit): bigint => {
+    const amounts = readAmounts(use, nowMs);
+    return limit.unit === 'concurrent' ? amounts.held : amounts.used;
+  };
+  tellThresholds(rows, previous, bound, { used, nowMs });
 }
 
 function difference(limit: Limit, before: Tally | undefined, after: Tally): Measure {
@@ -254,9 +221,9 @@ function difference(limit: Limit, before: Tally | undefined, after: Tally): Meas
 }
 
 /** Returns what a live request adds to limits. */
-export function tallyOfHold(hold: Hold): Tally {
+export function tallyHold(hold: Hold): Tally {
   return {
-    ...tallyOfAdmission(hold),
+    ...tallyAdmission(hold),
     held: hold.held,
     tokensHeld: hold.text ? BigInt(hold.inputTokens + (hold.tokens ?? 0)) : 0n,
     running: 1n,
@@ -264,14 +231,14 @@ export function tallyOfHold(hold: Hold): Tally {
 }
 
 /** Returns what a settled request adds to limits. */
-export function tallyOfUsage(usage: Usage): Tally {
+export function tallyUsage(usage: Usage): Tally {
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = usage;
   const tokens = usage.text ? BigInt(input + cacheRead + cacheWrite5m + cacheWrite1h + output) : 0n;
-  return { ...tallyOfAdmission(usage), spent: usage.cost, tokens };
+  return { ...tallyAdmission(usage), spent: usage.cost, tokens };
 }
 
 /** Returns what a request adds to limits that was admitted, whatever became of it. */
-export function tallyOfAdmission(
+export function tallyAdmission(
   request: Pick<Voided, 'modelId' | 'endUserId' | 'admittedAtMs' | 'requests' | 'free'>,
 ): Tally {
   const { modelId, endUserId, admittedAtMs, free } = request;

@@ -1,18 +1,18 @@
 import type { DenialFacts } from '../../errors/gateway-error.ts';
 import type { AdmitCommand } from '../ledger.ts';
 import type { Key, Payers, PlanPeriod, Request } from '../rows.ts';
-import { dayOf } from './calendar.ts';
+import { toDay } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { choosePayer, countMoney } from './funds.ts';
 import type { BoundLimit } from './limits.ts';
 import { drawsOnMoney, drawsOnPlan, type Sources } from './grants.ts';
 
-/** Who pays a request, and what they have left. Source: decisions §6, "Who pays a request, in this order". */
+/** Decides who pays a request, and what they have left. Source: docs/accounting.md "Who pays". */
 export interface Payment {
   readonly payers: Payers;
-  /** Whose tokens; undefined where no plan pays. */
+  /** Whose tokens; undefined if no plan pays. */
   readonly period: PlanPeriod | undefined;
-  /** What limits of dollars and the balance leave; 0 where money does not pay. */
+  /** What dollar limits and the balance leave; 0 if money does not pay. */
   readonly nanoUsd: bigint;
   /** Taken off what money pays. */
   readonly discountPermille: number;
@@ -25,7 +25,10 @@ export interface Asking extends Pick<AdmitCommand, 'model' | 'funds'> {
   readonly bound: readonly BoundLimit[];
 }
 
-/** Returns who pays a request of this key that is admitted now; undefined: the key's flags and the plan leave nobody. */
+/**
+ * Returns who pays a request of this key that is admitted now; undefined: the key's flags and the plan leave no
+ * payer.
+ */
 export function choosePayment(context: Context, key: Key, asking: Asking, nowMs: number): Payment | undefined {
   const { model, funds, requests, groups, bound } = asking;
   const plan = funds?.plan === true ? livePeriod(context, key) : undefined;
@@ -37,7 +40,7 @@ export function choosePayment(context: Context, key: Key, asking: Asking, nowMs:
   const discountPermille = terms?.discountPermille ?? 0;
   const payers = funds === undefined ? 'money' : choosePayers(key, period !== undefined);
   if (payers === undefined) return undefined;
-  const paying = { payerOf: choosePayer(context.rows, key, groups), groups, admittedAtMs: nowMs, bound };
+  const paying = { payerFields: choosePayer(context.rows, key, groups), groups, admittedAtMs: nowMs, bound };
   const nanoUsd = drawsOnMoney(payers) ? countMoney(context.rows, key, paying, nowMs) : 0n;
   return { payers, period: payers === 'money' ? undefined : period, nanoUsd, discountPermille };
 }
@@ -52,7 +55,7 @@ export function keepPayment(
   const { payers, accountId, period: number, discountPermille, groups, admittedAtMs } = request;
   const period =
     number !== null && drawsOnPlan(payers) ? present(context.rows.periods.get(accountId, number)) : undefined;
-  const paying = { payerOf: request, groups, admittedAtMs, bound };
+  const paying = { payerFields: request, groups, admittedAtMs, bound };
   const nanoUsd = drawsOnMoney(payers) ? countMoney(context.rows, key, paying, nowMs) : 0n;
   return { payers, period, nanoUsd, discountPermille };
 }
@@ -63,7 +66,7 @@ export function countSources({ payers, period, nanoUsd }: Payment): Sources {
   return { payers, planTokens, nanoUsd };
 }
 
-/** Returns why a plan's tokens refuse. Without `resetAtMs` where the plan ends with the period: waiting does not help. */
+/** Returns why a plan's tokens refuse. No `resetAtMs` if the plan ends with the period: waiting does not help. */
 export function describeShortPlan({ rows }: Context, period: PlanPeriod): DenialFacts {
   const { accountId, tokens: max, used, held, endMs, subscription } = period;
   const denial: DenialFacts = { limit: 'subscription', unit: 'tokens', used: used + held, max };
@@ -78,7 +81,7 @@ function livePeriod({ rows }: Context, key: Key): PlanPeriod | undefined {
 /** Free daily requests that the plan still gives on the day of that time. */
 function freeRequestsLeft({ rows, plans }: Context, { accountId, plan }: PlanPeriod, nowMs: number): number {
   const { freeDailyRequests } = plans[plan];
-  const taken = rows.planDays.get(accountId, dayOf(nowMs))?.requests ?? 0;
+  const taken = rows.planDays.get(accountId, toDay(nowMs))?.requests ?? 0;
   return Math.max(0, freeDailyRequests - taken);
 }
 

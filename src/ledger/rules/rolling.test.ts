@@ -62,7 +62,7 @@ test('of many, each leaves not before 60 s and at latest 61 s after its admissio
         expect(count).toBeGreaterThanOrEqual(stored.filter(at => at > now - 60_000).length);
         expect(count).toBeLessThanOrEqual(stored.filter(at => at > now - 61_000).length);
       }
-      // The row after it, as time goes on without admissions.
+      // The row some time later, without admissions.
       for (let later = now; later <= now + 61_000; later += 777) {
         const count = countAdmissions(admissions, later);
         expect(count).toBeGreaterThanOrEqual(stored.filter(at => at > later - 60_000).length);

@@ -4,7 +4,7 @@ import { minuteMs } from './calendar.ts';
  * A rolling minute as data: amounts by the time of their admission, ascending, three numbers each: `time, used, held`. An amount counts while it is younger
  * than 60 s, also if it is later than now because the clock stepped back. Times are exact while few enough; beyond that each counts as the end of its
  * quarter second, so that it leaves after 60 to 60.25 s. Those that have left stay while there is room, for a clock that steps back. Amounts are exact up
- * to 2^53. Source: decisions §6.
+ * to 2^53. Source: docs/accounting.md "Windows".
  */
 export type Rolling = Float64Array<ArrayBuffer>;
 
@@ -22,7 +22,7 @@ const exactMax = 240;
 const quantumMs = 250;
 /** More can only come from a clock that stepped back: the latest are then merged. */
 const most = 2 * exactMax;
-/** A rolling minute opens at most this long after it is asked about, also when the clock has stepped back. */
+/** A rolling minute opens at most this long after it is read, even if the clock has stepped back. */
 const waitMaxMs = minuteMs + 1000;
 
 const ceilTime = (atMs: number): number => Math.ceil(atMs / quantumMs) * quantumMs;
@@ -44,8 +44,8 @@ export function sumRolling(rolling: Rolling, nowMs: number): Amounts {
 }
 
 /**
- * Returns the most that is used and held in any 60 s that the admission at `atMs` is part of, up to now: what more of that request must fit beside. What
- * is later than now counts with now.
+ * Returns the most that is used and held in any 60 s that include the admission at `atMs`, up to now: more of that
+ * request must fit next to this. Times later than now count as now.
  */
 export function peakRolling(rolling: Rolling, atMs: number, nowMs: number): number {
   const untilMs = Math.min(nowMs, atMs + minuteMs - 1);
@@ -66,7 +66,10 @@ function sumUp(rolling: Rolling, atMs: number, lastMs: number): number {
   return sum;
 }
 
-/** Returns when no more than `fits` will count; if no more does, when the next amount leaves, or now if there is none. At most 61 s from now. */
+/**
+ * Returns when the use will be at most `fits`; if it is already, when the next amount expires, or now if there is
+ * none. At most 61 s from now.
+ */
 export function opensAtMs(rolling: Rolling, fits: number, nowMs: number): number {
   const { used, held } = sumRolling(rolling, nowMs);
   let over = used + held - fits;

@@ -14,7 +14,7 @@ export function createSession(rows: Rows, command: NewSession, nowMs: number): n
   return id;
 }
 
-/** Ends a session now. `not_found`: there is none, or it has ended. */
+/** Ends a session now. `not_found`: it does not exist, or has ended. */
 export function endSession(rows: Rows, sessionId: number, nowMs: number): number | 'not_found' {
   const session = rows.sessions.get(sessionId);
   if (session === undefined || session.endsAtMs <= nowMs) return 'not_found';

@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict';
-import { type CostLine, costLines, costOf, shareLines, tokensOf, tokensWithin } from '../../generation/price.ts';
+import {
+  type CostLine,
+  costLines,
+  sumCost,
+  costOfTools,
+  shareLines,
+  sumTokens,
+  tokensWithin,
+} from '../../generation/price.ts';
 import type { SettleCommand, Settled, UsageBuckets, VoidReason } from '../ledger.ts';
 import type { Hold, Rows, Usage } from '../rows.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { drawsOnMoney, type Sources } from './grants.ts';
 import { addWriteOff, releaseHold, voidHold } from './holds.ts';
-import { bindRequest, tallyOfUsage } from './limits.ts';
+import { bindRequest } from './bind-limits.ts';
+import { tallyUsage } from './limits.ts';
 import { writeOffFrom } from './suspensions.ts';
 import { countSources, keepPayment } from './payments.ts';
 import { listSums } from './sums.ts';
@@ -30,7 +39,7 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   const usage = makeUsage(order, hold, { cost, writtenOff: total - cost, planTokens });
   // A free request that the upstream failed is given back.
   const freeTaken = order.state !== 'upstream_failed';
-  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyOfUsage(usage), bound }, nowMs);
+  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
   for (const sum of listSums(rows, usage)) rows.raiseSum(sum);
   if (total > cost) {
@@ -48,7 +57,7 @@ export function voidRequest({ rows }: Context, id: number, reason: VoidReason, n
   return 'voided';
 }
 
-/** The answer to a repeat: what was charged then; `conflict` where it was another charge. */
+/** Returns the reply to a repeat: what was charged then; `conflict` if it was another charge. */
 function settleAgain(rows: Rows, order: SettleOrder, lines: readonly CostLine[]): Settled {
   const done = rows.usage.get(order.id);
   if (done === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
@@ -56,18 +65,20 @@ function settleAgain(rows: Rows, order: SettleOrder, lines: readonly CostLine[])
   const same =
     done.state === order.state &&
     haveSameTokens(done, order.usage) &&
-    cost + writtenOff === costOfMoney(order, lines, done);
+    cost + writtenOff === sumMoneyCost(order, lines, done);
   return { kind: same ? 'settled' : 'conflict', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
 }
 
 type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
 
 /** What is left for money to pay. */
-function costOfMoney(order: SettleOrder, lines: readonly CostLine[], shares: Shares): bigint {
+function sumMoneyCost(order: SettleOrder, lines: readonly CostLine[], shares: Shares): bigint {
   const { payers, planTokens, discountPermille } = shares;
   if (payers === 'free_request') return 0n;
   const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
-  return order.costNanoUsd ?? costOf(shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille })));
+  if (order.costNanoUsd !== undefined) return order.costNanoUsd;
+  const byMoney = shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille }));
+  return sumCost(byMoney) + costOfTools(order.tools ?? []);
 }
 
 /**
@@ -82,8 +93,9 @@ function makeBill(
 ): { total: bigint; planTokens: number; cost: bigint } {
   const { payers, discountPermille } = hold;
   const covered = drawsOnMoney(payers) ? hold.held + left.nanoUsd : 0n;
-  const planTokens = countPlanTokens(lines, hold, hold.planHeld + left.planTokens, covered);
-  const total = costOfMoney(order, lines, { payers, planTokens, discountPermille });
+  const forTokens = covered - costOfTools(order.tools ?? []);
+  const planTokens = countPlanTokens(lines, hold, hold.planHeld + left.planTokens, forTokens > 0n ? forTokens : 0n);
+  const total = sumMoneyCost(order, lines, { payers, planTokens, discountPermille });
   return { total, planTokens, cost: total < covered ? total : covered };
 }
 
@@ -91,7 +103,7 @@ function makeBill(
 function countPlanTokens(lines: readonly CostLine[], hold: Hold, planTokens: number, covered: bigint): number {
   const { payers, discountPermille } = hold;
   if (payers === 'money' || payers === 'free_request') return 0;
-  const tokens = tokensOf(lines);
+  const tokens = sumTokens(lines);
   if (payers !== 'money_plan') return Math.min(tokens, planTokens);
   const discountedLines = lines.map(line => ({ ...line, discountPermille }));
   return Math.min(tokens - tokensWithin(discountedLines, covered), planTokens);
@@ -154,5 +166,8 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     firstEventMs: order.firstEventMs === undefined ? null : Math.round(order.firstEventMs),
     providerId: order.providerId,
     attempts: order.attempts,
+    providerCost: order.providerCostNanoUsd ?? null,
+    course: order.course ?? null,
+    tools: order.tools ?? [],
   };
 }

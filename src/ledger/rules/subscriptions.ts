@@ -1,14 +1,14 @@
 import { isoTime } from '../../lib/clock.ts';
 import type { PlanName, PlanPeriodName } from '../ledger.ts';
 import type { Account, PlanPeriod, Rows, Subscription } from '../rows.ts';
-import { planTimeOf } from './calendar.ts';
+import { findPlanTime } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { emit } from './events.ts';
 import { changeBalance } from './holds.ts';
 
 /**
- * Starts, renews and ends plans. Nothing runs at the end of a period: the next command, whenever it comes, finds it over and renews it first, so that
- * none sees an old one. Periods that nobody paid in between are left out.
+ * Starts, renews and ends plans. Nothing runs at the end of a period: the next command finds it over and renews it
+ * first, so that none sees an old one. Unpaid periods in between are skipped.
  */
 
 /** Starts a plan and pays its first period; `conflict`: the account has one, `insufficient`: it can't pay. */
@@ -75,7 +75,7 @@ function canPay({ balance, held }: Account, price: bigint): boolean {
 function buyPeriod({ rows, plans }: Context, account: Account, subscription: Subscription, nowMs: number): void {
   const { plan, period, startedAtMs, number: of } = subscription;
   const { priceNanoUsd: price, tokens } = plans[plan][period];
-  const { number: nth, startMs, endMs } = planTimeOf(startedAtMs, period, nowMs);
+  const { number: nth, startMs, endMs } = findPlanTime(startedAtMs, period, nowMs);
   const number = account.plans + 1;
   const bought = { number, subscription: of, plan, nth, startMs, endMs, price, tokens, used: 0, held: 0, live: true };
   rows.periods.put({ accountId: account.id, ...bought });

@@ -1,13 +1,13 @@
 import type { Rows, SumChange, Usage } from '../rows.ts';
-import { dayOf, hourOf } from './calendar.ts';
+import { toDay, toHour } from './calendar.ts';
 
 /**
- * Returns the sums that a record raises: of the hour and the day of its admission, for its kind (model, provider, interface) and for its key, and for its group, its end user and each of its
- * tags, where it has them.
+ * Returns the sums that a record raises: of the hour and the day of its admission, for its kind (model, provider,
+ * interface), its key, and its group, its end user and each of its tags if it has them.
  */
 export function listSums(rows: Rows, usage: Usage): SumChange[] {
   const { accountId, admittedAtMs, modelId, providerId, endpointId, keyId, groups, endUserId, tagsId } = usage;
-  const [hour, day] = [hourOf(admittedAtMs), dayOf(admittedAtMs)];
+  const [hour, day] = [toHour(admittedAtMs), toDay(admittedAtMs)];
   const sums: SumChange[] = [];
   const add = (grouped: SumChange['grouped'], groupId: number): void => {
     sums.push({ accountId, period: 'hour', grouped, number: hour, groupId, usage });

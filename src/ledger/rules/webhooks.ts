@@ -2,22 +2,22 @@ import { isoTime } from '../../lib/clock.ts';
 import type { DeliveryReport, NamedWebhook, NewWebhook, OutsideEvent, WebhookSettings } from '../webhooks.ts';
 import type { Rows, Webhook } from '../rows.ts';
 import { nextNumber } from './context.ts';
-import { emit, tellOfKey } from './events.ts';
+import { emit, emitKeyEvent } from './events.ts';
 
-/** Webhooks as they are made, changed and removed, and what becomes of their deliveries. */
+/** Rules for webhooks and their deliveries, events from outside the ledger, and reminders of expiry. */
 
-/** The most webhooks of one account. */
+/** How many webhooks an account can have. */
 const webhooksMax = 20;
 const dayMs = 86_400_000;
 const deliveryMs = 3 * dayMs;
-/** An event is sent when a key has that many days left. */
+/** How many days before its expiry a key gets an event. */
 const reminderDays = [1, 7] as const;
 
-/** Makes a webhook. Returns its id. */
+/** Creates a webhook. Returns its id. */
 export function createWebhook(rows: Rows, command: NewWebhook, nowMs: number): number | 'not_found' | 'too_many' {
   const { accountId, url, events, secret, disabled } = command;
   if (accountId !== 0 && rows.accounts.get(accountId) === undefined) return 'not_found';
-  if (rows.allWebhooksOf(accountId).length >= webhooksMax) return 'too_many';
+  if (rows.listAllWebhooks(accountId).length >= webhooksMax) return 'too_many';
   const id = nextNumber(rows, 'webhook');
   rows.webhooks.put({ id, accountId, url, events, secret, disabled, removed: false, createdAtMs: nowMs });
   return id;
@@ -48,7 +48,7 @@ function findWebhook(rows: Rows, { webhookId, accountId }: NamedWebhook): Webhoo
   return webhook === undefined || webhook.removed || isForeign ? undefined : webhook;
 }
 
-/** Has an event delivered again. */
+/** Queues an event for another delivery to a webhook. */
 export function replayDelivery(
   rows: Rows,
   { eventId, ...named }: NamedWebhook & { readonly eventId: number },
@@ -56,33 +56,33 @@ export function replayDelivery(
 ): number | 'not_found' {
   const delivery = findWebhook(rows, named) && rows.deliveries.get(eventId, named.webhookId);
   if (delivery === undefined) return 'not_found';
-  const again = {
+  const restarted = {
     state: 'pending',
     attempts: 0,
     nextAtMs: nowMs,
     untilMs: nowMs + deliveryMs,
     endedAtMs: null,
   } as const;
-  rows.deliveries.put({ ...delivery, ...again });
+  rows.deliveries.put({ ...delivery, ...restarted });
   return eventId;
 }
 
-/** Stores how an attempt ended. A repeat, or one of a delivery that has ended, changes nothing. */
+/** Stores the outcome of an attempt. Ignores a repeated report, and a report on a delivery that has ended. */
 export function reportDelivery(rows: Rows, report: DeliveryReport, nowMs: number): void {
   const delivery = rows.deliveries.get(report.eventId, report.webhookId);
   if (delivery?.state !== 'pending' || report.attempts !== delivery.attempts + 1) return;
   const { state, attempts, status, error } = report;
-  const ends = state === 'pending' ? { nextAtMs: report.nextAtMs, endedAtMs: null } : { endedAtMs: nowMs };
-  rows.deliveries.put({ ...delivery, state, attempts, status, error, ...ends });
+  const times = state === 'pending' ? { nextAtMs: report.nextAtMs, endedAtMs: null } : { endedAtMs: nowMs };
+  rows.deliveries.put({ ...delivery, state, attempts, status, error, ...times });
 }
 
-/** Writes an event of what happened outside the ledger. */
+/** Writes an event that came from outside the ledger. */
 export function emitOutside(rows: Rows, { type, scope, data }: OutsideEvent, nowMs: number): number {
   emit(rows, { accountId: 0, type, scope, data }, nowMs);
   return 0;
 }
 
-/** Writes an event for each key that has a week, or a day, left: each once for each time of expiry. */
+/** Writes an event for each key when it has a week left and when it has a day left, once per time of expiry. */
 export function remindOfExpiry(rows: Rows, nowMs: number): void {
   for (const key of rows.expiringKeys(nowMs, nowMs + 7 * dayMs)) {
     const { expiresAtMs } = key;
@@ -90,10 +90,11 @@ export function remindOfExpiry(rows: Rows, nowMs: number): void {
     const due = reminderDays.filter(days => expiresAtMs - nowMs <= days * dayMs);
     const marks = due.map(days => ({ days, name: `key ${key.id} ${days}` }));
     const isNew = marks.length > 0 && rows.eventMarks.get(marks[0]?.name ?? '')?.number !== expiresAtMs;
-    // A key that has a day left when it is first seen is told of once.
+    // A key that has a day left when it is first seen gets one event.
     for (const { name } of marks) {
       if (isNew) rows.eventMarks.put({ name, number: expiresAtMs, atMs: nowMs });
     }
-    if (isNew) tellOfKey(rows, key, 'key.expiring', { expires_at: isoTime(expiresAtMs), days: marks[0]?.days, nowMs });
+    if (isNew)
+      emitKeyEvent(rows, key, 'key.expiring', { expires_at: isoTime(expiresAtMs), days: marks[0]?.days, nowMs });
   }
 }

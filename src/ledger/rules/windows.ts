@@ -2,10 +2,12 @@ import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import type { Denied } from '../ledger.ts';
 import type { Key, Limit, Rows } from '../rows.ts';
 import { pathFrom } from './groups.ts';
-import { amountBeside, bindLimits, type BoundLimit, inOrder, sumOf } from './limits.ts';
+import { bindLimits } from './bind-limits.ts';
+import { listEach } from './joint-limits.ts';
+import { amountBeside, type BoundLimit, inOrder, sumUse } from './limits.ts';
 import { opensAtMs } from './rolling.ts';
 
-/** What limits of requests, tokens and running requests say: how they stand, whether they refuse, and what room they leave. */
+/** Request, token and concurrency limits: their state, whether they refuse, and what room they leave. */
 
 const minuteWaitMs = { min: 1000, max: 61_000 };
 const concurrentWaitMs = 1000;
@@ -24,8 +26,8 @@ export function listWindows(bound: readonly BoundLimit[], groups: readonly numbe
 
 function chooseShown(bound: readonly BoundLimit[], groups: readonly number[], nowMs: number): BoundLimit[] {
   const shown: BoundLimit[] = [];
-  let requests: BoundLimit | undefined;
-  let tokens: BoundLimit | undefined;
+  let requests: Tightest | undefined;
+  let tokens: Tightest | undefined;
   for (const each of bound) {
     const { unit, action, field } = each.limit;
     if (action === 'alert' || (unit !== 'requests' && unit !== 'tokens')) continue;
@@ -33,42 +35,52 @@ function chooseShown(bound: readonly BoundLimit[], groups: readonly number[], no
     else if (unit === 'requests') requests = chooseTighter(requests, each, groups, nowMs);
     else tokens = chooseTighter(tokens, each, groups, nowMs);
   }
-  if (requests !== undefined) shown.push(requests);
-  if (tokens !== undefined) shown.push(tokens);
+  if (requests !== undefined) shown.push(requests.bound);
+  if (tokens !== undefined) shown.push(tokens.bound);
   return shown;
 }
 
+/** A limit, and what is left of it; negative where it was lowered. */
+interface Tightest {
+  readonly bound: BoundLimit;
+  readonly left: bigint;
+}
+
 function chooseTighter(
-  one: BoundLimit | undefined,
+  one: Tightest | undefined,
   other: BoundLimit,
   groups: readonly number[],
   nowMs: number,
-): BoundLimit {
-  if (one === undefined) return other;
-  const [left, otherLeft] = [one.max - sumOf(one.use, nowMs), other.max - sumOf(other.use, nowMs)];
-  if (left !== otherLeft && (left > 0n || otherLeft > 0n)) return left < otherLeft ? one : other;
-  return inOrder(groups)(one.limit, other.limit) < 0 ? one : other;
+): Tightest {
+  const left = other.max - sumUse(other.use, nowMs);
+  if (one === undefined) return { bound: other, left };
+  const isOther =
+    left !== one.left && (left > 0n || one.left > 0n)
+      ? left < one.left
+      : inOrder(groups)(other.limit, one.bound.limit) < 0;
+  return isOther ? { bound: other, left } : one;
 }
 
-function sortByOrder(bound: BoundLimit[], groups: readonly number[]): BoundLimit[] {
+/** Sorts limits in the order in which they refuse. */
+export function sortByOrder(bound: BoundLimit[], groups: readonly number[]): BoundLimit[] {
   const order = inOrder(groups);
   return bound.sort((one, other) => order(one.limit, other.limit));
 }
 
 function windowState(bound: BoundLimit, nowMs: number): WindowState {
   const { limit, max } = bound;
-  const left = max - sumOf(bound.use, nowMs);
+  const left = max - sumUse(bound.use, nowMs);
   return {
     limit: limit.field === null || limit.field === 'monthly_limit' ? 'limit' : limit.field,
     unit: limit.unit === 'tokens' ? 'tokens' : 'requests',
     max: Number(max),
     remaining: left > 0n ? Number(left) : 0,
-    resetAtMs: resetOf(bound, 1n, nowMs),
+    resetAtMs: computeReset(bound, 1n, nowMs),
   };
 }
 
 /** Returns when that much more may fit; Infinity: never by itself. */
-export function resetOf({ use, max, window }: BoundLimit, need: bigint, nowMs: number): number {
+export function computeReset({ use, max, window }: BoundLimit, need: bigint, nowMs: number): number {
   return use.rolling === null ? window.endMs : opensAtMs(use.rolling, Number(max - need), nowMs);
 }
 
@@ -79,15 +91,14 @@ export interface Need {
   readonly tokens: bigint;
 }
 
-/** Returns why a limit refuses, the first one of those that do; undefined: none does. Money has its own rules. */
+/** Returns the refusal of the first limit that refuses; undefined: none does. Money has its own rules. */
 export function findRefusal(
   bound: readonly BoundLimit[],
   { need, groups }: { readonly need: Need; readonly groups: readonly number[] },
   nowMs: number,
 ): Pick<Denied, 'code' | 'denial' | 'retryAfterMs'> | undefined {
-  let refusing: BoundLimit[] | undefined;
-  for (const each of bound) if (!fits(each, need, nowMs)) (refusing ??= []).push(each);
-  if (refusing === undefined) return undefined;
+  if (bound.every(each => fits(each, need, nowMs))) return undefined;
+  const refusing = listEach(bound).filter(each => !fits(each, need, nowMs));
   const [first] = sortByOrder(refusing, groups);
   return first && refusal(first, need, nowMs);
 }
@@ -95,13 +106,13 @@ export function findRefusal(
 function fits(bound: BoundLimit, need: Need, nowMs: number): boolean {
   const { limit, max } = bound;
   if (limit.unit === 'usd' || limit.action === 'alert') return true;
-  const needed = needOf(limit, need);
-  // What has no tokens is not counted in them.
+  const needed = readNeed(limit, need);
+  // Requests without tokens are not counted in tokens.
   if (needed === 0n) return true;
-  return sumOf(bound.use, nowMs) + needed <= max;
+  return sumUse(bound.use, nowMs) + needed <= max;
 }
 
-function needOf({ unit }: Limit, { requests, tokens }: Need): bigint {
+function readNeed({ unit }: Limit, { requests, tokens }: Need): bigint {
   if (unit === 'concurrent') return 1n;
   return unit === 'tokens' ? tokens : requests;
 }
@@ -109,11 +120,11 @@ function needOf({ unit }: Limit, { requests, tokens }: Need): bigint {
 function refusal(bound: BoundLimit, need: Need, nowMs: number): Pick<Denied, 'code' | 'denial' | 'retryAfterMs'> {
   const { limit, max } = bound;
   const unit = limit.unit === 'usd' ? 'nano_usd' : limit.unit;
-  const at = resetOf(bound, needOf(limit, need), nowMs);
+  const at = computeReset(bound, readNeed(limit, need), nowMs);
   const denial: DenialFacts = {
     ...describeLimit(limit),
     unit,
-    used: Number(sumOf(bound.use, nowMs)),
+    used: Number(sumUse(bound.use, nowMs)),
     max: Number(max),
   };
   if (limit.unit === 'concurrent') return { code: 'rate_limit', denial, retryAfterMs: concurrentWaitMs };
@@ -128,7 +139,7 @@ export function describeLimit({ id, scope, scopeId, per, field }: Limit): Pick<D
   return { limit: field ?? 'limit', row: { id, scope, scopeId, window: per } };
 }
 
-/** Returns how many more tokens the limits leave to a request that was admitted then; Infinity where none binds it. */
+/** Returns how many more tokens the limits leave to a request that was admitted then; Infinity if none binds it. */
 export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, nowMs: number): number {
   let room = Number.POSITIVE_INFINITY;
   for (const { limit, max, use } of bound) {
@@ -138,7 +149,9 @@ export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, no
   return Math.max(0, room);
 }
 
-/** Returns the limits of requests and tokens that bind a key now, as `listWindows`; those of free models too where `free`. */
+/**
+ * Returns the request and token limits that bind a key now, as `listWindows`; with `free`, those of free models too.
+ */
 export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number): WindowState[] {
   const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model: free ? ':free' : '', endUserId: null, groups };
@@ -146,8 +159,8 @@ export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number):
 }
 
 /**
- * Returns why every request of a key is refused now, whoever it is for: a limit of requests or of running requests of all models and end users that leaves
- * no room for one; undefined: none does.
+ * Returns why every request of a key is refused now, for any end user: a limit of requests or of running requests
+ * over all models and end users that is full; undefined: none.
  */
 export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | undefined {
   const groups = pathFrom(rows, key.groupId);

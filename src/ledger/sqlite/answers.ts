@@ -1,8 +1,8 @@
 import type { AdminReply } from '../rules/administration.ts';
 
-/** What the writer is sent and what it has answered. */
+/** What the writer receives and what it replies. */
 
-/** Returns why nothing was done, where that is one of two reasons. */
+/** Returns why nothing was done, if it was for one of two reasons. */
 export function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
   return reply === 'insufficient' ? 'insufficient' : 'not_found';
 }

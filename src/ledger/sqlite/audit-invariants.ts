@@ -1,39 +1,52 @@
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { hashAudit } from '../rules/audit-hash.ts';
+import type { AuditChain } from '../rows.ts';
 import { RowCodec, type Stored } from './columns.ts';
 import { auditChainTable, auditTable } from './tables.ts';
 
 const rows = new RowCodec(auditTable);
 const chains = new RowCodec(auditChainTable);
 
-/** Returns what of the audit was changed, removed or added by other hands: each row must carry the hash of the row before it and its own. */
+/**
+ * Returns which audit rows were changed, removed or added outside the gateway: each row must carry the hash of the
+ * row before it and its own.
+ */
 export function checkAudit(db: Connection): string[] {
+  return listChains(db).flatMap(chain => checkChain(db, chain));
+}
+
+/** Returns the chains of the audit, and of rows that belong to none a chain without rows. */
+export function listChains(db: Connection): AuditChain[] {
+  const stored = db
+    .prepare<[], Stored[]>(`SELECT ${chains.names.join(', ')} FROM audit_chain ORDER BY account_id`)
+    .raw();
+  const known = stored.all().map(row => chains.read(row));
+  const lost = db.prepare<[], { id: bigint }>(
+    'SELECT DISTINCT account_id AS id FROM audit WHERE account_id NOT IN (SELECT account_id FROM audit_chain)',
+  );
+  const none = { startNumber: 0, startHash: '', number: 0, hash: '' };
+  return [...known, ...lost.all().map(({ id }) => ({ accountId: Number(id), ...none }))];
+}
+
+/** Returns what is wrong with a chain. */
+export function checkChain(db: Connection, { accountId, startNumber, startHash, number, hash }: AuditChain): string[] {
   const found: string[] = [];
-  const rowsOf = db
+  const auditRows = db
     .prepare<[number], Stored[]>(`SELECT ${rows.names.join(', ')} FROM audit WHERE account_id = ? ORDER BY audit_id`)
     .raw();
-  const known = new Set<number>();
-  for (const stored of db
-    .prepare<[], Stored[]>(`SELECT ${chains.names.join(', ')} FROM audit_chain`)
-    .raw()
-    .all()) {
-    const { accountId, startNumber, startHash, number, hash } = chains.read(stored);
-    known.add(accountId);
-    let last = { number: startNumber, hash: startHash };
-    for (const each of rowsOf.iterate(accountId)) {
-      const row = rows.read(each);
-      const place = `row ${row.auditId} of ${nameChain(accountId)}`;
-      if (row.auditId !== last.number + 1) found.push(`the audit lacks rows before ${place}`);
-      else if (row.previousHash !== last.hash) found.push(`the audit was changed before ${place}`);
-      if (row.hash !== hashAudit(row)) found.push(`the audit was changed in ${place}`);
-      last = { number: row.auditId, hash: row.hash };
-    }
-    if (last.number !== number || last.hash !== hash)
-      found.push(`the audit lacks rows at the end of ${nameChain(accountId)}`);
+  let last = { number: startNumber, hash: startHash };
+  for (const each of auditRows.iterate(accountId)) {
+    if (number === 0) return [`the audit has rows of ${nameChain(accountId)}, which has no chain`];
+    const row = rows.read(each);
+    const place = `row ${row.auditId} of ${nameChain(accountId)}`;
+    if (row.auditId !== last.number + 1) found.push(`the audit lacks rows before ${place}`);
+    else if (row.previousHash !== last.hash) found.push(`the audit was changed before ${place}`);
+    if (row.hash !== hashAudit(row)) found.push(`the audit was changed in ${place}`);
+    last = { number: row.auditId, hash: row.hash };
   }
-  const all = db.prepare<[], { id: bigint }>('SELECT DISTINCT account_id AS id FROM audit').all();
-  for (const { id } of all)
-    if (!known.has(Number(id))) found.push(`the audit has rows of ${nameChain(Number(id))}, which has no chain`);
+  if (last.number !== number || last.hash !== hash) {
+    found.push(`the audit lacks rows at the end of ${nameChain(accountId)}`);
+  }
   return found;
 }
 

@@ -5,7 +5,7 @@ import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts'
 import type { Sql } from './sql.ts';
 
 /** A row in memory; undefined: there is none. */
-interface Entry<R> {
+export interface Entry<R> {
   readonly name: number | string;
   readonly key: readonly (number | string)[];
   row: R | undefined;
@@ -23,13 +23,13 @@ const secondMax = 2 ** 21;
 /** Rows that stay in memory between batches. */
 const keptMax = 50_000;
 
-/** Rows of one table: read when first asked for, kept in memory, and each that a batch changes written once, by `write`. */
+/** Rows of one table: read on first use, kept in memory; each row that a batch changes is written once, by `write`. */
 export class CachedTable<R> {
   readonly #codec: RowCodec<R>;
   readonly #key: readonly (keyof R & string)[];
   readonly #entries: Entries<R>;
   readonly #changed: Entry<R>[] = [];
-  /** Those of passing rows that this batch asked for in vain. */
+  /** Passing rows that this batch looked for and did not find. */
   readonly #absent: Entry<R>[] = [];
   readonly #find: Query<(number | string)[], Stored[]>;
   readonly #insert: Query<Stored[], unknown>;
@@ -40,7 +40,7 @@ export class CachedTable<R> {
   /** No passing row with a higher key was ever there. */
   #highest: number;
 
-  /** `passing`: rows come and go in large numbers, by growing keys of which none above `highest` is stored. */
+  /** `passing`: rows come and go in large numbers, with growing keys of which none above `highest` is stored. */
   constructor(sql: Sql, spec: TableSpec<R>, passing?: { readonly highest: number }) {
     this.#codec = new RowCodec(spec);
     this.#key = spec.key;
@@ -61,20 +61,37 @@ export class CachedTable<R> {
   }
 
   get(first: number | string, second?: number, third?: number): R | undefined {
-    return this.#entry(first, second, third).row;
+    return this.entry(first, second, third).row;
+  }
+
+  /** Returns the place of a row, with which `replace` spares looking for it. It holds until the next `settle` or `clear`. */
+  entry(first: number | string, second?: number, third?: number): Entry<R> {
+    let name = second === undefined ? first : (first as number) * secondMax + second;
+    if (third !== undefined && third !== 0) name = `${name} ${third}`;
+    const known = this.#entries.get(name);
+    if (known !== undefined) return known;
+    if (third !== undefined) return this.#load(name, [first, second ?? 0, third]);
+    return this.#load(name, second === undefined ? [first] : [first, second]);
   }
 
   put(row: R): void {
     const [first = '', second, third] = this.#key;
     const value = (property: (keyof R & string) | undefined): number | undefined =>
       property === undefined ? undefined : (row[property] as number);
-    this.#replace(this.#entry(row[first as keyof R] as number, value(second), value(third)), row);
+    this.replace(this.entry(row[first as keyof R] as number, value(second), value(third)), row);
+  }
+
+  replace(entry: Entry<R>, row: R | undefined): void {
+    entry.row = row;
+    if (entry.isChanged) return;
+    entry.isChanged = true;
+    this.#changed.push(entry);
   }
 
   remove(first: number | string): void {
-    const entry = this.#entry(first);
+    const entry = this.entry(first);
     entry.isRemoved = true;
-    this.#replace(entry, undefined);
+    this.replace(entry, undefined);
   }
 
   /** How many rows are in memory. */
@@ -123,22 +140,6 @@ export class CachedTable<R> {
     this.#entries.clear();
     this.#changed.length = 0;
     this.#absent.length = 0;
-  }
-
-  #replace(entry: Entry<R>, row: R | undefined): void {
-    entry.row = row;
-    if (entry.isChanged) return;
-    entry.isChanged = true;
-    this.#changed.push(entry);
-  }
-
-  #entry(first: number | string, second?: number, third?: number): Entry<R> {
-    let name = second === undefined ? first : (first as number) * secondMax + second;
-    if (third !== undefined && third !== 0) name = `${name} ${third}`;
-    const known = this.#entries.get(name);
-    if (known !== undefined) return known;
-    if (third !== undefined) return this.#load(name, [first, second ?? 0, third]);
-    return this.#load(name, second === undefined ? [first] : [first, second]);
   }
 
   #load(name: number | string, key: readonly (number | string)[]): Entry<R> {

@@ -4,7 +4,7 @@ import { checkpoint } from '../../lib/sqlite/log-file.ts';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
 import { LogState } from './log-state.ts';
 
-/** What the checkpointer is started with. */
+/** The data that the checkpointer starts with. */
 export interface CheckpointerData {
   readonly path: string;
   /** See `LogState`: nothing is done while its commits stand still. */
@@ -14,8 +14,8 @@ export interface CheckpointerData {
 const intervalMs = 50;
 
 /**
- * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for nobody and blocks nobody; what it can't
- * move now it moves the next time. Dies of `StorageLost`.
+ * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for and blocks no
+ * one; what it can't move now it moves the next time. Dies of `StorageLost`.
  */
 function serve({ path, log: memory }: CheckpointerData): void {
   const db = new Database(path, { timeout: 0 });
@@ -32,7 +32,7 @@ function serve({ path, log: memory }: CheckpointerData): void {
       // The writer must not checkpoint either.
       log.pages = 0;
       if (isStorageLost(error)) throw error;
-      // A full disk shows itself to the writer, which answers for it; the next round tries again.
+      // The writer notices a full disk and reports it; the next round tries again.
       seen = -1;
     }
   }, intervalMs);

@@ -20,7 +20,7 @@ export class Checkpoints {
     this.#start();
   }
 
-  /** Resolves when it has ended, however it came to that. */
+  /** Resolves when it has ended, for whatever reason. */
   async end(): Promise<void> {
     clearTimeout(this.#restart);
     this.#ended = Promise.withResolvers();

@@ -1,6 +1,6 @@
 import { decode, encode } from './codes.ts';
 
-/** What SQLite stores; integers are read as bigint. */
+/** The values that SQLite stores; integers are read as bigint. */
 export type Stored = bigint | number | string | Uint8Array | null;
 
 /** How a property of a row is stored. */
@@ -17,9 +17,11 @@ export interface TableSpec<R> {
   readonly table: string;
   /** One to three properties. The second is from 0 to 2^21, the third, which is rarely other than 0, an integer. */
   readonly key: readonly (keyof R & string)[];
-  /** Never changed after the row is added, beside the key. */
+  /** Never changed after the row is added, like the key. */
   readonly fixed?: readonly (keyof R & string)[];
   readonly columns: Columns<R>;
+  /** Others may end a row that an engine knows: PostgreSQL's finds out when it changes one. */
+  readonly guarded?: true;
 }
 
 const identity = <T>(value: T): T => value;
@@ -30,7 +32,7 @@ export const int: Codec<number> = { read: Number, write: identity };
 export const money = { read: identity, write: identity } as Codec<bigint>;
 export const text = { read: identity, write: identity } as Codec<string>;
 export const bytes = { read: identity, write: identity } as Codec<Uint8Array>;
-/** A request's public id beside its ledger id. */
+/** A request's public id, next to its ledger id. */
 export const part = { read: identity, write: identity } as Codec<bigint | string>;
 export const flag: Codec<boolean> = { read: stored => stored === 1n, write: Number };
 

@@ -1,4 +1,4 @@
-import type { Credential, KeyState, SessionRole } from '../ledger.ts';
+import type { Credential, KeepBodies, KeyState, SessionRole } from '../ledger.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 
 interface ApiKeyRecord {
@@ -8,6 +8,8 @@ interface ApiKeyRecord {
   allowed_models: string | null;
   has_window: bigint;
   expires_at_ms: bigint | null;
+  keep_bodies: KeepBodies | null;
+  paused: bigint;
 }
 
 interface ManagementKeyRecord {
@@ -35,7 +37,7 @@ export class Credentials {
   readonly #session: Query<[Uint8Array], SessionRecord>;
 
   constructor(db: Connection) {
-    const apiKeys = `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
+    const apiKeys = `SELECT id, account_id, state, allowed_models, expires_at_ms, keep_bodies, paused, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
          AND l.unit IN ('requests', 'tokens', 'concurrent') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
          AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id)
            OR (l.scope = 'group' AND l.scope_id IN (
@@ -53,7 +55,10 @@ export class Credentials {
     );
   }
 
-  /** Returns the credential as committed; undefined if no key has this hash or it was revoked. A secret that was replaced ends at its own time. */
+  /**
+   * Returns the credential as committed; undefined if no key has this hash or it was revoked. A replaced secret ends
+   * at its own time.
+   */
   find(hash: Uint8Array): Credential | undefined {
     const apiKey = this.#apiKey.get(hash);
     if (apiKey !== undefined) return toCredential(apiKey, undefined);
@@ -96,7 +101,9 @@ function toCredential(record: ApiKeyRecord, endsAtMs: number | undefined): Crede
     kind: 'api_key',
     keyId: Number(record.id),
     accountId: Number(record.account_id),
-    disabled: record.state === 'disabled',
+    disabled: record.state === 'disabled' || record.paused === 1n,
+    keepBodies: record.keep_bodies,
+    ...(record.paused === 1n && { paused: true }),
     scopes: [],
     allowedModels: modelList(record.allowed_models),
     hasWindow: record.has_window === 1n,

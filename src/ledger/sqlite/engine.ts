@@ -3,7 +3,7 @@ import { type Connection, isStorageFailure, losesWrites, type Query, sqliteCode 
 import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
 import { administer } from '../rules/administration.ts';
-import { admit } from '../rules/admit.ts';
+import { admit, type AdmitOrder, previewAdmission } from '../rules/admit.ts';
 import type { Context } from '../rules/context.ts';
 import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
@@ -44,7 +44,10 @@ export interface SuspendedAccount {
 
 const sheetsMax = 10_000;
 
-/** The only writer of the file: runs the rules over batches of commands, in the order in which they came; each batch is one transaction. */
+/**
+ * The only writer of the file: runs the rules over batches of commands, in the order of arrival; each batch is one
+ * transaction.
+ */
 export class Engine {
   readonly #db: Connection;
   readonly #faults: Faults | undefined;
@@ -79,7 +82,8 @@ export class Engine {
       this.#rollBack(error);
       if (isStorageFailure(error)) return batch.map(() => describe('storage', error));
     }
-    // A command broke: each again for itself, so that only the culprit fails. Where storage fails, what comes after waits, too, because it may need it.
+    // A command broke: run each by itself, so that only the culprit fails. If storage fails, later commands wait too,
+    // because they may depend on it.
     let failure: WireReply | undefined;
     return batch.map(command => {
       const reply = failure ?? this.#runApart(command);
@@ -105,7 +109,7 @@ export class Engine {
   finish(): void {
     try {
       this.#rows.flush();
-      this.#rows.limitUses.finish();
+      this.#rows.finishUses();
       this.#db.exec('COMMIT');
     } catch (error) {
       this.#rollBack(error);
@@ -120,7 +124,10 @@ export class Engine {
     return taken;
   }
 
-  /** Ends one thing in a transaction of its own. If that breaks, its account is suspended, and everything else goes on. */
+  /**
+   * Ends one thing in a transaction of its own. If that breaks, its account is suspended, and everything else
+   * continues.
+   */
   readonly #endApart: EndOne = (accountId, end) => {
     try {
       end();
@@ -129,7 +136,7 @@ export class Engine {
       this.#rollBack(error);
       if (isStorageFailure(error)) throw error;
       suspend(this.#rows, accountId, 'damaged');
-      this.#suspended.push({ accountId, reason: 'damaged', cause: messageOf(error) });
+      this.#suspended.push({ accountId, reason: 'damaged', cause: errorMessage(error) });
       this.#commit(false);
     }
   };
@@ -149,7 +156,7 @@ export class Engine {
   #runApart(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
-      // What is over stays so, also if the command fails.
+      // What has ended stays so, even if the command fails.
       this.#sweep(command[1]);
       outcome = 'failed';
       return this.#transact([command])[0] ?? describe(outcome, undefined);
@@ -189,15 +196,10 @@ export class Engine {
     const context = this.#context;
     const nowMs = command[1];
     switch (command[0]) {
-      case 'admit': {
-        const order = decodeAdmit(command);
-        const { labels } = this.#rows;
-        const modelId = labels.model(order.model);
-        const endUserId = labels.endUser(order.endUser);
-        const endpointId = labels.endpoint(order.endpoint);
-        const batchId = labels.batch(order.batchId);
-        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId, endpointId, batchId }, nowMs));
-      }
+      case 'admit':
+        return encodeAdmitReply(admit(context, this.#order(command), nowMs));
+      case 'preview':
+        return previewAdmission(context, this.#order(command[2]), nowMs);
       case 'settle': {
         const order = decodeSettle(command);
         const prices = this.#sheet(order.prices);
@@ -226,7 +228,7 @@ export class Engine {
         remindOfExpiry(this.#rows, nowMs);
         return undefined;
       case 'prune':
-        return this.#pruning.run(command[2]);
+        return this.#pruning.run(command[2], nowMs);
       case 'uses':
         this.#rows.showUses(command[2], nowMs);
         return undefined;
@@ -235,6 +237,18 @@ export class Engine {
       case 'probe':
         return undefined;
     }
+  }
+
+  #order(command: Parameters<typeof decodeAdmit>[0]): AdmitOrder {
+    const order = decodeAdmit(command);
+    const { labels } = this.#rows;
+    return {
+      ...order,
+      modelId: labels.model(order.model),
+      endUserId: labels.endUser(order.endUser),
+      endpointId: labels.endpoint(order.endpoint),
+      batchId: labels.batch(order.batchId),
+    };
   }
 
   #sheet(text: string): PriceSheet {
@@ -248,9 +262,9 @@ export class Engine {
 }
 
 function describe(outcome: 'failed' | 'storage', error: unknown): WireReply {
-  return [outcome, messageOf(error), sqliteCode(error)];
+  return [outcome, errorMessage(error), sqliteCode(error)];
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -3,21 +3,24 @@
  * never gives a plan.
  */
 
-/** Where a step can fail: before a statement, before the commit, before the sync, before the reply (which is lost), when a message has come. */
+/**
+ * Where a step can fail: before a statement, before the commit, before the sync, before the reply (which is lost),
+ * when a message has come.
+ */
 export type FaultPoint = 'statement' | 'commit' | 'sync' | 'reply' | 'message';
 
-/** What fails, from the `nth` step at `point` on (from 1), `times` in a row. */
+/** What fails: from the `nth` step at `point` on (from 1), `times` in a row. */
 export interface FaultPlan {
   readonly point: FaultPoint;
   readonly nth: number;
   readonly times: number;
   /** SQLite's code of the error; `exit`: the writer dies; `bug`: an error that no code expects. */
   readonly kind: 'SQLITE_FULL' | 'SQLITE_IOERR_WRITE' | 'SQLITE_BUSY' | 'SQLITE_CONSTRAINT_CHECK' | 'exit' | 'bug';
-  /** Counts how often it has failed, for whoever ordered it; an Int32 of shared memory. */
+  /** Counts the failures for the test that ordered them; an Int32 of shared memory. */
   readonly fired?: SharedArrayBuffer;
 }
 
-/** Ends the writer: nobody catches it. */
+/** Ends the writer: it is never caught. */
 export class WriterDeath extends Error {
   override readonly name = 'WriterDeath';
 }
@@ -34,7 +37,7 @@ export class Faults {
     this.#failure = failure;
   }
 
-  /** Passes, or throws where the plan says so. */
+  /** Passes, or throws if the plan says so. */
   step(point: FaultPoint): void {
     const { nth, times, kind } = this.#plan;
     if (point !== this.#plan.point) return;

@@ -18,16 +18,18 @@ const buckets = [
   'written_off',
   'latency_ms',
 ];
+/** Columns that are summed over records whose provider's cost is known. */
+const known = { provider_cost: 'provider_cost', margin: 'cost - provider_cost' } as const;
 
 const account = encode(codes.payer, 'account');
 const keyBalance = encode(codes.payer, 'key_balance');
 const groupBalance = encode(codes.payer, 'group_balance');
 
-/** What records are summed by, as their columns say it; what too many are is not known of end users and tags. */
+/** The columns that records are summed by; for end users and tags, the rest beyond the maximum is not known. */
 const groupColumns = {
   kind: '(SELECT k.id FROM call_kind k WHERE k.model_id = u.model_id AND k.provider_id = u.provider_id AND k.endpoint_id = u.endpoint_id)',
   key: 'key_id',
-  group: 'CAST(substr(groups, 2) AS INTEGER)',
+  group: "CAST(substr(groups, 2, instr(substr(groups, 2), ',') - 1) AS INTEGER)",
   end_user: 'iif(end_user_id IS NULL, NULL, 0)',
   tag: 'iif(tags_id IS NULL, NULL, 0)',
 } as const;
@@ -36,15 +38,16 @@ const isKept = `created_at_ms >= ${activityStart}`;
 const firstDay = `${activityStart} / ${dayMs}`;
 
 /** The sums of a period and a group are the sums of its usage rows, row by row; those of end users and of tags all together. */
-function sumsOf(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
-  const sums = buckets.map(bucket => `sum(${bucket})`).join(', ');
+function sumsInvariant(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
+  const sums = [...buckets, ...Object.keys(known)].map(bucket => `sum(${bucket})`).join(', ');
+  const recordSums = [...buckets, ...Object.values(known)].map(bucket => `coalesce(sum(${bucket}), 0)`).join(', ');
   const isWhole = grouped === 'end_user' || grouped === 'tag';
   const ms = period === 'hour' ? hourMs : dayMs;
   const both = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${sums} FROM usage_sum
     WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)} AND number >= ${activityStart} / ${ms} GROUP BY 1, 2, 3`;
   // A record has as many sums as it has tags.
   const from = grouped === 'tag' ? 'usage u JOIN tag_set t ON t.id = u.tags_id, json_each(t.tags)' : 'usage u';
-  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(state = ${encode(codes.state, 'upstream_failed')}), ${sums}
+  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(iif(state = ${encode(codes.state, 'upstream_failed')}, 1, 0)), ${recordSums}
     FROM ${from} WHERE ${groupColumns[grouped]} IS NOT NULL AND ${isKept} GROUP BY 1, 2, 3`;
   return {
     name: `the sums by ${period} and ${grouped} are those of the records`,
@@ -71,7 +74,7 @@ export const invariants: readonly Invariant[] = [
   {
     name: 'a key has what was moved to it, less what its own balance paid',
     level: 'fast',
-    sql: `SELECT 'key ' || k.id || ' has ' || coalesce(k.balance, 'none') || ', its entries and costs make ' || due AS what FROM (
+    sql: `SELECT 'key ' || k.id || ' has ' || coalesce(CAST(k.balance AS TEXT), 'none') || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance,
           coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = api_key.account_id
             AND e.key_id = api_key.id), 0)
@@ -81,7 +84,7 @@ export const invariants: readonly Invariant[] = [
   {
     name: 'a group has what was moved to it, less what its balance paid',
     level: 'fast',
-    sql: `SELECT 'group ' || g.id || ' has ' || coalesce(g.balance, 'none') || ', its entries and costs make ' || due AS what FROM (
+    sql: `SELECT 'group ' || g.id || ' has ' || coalesce(CAST(g.balance AS TEXT), 'none') || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance, coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = key_group.account_id
             AND e.group_id = key_group.id), 0) - spent AS due
         FROM key_group) g WHERE coalesce(g.balance, 0) <> due`,
@@ -202,10 +205,13 @@ export const invariants: readonly Invariant[] = [
   },
   ...planInvariants,
   arithmetic,
-  ...codes.grouped.flatMap(grouped => [sumsOf('hour', grouped), sumsOf('day', grouped)]),
+  ...codes.grouped.flatMap(grouped => [sumsInvariant('hour', grouped), sumsInvariant('day', grouped)]),
 ];
 
-/** What breaks the invariants, in words for the operator; empty: all hold. One snapshot, whoever writes meanwhile. */
+/**
+ * Returns the violated invariants, in words for the operator; empty: all hold. Reads one snapshot, so writers do not
+ * matter.
+ */
 export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[] {
   return db.transaction(() => {
     const found = invariants.flatMap(each => (level === 'full' || each.level === 'fast' ? violations(db, each) : []));

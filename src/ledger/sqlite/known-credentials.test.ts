@@ -13,7 +13,7 @@ const key: Credential = {
   expiresAtMs: undefined,
 };
 
-function hashOf(number: number): Uint8Array {
+function makeHash(number: number): Uint8Array {
   const hash = new Uint8Array(32);
   new DataView(hash.buffer).setUint32(28, number);
   return hash;
@@ -26,21 +26,21 @@ test('a credential is read once until something changes, then at once anew', () 
     reads += 1;
     return stored;
   });
-  expect([known.find(hashOf(1)), known.find(hashOf(1)), reads]).toEqual([key, key, 1]);
+  expect([known.find(makeHash(1)), known.find(makeHash(1)), reads]).toEqual([key, key, 1]);
   stored = { ...key, disabled: true };
   known.forget();
-  expect(known.find(hashOf(1))).toEqual({ ...key, disabled: true });
+  expect(known.find(makeHash(1))).toEqual({ ...key, disabled: true });
   stored = undefined;
   known.forget();
-  expect([known.find(hashOf(1)), reads]).toEqual([undefined, 3]);
+  expect([known.find(makeHash(1)), reads]).toEqual([undefined, 3]);
 });
 
 test('what does not exist is asked for every time, so that a new key works at once', () => {
   const stored: Credential[] = [];
   const known = new KnownCredentials(() => stored[0]);
-  expect(known.find(hashOf(1))).toBe(undefined);
+  expect(known.find(makeHash(1))).toBe(undefined);
   stored.push(key);
-  expect(known.find(hashOf(1))).toBe(key);
+  expect(known.find(makeHash(1))).toBe(key);
 });
 
 test('a hash is compared as its bytes, also where it is a view of a larger buffer', () => {
@@ -54,7 +54,7 @@ test('a hash is compared as its bytes, also where it is a view of a larger buffe
   large[63] = 2;
   expect(known.find(large.subarray(0, 32))?.keyId).toBe(1);
   expect(known.find(large.subarray(32))?.keyId).toBe(2);
-  expect(known.find(hashOf(2))?.keyId).toBe(2);
+  expect(known.find(makeHash(2))?.keyId).toBe(2);
   expect(reads).toEqual([1, 2]);
 });
 
@@ -65,7 +65,7 @@ test('more credentials than are kept are still found', () => {
     return { ...key, keyId: new DataView(hash.buffer).getUint32(28) };
   });
   for (let round = 0; round < 2; round += 1) {
-    for (let number = 0; number < 10_001; number += 1) expect(known.find(hashOf(number))?.keyId).toBe(number);
+    for (let number = 0; number < 10_001; number += 1) expect(known.find(makeHash(number))?.keyId).toBe(number);
   }
   expect(reads).toBeGreaterThan(10_001);
 });

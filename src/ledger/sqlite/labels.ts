@@ -6,7 +6,7 @@ import type { Sql } from './sql.ts';
 const priceColumns = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'];
 const tagSetsKnownMax = 10_000;
 
-/** What records name often, by its numbers. */
+/** Maps what records name often to numbers. */
 export class Labels {
   readonly #models: Names;
   readonly #providers: Names;
@@ -17,7 +17,7 @@ export class Labels {
   readonly #tags: Names;
   readonly #tagSets: Names;
   readonly #kinds: Names;
-  readonly #tagsOf = new Map<number, readonly number[]>();
+  readonly #tagsById = new Map<number, readonly number[]>();
   /** In an order in which each row finds the rows that it names. */
   readonly #all: readonly Names[];
 
@@ -44,7 +44,7 @@ export class Labels {
     return this.#models.name(modelId);
   }
 
-  /** Returns the number of an end user; null for nobody. */
+  /** Returns the number of an end user; null for none. */
   endUser(name: string | undefined): number | null {
     return name === undefined ? null : this.#endUsers.number(name, () => [name]);
   }
@@ -90,13 +90,13 @@ export class Labels {
   }
 
   /** Returns the numbers of the tags that have that number together. */
-  tagsOf(tagsId: number): readonly number[] {
-    const known = this.#tagsOf.get(tagsId);
+  listTags(tagsId: number): readonly number[] {
+    const known = this.#tagsById.get(tagsId);
     if (known !== undefined) return known;
     const tags = Object.entries(JSON.parse(this.#tagSets.name(tagsId)) as Tags);
     const numbers = tags.map(([name, value]) => this.#tag(name, value));
-    if (this.#tagsOf.size >= tagSetsKnownMax) this.#tagsOf.clear();
-    this.#tagsOf.set(tagsId, numbers);
+    if (this.#tagsById.size >= tagSetsKnownMax) this.#tagsById.clear();
+    this.#tagsById.set(tagsId, numbers);
     return numbers;
   }
 
@@ -115,7 +115,7 @@ export class Labels {
 
   clear(): void {
     for (const names of this.#all) names.clear();
-    this.#tagsOf.clear();
+    this.#tagsById.clear();
   }
 
   #tag(name: string, value: string): number {

@@ -1,6 +1,6 @@
 import type { SuspendedAccount } from './engine.ts';
 
-/** Who is told of what happens to a ledger beside the answers to its commands. */
+/** Observes a ledger, besides the replies to its commands. */
 export interface LedgerWatch {
   /** It can't be written from now on, because of `cause`; undefined: it can again. */
   failing(cause: Error | undefined): void;
@@ -14,7 +14,7 @@ export interface LedgerWatch {
   wroteOff(id: number, nanoUsd: bigint): void;
 }
 
-/** For a ledger that nobody watches. */
+/** For a ledger that is not observed. */
 export const unwatched: LedgerWatch = {
   failing: () => undefined,
   lost: () => undefined,

@@ -16,54 +16,59 @@ export function checkLimitUses(db: Connection): string[] {
   const whole = db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
   // The writer has some of them in memory.
   if (whole?.value !== 1n) return [];
+  return listCountedLimits(db).flatMap(limit => checkLimit(db, limit));
+}
+
+/** Returns the limits whose uses are kept. */
+export function listCountedLimits(db: Connection): Limit[] {
+  const counted = db
+    .prepare<[], Stored[]>(
+      `SELECT ${limits.names.join(', ')} FROM usage_limit WHERE removed = 0 AND per IS DISTINCT FROM 'minute' ORDER BY id`,
+    )
+    .raw();
+  return counted.all().map(stored => limits.read(stored));
+}
+
+/** Returns what of a limit's uses is not what its requests make. */
+export function checkLimit(db: Connection, limit: Limit): string[] {
   const [{ start: startedAt } = { start: 0n }] = db
     .prepare<[], { start: bigint }>(`SELECT ${activityStart} AS start`)
     .all();
   const start = Number(startedAt);
   const tallies = new Tallies(new Sql(db));
-  const nameOf = db.prepare<[number], { name: string }>('SELECT name FROM model WHERE id = ?');
-  const usesOf = db
+  const modelNameQuery = db.prepare<[number], { name: string }>('SELECT name FROM model WHERE id = ?');
+  const usesQuery = db
     .prepare<[number], Stored[]>(
       `SELECT ${uses.names.join(', ')} FROM limit_use WHERE limit_id = ? ORDER BY number, end_user`,
     )
     .raw();
-  const counted = db
-    .prepare<[], Stored[]>(
-      `SELECT ${limits.names.join(', ')} FROM usage_limit WHERE removed = 0 AND per IS NOT 'minute' ORDER BY id`,
-    )
-    .raw();
-  return counted.all().flatMap(stored => {
-    const limit = limits.read(stored);
-    const byWindow = Map.groupBy(
-      usesOf.all(limit.id).map(use => uses.read(use)),
-      use => use.number,
-    );
-    return [...byWindow].flatMap(([number, kept]) => {
-      const window = windowOf(limit, number);
-      // Not all of its requests are there any more.
-      if (start > 0 && window.startMs < start) return [];
-      const made = addUp(limit, {
-        window,
-        nowMs: 0,
-        tally: span => tallies.read(span),
-        modelName: id => nameOf.get(id)?.name ?? '',
-      });
-      const wrong = kept.some(({ endUser, used, held }) => {
-        const due = made.get(endUser);
-        return used !== (due?.used ?? 0n) || held !== (due?.held ?? 0n);
-      });
-      const missing = [...made.values()].some(
-        ({ endUser, used, held }) => used + held > 0n && !kept.some(use => use.endUser === endUser),
-      );
-      if (!wrong && !missing) return [];
-      return [
-        `what is used and held of a limit is what its requests are: broken by limit ${limit.id}, window ${number}`,
-      ];
+  const byWindow = Map.groupBy(
+    usesQuery.all(limit.id).map(use => uses.read(use)),
+    use => use.number,
+  );
+  return [...byWindow].flatMap(([number, kept]) => {
+    const window = toWindow(limit, number);
+    // Not all of its requests are there any more.
+    if (start > 0 && window.startMs < start) return [];
+    const made = addUp(limit, {
+      window,
+      nowMs: 0,
+      tally: span => tallies.read(span),
+      modelName: id => modelNameQuery.get(id)?.name ?? '',
     });
+    const wrong = kept.some(({ endUser, used, held }) => {
+      const due = made.get(endUser);
+      return used !== (due?.used ?? 0n) || held !== (due?.held ?? 0n);
+    });
+    const missing = [...made.values()].some(
+      ({ endUser, used, held }) => used + held > 0n && !kept.some(use => use.endUser === endUser),
+    );
+    if (!wrong && !missing) return [];
+    return [`what is used and held of a limit is what its requests are: broken by limit ${limit.id}, window ${number}`];
   });
 }
 
-function windowOf({ per, timeZone }: Limit, number: number): Window {
+function toWindow({ per, timeZone }: Limit, number: number): Window {
   if (per === null || per === 'minute' || per === 'total') return windowAt(per, timeZone, 0);
   return windowByNumber(per, timeZone, number);
 }

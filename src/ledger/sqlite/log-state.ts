@@ -1,7 +1,7 @@
 /** Pages of the log above which the writer itself checkpoints: 64 MB. The checkpointer keeps it far below. */
 const pagesMax = 16_000;
 
-/** What the ledger's threads know of its log, in memory that they share. */
+/** The state of the log, in memory that the ledger's threads share. */
 export class LogState {
   readonly #words: Int32Array;
 
@@ -9,7 +9,7 @@ export class LogState {
     this.#words = new Int32Array(memory);
   }
 
-  /** What another thread makes its own `LogState` of. */
+  /** The shared memory from which another thread makes its own `LogState`. */
   get memory(): SharedArrayBuffer {
     return this.#words.buffer as SharedArrayBuffer;
   }

@@ -5,7 +5,7 @@ import type { Sql } from './sql.ts';
 
 const knownMax = 10_000;
 
-/** Numbers of what records name often: given when it is first named, and stored with the batch that names it. */
+/** Numbers for what records name often: assigned on first use, and stored with the batch that uses them. */
 export class Names {
   readonly #known = new Map<string, number>();
   readonly #named = new Map<number, string>();
@@ -17,7 +17,7 @@ export class Names {
   readonly #findName: Query<[number], { name: Stored }>;
   readonly #insert: Query<Stored[], unknown>;
 
-  /** `columns`: what a row of the table says, beside its number. */
+  /** `columns`: the values of a row besides its number. */
   constructor(sql: Sql, table: string, columns: readonly string[]) {
     const where = columns.map(column => `${column} IS ?`).join(' AND ');
     this.#highest = sql.prepare(`SELECT coalesce(max(id), 0) AS id FROM ${table}`);
@@ -26,7 +26,7 @@ export class Names {
     this.#insert = sql.prepare(insertText(table, ['id', ...columns]));
   }
 
-  /** Returns the first value of what has that number; '' if nothing has. */
+  /** Returns the first value of the row with that number; '' if there is none. */
   name(number: number): string {
     const known = this.#named.get(number);
     if (known !== undefined) return known;
@@ -37,7 +37,7 @@ export class Names {
     return name;
   }
 
-  /** Returns the number of what has these values and is called `name` here. */
+  /** Returns the number of the row with these values, called `name` here. */
   number(name: string, values: () => Stored[]): number {
     const known = this.#known.get(name);
     if (known !== undefined) return known;

@@ -3,12 +3,12 @@ import Database from 'better-sqlite3';
 import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
 import { sqliteCode } from '../../lib/sqlite/database.ts';
 
-// At module level: a connection that nobody refers to is collected within a moment, and its lock with it.
+// At module level: an unreferenced connection is garbage-collected within a moment, and its lock with it.
 const locks = new Map<string, Database.Database>();
 
 /**
- * Makes this process the only one that serves the data directory, until `release`. The lock is the operating system's, so a killed
- * process leaves none. Throws `LedgerStartError` (`locked`) where another one has it.
+ * Makes this process the only one that serves the data directory, until `release`. The lock is the operating
+ * system's, so a killed process leaves none. Throws `LedgerStartError` (`locked`) if another process has it.
  */
 export function acquireNodeLock(dataDir: string): { release(): void } {
   const path = join(dataDir, 'lock.sqlite');

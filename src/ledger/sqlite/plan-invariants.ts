@@ -1,8 +1,8 @@
 import { codes, encode } from './codes.ts';
 
 /**
- * What is always true of a ledger's file, each as one query that answers what breaks it. `fast` ones read accounts, keys, days, plans and
- * holds; `full` ones also read every record.
+ * Invariants of a ledger's file, each as one query that returns the violations. `fast` ones read accounts, keys,
+ * days, plans and holds; `full` ones also read every record.
  */
 export interface Invariant {
   readonly name: string;
@@ -26,7 +26,7 @@ export const planInvariants: readonly Invariant[] = [
     sql: `SELECT 'account ' || a.id AS what FROM account a
         LEFT JOIN subscription s ON s.account_id = a.id AND s.state <> 'ended'
         LEFT JOIN plan_period p ON p.account_id = a.id AND p.live = 1
-      WHERE p.number IS NOT a.period OR (p.number IS NULL) <> (s.number IS NULL) OR p.subscription IS NOT s.number`,
+      WHERE p.number IS DISTINCT FROM a.period OR (p.number IS NULL) <> (s.number IS NULL) OR p.subscription IS DISTINCT FROM s.number`,
   },
   {
     name: 'a plan’s periods follow one another, and only its last one lives',
@@ -98,7 +98,10 @@ const paid = [
   ['output', 'p.output'],
 ] as const;
 
-/** What of a bucket money paid: the tokens beyond those that the plan paid, counted from the end where the plan was first. */
+/**
+ * The part of a bucket that money paid: the tokens beyond those that the plan paid, counted from the end if the plan
+ * was first.
+ */
 function byMoney(index: number): string {
   const bucket = `u.${paid[index]?.[0] ?? ''}`;
   const sum = (from: number, to: number): string =>
@@ -112,15 +115,18 @@ const listed = [
   'u.images * coalesce(p.image, 0)',
 ];
 
+/** The cost of calls of tools with prices of their own: whole nano-dollars, unaffected by factors. */
+const ofTools = `coalesce((SELECT sum(CAST(json_extract(value, '$[1]') AS BIGINT) * CAST(json_extract(value, '$[2]') AS BIGINT)) FROM json_each(u.tools)), 0)`;
+
 /**
- * The cost of what money paid: the exact sum by factor and discount, rounded once, half up. Cut at 10^6 between the two, because the product of all
- * does not fit 64 bits.
+ * The cost of what money paid: the exact sum by factor and discount, rounded once, half up. Split at 10^6 between the
+ * two, because the full product does not fit 64 bits.
  */
 export const arithmetic: Invariant = {
   name: 'a record’s cost is its arithmetic: what money paid of its buckets by prices by factor, one rounding, half up',
   level: 'full',
   sql: `SELECT 'request ' || id || ': ' || total AS what FROM (
-      SELECT u.id, u.cost + u.written_off AS total, 1000 - u.discount_permille AS factor, (${listed.join(' + ')}) * u.multiplier_permille AS micro
+      SELECT u.id, u.cost + u.written_off - ${ofTools} AS total, 1000 - u.discount_permille AS factor, (${listed.join(' + ')}) * u.multiplier_permille AS micro
       FROM usage u JOIN price p ON p.id = u.price_id WHERE u.payers <> ${free}
     ) WHERE total <> micro / 1000000 * factor / 1000
       + (micro / 1000000 * factor % 1000 * 1000000 + micro % 1000000 * factor + 500000000) / 1000000000`,

@@ -6,6 +6,11 @@ import type { StoredRows } from './stored-rows.ts';
 
 /** Rows that one command removes at most, so that other commands do not wait long. */
 const rowsMax = 2_000;
+/** How long the row of an ended session stays. */
+export const endedSessionMs = dayMs;
+
+/** What was used of a limit in a window that ended that long ago is not kept: nobody asks for it. */
+export const usesMs = 7 * dayMs;
 
 /** Removes what is older than it is kept. Sums, entries and balances stay. */
 export class Pruning {
@@ -19,10 +24,11 @@ export class Pruning {
   readonly #removeAudit: Query<[number, number], unknown>;
   readonly #removeDeliveries: Query<[number, number], unknown>;
   readonly #removeEvents: Query<[number, number], unknown>;
+  readonly #removeEndedSessions: Query<[number, number], unknown>;
 
   constructor(sql: Sql, rows: StoredRows) {
     this.#rows = rows;
-    // What a limit without an end counts is counted again after a crash: its records stay.
+    // A limit without an end is counted again after a crash: its records stay.
     this.#accounts = sql.prepare(
       "SELECT id FROM account WHERE id NOT IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total') ORDER BY id",
     );
@@ -44,15 +50,27 @@ export class Pruning {
     this.#removeDeliveries = sql.prepare(
       "DELETE FROM delivery WHERE (event_id, webhook_id) IN (SELECT event_id, webhook_id FROM delivery WHERE state <> 'pending' AND ended_at_ms < ? LIMIT ?)",
     );
+    this.#removeEndedSessions = sql.prepare(
+      'DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ends_at_ms < ? LIMIT ?)',
+    );
     this.#removeEvents = sql.prepare(
       'DELETE FROM event WHERE id IN (SELECT id FROM event e WHERE at_ms < ? AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.event_id = e.id) LIMIT ?)',
     );
   }
 
   /** Removes some of it. Returns how many rows that were; 0: nothing is left. */
-  run({ activityBeforeMs, auditBeforeMs, eventsBeforeMs }: RetentionLimits): number {
-    const removed = this.#removeActivity(Math.floor(activityBeforeMs / dayMs) * dayMs);
-    return removed + this.#shortenAudit(auditBeforeMs) + this.#removeOutbox(eventsBeforeMs);
+  run({ activityBeforeMs, auditBeforeMs, eventsBeforeMs }: RetentionLimits, nowMs: number): number {
+    const ended = this.#rows.limitUses.removeEnded(nowMs - usesMs, rowsMax);
+    const removed = ended + this.#removeActivity(Math.floor(activityBeforeMs / dayMs) * dayMs);
+    const outbox = this.#removeOutbox(eventsBeforeMs);
+    return removed + this.#shortenAudit(auditBeforeMs) + outbox + this.#removeSessions(nowMs - endedSessionMs);
+  }
+
+  #removeSessions(beforeMs: number): number {
+    // They may be in memory.
+    this.#rows.flush();
+    this.#rows.sessions.clear();
+    return this.#count(() => this.#removeEndedSessions.run(beforeMs, rowsMax));
   }
 
   #removeActivity(beforeMs: number): number {

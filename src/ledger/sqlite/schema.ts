@@ -29,7 +29,10 @@ export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUni
   readDailyLimitsAs(db, dailyUnit);
 }
 
-/** The number in the field `daily_limit` stays when the configuration reads it in another unit. What the field can't say is not its own. */
+/**
+ * The number in the field `daily_limit` stays when the configuration reads it in another unit. A limit that the field
+ * can't express is not the field's.
+ */
 function readDailyLimitsAs(db: Connection, unit: 'usd' | 'requests'): void {
   const isSaid = `time_zone = 'UTC' AND models IS NULL AND end_users = 'all' AND action = 'refuse'
     AND max > 0 AND (unit = 'requests' OR max % 1000000000 = 0)`;

@@ -17,6 +17,7 @@ import type {
   Webhook,
   WebhookEvent,
 } from '../rows.ts';
+import { type JointLimits, separate, separateAll } from '../rules/joint-limits.ts';
 import { countPresent } from '../rules/limits.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
@@ -65,9 +66,14 @@ export class StoredRows implements Rows {
   readonly planDays;
   readonly groups: GroupTable;
   readonly limits: LimitTable;
-  /** What records name. */
+  /** The names in records. */
   readonly labels: Labels;
   readonly limitUses: UseTable;
+  readonly joint = {
+    key: new Map<number, JointLimits>(),
+    group: new Map<number, JointLimits>(),
+    account: new Map<number, JointLimits>(),
+  };
   readonly usage;
   readonly voided;
   readonly subscriptions;
@@ -177,11 +183,11 @@ export class StoredRows implements Rows {
     this.#audit.put(row);
   }
 
-  webhooksOf(accountId: number): readonly Webhook[] {
+  listWebhooks(accountId: number): readonly Webhook[] {
     return this.webhooks.of(accountId);
   }
 
-  allWebhooksOf(accountId: number): readonly Webhook[] {
+  listAllWebhooks(accountId: number): readonly Webhook[] {
     return this.webhooks.all(accountId);
   }
 
@@ -189,12 +195,12 @@ export class StoredRows implements Rows {
     this.#events.put(event);
   }
 
-  keysOf(accountId: number): readonly Key[] {
+  listKeys(accountId: number): readonly Key[] {
     this.flush();
     return existing(this.#queries.ofAccount.all(accountId).map(({ id }) => this.#keys.get(Number(id))));
   }
 
-  managementKeysOf(accountId: number): readonly ManagementKey[] {
+  listManagementKeys(accountId: number): readonly ManagementKey[] {
     this.flush();
     return existing(
       this.#queries.managementOfAccount.all(accountId).map(({ id }) => this.managementKeys.get(Number(id))),
@@ -214,19 +220,30 @@ export class StoredRows implements Rows {
     this.#sums.add(change);
   }
 
-  limitsOf(scope: LimitScope, scopeId: number): readonly Limit[] {
+  listLimits(scope: LimitScope, scopeId: number): readonly Limit[] {
     return this.limits.of(scope, scopeId);
   }
 
   forgetUses(limitId: number): void {
+    const limit = this.limits.get(limitId);
+    if (limit !== undefined) separate(this, limit.scope, limit.scopeId);
     this.limitUses.forget(limitId);
   }
 
   /** Has the next `write` write uses of limits, with those of these limits as they stand now. */
   showUses(wanted: LimitFilter | number, nowMs: number): void {
     const limits = typeof wanted === 'number' ? existing([this.limits.get(wanted)]) : this.limits.list(wanted);
-    for (const limit of limits) if (!limit.removed) countPresent(this, limit, nowMs);
+    for (const limit of limits) {
+      separate(this, limit.scope, limit.scopeId);
+      if (!limit.removed) countPresent(this, limit, nowMs);
+    }
     this.limitUses.want();
+  }
+
+  /** Writes all uses of limits, for the next process to go on with. */
+  finishUses(): void {
+    separateAll(this);
+    this.limitUses.finish();
   }
 
   tally(span: TallySpan): readonly Tally[] {
@@ -247,10 +264,10 @@ export class StoredRows implements Rows {
   }
 
   tagNumbers(tagsId: number): readonly number[] {
-    return this.labels.tagsOf(tagsId);
+    return this.labels.listTags(tagsId);
   }
 
-  groupsOf(accountId: number): readonly Group[] {
+  listGroups(accountId: number): readonly Group[] {
     return this.groups.of(accountId);
   }
 
@@ -312,7 +329,7 @@ export class StoredRows implements Rows {
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
 
-  /** Writes what the batch has changed so far, in its transaction, which it begins where it has not begun. */
+  /** Writes what the batch has changed so far, in its transaction, which it begins if necessary. */
   flush(): void {
     this.#begin();
     this.write();
@@ -337,13 +354,14 @@ export class StoredRows implements Rows {
   /** Forgets what is in memory, because a batch was not stored. */
   clear(): void {
     for (const table of this.#tables) table.clear();
+    for (const scopes of Object.values(this.joint)) scopes.clear();
     this.#nextExpiryMs = undefined;
     this.#nextKeyExpiryMs = undefined;
     this.#nextEndMs = undefined;
   }
 }
 
-/** What is looked for in the file, beside rows by their keys. */
+/** The queries on the file besides rows by their keys. */
 function prepareQueries(sql: Sql) {
   return {
     findHash: sql.prepare<[Uint8Array, Uint8Array, Uint8Array, Uint8Array], unknown>(hashSelect),

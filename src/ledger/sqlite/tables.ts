@@ -26,6 +26,7 @@ import type {
 } from '../rows.ts';
 import type { AuditRow, Tags } from '../ledger.ts';
 import type { Rolling } from '../rules/rolling.ts';
+import { readToolCharges, writeToolCharges } from '../tool-charges.ts';
 import { codes } from './codes.ts';
 import {
   bytes,
@@ -43,7 +44,7 @@ import {
 } from './columns.ts';
 import { decodeRolling, encodeRolling } from './schema.ts';
 
-/** The tables of the file, as rows of `src/ledger/rows.ts`. Texts of a few words are checked by the file where they are stored as such. */
+/** The tables of the file, as rows of `src/ledger/rows.ts`. The file itself checks texts with a fixed set of words. */
 
 const word = text as Codec<never>;
 const rolling: Codec<Rolling> = {
@@ -64,7 +65,7 @@ const tags: Codec<Tags> = {
 export const accountTable: TableSpec<Account> = {
   table: 'account',
   key: ['id'],
-  fixed: ['name', 'createdAtMs'],
+  fixed: ['createdAtMs'],
   columns: {
     id: ['id', int],
     name: ['name', text],
@@ -105,6 +106,8 @@ export const keyTable: TableSpec<Key> = {
     tags: ['tags', tags],
     metadata: ['metadata', text],
     lowBalance: ['low_balance', orNull(money)],
+    keepBodies: ['keep_bodies', orNull(word)],
+    paused: ['paused', flag],
   },
 };
 
@@ -260,6 +263,7 @@ const requestColumns: Columns<Request> = {
 export const holdTable: TableSpec<Hold> = {
   table: 'hold',
   key: ['id'],
+  guarded: true,
   fixed: [
     ...(Object.keys(requestColumns).filter(name => name !== 'id' && name !== 'expiresAtMs') as (keyof Request)[]),
     'inputTokens',
@@ -303,6 +307,9 @@ export const usageTable: TableSpec<Usage> = {
     firstEventMs: ['first_event_ms', orNull(int)],
     providerId: ['provider_id', int],
     attempts: ['attempts', int],
+    providerCost: ['provider_cost', orNull(money)],
+    course: ['course', orNull(text)],
+    tools: ['tools', { read: stored => readToolCharges(stored as string | null), write: writeToolCharges }],
   },
 };
 

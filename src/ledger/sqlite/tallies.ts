@@ -24,7 +24,7 @@ const scopes: Readonly<Record<LimitScope, string>> = {
   key: 'account_id = @account AND key_id = @scope',
 };
 /** Indexed by their key first. */
-const usageOfKey = 'key_id = @scope';
+const keyUsage = 'key_id = @scope';
 
 /** Adds up the requests of a scope, as the file has them. */
 export class Tallies {
@@ -63,8 +63,8 @@ interface Source {
   readonly sums: string;
 }
 
-const usedTokens = 'iif(text, input + cache_read + cache_write_5m + cache_write_1h + output, 0)';
-const heldTokens = 'iif(text, input_tokens + coalesce(tokens, 0), 0)';
+const usedTokens = 'iif(text = 1, input + cache_read + cache_write_5m + cache_write_1h + output, 0)';
+const heldTokens = 'iif(text = 1, input_tokens + coalesce(tokens, 0), 0)';
 const holds: Source = { table: 'hold', at: 'admitted_at_ms', sums: `0, held, 0, ${heldTokens}, 1` };
 const sources: readonly Source[] = [
   { table: 'usage', at: 'created_at_ms', sums: `cost, 0, ${usedTokens}, 0, 0` },
@@ -74,10 +74,10 @@ const sources: readonly Source[] = [
 
 function tallyText(scope: LimitScope, live: boolean, byTime: boolean): string {
   const parts = (live ? [holds] : sources).map(({ table, at, sums }) => {
-    const where = table === 'usage' && scope === 'key' ? usageOfKey : scopes[scope];
+    const where = table === 'usage' && scope === 'key' ? keyUsage : scopes[scope];
     const latest = `(SELECT ${at} FROM ${table} WHERE ${where} ORDER BY ${at} DESC LIMIT 1 OFFSET ${latestTimes})`;
     const start = byTime ? `min(@start, coalesce(${latest}, -9007199254740991))` : '@start';
-    return `SELECT model_id, end_user_id, ${byTime ? at : '0'} AS at, iif(free, requests, 1) AS requests, ${sums}
+    return `SELECT model_id, end_user_id, ${byTime ? at : '0'} AS at, iif(free = 1, requests, 1) AS requests, ${sums}
       FROM ${table} WHERE ${where} AND ${at} >= ${start} AND ${at} < @end`;
   });
   return `WITH request (model_id, end_user_id, at, requests, spent, held, tokens, tokens_held, running) AS (${parts.join(' UNION ALL ')})

@@ -1,6 +1,7 @@
 import type { Query } from '../../lib/sqlite/database.ts';
 import type { LimitUse } from '../rows.ts';
-import { CachedTable } from './cached-table.ts';
+import { type CalendarWindow, windowAt } from '../rules/calendar.ts';
+import { CachedTable, type Entry } from './cached-table.ts';
 import type { Sql } from './sql.ts';
 import { limitUseTable } from './tables.ts';
 
@@ -9,15 +10,19 @@ const waitingMax = 10_000;
 const keptMax = 50_000;
 
 /**
- * Uses of limits. They are sums of what requests say, so that nothing is lost with them: they stay in memory, and are written when somebody wants to read
- * them, when there are many, and at the end. What the file has is whole only while `uses` of `meta` is 1; otherwise it is dropped at the start, and each
- * use is counted again from its requests when it is first asked for.
+ * Uses of limits. They are sums over requests and can be rebuilt, so they stay in memory and are written when a
+ * reader needs them, when there are many, and at the end. The file's copy is complete only while `uses` of `meta` is
+ * 1; otherwise it is dropped at the start, and each use is counted again from its requests on first use.
  */
 export class UseTable {
   readonly #rows: CachedTable<LimitUse>;
+  /** The last that was asked for of each limit, without an end user: the next question is nearly always about the same. */
+  readonly #last = new Map<number, { readonly number: number; readonly entry: Entry<LimitUse> }>();
   readonly #begin: () => void;
   readonly #drop: Query<[], unknown>;
   readonly #dropOf: Query<[number], unknown>;
+  readonly #kinds: Query<[], { per: CalendarWindow; zone: string }>;
+  readonly #removeBefore: Query<[string, string, number, number], unknown>;
   readonly #mark: Query<[number], unknown>;
   /** `stale`: what the file has is not true; `partial`: it is, with what is in memory; `whole`: it is, alone. */
   #state: 'stale' | 'partial' | 'whole';
@@ -30,6 +35,12 @@ export class UseTable {
     this.#begin = begin;
     this.#drop = sql.prepare('DELETE FROM limit_use');
     this.#dropOf = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
+    this.#kinds = sql.prepare(
+      "SELECT DISTINCT per, time_zone AS zone FROM usage_limit WHERE per IN ('hour', 'day', 'week', 'month')",
+    );
+    this.#removeBefore = sql.prepare(
+      'DELETE FROM limit_use WHERE (limit_id, number, end_user) IN (SELECT limit_id, number, end_user FROM limit_use JOIN usage_limit l ON l.id = limit_id WHERE l.per = ? AND l.time_zone = ? AND number < ? LIMIT ?) RETURNING 1',
+    );
     this.#mark = sql.prepare("UPDATE meta SET value = ? WHERE name = 'uses'");
     const whole = sql.db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
     this.#state = whole?.value === 1n ? 'whole' : 'stale';
@@ -37,13 +48,13 @@ export class UseTable {
 
   get(limitId: number, number: number, endUser: number): LimitUse | undefined {
     if (this.#state === 'stale') this.#restart();
-    return this.#rows.get(limitId, number, endUser);
+    return this.#entry(limitId, number, endUser).row;
   }
 
   put(use: LimitUse): void {
     if (this.#state === 'stale') this.#restart();
     if (this.#state === 'whole') this.#setPartial();
-    this.#rows.put(use);
+    this.#rows.replace(this.#entry(use.limitId, use.number, use.endUser), use);
   }
 
   /** Removes those of a limit. */
@@ -53,6 +64,22 @@ export class UseTable {
     this.#rows.settle();
     this.#dropOf.run(limitId);
     this.#rows.clear();
+    this.#last.clear();
+  }
+
+  /** Removes those of windows of the calendar that ended that long ago, at most `most`. Returns how many those were. Who asks for one again has it counted again. */
+  removeEnded(beforeMs: number, most: number): number {
+    if (this.#state === 'stale') return 0;
+    this.#begin();
+    this.#rows.write();
+    this.#settleRows();
+    let left = most;
+    for (const { per, zone } of this.#kinds.all()) {
+      const { number } = windowAt(per, zone, beforeMs);
+      if (left > 0) left -= this.#removeBefore.all(per, zone, number, left).length;
+    }
+    if (left < most) this.#rows.clear();
+    return most - left;
   }
 
   /** Wants the next `write` to write all. */
@@ -64,7 +91,7 @@ export class UseTable {
   finish(): void {
     if (this.#state !== 'partial') return;
     this.#rows.write();
-    this.#rows.settle();
+    this.#settleRows();
     this.#mark.run(1);
     this.#state = 'whole';
   }
@@ -77,15 +104,31 @@ export class UseTable {
   }
 
   settle(): void {
-    if (this.#isWritten) this.#rows.settle();
+    if (this.#isWritten) this.#settleRows();
     this.#isWritten = false;
   }
 
-  /** Forgets all, because a batch was not stored: also what earlier batches have changed and nobody has written. */
+  /** Forgets everything, because a batch was not stored; also unwritten changes of earlier batches. */
   clear(): void {
     this.#rows.clear();
+    this.#last.clear();
     this.#isWritten = false;
     this.#state = 'stale';
+  }
+
+  #entry(limitId: number, number: number, endUser: number): Entry<LimitUse> {
+    if (endUser !== 0) return this.#rows.entry(limitId, number, endUser);
+    const last = this.#last.get(limitId);
+    if (last?.number === number) return last.entry;
+    const entry = this.#rows.entry(limitId, number, 0);
+    this.#last.set(limitId, { number, entry });
+    return entry;
+  }
+
+  #settleRows(): void {
+    this.#rows.settle();
+    // It may have let go of them.
+    this.#last.clear();
   }
 
   /** From now on only what is counted here is true. */

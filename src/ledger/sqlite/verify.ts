@@ -12,8 +12,9 @@ export function ledgerPath(dataDir: string): string {
 }
 
 /**
- * Runs every invariant over a data directory's ledger, whether or not a gateway runs on it: one snapshot, read only. Answers the violations in
- * words, empty where all hold. Throws `LedgerStartError` where there is no ledger or this program can't read it.
+ * Runs every invariant over a data directory's ledger, whether or not a gateway runs on it: one snapshot, read only.
+ * Returns the violations in words, empty if all hold. Throws `LedgerStartError` if there is no ledger or this program
+ * can't read it.
  */
 export function verifyLedgerFile(dataDir: string): string[] {
   const checked = checkLedgerFile(dataDir);

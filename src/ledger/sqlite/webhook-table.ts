@@ -27,7 +27,7 @@ export class WebhookTable {
     this.#accounts.delete(webhook.accountId);
   }
 
-  /** Returns the webhooks of an account that are told of events, by id. */
+  /** Returns the webhooks of an account that receive events, by id. */
   of(accountId: number): readonly Webhook[] {
     const known = this.#accounts.get(accountId);
     if (known !== undefined) return known;

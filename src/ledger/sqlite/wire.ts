@@ -16,11 +16,12 @@ import type {
 } from '../ledger.ts';
 import type { RetentionLimits } from '../history.ts';
 import type { DeliveryReport } from '../webhooks.ts';
+import { readToolCharges, writeToolCharges } from '../tool-charges.ts';
 import type { AdminOrder } from '../rules/administration.ts';
 
 /**
- * Commands on their way to the writer and replies on their way back: plain arrays for what every request does, because copying them
- * between threads costs half of what objects cost.
+ * Commands on their way to the writer and replies on their way back: plain arrays for the commands of every request,
+ * because copying them between threads costs half as much as objects.
  */
 
 type Head<K extends string> = [kind: K, nowMs: number];
@@ -33,6 +34,7 @@ type FundsValues = [
   wanted: number,
   plan: boolean,
   freeDaily: boolean,
+  toolsNanoUsd: bigint,
 ];
 type AdmitValues = [
   id: number,
@@ -75,6 +77,10 @@ type SettleValues = [
   prices: string,
   multiplierPermille: number,
   costNanoUsd: bigint | undefined,
+  providerCostNanoUsd: bigint | undefined,
+  course: string | undefined,
+  /** See `writeToolCharges`. */
+  tools: string | null,
 ];
 
 /** A command as posted. `extension` names an extend, also between processes. */
@@ -85,9 +91,14 @@ export type WireCommand =
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
   | [...Head<'refusal'>, keyId: number]
+  /** What an admit would be answered. */
+  | [...Head<'preview'>, admit: [...Head<'admit'>, ...AdmitValues]]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
-  /** Writes the uses of limits, which are in memory otherwise: of those of the filter, or of one, also where nobody has asked for them yet. */
+  /**
+   * Writes the uses of limits, which are otherwise in memory: those of the filter, or of one limit, even if they have
+   * not been read yet.
+   */
   | [...Head<'uses'>, limits: LimitFilter | number]
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
   | [...Head<'sync'>]
@@ -96,7 +107,7 @@ export type WireCommand =
   | [...Head<'report'>, report: DeliveryReport]
   /** Writes events of keys that expire soon. */
   | [...Head<'remind'>]
-  /** Removes some of what is older. */
+  /** Removes some of the older rows. */
   | [...Head<'prune'>, limits: RetentionLimits];
 
 /** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
@@ -128,8 +139,8 @@ export type AdmitReply = AdmittedValues | Denied;
 export type SettleReply = [kind: Settled['kind'], cost: bigint, writtenOff: bigint];
 
 /**
- * Whether a command is answered only after a sync of the disk. An admission or extension of a request of the gateway's own is told to nobody: what a power
- * cut takes of it is a request that got no answer.
+ * Returns whether a command is answered only after a sync of the disk. Clients do not see an admission or extension
+ * of the gateway's own requests: after a power cut, such a request just got no answer.
  */
 export function waitsForSync(command: WireCommand): boolean {
   switch (command[0]) {
@@ -140,6 +151,7 @@ export function waitsForSync(command: WireCommand): boolean {
     case 'windows':
     case 'uses':
     case 'refusal':
+    case 'preview':
       return false;
     default:
       return true;
@@ -147,7 +159,7 @@ export function waitsForSync(command: WireCommand): boolean {
 }
 
 /** An admit as posted. */
-export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
+export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): [...Head<'admit'>, ...AdmitValues] {
   const { id, requestId, model, free, funds, expiresAtMs, durable, text, requests = 1, endUser } = command;
   const { endpoint = '', tags, batchId } = command;
   const estimate: FundsValues | null =
@@ -161,6 +173,7 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
           funds.outputTokensWanted,
           funds.plan,
           funds.freeDaily === true,
+          funds.toolsNanoUsd ?? 0n,
         ];
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
@@ -173,7 +186,7 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
   return text === undefined ? null : [text.inputTokens, text.outputTokensMin, text.outputTokensWanted];
 }
 
-/** What was posted, as the command it was. */
+/** Decodes a posted command. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , ...rest] = wire;
   const [text, requests, endUser, endpoint, tags, batchId] = rest;
@@ -199,8 +212,10 @@ function decodeText([inputTokens, outputTokensMin, outputTokensWanted]: TextValu
 }
 
 function decodeFunds(values: FundsValues): FundsEstimate {
-  const [inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily] = values;
-  return { inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily };
+  const [inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, ...rest] = values;
+  const [plan, freeDaily, toolsNanoUsd] = rest;
+  const text = { inputTokens, outputTokensMin, outputTokensWanted };
+  return { ...text, inputNanoUsd, outputPicoUsd, plan, freeDaily, toolsNanoUsd };
 }
 
 /** A settle as posted. */
@@ -210,14 +225,17 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
   const tokens: UsageValues = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
   return [
     ...(['settle', nowMs, id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs] as const),
-    ...([provider, attempts, writePrices(command.prices), command.multiplierPermille, command.costNanoUsd] as const),
+    ...([provider, attempts, writePrices(command.prices), command.multiplierPermille] as const),
+    ...([command.costNanoUsd, command.providerCostNanoUsd, command.course] as const),
+    writeToolCharges(command.tools),
   ];
 }
 
-/** What was posted, as the command it was; `prices` still as a text. */
+/** Decodes a posted command; `prices` still as text. */
 export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, ...rest] = wire;
-  const [provider, attempts, prices, multiplierPermille, costNanoUsd] = rest;
+  const [provider, attempts, prices, multiplierPermille, ...last] = rest;
+  const [costNanoUsd, providerCostNanoUsd, course, tools] = last;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
     id,
@@ -232,6 +250,9 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
     multiplierPermille,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
+    providerCostNanoUsd,
+    ...(course === undefined ? {} : { course }),
+    ...(tools === null ? {} : { tools: readToolCharges(tools) }),
   };
 }
 
@@ -262,7 +283,7 @@ export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   ];
 }
 
-/** What was posted, as the answer it was. */
+/** Decodes a posted reply. */
 export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   if (!Array.isArray(reply)) return reply;
   const [id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, windows, at] = reply;
@@ -285,7 +306,7 @@ export function encodeSettleReply({ kind, costNanoUsd, writtenOffNanoUsd }: Sett
   return [kind, costNanoUsd, writtenOffNanoUsd];
 }
 
-/** What was posted, as the answer it was. */
+/** Decodes a posted reply. */
 export function decodeSettleReply([kind, costNanoUsd, writtenOffNanoUsd]: SettleReply): Settled {
   return { kind, costNanoUsd, writtenOffNanoUsd };
 }

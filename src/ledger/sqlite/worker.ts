@@ -12,7 +12,7 @@ import { LogState } from './log-state.ts';
 import { WalSync } from './wal-sync.ts';
 import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
 
-/** What the writer is started with. */
+/** The data that the writer starts with. */
 export interface WriterData {
   readonly path: string;
   readonly dailyLimitUnit: DailyLimitUnit;
@@ -28,7 +28,7 @@ export interface WriterData {
   readonly fault: FaultPlan | undefined;
 }
 
-/** What the writer says when it is ready. */
+/** The writer's message when it is ready. */
 export interface WriterReady {
   /** Holds of the gateway's own that an earlier process left: given back. */
   readonly voidedHolds: number;
@@ -44,7 +44,7 @@ const { path, dailyLimitUnit, plans, writeOffMax, nowMs, first, checksFile, faul
 const db = openForWriting(path, 'NORMAL');
 if (checksFile) refuseDamaged(db, path, damageAdvice);
 migrateLedger(db, nowMs, dailyLimitUnit);
-// By an engine of its own, so that faults on purpose begin with the first command.
+// By an engine of its own, so that intended faults begin with the first command.
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;
 recovering.finish();

@@ -29,7 +29,7 @@ interface Pending extends Call<WireCommand> {
   readonly sentAtMs: number;
 }
 
-/** A command of the writer's own, whose answer nobody waits for. */
+/** A command of the writer's own; its reply is ignored. */
 const unheard: Omit<Pending, 'request'> = {
   decode: value => value,
   resolve: () => undefined,
@@ -47,25 +47,26 @@ export interface CommitFacts {
   readonly waiting: number;
 }
 
-/** What a writer works with beside its file. */
+/** The tools that a writer needs besides its file. */
 export interface WriterTools {
   readonly now: () => number;
-  /** Told of every batch; for metrics. */
+  /** Called for every batch; for metrics. */
   readonly observe: ((commit: CommitFacts) => void) | undefined;
   /** How long a settle that may be refused waits for storage. */
   readonly settleMs: number;
   readonly watch: LedgerWatch;
 }
 
-/** What every writer of a ledger is started with. */
+/** The data that every writer of a ledger starts with. */
 type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'checksFile' | 'fault'>;
 
 const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
 /**
- * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that follows it. When storage fails or the
- * writer dies, what must not be lost (settles, voids) waits and is tried again, what was under way in a writer that died is sent again (every command
- * recognises that it was done), and nothing new is admitted until a probe has been written.
+ * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that
+ * follows it. If storage fails or the writer dies, what must not be lost (settles, voids) waits and is retried,
+ * commands under way in a dead writer are sent again (each is recognised if it was done), and nothing new is admitted
+ * until a probe has been written.
  */
 export class Writer {
   readonly #data: Unchanging;
@@ -99,7 +100,7 @@ export class Writer {
     this.#impatience = setInterval(() => this.#giveUp(), impatienceMs).unref();
   }
 
-  /** Starts the writer; throws `LedgerStartError` where the file can't be used. */
+  /** Starts the writer; throws `LedgerStartError` if the file can't be used. */
   static async start(
     data: Omit<WriterData, 'first' | 'nowMs'>,
     tools: WriterTools,
@@ -121,7 +122,7 @@ export class Writer {
     }
   }
 
-  /** Whether something may be committed that is not on the disk yet. */
+  /** Returns whether something may be committed that is not on the disk yet. */
   get isUnsynced(): boolean {
     return this.#thread.underway > 0;
   }
@@ -136,7 +137,10 @@ export class Writer {
     this.#checkDrained();
   }
 
-  /** Sends a command; resolves with the engine's answer. Throws `overloaded` where nothing was done, `internal` where it broke. `isBounded`: a settle that is given up after `settleMs`. */
+  /**
+   * Sends a command; resolves with the engine's reply. Throws `overloaded` if nothing was done, `internal` if it
+   * broke. `isBounded`: a settle that is given up after `settleMs`.
+   */
   send<R>(request: WireCommand, decode: Decode<R>, isBounded = false): Promise<R> {
     if (this.#drained !== undefined) return Promise.reject(overloaded('The gateway is stopping.'));
     if (this.#isLost) return Promise.reject(unwritable());
@@ -159,7 +163,7 @@ export class Writer {
     clearTimeout(this.#retry);
     clearInterval(this.#impatience);
     await this.#spawning;
-    // Whoever waited for the last answers goes on before this does.
+    // Callers that waited for the last replies run before this.
     await new Promise(resolve => {
       setImmediate(resolve);
     });
@@ -196,7 +200,7 @@ export class Writer {
     if (this.#countUnanswered() === 0) this.#drained?.();
   }
 
-  /** Storage has failed: until a probe is written nothing is admitted, and what waits is tried again with it. */
+  /** Storage has failed: until a probe is written nothing is admitted, and waiting commands are retried with it. */
   #fail(cause: Error): void {
     if (this.#isLost) return;
     if (!this.#failing) this.#tools.watch.failing(cause);
@@ -268,7 +272,7 @@ export class Writer {
   }
 }
 
-/** Whether a command waits until storage works again, because what it ends was begun. */
+/** Returns whether a command waits until storage works again, because it ends something that has begun. */
 function waitsForStorage(command: WireCommand): boolean {
   return command[0] === 'settle' || command[0] === 'void';
 }

@@ -1,9 +1,9 @@
 import Database from 'better-sqlite3';
 
-/** A connection to a file of ours. Every integer is read as bigint: money above 2^53 would silently be rounded otherwise. */
+/** A connection to one of the gateway's files. It reads every integer as bigint, because numbers would round money above 2^53. */
 export type Connection = Database.Database;
 
-/** A prepared statement; `get` and `all` of reading ones, `run` of the others. */
+/** A prepared statement: `get` and `all` read, `run` writes. */
 export interface Query<P extends unknown[], R> {
   get(...values: P): R | undefined;
   all(...values: P): R[];
@@ -13,8 +13,9 @@ export interface Query<P extends unknown[], R> {
 const busyMs = 5000;
 
 /**
- * The writer's connection: WAL, checkpoints left to the caller, because SQLite does not tell when one of its own fails. FULL: every commit is on the disk before it
- * returns. NORMAL: it is with the kernel, and on the disk after the next sync of the log, which is the caller's.
+ * Opens a connection for the writer, in WAL mode. The caller makes the checkpoints, because SQLite does not report that an
+ * automatic one has failed. FULL: a commit is on the disk when it returns. NORMAL: a commit is in the operating system's
+ * cache, and on the disk after the next sync of the log, which the caller makes.
  */
 export function openForWriting(path: string, synchronous: 'FULL' | 'NORMAL' = 'FULL'): Connection {
   const db = new Database(path, { timeout: busyMs });
@@ -27,7 +28,10 @@ export function openForWriting(path: string, synchronous: 'FULL' | 'NORMAL' = 'F
   return db;
 }
 
-/** A connection that only reads. A statement sees all that was committed before it began. Throws where there is no file. */
+/**
+ * Opens a connection that only reads. A statement sees all that was committed before it began. Throws if the file
+ * does not exist.
+ */
 export function openForReading(path: string): Connection {
   const db = new Database(path, { readonly: true, fileMustExist: true, timeout: busyMs });
   db.defaultSafeIntegers(true);
@@ -36,35 +40,37 @@ export function openForReading(path: string): Connection {
   return db;
 }
 
-/** SQLite's code of an error ("SQLITE_FULL"); undefined for errors of other kinds. */
+/** Returns the SQLite code of an error ("SQLITE_FULL"); undefined if it is no error of SQLite. */
 export function sqliteCode(thrown: unknown): string | undefined {
   return thrown instanceof Database.SqliteError ? thrown.code : undefined;
 }
 
-/** Whether reading, writing or syncing a file failed. */
+/** Returns whether reading, writing or syncing a file failed. */
 export function isIoFailure(thrown: unknown): thrown is Error {
   return sqliteCode(thrown)?.startsWith('SQLITE_IOERR') === true;
 }
 
-/** Whether writes may be lost that the operating system had taken, or the file is damaged. */
+/** Returns whether the error means that accepted writes may be lost, or that the file is damaged. */
 export function losesWrites(thrown: unknown): thrown is Error {
   const code = sqliteCode(thrown) ?? '';
-  return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(bad =>
-    code.startsWith(bad),
+  return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(prefix =>
+    code.startsWith(prefix),
   );
 }
 
-/** An error as SQLite would throw it, for faults on purpose. */
+/** Returns an error like those of SQLite, for injected faults. */
 export function sqliteFailure(code: string): Error {
   return new Database.SqliteError(`${code} on purpose`, code);
 }
 
 /**
- * Whether storage failed (full, unreadable, busy), and not one command: then the batch is undone and can be tried again. A broken constraint
- * or any other error is the fault of the command that met it.
+ * Returns whether storage itself failed (full, unreadable, busy), so that the whole batch is rolled back and can be
+ * retried. Other errors, such as a violated constraint, are caused by a single command.
  */
 export function isStorageFailure(thrown: unknown): boolean {
   const code = sqliteCode(thrown);
   if (code === undefined) return false;
-  return !['SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_TOOBIG', 'SQLITE_RANGE'].some(mild => code.startsWith(mild));
+  return !['SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_TOOBIG', 'SQLITE_RANGE'].some(prefix =>
+    code.startsWith(prefix),
+  );
 }

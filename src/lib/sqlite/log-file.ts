@@ -8,8 +8,9 @@ import { StorageLost } from './storage-lost.ts';
 const sharedMs = 2000;
 
 /**
- * Moves committed pages from a file's log into the file. PASSIVE blocks nobody and leaves what others still read; TRUNCATE waits for them and empties the log. Returns the pages that the
- * log then has. Throws `StorageLost` if reading, writing or syncing failed, and what SQLite throws otherwise (a full disk, a log that can't be emptied).
+ * Moves committed pages from a file's log into the file. PASSIVE blocks no one and leaves what others still read;
+ * TRUNCATE waits for them and empties the log. Returns the pages that the log then has. Throws `StorageLost` if
+ * reading, writing or syncing failed, and what SQLite throws otherwise (a full disk, a log that can't be emptied).
  */
 export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number {
   try {
@@ -21,7 +22,7 @@ export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number
   }
 }
 
-/** Returns the bytes of a file's log, 0 if there is none. A process that ended as it should has left none. */
+/** Returns the bytes of a file's log, 0 if there is none. A process that ended regularly has left none. */
 export function logBytes(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
@@ -47,12 +48,12 @@ export function holdLog(path: string): Connection | undefined {
     db.prepare('SELECT count(*) FROM sqlite_schema').get();
     return db;
   } catch {
-    // Whoever opens it for writing says why it can't be.
+    // Opening it for writing reports why that is impossible.
     return undefined;
   }
 }
 
-/** Throws `LedgerStartError` (`locked`) if another process has the file open, whatever became of the lock file beside it. */
+/** Throws `LedgerStartError` (`locked`) if another process has the file open, even if the lock file is gone. */
 export function refuseShared(path: string, message: string): void {
   if (!existsSync(path)) return;
   let db: Connection | undefined;
@@ -61,7 +62,7 @@ export function refuseShared(path: string, message: string): void {
     db.pragma('locking_mode = EXCLUSIVE');
     db.exec('BEGIN EXCLUSIVE; ROLLBACK');
   } catch (error) {
-    // Whoever opens it for writing says what else is wrong with it.
+    // Opening it for writing reports what else is wrong with it.
     if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) throw new LedgerStartError('locked', message, error);
   } finally {
     db?.close();

@@ -24,7 +24,7 @@ function checksum(migration: Migration): string {
   return createHash('sha256').update(migration.sql).digest('hex');
 }
 
-/** What was applied to a file; empty for a new one. */
+/** The migrations applied to a file; empty for a new one. */
 function applied(db: Connection): { number: bigint; name: string; checksum: string }[] {
   const known = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migration'").get();
   if (known === undefined) return [];
@@ -41,8 +41,8 @@ export function countMigrations(db: Connection): number {
 }
 
 /**
- * Says why a file can't be used by a program with these migrations, by throwing `LedgerStartError`: `newer` where it has
- * migrations that the program lacks, `changed` where one differs. Answers how many of them it has. `file` is what messages call it.
+ * Throws `LedgerStartError` if a file can't be used by a program with these migrations: `newer` if it has migrations
+ * that the program lacks, `changed` if one differs. Returns how many of them it has. `file` is its name in messages.
  */
 export function checkMigrations(db: Connection, migrations: readonly Migration[], file: string): number {
   const done = applied(db);
@@ -61,7 +61,10 @@ export function checkMigrations(db: Connection, migrations: readonly Migration[]
   return done.length;
 }
 
-/** Brings a file up to date, each migration in a transaction of its own. Throws as `checkMigrations`, or what SQLite throws. */
+/**
+ * Brings a file up to date, each migration in a transaction of its own. Throws like `checkMigrations`, or what SQLite
+ * throws.
+ */
 export function migrate(db: Connection, migrations: readonly Migration[], nowMs: number, file: string): void {
   for (const migration of migrations.slice(checkMigrations(db, migrations, file))) {
     db.transaction(() => {

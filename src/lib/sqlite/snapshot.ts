@@ -7,7 +7,10 @@ const attemptsMax = 10_000;
 /** Pages of 4 KiB that are copied before other work has its turn. */
 const pagesPerStep = 2_000;
 
-/** Several databases as they all were at one moment, whoever writes meanwhile. Holding it keeps their logs from being reset: close it soon. */
+/**
+ * Several databases as of one moment, regardless of writers. Holding it keeps their logs from being reset: close it
+ * soon.
+ */
 export class Snapshot {
   readonly #connections: ReadonlyMap<string, Connection>;
 
@@ -61,7 +64,7 @@ function beginAtOneMoment(connections: readonly Connection[], watchers: readonly
   throw new Error(`The databases changed in each of ${attemptsMax} attempts to read them at one moment. Try again.`);
 }
 
-/** A file without a log beside it, whose pages SQLite finds whole. */
+/** A file without a log, whose pages SQLite finds complete. */
 function finishCopy(path: string): void {
   const db = new Database(path, { fileMustExist: true });
   try {

@@ -10,7 +10,7 @@ export class StorageLost extends Error {
   }
 }
 
-/** Whether a thread ended by `StorageLost`: errors of other threads lose their class. */
+/** Returns whether a thread ended by `StorageLost`: errors of other threads lose their class. */
 export function isStorageLost(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === 'StorageLost';
 }

@@ -17,12 +17,12 @@ export interface BatchFacts {
   readonly waiting: number;
 }
 
-/** What the owner of a thread does with what comes back. */
+/** How the owner of a thread handles what comes back. */
 export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
   /** Called after all calls of a batch were given to `onReply`. */
   onBatch?(batch: BatchFacts): void;
-  /** Called with what the thread has to say to nobody's call. */
+  /** Called with the thread's messages that are not replies. */
   onNotice?(notice: unknown): void;
   /** The thread ended; `lost` are the calls that it has not answered, in their order. */
   onEnd(lost: readonly C[], cause: Error): void;
@@ -42,7 +42,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
   /** To be sent at the end of this turn of the event loop or when the batch before has its replies. */
   #outbox: C[] = [];
   #sent: C[] = [];
-  /** Those that the thread answers later than their batch. */
+  /** Calls that the thread answers later than their batch. */
   #later: C[] = [];
   #sentAtMs = 0;
 
@@ -51,7 +51,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
     this.#policy = policy;
   }
 
-  /** Whether there is a thread, which may still be starting. */
+  /** Returns whether there is a thread, which may still be starting. */
   get isRunning(): boolean {
     return this.#worker !== undefined;
   }

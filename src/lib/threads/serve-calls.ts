@@ -6,7 +6,7 @@ import { parentPort } from 'node:worker_threads';
  */
 export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]] | ['notice', unknown];
 
-/** What a thread does for its `CallThread`. */
+/** The work that a thread does for its `CallThread`. */
 export interface CallService<Request, Reply> {
   /** Replies to each request, with one call of `post` or several. Throws only to end the thread. */
   run(batch: Request[], post: (...replies: Replies<Reply>) => void): void;
@@ -14,7 +14,7 @@ export interface CallService<Request, Reply> {
   end(): void;
 }
 
-/** Serves calls on this thread until it is told to end. `ready` is what the caller's `start` resolves with. */
+/** Serves calls on this thread until it is told to end. The caller's `start` resolves with `ready`. */
 export function serveCalls<Request, Reply>(service: CallService<Request, Reply>, ready?: unknown): void {
   const port = parentPort;
   if (port === null) throw new Error('this is no thread of its own');

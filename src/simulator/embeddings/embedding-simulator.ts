@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EmbedRequest, Vector } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { countInPieces } from '../../generation/count-input.ts';
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
-import { inForm, vectorOfNumbers } from '../../generation/embeddings/vectors.ts';
+import { inForm, toVector } from '../../generation/embeddings/vectors.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
@@ -16,13 +16,13 @@ import { listFeatures } from '../texts.ts';
 export interface EmbeddingSimulatorOptions {
   /** Whether `!sim ` lines of the last input steer; false: they are plain text. */
   readonly steering: boolean;
-  /** Waits where a steering line says so. Undefined: the machine's. */
+  /** Waits if a steering line says so. Undefined: the machine's. */
   readonly runtime?: Runtime;
 }
 
-/** The length of its vectors where no other is asked for. */
+/** The default length of its vectors. */
 export const embedDimensions = 256;
-/** Text models alone have such a limit; steering lines are read with it. */
+/** Only text models have such a limit; steering lines are read with it. */
 const outputTokens = 0;
 
 /** The built-in embedding model as an upstream: the same text has the same vector, and texts that share words have near ones. */
@@ -65,7 +65,7 @@ function embedText(text: string, { dimensions = embedDimensions, form }: EmbedRe
     }
   }
   const norm = Math.hypot(...sums);
-  // What has no words points along the first axis: a vector of zeroes has no direction.
+  // A text without words points along the first axis: a vector of zeroes has no direction.
   const numbers = norm === 0 ? [1, ...Array<number>(dimensions - 1).fill(0)] : Array.from(sums, sum => sum / norm);
-  return inForm(vectorOfNumbers(numbers.map(number => Math.fround(number))), form);
+  return inForm(toVector(numbers.map(number => Math.fround(number))), form);
 }

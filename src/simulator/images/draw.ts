@@ -4,14 +4,14 @@ import { defaultImageSize, type ImageSize, parseImageSize, shrunkInto } from '..
 import type { ImageType } from '../../generation/images/image-type.ts';
 import { pngSize } from '../../generation/images/png.ts';
 import { yieldToOthers } from '../pace.ts';
-import { blurOf, sceneSvg } from './scene.ts';
+import { chooseBlur, sceneSvg } from './scene.ts';
 
-/** One picture to draw. */
+/** One image to draw. */
 export interface Sketch {
   readonly request: ImageRequest;
   /** The prompt without its steering lines. */
   readonly prompt: string;
-  /** Which one of the request's pictures, from 0. */
+  /** The index of the image within the request, from 0. */
   readonly index: number;
   /** The largest size that the model draws. */
   readonly largest: ImageSize | undefined;
@@ -26,19 +26,22 @@ interface Pixels {
 const stepsByDefault = 30;
 const guidanceByDefault = 7;
 const strengthByDefault = 0.8;
-/** The most pixels of a picture that is taken in; the core refuses larger ones before. */
+/** The most pixels of an input image; the core has refused larger ones already. */
 const pixelsMax = 50_000_000;
 /** Pixels that are blended in one go, about a millisecond. */
 const pixelsInOneGo = 65_536;
 
 async function loadSharp() {
   const { default: sharp } = await import('sharp');
-  // One thread a picture: several are drawn at once, and others want the machine too.
+  // One thread per image: several are drawn at once, and others need the machine too.
   sharp.concurrency(1);
   return sharp;
 }
 
-/** Draws a picture, or edits the request's first one, in the format that is asked for. Throws the signal's reason when it is aborted. */
+/**
+ * Draws an image, or edits the request's first one, in the requested format. Throws the signal's reason when it is
+ * aborted.
+ */
 export async function drawSketch(
   sketch: Sketch,
   format: { readonly type: ImageType },
@@ -51,7 +54,7 @@ export async function drawSketch(
   const scene = await paint(sketch, edited, references[0]);
   signal.throwIfAborted();
   if (edited === undefined) return encode(scene, format.type);
-  const { data, size } = await blended(sketch, await pixelsOf(scene), { edited, signal });
+  const { data, size } = await blended(sketch, await readPixels(scene), { edited, signal });
   signal.throwIfAborted();
   return encode(sharp(data, { raw: { ...size, channels: 4 } }), format.type);
 }
@@ -62,8 +65,8 @@ function encode(picture: Sharp, type: ImageType): Promise<Buffer> {
   return picture.png({ compressionLevel: 6 }).toBuffer();
 }
 
-/** The size of the picture: the asked one, else that of the edited picture as far as the model draws it. */
-function sizeOf({ request, largest }: Sketch, edited: Uint8Array | undefined): ImageSize {
+/** Returns the size of the image: the requested one, else that of the edited image as far as the model draws it. */
+function chooseSize({ request, largest }: Sketch, edited: Uint8Array | undefined): ImageSize {
   const own = edited === undefined ? undefined : pngSize(edited);
   return parseImageSize(request.size) ?? shrunkInto(own ?? defaultImageSize, largest);
 }
@@ -75,7 +78,7 @@ async function paint(
 ): Promise<Sharp> {
   const sharp = await loadSharp();
   const { request, prompt, index } = sketch;
-  const size = sizeOf(sketch, edited);
+  const size = chooseSize(sketch, edited);
   const steps = request.steps ?? stepsByDefault;
   const svg = sceneSvg({
     prompt,
@@ -84,15 +87,15 @@ async function paint(
     size,
     steps,
     guidance: Math.max(0, request.guidanceScale ?? guidanceByDefault),
-    referenceHue: reference === undefined ? undefined : await hueOf(reference),
+    referenceHue: reference === undefined ? undefined : await measureHue(reference),
   });
   const painted = sharp(Buffer.from(svg), { limitInputPixels: false }).resize({ ...size, fit: 'fill' });
-  const sigma = blurOf({ steps, size });
+  const sigma = chooseBlur({ steps, size });
   return (sigma === 0 ? painted : painted.blur(sigma)).removeAlpha();
 }
 
-/** The hue of a picture's commonest colour, in degrees. */
-async function hueOf(picture: Uint8Array): Promise<number> {
+/** Returns the hue of an image's commonest colour, in degrees. */
+async function measureHue(picture: Uint8Array): Promise<number> {
   const sharp = await loadSharp();
   const { dominant } = await sharp(picture, { limitInputPixels: pixelsMax }).stats();
   const [red, green, blue] = [dominant.r / 255, dominant.g / 255, dominant.b / 255];
@@ -103,7 +106,7 @@ async function hueOf(picture: Uint8Array): Promise<number> {
   return most === green ? 60 * ((blue - red) / spread + 2) : 60 * ((red - green) / spread + 4);
 }
 
-async function pixelsOf(picture: Sharp): Promise<Pixels> {
+async function readPixels(picture: Sharp): Promise<Pixels> {
   const { data, info } = await picture
     .toColourspace('srgb')
     .ensureAlpha()
@@ -112,7 +115,10 @@ async function pixelsOf(picture: Sharp): Promise<Pixels> {
   return { data, size: { width: info.width, height: info.height } };
 }
 
-/** The edited picture with the scene let in where the mask is transparent, as much as the strength says. The rest keeps its pixels. */
+/**
+ * Returns the edited image with the scene blended in where the mask is transparent, as much as the strength says. The
+ * rest keeps its pixels.
+ */
 async function blended(
   { request }: Sketch,
   scene: Pixels,
@@ -121,8 +127,8 @@ async function blended(
   const sharp = await loadSharp();
   const fitted = (file: Uint8Array): Sharp =>
     sharp(file, { limitInputPixels: pixelsMax }).resize({ ...scene.size, fit: 'fill' });
-  const { data } = await pixelsOf(fitted(edited));
-  const mask = request.mask === undefined ? undefined : (await pixelsOf(fitted(request.mask))).data;
+  const { data } = await readPixels(fitted(edited));
+  const mask = request.mask === undefined ? undefined : (await readPixels(fitted(request.mask))).data;
   const strength = request.strength ?? strengthByDefault;
   for (let at = 0; at < data.length; at += 4) {
     if (at % (pixelsInOneGo * 4) === 0) {

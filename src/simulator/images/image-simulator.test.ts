@@ -26,7 +26,7 @@ async function draw(asked: Asked, how: How = {}): Promise<readonly DrawnImage[]>
 }
 
 const one = async (asked: Asked, how?: How): Promise<Buffer> => Buffer.from((await draw(asked, how))[0]?.bytes ?? []);
-const failureOf = (asked: Asked, how?: How): Promise<unknown> => draw(asked, how).catch((thrown: unknown) => thrown);
+const catchFailure = (asked: Asked, how?: How): Promise<unknown> => draw(asked, how).catch((thrown: unknown) => thrown);
 
 describe('a picture', () => {
   test('is a PNG of the asked size without transparency', async () => {
@@ -106,7 +106,7 @@ describe('the steering line', () => {
   test('orders failures for the first tries only, marked so that no breaker opens', async () => {
     const prompt = '!sim status=500 times=2';
     for (const attempt of [1, 2]) {
-      const failure = await failureOf({ prompt }, { attempt });
+      const failure = await catchFailure({ prompt }, { attempt });
       expect(failure).toBeInstanceOf(UpstreamFailure);
       expect(failure).toMatchObject({ kind: 'status', facts: { status: 500, ordered: true } });
     }
@@ -119,12 +119,12 @@ describe('the steering line', () => {
 
   test('its delay ends with the caller’s reason', async () => {
     const leave = new AbortController();
-    const waiting = failureOf({ prompt: '!sim delay_ms=600000' }, { signal: leave.signal });
+    const waiting = catchFailure({ prompt: '!sim delay_ms=600000' }, { signal: leave.signal });
     leave.abort(new Error('gone'));
     expect(await waiting).toMatchObject({ message: 'gone' });
   });
 });
 
 test('a model that is not there is 404', async () => {
-  expect(await failureOf({}, { model: 'sim/none' })).toMatchObject({ kind: 'status', facts: { status: 404 } });
+  expect(await catchFailure({}, { model: 'sim/none' })).toMatchObject({ kind: 'status', facts: { status: 404 } });
 });

@@ -1,5 +1,5 @@
 import { type ImageSize, parseImageSize } from '../../generation/images/image-size.ts';
-import { type ImageType, typeOfEnding } from '../../generation/images/image-type.ts';
+import { type ImageType, parseEnding } from '../../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
@@ -13,28 +13,31 @@ import { drawSketch } from './draw.ts';
 export interface ImageSimulatorOptions {
   /** Whether `!sim ` lines steer; false: they are plain text. */
   readonly steering: boolean;
-  /** Waits where a steering line says so. Undefined: the machine's. */
+  /** Waits if a steering line says so. Undefined: the machine's. */
   readonly runtime?: Runtime;
 }
 
-/** Pictures that are drawn at once: one core is left for everything else. */
+/** Images that are drawn at once: one core is left for everything else. */
 const drawnAtOnce = 2;
 /** As long as a request may run at all. */
 const waitMaxMs = 3_600_000;
-/** Text models alone have such a limit; steering lines are read with it. */
+/** Only text models have such a limit; steering lines are read with it. */
 const outputTokens = 0;
 
-/** The built-in image models as an upstream: the same request draws the same pictures. Failures that a steering line orders are marked as such. */
+/**
+ * The built-in image models as an upstream: the same request draws the same images. Failures that a steering line
+ * orders are marked as such.
+ */
 export function createImageSimulator({ steering, runtime = systemRuntime }: ImageSimulatorOptions): ImageUpstream {
   const drawing = new Semaphore({ slots: drawnAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
   return {
     async draw(call) {
       const { request, signal, attempt } = call;
       signal.throwIfAborted();
-      const largest = largestOf(call);
+      const largest = findLargest(call);
       const { plain, line } = splitSteering(request.prompt, steering);
       if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
-      const type = typeOf(request.extraJson);
+      const type = readType(request.extraJson);
       const prompt = plain.trim();
       const images: DrawnImage[] = [];
       for (let index = 0; index < (request.n ?? 1); index += 1) {
@@ -51,17 +54,17 @@ export function createImageSimulator({ steering, runtime = systemRuntime }: Imag
   };
 }
 
-function largestOf({ model }: ImageCall): ImageSize | undefined {
+function findLargest({ model }: ImageCall): ImageSize | undefined {
   const found = simulatorImageModels.find(({ id }) => id === model);
   if (found !== undefined) return parseImageSize(found.maxSize ?? '');
   throw new UpstreamFailure('status', { status: 404, message: `The simulator has no image model "${model}".` });
 }
 
-/** The official client's `output_format`; PNG where it is not there. */
-function typeOf(extraJson: string): ImageType {
+/** The official client's `output_format`; PNG by default. */
+function readType(extraJson: string): ImageType {
   const { output_format: format = 'png' } =
     extraJson === '' ? {} : (JSON.parse(extraJson) as { output_format?: unknown });
-  const type = typeof format === 'string' ? typeOfEnding(format) : undefined;
+  const type = typeof format === 'string' ? parseEnding(format) : undefined;
   if (type !== undefined) return type;
   throw new UpstreamFailure('status', {
     status: 400,

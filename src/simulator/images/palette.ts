@@ -38,7 +38,7 @@ const hues: Readonly<Record<string, number>> = {
 const nightWords = /\b(?:night|midnight|moon|moonlit|stars?|starry|galaxy|dark|space|aurora)\b/i;
 const dayWords = /\b(?:day|sunny|morning|noon|sunrise|bright|summer|beach)\b/i;
 
-/** The colours of a picture. */
+/** The colours of an image. */
 export interface Palette {
   /** Of sky and distance. */
   readonly main: number;
@@ -50,7 +50,7 @@ export interface Palette {
 }
 
 /** Chooses a palette: by the colours that the prompt names and the negative prompt does not, else by chance. */
-export function paletteOf(
+export function choosePalette(
   { prompt, negativePrompt, guidance }: { prompt: string; negativePrompt: string; guidance: number },
   random: SeededRandom,
 ): Palette {

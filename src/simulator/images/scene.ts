@@ -1,8 +1,8 @@
 import type { ImageSize } from '../../generation/images/image-size.ts';
 import { SeededRandom } from '../random.ts';
-import { css, type Palette, paletteOf } from './palette.ts';
+import { css, type Palette, choosePalette } from './palette.ts';
 
-/** What a picture is painted from: the same is the same picture, to the byte. */
+/** What an image is painted from: equal input gives the same image, to the byte. */
 export interface SceneOptions {
   readonly prompt: string;
   readonly negativePrompt: string;
@@ -12,11 +12,11 @@ export interface SceneOptions {
   readonly steps: number;
   /** How vivid. */
   readonly guidance: number;
-  /** A hue that the palette is drawn from, of a reference picture; undefined: the prompt's own. */
+  /** A reference image's hue that the palette is drawn from; undefined: the prompt's own. */
   readonly referenceHue: number | undefined;
 }
 
-/** What the painters of a picture share. Lengths are of a canvas that is 1,000 high. */
+/** What the painters of an image share. Lengths are of a canvas that is 1,000 high. */
 interface Canvas {
   readonly width: number;
   readonly random: SeededRandom;
@@ -33,18 +33,18 @@ const margin = 60;
 /** Words that make it a sea or land; without one of them it is chance. */
 const seaWords = /\b(?:sea|ocean|beach|boats?|ships?|sail\w*|island|wav(?:e|es)|harbou?r|lake|water)\b/i;
 const landWords = /\b(?:forest|trees?|woods?|hills?|mountains?|valley|meadow|field|desert|city|house|garden)\b/i;
-/** From that many steps on a picture has all its detail. */
+/** From this many steps on an image has all its detail. */
 const stepsOfAll = 40;
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** How much a picture of few steps is blurred, as the sigma of a Gauss in pixels; 0: not at all. */
-export function blurOf({ steps, size }: Pick<SceneOptions, 'steps' | 'size'>): number {
-  const sigma = (1 - detailOf(steps)) ** 2 * 14 * (size.height / height);
+/** Returns how much an image of few steps is blurred, as the sigma of a Gauss in pixels; 0: not at all. */
+export function chooseBlur({ steps, size }: Pick<SceneOptions, 'steps' | 'size'>): number {
+  const sigma = (1 - chooseDetail(steps)) ** 2 * 14 * (size.height / height);
   return sigma < 0.3 ? 0 : sigma;
 }
 
-function detailOf(steps: number): number {
+function chooseDetail(steps: number): number {
   return Math.min(1, Math.max(1, steps) / stepsOfAll);
 }
 
@@ -52,13 +52,13 @@ function detailOf(steps: number): number {
 export function sceneSvg(options: SceneOptions): string {
   const { size, prompt, negativePrompt, seed, steps, guidance, referenceHue } = options;
   const random = new SeededRandom(JSON.stringify([prompt, negativePrompt, String(seed)]));
-  const drawn = paletteOf({ prompt, negativePrompt, guidance }, random);
+  const drawn = choosePalette({ prompt, negativePrompt, guidance }, random);
   const palette = referenceHue === undefined ? drawn : { ...drawn, main: referenceHue };
   const canvas: Canvas = {
     width: Math.max(1, Math.round((size.width / size.height) * height)),
     random,
     palette,
-    detail: detailOf(steps),
+    detail: chooseDetail(steps),
     horizon: 520 + random.below(160),
     isSea: seaWords.test(prompt) || (!landWords.test(prompt) && random.next() < 0.4),
   };
@@ -98,11 +98,11 @@ function light({ width, random, palette, horizon }: Canvas): string {
   const radius = 46 + random.below(60);
   const disc = isNight ? '#f4f1e4' : css({ hue: accent, saturation: 92, lightness: 72 }, vividness);
   const halo = `<radialGradient id="h"><stop offset="0" stop-color="${disc}" stop-opacity=".75"/><stop offset="1" stop-color="${disc}" stop-opacity="0"/></radialGradient>`;
-  const craters = isNight ? cratersOf(random, { x, y, radius }) : '';
+  const craters = isNight ? drawCraters(random, { x, y, radius }) : '';
   return `${halo}<circle cx="${x}" cy="${y}" r="${radius * 3}" fill="url(#h)"/><circle cx="${x}" cy="${y}" r="${radius}" fill="${disc}"/>${craters}`;
 }
 
-function cratersOf(random: SeededRandom, { x, y, radius }: { x: number; y: number; radius: number }): string {
+function drawCraters(random: SeededRandom, { x, y, radius }: { x: number; y: number; radius: number }): string {
   let text = '';
   for (let left = 5; left > 0; left -= 1) {
     const [turn, away] = [random.next() * 2 * Math.PI, random.next() * 0.65 * radius];

@@ -14,11 +14,11 @@ import { listFeatures } from '../texts.ts';
 export interface RerankSimulatorOptions {
   /** Whether `!sim ` lines of the query steer; false: they are plain text. */
   readonly steering: boolean;
-  /** Waits where a steering line says so. Undefined: the machine's. */
+  /** Waits if a steering line says so. Undefined: the machine's. */
   readonly runtime?: Runtime;
 }
 
-/** Text models alone have such a limit; steering lines are read with it. */
+/** Only text models have such a limit; steering lines are read with it. */
 const outputTokens = 0;
 
 /** The built-in rerank model as an upstream: a document's score, from 0 to 1, is how many of the query's words and their pieces it has. */
@@ -34,10 +34,10 @@ export function createRerankSimulator({ steering, runtime = systemRuntime }: Rer
       }
       const { plain, line } = splitSteering(request.query, steering);
       if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
-      const asked = listFeatures(plain);
+      const requested = listFeatures(plain);
       const results: Ranked[] = [];
       for (const [index, document] of request.documents.entries()) {
-        results.push({ index, relevanceScore: measureOverlap(asked, listFeatures(document)) });
+        results.push({ index, relevanceScore: measureOverlap(requested, listFeatures(document)) });
         await yieldToOthers();
         signal.throwIfAborted();
       }
@@ -51,11 +51,14 @@ export function createRerankSimulator({ steering, runtime = systemRuntime }: Rer
   };
 }
 
-/** Returns the share of the asked features, by weight, that a document has; shorter documents come first among equals. */
-function measureOverlap(asked: ReadonlyMap<string, number>, document: ReadonlyMap<string, number>): number {
+/**
+ * Returns the share of the requested features, by weight, that a document has; shorter documents come first among
+ * equals.
+ */
+function measureOverlap(requested: ReadonlyMap<string, number>, document: ReadonlyMap<string, number>): number {
   let found = 0;
   let all = 0;
-  for (const [feature, weight] of asked) {
+  for (const [feature, weight] of requested) {
     all += weight;
     if (document.has(feature)) found += weight;
   }

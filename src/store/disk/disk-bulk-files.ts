@@ -8,7 +8,7 @@ import { openJournal } from './disk-journal.ts';
 interface DiskBulkFilesOptions {
   /** Made at once; nothing else may be in it. */
   readonly folder: string;
-  /** Of all files together; beyond it none is written. */
+  /** Maximum over all files; beyond it none is written. */
   readonly bytesMax: () => number;
 }
 
@@ -36,7 +36,7 @@ class DiskBulkFiles implements BulkFiles {
   }
 
   async create(name: string): Promise<BulkWriter> {
-    const path = this.#pathOf(name);
+    const path = this.#toPath(name);
     const handle = await open(path + drafts, 'w', 0o600).catch((thrown: unknown) => {
       throw asFull(thrown);
     });
@@ -49,10 +49,10 @@ class DiskBulkFiles implements BulkFiles {
   }
 
   async link(name: string, second: string): Promise<'linked' | 'not_found'> {
-    const path = this.#pathOf(second);
+    const path = this.#toPath(second);
     try {
       await rm(path, { force: true });
-      await link(this.#pathOf(name), path);
+      await link(this.#toPath(name), path);
     } catch (thrown) {
       if (isMissing(thrown)) return 'not_found';
       throw asFull(thrown);
@@ -62,7 +62,7 @@ class DiskBulkFiles implements BulkFiles {
   }
 
   async open(name: string): Promise<BulkReader | undefined> {
-    const handle = await openIfThere(this.#pathOf(name));
+    const handle = await openIfThere(this.#toPath(name));
     if (handle === undefined) return undefined;
     const { size } = await handle.stat();
     return {
@@ -79,13 +79,13 @@ class DiskBulkFiles implements BulkFiles {
     const onGrown = (bytes: number): void => {
       this.#bytes += bytes;
     };
-    const journal = await openJournal(this.#pathOf(name), { onGrown, asFailure: asFull });
+    const journal = await openJournal(this.#toPath(name), { onGrown, asFailure: asFull });
     await syncFolder(this.#options.folder);
     return journal;
   }
 
   async delete(name: string): Promise<void> {
-    const path = this.#pathOf(name);
+    const path = this.#toPath(name);
     const size = await readSize(path);
     await rm(path, { force: true });
     this.#bytes -= size;
@@ -95,7 +95,7 @@ class DiskBulkFiles implements BulkFiles {
     return (await readdir(this.#options.folder)).filter(name => !name.endsWith(drafts));
   }
 
-  #pathOf(name: string): string {
+  #toPath(name: string): string {
     if (!namePattern.test(name)) throw new Error(`no name of a file: ${name}`);
     return join(this.#options.folder, name);
   }
@@ -107,9 +107,9 @@ class DiskBulkFiles implements BulkFiles {
 }
 
 interface WriterWatch {
-  /** Told before it grows, and when it is given up. Throws where there is no room. */
+  /** Called before it grows, and when it is given up. Throws if there is no room. */
   readonly grow: (bytes: number) => void;
-  /** Told of the size of the file that it takes the place of. */
+  /** Called with the size of the file that it replaces. */
   readonly replaced: (bytes: number) => void;
 }
 

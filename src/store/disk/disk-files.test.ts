@@ -34,7 +34,7 @@ function open(bytesMax = 1_000_000): Files {
   return files;
 }
 
-async function contentOf(file: OpenFile | undefined): Promise<string | undefined> {
+async function readContent(file: OpenFile | undefined): Promise<string | undefined> {
   if (file === undefined) return undefined;
   let text = '';
   for (let chunk = await file.read(); chunk.length > 0; chunk = await file.read())
@@ -49,7 +49,7 @@ test('a file is found by its name alone, with its type, its size and the end of 
   expect(name).toMatch(/^[0-9a-f]{32}\.webp$/);
   const file = await files.open(name);
   expect(file).toMatchObject({ type: 'image/webp', size: 7, expiresAtMs: nowMs + hourMs });
-  expect(await contentOf(file)).toBe('content');
+  expect(await readContent(file)).toBe('content');
   for (const other of ['', '..', name.replace('webp', 'png'), name.slice(1), `${name}.draft`]) {
     expect(await files.open(other)).toBeUndefined();
   }
@@ -59,7 +59,7 @@ test('its hour is judged when it is asked for, and its bytes go with it', async 
   const files = open();
   const name = await files.put(Buffer.from('a'), 'image/png');
   nowMs += hourMs - 1;
-  expect(await contentOf(await files.open(name))).toBe('a');
+  expect(await readContent(await files.open(name))).toBe('a');
   nowMs += 1;
   expect(await files.open(name)).toBeUndefined();
   expect(readdirSync(folder)).toEqual([]);
@@ -72,7 +72,7 @@ test('a sweep removes what has ended and nothing else', async () => {
   const young = await files.put(Buffer.from('young'), 'image/png');
   nowMs += hourMs / 2;
   expect(await files.sweep()).toBe(1);
-  expect(await contentOf(await files.open(young))).toBe('young');
+  expect(await readContent(await files.open(young))).toBe('young');
   expect(readdirSync(folder)).toHaveLength(1);
 });
 
@@ -83,7 +83,7 @@ test('another process finds what is left, removes what has ended and drafts, and
   writeFileSync(join(folder, `${token}.${nowMs + 9_000}.png.draft`), 'half');
   writeFileSync(join(folder, 'note.txt'), 'foreign');
   const later = open();
-  expect(await contentOf(await later.open(name))).toBe('kept');
+  expect(await readContent(await later.open(name))).toBe('kept');
   expect(readdirSync(folder).filter(file => !file.endsWith('.jpeg'))).toEqual(['note.txt']);
 });
 

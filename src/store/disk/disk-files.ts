@@ -3,7 +3,7 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { endingOf, type ImageType, typeOfEnding } from '../../generation/images/image-type.ts';
+import { fileEnding, type ImageType, parseEnding } from '../../generation/images/image-type.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Files, OpenFile } from '../files.ts';
 
@@ -13,13 +13,13 @@ interface DiskFilesOptions {
   readonly clock: Clock;
   /** How long a file is kept. */
   readonly lifetimeMs: number;
-  /** Of all files together; beyond it none is taken. */
+  /** Maximum over all files; beyond it none is accepted. */
   readonly bytesMax: number;
-  /** Told of a file that can't be removed, which is tried again. */
+  /** Called for a file that can't be removed; removal is retried. */
   readonly onFailure: (error: unknown) => void;
 }
 
-/** What is known of a kept file. */
+/** What is known of a stored file. */
 interface Kept {
   readonly path: string;
   readonly type: ImageType;
@@ -60,7 +60,7 @@ class DiskFiles implements Files {
     this.#bytes += bytes.length;
     const token = randomBytes(tokenBytes).toString('hex');
     const expiresAtMs = clock.now() + lifetimeMs;
-    const path = join(folder, `${token}.${expiresAtMs}.${endingOf(type)}`);
+    const path = join(folder, `${token}.${expiresAtMs}.${fileEnding(type)}`);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await writeDurably(path, bytes);
@@ -70,7 +70,7 @@ class DiskFiles implements Files {
       for (const left of [path + drafts, path]) await rm(left, { force: true }).catch(() => undefined);
       throw isFull(error) ? full(error) : error;
     }
-    const name = `${token}.${endingOf(type)}`;
+    const name = `${token}.${fileEnding(type)}`;
     this.#kept.set(name, { path, type, size: bytes.length, expiresAtMs });
     return name;
   }
@@ -128,7 +128,7 @@ class DiskFiles implements Files {
     const path = join(this.#options.folder, found);
     const isDraft = found.endsWith(drafts);
     const [, token, expires, ending] = namePattern.exec(isDraft ? found.slice(0, -drafts.length) : found) ?? [];
-    const type = typeOfEnding(ending ?? '');
+    const type = parseEnding(ending ?? '');
     if (token === undefined || type === undefined) return;
     const kept = { path, type, size: statSync(path).size, expiresAtMs: Number(expires) };
     if (isDraft || this.#hasEnded(kept)) {
@@ -136,7 +136,7 @@ class DiskFiles implements Files {
       return;
     }
     this.#bytes += kept.size;
-    this.#kept.set(`${token}.${endingOf(type)}`, kept);
+    this.#kept.set(`${token}.${fileEnding(type)}`, kept);
   }
 
   #hasEnded({ expiresAtMs }: Kept): boolean {
@@ -178,8 +178,8 @@ function isFull(error: unknown): boolean {
 }
 
 function full(cause?: unknown): GatewayError {
-  return new GatewayError('overloaded', 'The gateway has no room for more pictures now.', {
-    tip: 'Ask for `response_format: "b64_json"`, or try again later: pictures are kept for an hour.',
+  return new GatewayError('overloaded', 'The gateway has no room for more images now.', {
+    tip: 'Ask for `response_format: "b64_json"`, or try again later: images are kept for an hour.',
     ...(cause === undefined ? {} : { cause }),
   });
 }

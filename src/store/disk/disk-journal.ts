@@ -7,7 +7,10 @@ import type { Journal } from '../bulk-files.ts';
 const headBytes = 8;
 const scanBytes = 262_144;
 
-/** Opens the journal of a path; it is made if it is not there. `onGrown`: told how much larger (or smaller) it has become; `asFailure` makes what is thrown of what the file system throws. */
+/**
+ * Opens the journal at a path and creates it if missing. `onGrown`: called with the change of its size; `asFailure`
+ * converts what the file system throws.
+ */
 export async function openJournal(path: string, { onGrown, asFailure }: JournalWatch): Promise<Journal> {
   const handle = await open(path, 'a+', 0o600);
   await handle.close();
@@ -31,7 +34,7 @@ class DiskJournal implements Journal {
   readonly #watch: JournalWatch;
   #waiting: Waiting[] = [];
   #writing: Promise<void> | undefined;
-  /** Where the next record goes. */
+  /** The position of the next record. */
   #end = 0;
   #failure: Error | undefined;
 
@@ -54,7 +57,7 @@ class DiskJournal implements Journal {
         this.#end += headBytes + record.length;
         rest = rest.subarray(headBytes + record.length);
       }
-      // What is no record is the end, unless more of it is still to be read.
+      // Anything that is not a record is the end, unless more of it is still to be read.
       if (rest.length >= headBytes && rest.length >= headBytes + rest.readUInt32LE(0)) break;
     }
     if (this.#end === size) return;

@@ -33,10 +33,13 @@ export interface OpenTelemetry {
 }
 
 const scope = 'tollgate';
-/** A collector that is away must not keep a gateway that stops: its exporters would try again for half a minute. */
+/** An unreachable collector must not delay the gateway's stop: its exporters would retry for half a minute. */
 const closeMs = 2_000;
 
-/** Begins to export. Loaded only where the environment switches it on: it costs tens of megabytes and milliseconds of a start. */
+/**
+ * Begins to export. Loaded only if the environment switches it on: it costs tens of megabytes and milliseconds of a
+ * start.
+ */
 export function openOpenTelemetry(settings: OtelSettings, version: string, logger: Logger): OpenTelemetry {
   logFailures(logger);
   const resource = resourceFromAttributes({ 'service.name': scope, 'service.version': version }).merge(
@@ -56,8 +59,8 @@ export function openOpenTelemetry(settings: OtelSettings, version: string, logge
   };
 }
 
-function openTraces({ sampler, batch }: OtelSettings, resource: Resource): TracerProvider {
-  const exporter = new OTLPTraceExporter();
+function openTraces({ sampler, batch, headers }: OtelSettings, resource: Resource): TracerProvider {
+  const exporter = new OTLPTraceExporter({ headers: { ...headers.traces } });
   return new TracerProvider({
     resource,
     sampler: toSampler(sampler),
@@ -75,9 +78,9 @@ function toSampler({ kind, ratio, parentBased }: SamplerSettings): Sampler {
   return parentBased ? new ParentBasedSampler({ root }) : root;
 }
 
-function openMetrics({ metricIntervalMs, metricTimeoutMs }: OtelSettings, resource: Resource): MeterProvider {
+function openMetrics({ metricIntervalMs, metricTimeoutMs, headers }: OtelSettings, resource: Resource): MeterProvider {
   const reader = new PeriodicExportingMetricReader({
-    exporter: new OTLPMetricExporter(),
+    exporter: new OTLPMetricExporter({ headers: { ...headers.metrics } }),
     exportIntervalMillis: metricIntervalMs,
     exportTimeoutMillis: Math.min(metricTimeoutMs, metricIntervalMs),
   });

@@ -1,13 +1,16 @@
 /** Which sampler decides, and its share of traces. */
 export interface SamplerSettings {
   readonly kind: 'always_on' | 'always_off' | 'traceidratio';
-  /** Of traces that begin here, 0 to 1. */
+  /** For traces that begin here, 0 to 1. */
   readonly ratio: number;
-  /** What the caller's trace has decided holds. */
+  /** The caller's trace decides if there is one. */
   readonly parentBased: boolean;
 }
 
-/** What is exported over OTLP, by the standard variables of OpenTelemetry. Where it goes (`OTEL_EXPORTER_OTLP_*`) its own packages read. */
+/**
+ * What is exported over OTLP, by the standard variables of OpenTelemetry. Its own packages read the destination
+ * (`OTEL_EXPORTER_OTLP_*`).
+ */
 export interface OtelSettings {
   readonly traces: boolean;
   readonly metrics: boolean;
@@ -20,13 +23,17 @@ export interface OtelSettings {
   };
   readonly metricIntervalMs: number;
   readonly metricTimeoutMs: number;
+  /** Sent with every export; they may be credentials. */
+  readonly headers: { readonly traces: Headers; readonly metrics: Headers };
   /** What of the variables is not obeyed, for the log. */
   readonly warnings: readonly string[];
 }
 
+type Headers = Readonly<Record<string, string>>;
 type Variables = Readonly<Record<string, string | undefined>>;
 
 const endpoint = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+const headers = 'OTEL_EXPORTER_OTLP_HEADERS';
 
 /**
  * Reads whether traces and metrics are to be exported: an endpoint is set, or an exporter is named. Undefined: nothing is, and nothing of OpenTelemetry need be loaded. Source: OpenTelemetry's
@@ -72,8 +79,31 @@ export function readOtelSettings(variables: Variables): OtelSettings | undefined
     },
     metricIntervalMs: count('OTEL_METRIC_EXPORT_INTERVAL', 60_000),
     metricTimeoutMs: count('OTEL_METRIC_EXPORT_TIMEOUT', 30_000),
+    headers: {
+      traces: readHeaders(read(headers), read('OTEL_EXPORTER_OTLP_TRACES_HEADERS')),
+      metrics: readHeaders(read(headers), read('OTEL_EXPORTER_OTLP_METRICS_HEADERS')),
+    },
     warnings,
   };
+}
+
+/** Reads `name=value` pairs with commas between them, values percent-encoded; those of later texts win. */
+function readHeaders(...texts: readonly string[]): Headers {
+  const pairs = texts.flatMap(text => text.split(',')).map(pair => pair.split('='));
+  return Object.fromEntries(
+    pairs.flatMap(([name = '', ...value]) =>
+      name.trim() === '' ? [] : [[name.trim(), decode(value.join('=').trim())]],
+    ),
+  );
+}
+
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    // Not percent-encoded, and a percent sign in it.
+    return value;
+  }
 }
 
 function readSampler(name: string, argument: string, warnings: string[]): SamplerSettings {

@@ -22,7 +22,7 @@ import type {
 } from '../request-story.ts';
 import type { Instruments } from './instruments.ts';
 
-/** What traces are made with. */
+/** The tools for making traces. */
 export interface TraceTools {
   /** Undefined: only metrics are exported. */
   readonly tracer: Tracer | undefined;
@@ -34,14 +34,18 @@ export interface TraceTools {
 const nowMs = (): number => performance.timeOrigin + performance.now();
 
 /**
- * One request as spans: the request itself, its admission, each attempt with its translation, and its settle. One that is not sampled has only the names that are sent upstream. Nothing of what
- * is said, and no credential, becomes an attribute.
+ * One request as spans: the request itself, its admission, each attempt with its translation, and its settlement. One
+ * that is not sampled only has the ids that are sent upstream. No content and no credential becomes an attribute.
  */
 export class SpanTrace implements RequestTrace {
   readonly #tracer: Tracer | undefined;
   readonly #instruments: Instruments | undefined;
-  readonly #startedAtMs = nowMs();
   readonly #root: Span | undefined;
+  /** Most traces of a busy gateway are not sampled: they have names, and nothing else is made for them. */
+  readonly #isRecorded: boolean;
+  /** Whether anything is made of what it is told. */
+  readonly #isFollowed: boolean;
+  readonly #startedAtMs: number;
   readonly #rootContext: Context;
   #admission: Span | undefined;
   #attempt: Span | undefined;
@@ -54,7 +58,11 @@ export class SpanTrace implements RequestTrace {
     this.#tracer = tracer;
     this.#instruments = instruments;
     this.#root = tracer?.startSpan('request', { kind: SpanKind.SERVER }, parentContext(traceparent));
-    this.#rootContext = this.#root === undefined ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, this.#root);
+    this.#isRecorded = this.#root?.isRecording() === true;
+    this.#isFollowed = this.#isRecorded || instruments !== undefined;
+    this.#startedAtMs = instruments === undefined ? 0 : nowMs();
+    this.#rootContext =
+      this.#isRecorded && this.#root !== undefined ? trace.setSpan(ROOT_CONTEXT, this.#root) : ROOT_CONTEXT;
   }
 
   get traceId(): string | undefined {
@@ -78,6 +86,7 @@ export class SpanTrace implements RequestTrace {
   }
 
   attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void {
+    if (!this.#isFollowed) return;
     this.#attemptAtMs = nowMs();
     this.#attemptAttributes = {
       'gen_ai.operation.name': operation,
@@ -102,6 +111,7 @@ export class SpanTrace implements RequestTrace {
   }
 
   attemptEnded({ upstreamRequestId, upstreamMessage }: RequestStory, end: AttemptEnd): void {
+    if (!this.#isFollowed) return;
     const { result, status, firstEventMs } = end;
     const isFailure = result !== 'completed' && result !== 'cut';
     const attributes = isFailure ? { ...this.#attemptAttributes, 'error.type': result } : this.#attemptAttributes;
@@ -138,7 +148,7 @@ export class SpanTrace implements RequestTrace {
   ended(story: RequestStory, end: RequestEnd): void {
     this.#instruments?.ended(story, end, nowMs() - this.#startedAtMs);
     const root = this.#root;
-    if (root === undefined || !root.isRecording()) return;
+    if (root === undefined || !this.#isRecorded) return;
     const { method, endpoint, status, code, finish, requestId } = end;
     root.updateName(`${method} ${endpoint}`);
     setDefined(root, {
@@ -162,10 +172,9 @@ export class SpanTrace implements RequestTrace {
     root.end();
   }
 
-  /** Undefined where the trace is not sampled: then nothing is made. */
+  /** Undefined if the trace is not sampled: then no spans are made. */
   #child(name: string, options: { kind?: SpanKind; attributes?: Attributes } = {}): Span | undefined {
-    const isRecorded = ((this.#root?.spanContext().traceFlags ?? 0) & 1) === 1;
-    return isRecorded ? this.#tracer?.startSpan(name, options, this.#rootContext) : undefined;
+    return this.#isRecorded ? this.#tracer?.startSpan(name, options, this.#rootContext) : undefined;
   }
 }
 

@@ -17,6 +17,7 @@ import { Entries } from './entries.tsx';
 import { PlanPanel } from './plan-panel.tsx';
 import { Sessions } from './sessions.tsx';
 import { VoidedHolds } from './voided-holds.tsx';
+import { Webhooks } from './webhooks.tsx';
 
 const admin = createClient(AdminService, transport);
 
@@ -109,6 +110,7 @@ function AccountsPage() {
       </Shown>
       <Entries key={`${accountId}`} accountId={accountId} />
       <Audit accountId={accountId} />
+      <Webhooks accountId={accountId} />
       <VoidedHolds />
       <Sessions />
     </>
@@ -196,7 +198,7 @@ function Credit({ accountId, onClose }: { readonly accountId: bigint; readonly o
   const client = useQueryClient();
   const [text, setText] = useState('');
   const [note, setNote] = useState('');
-  // The same for every try of this dialog: an answer that was lost does not add twice.
+  // The same for every attempt in this dialog: after a lost reply, a repeat does not add twice.
   const [reference] = useState(() => crypto.randomUUID());
   const isTaken = text.startsWith('-');
   const size = parseDollars(isTaken ? text.slice(1) : text);

@@ -4,13 +4,15 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import type { Entry } from '../../../gen/tollgate/v1/history_pb.ts';
+import { nowMs } from '../data/time.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty, Shown } from '../parts/page.tsx';
 
-const shown = 1_000;
+const entriesMax = 1_000;
+const dayMs = 86_400_000;
 
-/** Whose pocket an entry moved. */
+/** Returns the pocket (the balance of an account, a group or a key) that an entry changed. */
 function pocket({ apiKeyId, groupId }: Entry): string {
   if (apiKeyId !== undefined) return `key ${apiKeyId}`;
   return groupId === undefined ? 'account' : `group ${groupId}`;
@@ -63,12 +65,14 @@ const columns: readonly Column<Entry>[] = [
   },
 ];
 
-/** What moved an account's money, newest first, with the balance after each move. */
+/** An account's money movements, newest first, with the balance after each. */
 export function Entries({ accountId }: { readonly accountId: bigint }) {
   const [charges, setCharges] = useState('no');
+  const [openedMs] = useState(nowMs);
   const entries = useQuery(AdminService.method.listAccountEntries, {
     accountId,
-    query: { limit: shown },
+    // There are many charges, so only those of the last day are read.
+    query: { limit: entriesMax, ...(charges === 'yes' && { startMs: BigInt(Math.floor(openedMs - dayMs)) }) },
     charges: charges === 'yes',
   });
   return (
@@ -81,7 +85,7 @@ export function Entries({ accountId }: { readonly accountId: bigint }) {
           value={charges}
           data={[
             { value: 'no', label: 'Without charges of requests' },
-            { value: 'yes', label: 'With charges of requests' },
+            { value: 'yes', label: 'With charges of the last day' },
           ]}
           onChange={event => setCharges(event.currentTarget.value)}
         />
@@ -89,7 +93,7 @@ export function Entries({ accountId }: { readonly accountId: bigint }) {
       <Shown of={entries} height={160}>
         {({ entries: list }) =>
           list.length === 0 ? (
-            <Empty title="No entry yet">Add credit: its entry stands here.</Empty>
+            <Empty title="No entry yet">Entries appear here when you add credit.</Empty>
           ) : (
             <DataTable
               label="Entries, newest first"

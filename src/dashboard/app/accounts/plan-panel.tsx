@@ -7,16 +7,16 @@ import { count } from '../data/money.ts';
 import { fullTime, untilText } from '../data/time.ts';
 import { Problem } from '../parts/page.tsx';
 
-/** The plan of an account, read when it is asked for: most accounts have none, and a browser logs the answer that says so as an error. */
+/** The plan of an account, read on demand: most accounts have none, and a browser logs the 404 as an error. */
 export function PlanPanel({ accountId }: { readonly accountId: bigint }) {
-  const [isAsked, setAsked] = useState(false);
-  const { data, error } = useQuery(AdminService.method.getSubscription, { accountId }, { enabled: isAsked });
+  const [isRequested, setRequested] = useState(false);
+  const { data, error } = useQuery(AdminService.method.getSubscription, { accountId }, { enabled: isRequested });
   const isNone = error !== null && ConnectError.from(error).code === Code.NotFound;
   return (
     <section className="panel" aria-label="Plan">
       <h2>Plan</h2>
-      {!isAsked && (
-        <Button size="xs" variant="default" onClick={() => setAsked(true)}>
+      {!isRequested && (
+        <Button size="xs" variant="default" onClick={() => setRequested(true)}>
           Show the plan
         </Button>
       )}

@@ -3,7 +3,7 @@ import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
 import { Shown } from '../parts/page.tsx';
 
-/** Holds that were given back without a charge, after a crash or because they expired. */
+/** Holds that were voided without a charge, after a crash or because they expired. */
 export function VoidedHolds() {
   const holds = useQuery(AdminService.method.listVoidedHolds, { limit: 20 });
   return (
@@ -12,7 +12,7 @@ export function VoidedHolds() {
       <Shown of={holds} height={40}>
         {({ holds: list }) =>
           list.length === 0 ? (
-            <p className="quiet">None: every request was settled or void in its time.</p>
+            <p className="quiet">None: every request was settled or voided in time.</p>
           ) : (
             <div className="scroll" tabIndex={0} role="region" aria-label="Table: Holds">
               <table className="plain">

@@ -10,7 +10,7 @@ import { Bars } from '../parts/bars.tsx';
 import { Empty, PageTitle, Shown, Tile } from '../parts/page.tsx';
 import { readCsv, saveFile } from './csv.ts';
 import { Filters } from './filters.tsx';
-import { waysOf } from './other-ways.ts';
+import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
 import {
   type ActivitySearch,
@@ -37,7 +37,7 @@ function ActivityPage() {
   const span = useMemo(() => readSpan(search), [search]);
   return (
     <>
-      <PageTitle name="Activity" as={waysOf(viewer, search, span)}>
+      <PageTitle name="Activity" as={listOtherWays(viewer, search, span)}>
         <CsvButton search={search} span={span} />
       </PageTitle>
       <Filters search={search} />

@@ -3,7 +3,7 @@ import type { ActivityQuery, RequestSource } from '../data/source.ts';
 import { plainDollars } from '../data/money.ts';
 
 const page = 1_000;
-/** More rows than a spreadsheet opens with ease are left to the command line. */
+/** For more rows than a spreadsheet opens easily there is the command line. */
 const rowsMax = 100_000;
 
 const stateNames = new Map<number, string>(

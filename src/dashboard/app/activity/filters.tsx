@@ -12,7 +12,7 @@ const choices = (
 ): { value: string; label: string }[] =>
   Object.entries(table).map(([value, entry]) => ({ value, label: typeof entry === 'string' ? entry : entry.name }));
 
-/** The filters of the page; each is in the address. On a phone they hide behind one button. */
+/** The filters of the page, which are stored in its URL. On a phone a button shows and hides them. */
 export function Filters({ search }: { readonly search: ActivitySearch }) {
   const isPhone = useMediaQuery('(width < 640px)', false, { getInitialValueInEffect: false });
   const [isOpen, setOpen] = useState(false);
@@ -111,15 +111,15 @@ function TagField({ value, onChange }: { readonly value: string; readonly onChan
   );
 }
 
-/** What the rows are filtered by; a click takes a filter away. */
+/** The active filters, each with a button that removes it. */
 function Chips({ search }: { readonly search: ActivitySearch }) {
   const navigate = route.useNavigate();
   const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'end_user', 'tag'] as const;
-  const set = names.filter(name => search[name] !== undefined);
-  if (set.length === 0) return null;
+  const active = names.filter(name => search[name] !== undefined);
+  if (active.length === 0) return null;
   return (
     <div className="chips">
-      {set.map(name => (
+      {active.map(name => (
         <span className="chip" key={name}>
           <span>
             {name.replace('_', ' ')}: {search[name]}

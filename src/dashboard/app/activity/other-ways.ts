@@ -1,10 +1,10 @@
 import type { Viewer } from '../data/viewer.ts';
-import { curlOf, shellWord } from '../data/shell-words.ts';
+import { curlCommand, shellWord } from '../data/shell-words.ts';
 import { type ActivitySearch, type Span } from './search.ts';
 import type { OtherWays } from '../parts/copy.tsx';
 
 /** The page's rows as calls of REST and of the command line. */
-export function waysOf(viewer: Viewer, search: ActivitySearch, { startMs, endMs, isOpen }: Span): OtherWays {
+export function listOtherWays(viewer: Viewer, search: ActivitySearch, { startMs, endMs, isOpen }: Span): OtherWays {
   const query = new URLSearchParams({ start: new Date(startMs).toISOString() });
   if (!isOpen) query.set('end', new Date(endMs).toISOString());
   const filters = {
@@ -17,7 +17,7 @@ export function waysOf(viewer: Viewer, search: ActivitySearch, { startMs, endMs,
   };
   for (const [name, value] of Object.entries(filters)) if (value !== undefined) query.set(name, String(value));
   const path = viewer.role === 'holder' ? '/v1/key/activity' : '/v1/account/activity';
-  const curl = curlOf(viewer, `${path}?${query}`);
+  const curl = curlCommand(viewer, `${path}?${query}`);
   if (viewer.role !== 'operator') return { curl };
   const words = [
     'tollgate',

@@ -26,7 +26,7 @@ const columns: readonly Column<ActivityRecord>[] = [
   { id: 'model', header: 'Model', width: 'minmax(120px, 1fr)', phone: 'note', cell: record => record.model },
   { id: 'key', header: 'Key', width: '64px', isRight: true, cell: record => `${record.apiKeyId}` },
   { id: 'state', header: 'State', width: '100px', phone: 'corner', cell: record => <StateWord state={record.state} /> },
-  { id: 'tokens', header: 'Tokens', width: '84px', isRight: true, cell: ({ usage }) => count(tokensOf(usage)) },
+  { id: 'tokens', header: 'Tokens', width: '84px', isRight: true, cell: ({ usage }) => count(sumTokens(usage)) },
   {
     id: 'latency',
     header: 'Latency',
@@ -45,7 +45,7 @@ const columns: readonly Column<ActivityRecord>[] = [
 ];
 
 /** All tokens that were processed. */
-function tokensOf(usage: ActivityRecord['usage']): number {
+function sumTokens(usage: ActivityRecord['usage']): number {
   if (usage === undefined) return 0;
   const {
     inputTokens = 0,

@@ -15,7 +15,7 @@ export const periods = {
 /** The name of a period that ends now. */
 export type PeriodName = keyof typeof periods;
 
-/** What sums are divided by. */
+/** What sums are grouped by. */
 export const divisions = {
   model: { name: 'Model', group: AnalyticsGroup.MODEL },
   key: { name: 'Key', group: AnalyticsGroup.API_KEY },

@@ -1,11 +1,11 @@
-/** A client to fill in: where it finds the gateway, with which key, which model. */
+/** Settings for a client: the gateway's address, the key, the model. */
 export interface ClientFacts {
   readonly url: string;
   readonly key: string;
   readonly model: string;
 }
 
-/** Ways to make a key's first call, by the name of the client. Each works as it is pasted. */
+/** Examples of a key's first call, by the name of the client. Each works when pasted. */
 export const clientSnippets: Readonly<Record<string, (facts: ClientFacts) => string>> = {
   curl: ({ url, key, model }) =>
     [

@@ -7,7 +7,7 @@ const accountHeader = 'x-tollgate-account-id';
 const firstRetryMs = 500;
 const lastRetryMs = 8_000;
 
-/** What happens now. Absent `message`: nothing has come yet. */
+/** The current state. Absent `message`: nothing has come yet. */
 export interface LiveState {
   readonly message?: WatchNowResponse;
   /** The stream has broken and is being opened again. */
@@ -16,7 +16,7 @@ export interface LiveState {
 
 const closed: LiveState = { isLost: false };
 
-/** Whose stream it is. Tabs that agree in all of it share one. */
+/** Identifies a stream. Tabs that agree in all of it share one. */
 export interface LiveScope {
   readonly sessionId: bigint;
   readonly accountId: bigint;
@@ -24,12 +24,13 @@ export interface LiveScope {
   readonly isOperator: boolean;
 }
 
-/** What tabs say to each other: the state, or a new tab's question for it. */
+/** Messages between tabs: the state, or a new tab's request for it. */
 type TabMessage = LiveState | 'hello';
 
 /**
- * The stream of what happens now, one for all tabs of a browser: six open streams would block every other call. The tab that holds the lock reads the
- * stream and passes it on; when it closes, another takes over. Browsers offer locks to secure origins alone; elsewhere each tab has a stream of its own.
+ * The stream of the current state, one for all tabs of a browser: six open streams would block every other call. The
+ * tab that holds the lock reads the stream and passes it on; when it closes, another takes over. Browsers offer locks
+ * only to secure origins; elsewhere each tab has a stream of its own.
  */
 class LiveChannel {
   readonly #scope: LiveScope;

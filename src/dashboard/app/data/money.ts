@@ -20,12 +20,15 @@ export function perOne(pico: bigint): string {
   return `$${trimmed(pico, 12)}`;
 }
 
-/** An amount as the shortest decimal text: "10", "0.05". The command line and REST bodies take it. */
+/** An amount as the shortest decimal text: "10", "0.05". The command line and REST bodies accept it. */
 export function plainDollars(nano: bigint): string {
   return trimmed(nano, 9);
 }
 
-/** Nano-dollars of what a person typed ("1", "0.25", "$3"), or undefined if it is no amount of at most nine decimals. */
+/**
+ * Parses what a person typed ("1", "0.25", "$3") to nano-dollars; undefined if it is not an amount of at most nine
+ * decimals.
+ */
 export function parseDollars(text: string): bigint | undefined {
   const match = /^\$?(\d{1,9})(?:\.(\d{1,9}))?$|^\$?\.(\d{1,9})$/.exec(text.trim());
   if (match === null) return undefined;

@@ -20,7 +20,7 @@ export function noteFailure(error: unknown): void {
   if (ConnectError.from(error).code === Code.Unauthenticated) signedOut.dispatchEvent(new Event('ended'));
 }
 
-/** Where the signed-in person is kept among what was read. */
+/** The cache key of the signed-in person. */
 export const identityKey = ['identity'];
 
 /** Forgets all that was read for one person before another signs in. */
@@ -48,7 +48,7 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** What a person reads of a failed call. Absent `tip` and `requestId`: the gateway said none. */
+/** What a person reads of a failed call. Absent `tip` and `requestId`: the gateway gave none. */
 export interface Fault {
   readonly message: string;
   readonly code?: string;

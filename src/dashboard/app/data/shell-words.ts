@@ -6,7 +6,7 @@ export function shellWord(text: string): string {
 }
 
 /** A call of the REST interface as curl. The key comes from the environment: the page does not know it. */
-export function curlOf(
+export function curlCommand(
   { publicUrl, role }: Viewer,
   path: string,
   body?: { readonly method: string; readonly json: string },

@@ -10,11 +10,13 @@ import {
   type GroupSettingsSchema,
   type KeySettingsSchema,
   type Limit,
+  type NextPayment,
   type LimitSettingsSchema,
   type ListActivityRequestSchema,
   type NewLimitSchema,
 } from '../../../gen/tollgate/v1/account_pb.ts';
 import { AdminService, KeyState } from '../../../gen/tollgate/v1/admin_pb.ts';
+import type { RequestBodies } from '../../../gen/tollgate/v1/bodies_pb.ts';
 import { transport } from './rpc.ts';
 
 /** Which requests; `own` is set by the source. */
@@ -43,10 +45,22 @@ export interface RequestSource {
   readonly listActivity: (query: ActivityQuery, signal?: AbortSignal) => Promise<readonly ActivityRecord[]>;
   readonly getActivity: (requestId: string, signal?: AbortSignal) => Promise<ActivityRecord | undefined>;
   readonly getAnalytics: (query: AnalyticsQuery, signal?: AbortSignal) => Promise<GetAnalyticsResponse>;
+  /** `apiKeyId` does not matter to a key's holder. */
+  readonly getNextPayment: (question: NextQuestion, signal?: AbortSignal) => Promise<NextPayment | undefined>;
+}
+
+/** Which request is thought of. */
+export interface NextQuestion {
+  readonly apiKeyId: bigint;
+  /** '': the first one. */
+  readonly model: string;
+  /** 0: the usual number. */
+  readonly inputTokens: number;
 }
 
 /** What a person who manages an account may do with it, over the service that the role may call. */
 export interface AccountSource extends RequestSource {
+  readonly getBodies: (requestId: string, signal?: AbortSignal) => Promise<RequestBodies | undefined>;
   readonly getBalance: (signal?: AbortSignal) => Promise<Balance>;
   readonly listKeys: (signal?: AbortSignal) => Promise<readonly ApiKey[]>;
   readonly createKey: (settings: KeySettings) => Promise<ApiKey | undefined>;
@@ -72,21 +86,24 @@ function until(signal: AbortSignal | undefined): { signal?: AbortSignal } {
   return signal === undefined ? {} : { signal };
 }
 
-function requestsOf(own: boolean): RequestSource {
+function makeRequestSource(own: boolean): RequestSource {
   return {
     name: own ? 'own' : 'account',
     listActivity: async (query, signal) => (await account.listActivity({ ...query, own }, until(signal))).records,
     getActivity: async (requestId, signal) => (await account.getActivity({ requestId, own }, until(signal))).record,
     getAnalytics: (query, signal) => account.getAnalytics({ ...query, own }, until(signal)),
+    getNextPayment: async (question, signal) =>
+      (await account.getNextPayment({ ...question, own }, until(signal))).payment,
   };
 }
 
 /** What the holder of an API key may read: the key's own requests. */
-export const ownRequests: RequestSource = requestsOf(true);
+export const ownRequests: RequestSource = makeRequestSource(true);
 
 /** The session's own account, over AccountService. */
 export const ownAccount: AccountSource = {
-  ...requestsOf(false),
+  ...makeRequestSource(false),
+  getBodies: async (requestId, signal) => (await account.getRequestBodies({ requestId }, until(signal))).bodies,
   getBalance: signal => account.getBalance({}, until(signal)),
   listKeys: async signal => (await account.listKeys({}, until(signal))).keys,
   createKey: async settings => (await account.createKey({ settings })).key,
@@ -103,7 +120,7 @@ export const ownAccount: AccountSource = {
 };
 
 /** Any account, over AdminService: the operator's. */
-export function accountOfOperator(accountId: bigint): AccountSource {
+export function makeOperatorSource(accountId: bigint): AccountSource {
   return {
     name: `account ${accountId}`,
     listActivity: async (query, signal) =>
@@ -115,6 +132,9 @@ export function accountOfOperator(accountId: bigint): AccountSource {
       if (analytics === undefined) throw new Error('The gateway answered without sums.');
       return analytics;
     },
+    getNextPayment: async (question, signal) => (await admin.getKeyNextPayment(question, until(signal))).payment,
+    getBodies: async (requestId, signal) =>
+      (await admin.getAccountRequestBodies({ accountId, requestId }, until(signal))).bodies,
     getBalance: async signal => {
       const { account: found } = await admin.getAccount({ accountId }, until(signal));
       return { balanceNanoUsd: found?.balanceNanoUsd ?? 0n, heldNanoUsd: found?.heldNanoUsd ?? 0n };

@@ -1,11 +1,11 @@
 import { createContext, useContext } from 'react';
 import { PersonRole, type WhoAmIResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
-import { type AccountSource, accountOfOperator, ownAccount, ownRequests, type RequestSource } from './source.ts';
+import { type AccountSource, makeOperatorSource, ownAccount, ownRequests, type RequestSource } from './source.ts';
 
 /** Who looks at the page. `holder`: signed in with an API key, sees that key's own requests alone. */
 export type ViewerRole = 'operator' | 'owner' | 'member' | 'viewer' | 'holder';
 
-/** The signed-in person and where their data comes from. */
+/** The signed-in person and the source of their data. */
 export interface Viewer {
   readonly role: ViewerRole;
   /** For people: how they signed in. */
@@ -17,7 +17,7 @@ export interface Viewer {
   /** The holder's key; 0: another role. */
   readonly apiKeyId: bigint;
   readonly scopes: ReadonlySet<string>;
-  /** Where clients find the gateway, without a slash at its end. */
+  /** The gateway's public address, without a slash at its end. */
   readonly publicUrl: string;
   readonly internalUrl: string;
   readonly isInternal: boolean;
@@ -26,14 +26,14 @@ export interface Viewer {
   readonly account?: AccountSource;
 }
 
-/** Makes the viewer of an answered sign-in; undefined if nobody is signed in. The operator looks at `accountId`. */
+/** Makes the viewer from a sign-in reply; undefined if no one is signed in. The operator looks at `accountId`. */
 export function toViewer(answer: WhoAmIResponse, accountId: bigint): Viewer | undefined {
   const role = readRole(answer);
   if (role === undefined) return undefined;
   const { subject, sessionId, apiKeyId, scopes, publicUrl, internalUrl, isInternal } = answer;
   const facts = { role, subject, sessionId, apiKeyId, scopes: new Set(scopes), publicUrl, internalUrl, isInternal };
   if (role === 'holder') return { ...facts, accountId: answer.accountId, requests: ownRequests };
-  const account = role === 'operator' ? accountOfOperator(accountId) : ownAccount;
+  const account = role === 'operator' ? makeOperatorSource(accountId) : ownAccount;
   return { ...facts, accountId: role === 'operator' ? accountId : answer.accountId, requests: account, account };
 }
 
@@ -45,7 +45,7 @@ function readRole({ role, apiKeyId }: WhoAmIResponse): ViewerRole | undefined {
   return role === PersonRole.VIEWER ? 'viewer' : undefined;
 }
 
-/** Whether the viewer may use a scope of management keys on the account. The operator may use all. */
+/** Returns whether the viewer may use a scope of management keys on the account. The operator may use all. */
 export function may({ role, scopes }: Viewer, scope: string): boolean {
   return role === 'operator' || scopes.has(scope);
 }

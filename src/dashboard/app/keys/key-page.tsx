@@ -4,7 +4,7 @@ import { createLazyRoute, getRouteApi, Link, useNavigate } from '@tanstack/react
 import { type SubmitEvent, useState } from 'react';
 import type { ApiKey } from '../../../gen/tollgate/v1/account_pb.ts';
 import { parseDollars, plainDollars } from '../data/money.ts';
-import { curlOf } from '../data/shell-words.ts';
+import { curlCommand } from '../data/shell-words.ts';
 import type { KeySettings } from '../data/source.ts';
 import { fullTime } from '../data/time.ts';
 import { may, useAccount, useViewer } from '../data/viewer.ts';
@@ -24,7 +24,7 @@ function KeyPage() {
   const keys = useQuery({ queryKey: ['keys', source.name], queryFn: ({ signal }) => source.listKeys(signal) });
   const [rotated, setRotated] = useState<ApiKey>();
   const ways = {
-    curl: curlOf(viewer, `/v1/account/keys/${keyId}`),
+    curl: curlCommand(viewer, `/v1/account/keys/${keyId}`),
     ...(viewer.role === 'operator' && { cli: `tollgate keys show ${keyId}` }),
   };
   return (
@@ -100,7 +100,7 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
   const client = useQueryClient();
   const navigate = useNavigate();
   const [open, setOpen] = useState<'change' | 'rotate' | 'delete'>();
-  const { apiKeyId, disabled } = apiKey;
+  const { apiKeyId, disabled, paused } = apiKey;
   const change = useMutation({
     mutationFn: (call: () => Promise<unknown>) => call(),
     onSuccess: () => setOpen(undefined),
@@ -126,6 +126,10 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
           <Button size="xs" variant="default" onClick={() => setOpen('rotate')}>
             Rotate
           </Button>
+          <PauseButton
+            paused={paused}
+            onClick={() => change.mutate(() => source.updateKey(apiKeyId, { paused: !paused }))}
+          />
           {setDisabled !== undefined && (
             <Button size="xs" variant="default" onClick={() => change.mutate(() => setDisabled(apiKeyId, !disabled))}>
               {disabled ? 'Enable' : 'Disable'}
@@ -177,6 +181,7 @@ function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
   );
   const [expires, setExpires] = useState('');
   const [group, setGroup] = useState(`${apiKey.groupId ?? ''}`);
+  const [keepBodies, setKeepBodies] = useState(apiKey.keepBodies);
   const amount = parseDollars(balance);
   const fault = balance !== '' && amount === undefined ? 'Type dollars with at most nine decimals.' : undefined;
   const submit = (event: SubmitEvent): void => {
@@ -184,6 +189,7 @@ function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
     if (fault !== undefined) return;
     onSave({
       label,
+      keepBodies,
       ...(amount === undefined ? { noBalance: true } : { balanceNanoUsd: amount }),
       ...(group === '' ? { noGroup: true } : { groupId: BigInt(group) }),
       ...(expires !== '' && { expiresAtMs: BigInt(new Date(expires).getTime()) }),
@@ -209,6 +215,7 @@ function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
           data={[{ value: '', label: 'None' }, ...choices]}
           onChange={event => setGroup(event.currentTarget.value)}
         />
+        <KeepBodies value={keepBodies} onChange={setKeepBodies} />
         <TextInput
           label="Expires"
           description={
@@ -223,6 +230,31 @@ function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
         <Button type="submit">Save</Button>
       </form>
     </Dialog>
+  );
+}
+
+function PauseButton({ paused, onClick }: { readonly paused: boolean; readonly onClick: () => void }) {
+  return (
+    <Button size="xs" variant="default" onClick={onClick}>
+      {paused ? 'Go on' : 'Pause'}
+    </Button>
+  );
+}
+
+function KeepBodies({ value, onChange }: { readonly value: string; readonly onChange: (value: string) => void }) {
+  return (
+    <NativeSelect
+      label="Keep bodies"
+      description="What is said in its requests, for the translation on their pages. Encrypted, and only for a time."
+      value={value}
+      data={[
+        { value: '', label: 'As the configuration says' },
+        { value: 'off', label: 'Of no request' },
+        { value: 'errors', label: 'Of failed requests' },
+        { value: 'all', label: 'Of all requests' },
+      ]}
+      onChange={event => onChange(event.currentTarget.value)}
+    />
   );
 }
 

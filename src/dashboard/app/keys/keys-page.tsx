@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createLazyRoute, Link } from '@tanstack/react-router';
 import { type SubmitEvent, useState } from 'react';
 import type { ApiKey, Group, Limit } from '../../../gen/tollgate/v1/account_pb.ts';
-import { curlOf } from '../data/shell-words.ts';
+import { curlCommand } from '../data/shell-words.ts';
 import { nowMs } from '../data/time.ts';
 import { may, useAccount, useViewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
@@ -18,6 +18,7 @@ import { NewLimitDialog } from './new-limit.tsx';
 
 /** A key's state in a word. */
 export function KeyState({ apiKey }: { readonly apiKey: ApiKey }) {
+  if (apiKey.paused) return <span className="pill pill-held">paused</span>;
   if (apiKey.disabled) return <span className="pill pill-failed">disabled</span>;
   if (apiKey.expiresAtMs !== undefined && Number(apiKey.expiresAtMs) <= nowMs()) {
     return <span className="pill pill-held">expired</span>;
@@ -85,7 +86,7 @@ function KeysPage() {
     enabled: may(viewer, 'groups:read'),
   });
   const ways = {
-    curl: curlOf(viewer, '/v1/account/keys'),
+    curl: curlCommand(viewer, '/v1/account/keys'),
     ...(viewer.role === 'operator' && { cli: `tollgate keys list --account ${viewer.accountId}` }),
   };
   return (
@@ -155,7 +156,7 @@ function AccountLimits() {
   );
 }
 
-/** Limits as bars, each with a way to remove it where the viewer may. */
+/** Limits as bars, with a way to remove each if the viewer may. */
 export function LimitList({ limits }: { readonly limits: readonly Limit[] }) {
   const viewer = useViewer();
   const source = useAccount();

@@ -13,7 +13,7 @@ interface NewKeyProps {
   readonly onMade: (key: ApiKey) => void;
 }
 
-/** What the form holds, as typed. */
+/** The content of the form, as typed. */
 interface Draft {
   readonly label: string;
   readonly balance: string;
@@ -24,7 +24,7 @@ interface Draft {
 
 const amountError = 'Type dollars with at most nine decimals, for example 1 or 0.25.';
 
-/** Why an amount can't be read; empty is none. */
+/** Returns why an amount can't be read; an empty one is valid. */
 function amountFault(text: string): string | undefined {
   return text !== '' && parseDollars(text) === undefined ? amountError : undefined;
 }

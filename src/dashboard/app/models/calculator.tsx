@@ -12,7 +12,7 @@ interface Line {
   readonly pico: bigint;
 }
 
-/** The prices that hold for so much input: a long request may pay others for all of its tokens. */
+/** Returns the prices for that much input: a long request may have other prices for all of its tokens. */
 function lines({ pricing }: Model, inputTokens: bigint): readonly Line[] {
   const above = pricing?.above.filter(step => inputTokens > BigInt(step.inputTokens)).at(-1);
   const input = above?.inputPicoUsd ?? pricing?.inputPicoUsd;
@@ -28,7 +28,7 @@ function lines({ pricing }: Model, inputTokens: bigint): readonly Line[] {
   return named.flatMap(([name, pico]) => (pico === undefined ? [] : [{ name, pico }]));
 }
 
-/** What a request of so many tokens would cost, exactly as it would be charged at the standard tier. */
+/** Returns the cost of a request of that many tokens, exactly as it would be charged at the standard tier. */
 export function Calculator({ model }: { readonly model: Model }) {
   const [tokens, setTokens] = useState<Readonly<Record<string, string>>>({ Input: '1000', Output: '500' });
   const amount = (name: string): bigint => BigInt(tokens[name] === undefined || tokens[name] === '' ? 0 : tokens[name]);

@@ -51,7 +51,7 @@ export function ModelPanel({ model }: { readonly model: Model }) {
         )}
         {maxSize !== '' && (
           <>
-            <dt>Largest picture</dt>
+            <dt>Largest image</dt>
             <dd>{maxSize}</dd>
           </>
         )}

@@ -3,7 +3,7 @@ import { useQuery } from '@connectrpc/connect-query';
 import { createLazyRoute, getRouteApi, Link } from '@tanstack/react-router';
 import { CatalogService, type Model } from '../../../gen/tollgate/v1/catalog_pb.ts';
 import { perMillion, perOne } from '../data/money.ts';
-import { curlOf } from '../data/shell-words.ts';
+import { curlCommand } from '../data/shell-words.ts';
 import { useViewer } from '../data/viewer.ts';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty, PageTitle, Shown } from '../parts/page.tsx';
@@ -11,7 +11,7 @@ import { ModelPanel } from './model-panel.tsx';
 
 const route = getRouteApi('/models');
 
-/** What a model can do, in words. */
+/** A model's abilities, in words. */
 export function abilities({ vision, functionCall, reasoning }: Model): string {
   return [vision && 'vision', functionCall && 'tools', reasoning && 'reasoning'].filter(Boolean).join(', ') || '–';
 }
@@ -86,7 +86,7 @@ function ModelsPage() {
   const all = useQuery(CatalogService.method.listModels, {}, { enabled: chosen !== undefined });
   const shown = all.data?.models.find(({ id }) => id === chosen);
   const ways = {
-    curl: curlOf(viewer, q === '' ? '/v1/models' : `/v1/models?q=${encodeURIComponent(q)}`),
+    curl: curlCommand(viewer, q === '' ? '/v1/models' : `/v1/models?q=${encodeURIComponent(q)}`),
     ...(viewer.role === 'operator' && { cli: 'tollgate models list' }),
   };
   return (

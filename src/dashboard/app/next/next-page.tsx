@@ -1,62 +1,198 @@
-import { NativeSelect } from '@mantine/core';
+import { NativeSelect, TextInput } from '@mantine/core';
 import { useQuery as useCall } from '@connectrpc/connect-query';
 import { useQuery } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
-import { AccountService, type ApiKey, type Group, type Limit, Payer } from '../../../gen/tollgate/v1/account_pb.ts';
+import {
+  type ApiKey,
+  type Limit,
+  type NextPayer,
+  type NextPayment,
+  Payer,
+} from '../../../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
-import { curlOf } from '../data/shell-words.ts';
-import { useAccount, useViewer } from '../data/viewer.ts';
+import { count } from '../data/money.ts';
+import { curlCommand } from '../data/shell-words.ts';
+import { fullTime } from '../data/time.ts';
+import { useAccount, useViewer, type Viewer } from '../data/viewer.ts';
 import { LimitBar } from '../keys/limit-bar.tsx';
 import { Amount } from '../parts/amount.tsx';
 import { Empty, PageTitle, Shown } from '../parts/page.tsx';
-import { bindingLimits, groupsAbove, payersInOrder } from './order.ts';
 
 const route = getRouteApi('/next');
 
 function NextPage() {
   const viewer = useViewer();
+  return viewer.account === undefined ? <Next apiKeyId={viewer.apiKeyId} keys={noKeys} /> : <AccountNext />;
+}
+
+const noKeys: readonly ApiKey[] = [];
+
+function AccountNext() {
+  const source = useAccount();
+  const { key: keyId } = route.useSearch();
+  const keys = useQuery({ queryKey: ['keys', source.name], queryFn: ({ signal }) => source.listKeys(signal) });
+  return (
+    <Shown of={keys} height={320}>
+      {list => {
+        const chosen = list.find(({ apiKeyId }) => Number(apiKeyId) === keyId) ?? list[0];
+        if (chosen === undefined) return <Empty title="No key yet">Make one on the page Keys.</Empty>;
+        return <Next apiKeyId={chosen.apiKeyId} keys={list} />;
+      }}
+    </Shown>
+  );
+}
+
+/** What the gateway says of a key's next request, by a dry run of its admission. */
+function Next({ apiKeyId, keys }: { readonly apiKeyId: bigint; readonly keys: readonly ApiKey[] }) {
+  const viewer = useViewer();
+  const { model = '', tokens = 0 } = route.useSearch();
+  const { requests } = viewer;
+  const question = { apiKeyId, model, inputTokens: tokens };
+  const payment = useQuery({
+    queryKey: ['next', requests.name, question],
+    queryFn: async ({ signal }) => (await requests.getNextPayment(question, signal)) ?? null,
+  });
   return (
     <>
-      <PageTitle
-        name="Who pays next"
-        as={{ curl: curlOf(viewer, viewer.role === 'holder' ? '/v1/key' : '/v1/account/limits') }}
+      <PageTitle name="Who pays next" as={otherWays(viewer, apiKeyId, payment.data?.model ?? model)} />
+      <Choice keys={keys} apiKeyId={apiKeyId} model={payment.data?.model ?? model} tokens={tokens} />
+      <Shown of={payment} height={320}>
+        {found => found && <Payment payment={found} />}
+      </Shown>
+    </>
+  );
+}
+
+function otherWays(viewer: Viewer, apiKeyId: bigint, model: string) {
+  const path = viewer.role === 'holder' ? '/v1/key/next' : `/v1/account/keys/${apiKeyId}/next`;
+  return {
+    curl: curlCommand(viewer, `${path}?model=${encodeURIComponent(model)}`),
+    ...(viewer.role === 'operator' && { cli: `tollgate keys next ${apiKeyId} --model ${model}` }),
+  };
+}
+
+interface ChoiceProps {
+  readonly keys: readonly ApiKey[];
+  readonly apiKeyId: bigint;
+  readonly model: string;
+  readonly tokens: number;
+}
+
+function Choice({ keys, apiKeyId, model, tokens }: ChoiceProps) {
+  const navigate = route.useNavigate();
+  const models = useCall(CatalogService.method.listModels, {});
+  const ids = (models.data?.models ?? [])
+    .filter(({ pricing, id }) => pricing?.outputPicoUsd !== undefined || id.endsWith(':free'))
+    .map(({ id }) => id);
+  const change = (values: { key?: number; model?: string; tokens?: number | undefined }): void =>
+    void navigate({ search: before => ({ ...before, ...values }), replace: true });
+  return (
+    <div className="filters">
+      {keys.length > 0 && (
+        <NativeSelect
+          className="field"
+          size="xs"
+          label="Key"
+          value={`${apiKeyId}`}
+          data={keys.map(each => ({
+            value: `${each.apiKeyId}`,
+            label: each.label === '' ? `Key ${each.apiKeyId}` : each.label,
+          }))}
+          onChange={event => change({ key: Number(event.currentTarget.value) })}
+        />
+      )}
+      <NativeSelect
+        className="field"
+        size="xs"
+        label="Model"
+        value={model}
+        data={ids.includes(model) ? ids : [model, ...ids]}
+        onChange={event => change({ model: event.currentTarget.value })}
       />
-      {viewer.role === 'holder' ? <OwnNext /> : <AccountNext />}
+      <TextInput
+        className="field"
+        size="xs"
+        label="Input tokens"
+        inputMode="numeric"
+        placeholder="1000"
+        value={tokens === 0 ? '' : `${tokens}`}
+        onChange={event =>
+          change({ tokens: Number(event.currentTarget.value.replaceAll(/\D/g, '').slice(0, 7)) || undefined })
+        }
+      />
+    </div>
+  );
+}
+
+function Payment({ payment }: { readonly payment: NextPayment }) {
+  const { admitted, message, tip, refusal, payers, limits, refusingLimitId, heldNanoUsd, outputTokens } = payment;
+  return (
+    <>
+      <section className="panel" aria-label="Decision">
+        <h2>The next request of {count(payment.inputTokens)} input tokens</h2>
+        {admitted ? (
+          <p>
+            would begin, holding <Amount nano={heldNanoUsd} />
+            {outputTokens === undefined
+              ? ': it costs nothing.'
+              : ` for its input and the first ${count(outputTokens)} output tokens.`}
+          </p>
+        ) : (
+          <div className="problem">
+            <p>would be refused. {message}</p>
+            {tip !== '' && <p className="quiet">{tip}</p>}
+            <p className="small quiet">
+              <code>{refusal}</code>
+            </p>
+          </div>
+        )}
+      </section>
+      <section className="panel" aria-label="Payers">
+        <h2>Payers, in order</h2>
+        {payers.length === 0 ? (
+          <p className="quiet">Nobody: the key’s settings and the plan leave no payer.</p>
+        ) : (
+          <ol style={{ paddingLeft: 20, margin: 0 }}>
+            {payers.map(each => (
+              <li key={`${each.payer} ${each.groupId}`}>
+                <PayerLine payer={each} />
+              </li>
+            ))}
+          </ol>
+        )}
+      </section>
+      <LimitsPanel limits={limits} refusing={refusingLimitId} />
     </>
   );
 }
 
 const payerNames: Readonly<Record<Payer, string>> = {
-  [Payer.UNSPECIFIED]: 'nothing: a request would be refused',
-  [Payer.FREE]: 'nobody: it would be free',
-  [Payer.SUBSCRIPTION]: 'the account’s plan',
-  [Payer.KEY_BALANCE]: 'the key’s own balance',
-  [Payer.ACCOUNT]: 'the account’s balance',
-  [Payer.GROUP_BALANCE]: 'its group’s balance',
+  [Payer.UNSPECIFIED]: 'Another payer',
+  [Payer.FREE]: 'Nobody: it is free',
+  [Payer.SUBSCRIPTION]: 'The tokens of the account’s plan',
+  [Payer.KEY_BALANCE]: 'The key’s own balance',
+  [Payer.ACCOUNT]: 'The account’s balance',
+  [Payer.GROUP_BALANCE]: 'The balance of group',
 };
 
-/** What a key's holder may know: the limits that bind the key, and what would pay. */
-function OwnNext() {
-  const own = useCall(AccountService.method.getOwnKey, {});
+function PayerLine({ payer: { payer, groupId, leftNanoUsd, leftTokens, resetsAtMs } }: { readonly payer: NextPayer }) {
   return (
-    <Shown of={own} height={240}>
-      {({ limits, paysFrom, spendTodayNanoUsd, spendMonthNanoUsd }) => (
+    <>
+      {payerNames[payer] ?? 'Another payer'}
+      {groupId !== 0n && ` ${groupId}`}
+      {leftNanoUsd !== undefined && (
         <>
-          <section className="panel" aria-label="Payer">
-            <h2>The next request is paid from</h2>
-            <p>{payerNames[paysFrom] ?? 'another payer'}</p>
-            <p className="quiet">
-              Spent today (UTC) <Amount nano={spendTodayNanoUsd} />, this month <Amount nano={spendMonthNanoUsd} />
-            </p>
-          </section>
-          <LimitsPanel limits={limits} />
+          {': '}
+          <Amount nano={leftNanoUsd} /> that no request holds
         </>
       )}
-    </Shown>
+      {leftTokens !== undefined && `: ${count(leftTokens)} tokens left`}
+      {resetsAtMs !== undefined && <span className="quiet">, new ones at {fullTime(resetsAtMs)}</span>}
+    </>
   );
 }
 
-function LimitsPanel({ limits }: { readonly limits: readonly Limit[] }) {
+function LimitsPanel({ limits, refusing }: { readonly limits: readonly Limit[]; readonly refusing: bigint }) {
   return (
     <section className="panel" aria-label="Limits">
       <h2>Limits that decide, in order</h2>
@@ -67,126 +203,12 @@ function LimitsPanel({ limits }: { readonly limits: readonly Limit[] }) {
           {limits.map(limit => (
             <li key={`${limit.limitId}`}>
               <LimitBar limit={limit} />
+              {limit.limitId === refusing && <span className="failed small">This one refuses it.</span>}
             </li>
           ))}
         </ol>
       )}
     </section>
-  );
-}
-
-function AccountNext() {
-  const source = useAccount();
-  const { key: keyId, model } = route.useSearch();
-  const keys = useQuery({
-    queryKey: ['keys', source.name],
-    queryFn: ({ signal }) => source.listKeys(signal),
-  });
-  return (
-    <Shown of={keys} height={320}>
-      {list => {
-        const key = list.find(({ apiKeyId }) => Number(apiKeyId) === keyId) ?? list[0];
-        if (key === undefined) return <Empty title="No key yet">Make one on the page Keys.</Empty>;
-        return (
-          <>
-            <Choice keys={list} chosen={key} model={model} />
-            <KeyNext apiKey={key} model={model} />
-          </>
-        );
-      }}
-    </Shown>
-  );
-}
-
-function Choice({
-  keys,
-  chosen,
-  model,
-}: {
-  readonly keys: readonly ApiKey[];
-  readonly chosen: ApiKey;
-  readonly model: string | undefined;
-}) {
-  const navigate = route.useNavigate();
-  const models = useCall(CatalogService.method.listModels, {});
-  const ids = (models.data?.models ?? []).map(({ id }) => id);
-  return (
-    <div className="filters">
-      <NativeSelect
-        className="field"
-        size="xs"
-        label="Key"
-        value={`${chosen.apiKeyId}`}
-        data={keys.map(({ apiKeyId, label }) => ({
-          value: `${apiKeyId}`,
-          label: label === '' ? `Key ${apiKeyId}` : label,
-        }))}
-        onChange={event => void navigate({ search: before => ({ ...before, key: Number(event.currentTarget.value) }) })}
-      />
-      <NativeSelect
-        className="field"
-        size="xs"
-        label="Model"
-        value={model ?? ''}
-        data={[{ value: '', label: 'Any' }, ...ids.map(id => ({ value: id, label: id }))]}
-        onChange={event =>
-          void navigate({ search: before => ({ ...before, model: event.currentTarget.value || undefined }) })
-        }
-      />
-    </div>
-  );
-}
-
-const none: readonly Group[] = [];
-
-function KeyNext({ apiKey, model }: { readonly apiKey: ApiKey; readonly model: string | undefined }) {
-  const source = useAccount();
-  const limits = useQuery({
-    queryKey: ['limits', source.name],
-    queryFn: ({ signal }) => source.listLimits(signal),
-  });
-  const groups = useQuery({ queryKey: ['groups', source.name], queryFn: ({ signal }) => source.listGroups(signal) });
-  const balance = useQuery({
-    queryKey: ['balance', source.name],
-    queryFn: ({ signal }) => source.getBalance(signal),
-  });
-  const above = groupsAbove(apiKey, groups.data ?? none);
-  const isAllowed =
-    model === undefined || apiKey.allowedModels === undefined || apiKey.allowedModels.models.includes(model);
-  return (
-    <>
-      {apiKey.disabled && (
-        <p className="banner">The key is disabled: every request is refused until it is enabled again.</p>
-      )}
-      {!isAllowed && (
-        <p className="banner">
-          The key may not use this model by this name: its list of allowed models does not have it.
-        </p>
-      )}
-      <section className="panel" aria-label="Payers">
-        <h2>Payers, in order</h2>
-        <Shown of={balance} height={60}>
-          {({ balanceNanoUsd }) => (
-            <ol style={{ paddingLeft: 20, margin: 0 }}>
-              {payersInOrder(apiKey, above, balanceNanoUsd).map(({ name, nano }) => (
-                <li key={name}>
-                  {name}
-                  {nano !== undefined && (
-                    <>
-                      {': '}
-                      <Amount nano={nano} />
-                    </>
-                  )}
-                </li>
-              ))}
-            </ol>
-          )}
-        </Shown>
-      </section>
-      <Shown of={limits} height={120}>
-        {list => <LimitsPanel limits={bindingLimits(list, { apiKey, groups: above, model })} />}
-      </Shown>
-    </>
   );
 }
 

@@ -7,7 +7,7 @@ import type { RunningRequest, WatchNowResponse } from '../../../gen/tollgate/v1/
 import { RequestRows } from '../activity/request-rows.tsx';
 import { addUp } from '../activity/sums.ts';
 import { count } from '../data/money.ts';
-import { curlOf } from '../data/shell-words.ts';
+import { curlCommand } from '../data/shell-words.ts';
 import type { AccountSource } from '../data/source.ts';
 import { nowMs } from '../data/time.ts';
 import { may, useViewer } from '../data/viewer.ts';
@@ -30,7 +30,7 @@ function NowPage() {
       <PageTitle
         name="Now"
         as={{
-          curl: curlOf(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance'),
+          curl: curlCommand(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance'),
           ...(role === 'operator' && { cli: `tollgate accounts show ${viewer.accountId}` }),
         }}
       />
@@ -102,7 +102,7 @@ const runningColumns: readonly Column<RunningRequest>[] = [
     width: '130px',
     cell: ({ provider }) => (provider === '' ? 'waiting' : provider),
   },
-  { id: 'tries', header: 'Tries', width: '64px', isRight: true, cell: ({ attempts }) => attempts },
+  { id: 'tries', header: 'Attempts', width: '64px', isRight: true, cell: ({ attempts }) => attempts },
   {
     id: 'output',
     header: 'Output',
@@ -249,5 +249,5 @@ function Latest() {
   );
 }
 
-/** The page of what happens now. */
+/** The page of the current state. */
 export const Route = createLazyRoute('/now')({ component: NowPage });

@@ -12,7 +12,7 @@ interface BarsProps {
   /** Names of the series, in the order of their colours. */
   readonly series: readonly string[];
   readonly format: (value: bigint) => string;
-  /** Where a click on a bar leads; absent: bars are not clickable. */
+  /** The target of a click on a bar; absent: bars are not clickable. */
   readonly onPick?: (index: number) => void;
   readonly legend?: ReactNode;
 }

@@ -1,7 +1,10 @@
 import { Button, Menu } from '@mantine/core';
 import { useState } from 'react';
 
-/** Whether the text is on the clipboard now; a browser without one (plain http on another host) gets a selection to copy by hand. */
+/**
+ * Whether the text is on the clipboard now; a browser without one (plain http on another host) gets a selection to
+ * copy by hand.
+ */
 async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
@@ -34,7 +37,7 @@ export function Snippet({ text, label }: { readonly text: string; readonly label
   );
 }
 
-/** How else a view can be had: each absent where there is no such way. */
+/** The same view by other means; each absent if there is none. */
 export interface OtherWays {
   readonly curl?: string;
   readonly cli?: string;

@@ -10,7 +10,7 @@ export interface Column<Row> {
   readonly width: string;
   /** Numbers stand on the right. */
   readonly isRight?: boolean;
-  /** Where it stands among the two lines of a phone's row; absent: not shown there. */
+  /** Its place among the two lines of a phone's row; absent: not shown there. */
   readonly phone?: 'lead' | 'side' | 'below' | 'note' | 'corner';
   readonly cell: (row: Row) => ReactNode;
   /** Makes the column sortable. */
@@ -31,7 +31,9 @@ interface Order {
 
 const heights = { wide: 36, phone: 60 };
 
-/** A table that draws only the rows in sight, so that thousands cost what twenty do. On a phone each row has two lines. */
+/**
+ * A table that draws only the visible rows, so that thousands cost what twenty do. On a phone each row has two lines.
+ */
 export function DataTable<Row>({ label, columns, rows, rowKey }: DataTableProps<Row>) {
   const box = useRef<HTMLDivElement>(null);
   const [order, setOrder] = useState<Order>();

@@ -7,7 +7,7 @@ interface DialogProps {
   readonly children: ReactNode;
 }
 
-/** A dialog over the page. Mantine's own scroll lock writes a style tag, which the Content-Security-Policy forbids: a class does it. */
+/** A modal dialog. Mantine's scroll lock adds a style tag, which the Content-Security-Policy forbids, so a class on the body stops scrolling. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   useEffect(() => {
     document.body.classList.add('has-dialog');

@@ -3,7 +3,7 @@ import { type ReactNode, useEffect } from 'react';
 import { readFault } from '../data/rpc.ts';
 import { CopyAs, type OtherWays } from './copy.tsx';
 
-/** The head of a page: its name, and what can be done on it. */
+/** The header of a page: its name and its actions. */
 export function PageTitle({
   name,
   as,
@@ -27,7 +27,7 @@ export function PageTitle({
   );
 }
 
-/** A failed call in the gateway's own words, with its tip, the request's id and a way to try again. */
+/** Shows a failed call: the gateway's message, its tip, its code, the request id and a button to retry. */
 export function Problem({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
   const { message, tip, requestId, code } = readFault(error);
   return (
@@ -58,7 +58,7 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
   );
 }
 
-/** Room for what is still being read. */
+/** A placeholder for content that is still loading. */
 export function Waiting({ height = 120 }: { readonly height?: number }) {
   return (
     <div className="skeleton" style={{ height, marginBottom: 12 }} role="status">
@@ -67,7 +67,7 @@ export function Waiting({ height = 120 }: { readonly height?: number }) {
   );
 }
 
-/** One figure with its name and a second line. */
+/** One figure with its name and an optional note. */
 export function Tile({ name, note, isHeld = false, children }: TileProps) {
   return (
     <div className={isHeld ? 'tile tile-held' : 'tile'}>
@@ -85,14 +85,14 @@ interface TileProps {
   readonly children: ReactNode;
 }
 
-/** What a query has: an error, nothing yet, or a value to show. */
+/** The state of a query: an error, a value, both if a refresh failed, or neither while it loads. */
 export interface Reading<Value> {
   readonly data: Value | undefined;
   readonly error: unknown;
   readonly refetch: () => unknown;
 }
 
-/** Shows a query's value, or why there is none. A value that could not be refreshed stays, with the error above it. */
+/** Shows a query's value, its error, or a placeholder while it loads. If a refresh fails, the error is shown above the last value. */
 export function Shown<Value>({ of, height, children }: ShownProps<Value>) {
   const { data, error, refetch } = of;
   return (

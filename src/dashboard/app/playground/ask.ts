@@ -7,7 +7,7 @@ import { transport } from '../data/rpc.ts';
 
 const generations = createClient(GenerationService, transport);
 
-/** What is asked of a model. */
+/** A request to a model. */
 export interface Question {
   readonly model: string;
   readonly endpoint: Endpoint;
@@ -26,13 +26,13 @@ export interface Tool {
   readonly parametersJson: string;
 }
 
-/** A picture of the prompt. */
+/** An image of the prompt. */
 export interface Image {
   readonly mediaType: string;
   readonly base64: string;
 }
 
-/** An answer as far as it has come. */
+/** An answer so far. */
 export interface Answer {
   readonly text: string;
   readonly requestId?: string;
@@ -68,7 +68,10 @@ export function readTools(json: string): readonly Tool[] {
   });
 }
 
-/** Asks, and calls `onAnswer` with the answer as it grows. `key`: an API key of this page's memory; empty: the session pays. */
+/**
+ * Sends a request, and calls `onAnswer` with the answer as it grows. `key`: an API key in this page's memory; empty:
+ * the session pays.
+ */
 export async function ask(
   question: Question,
   key: string,
@@ -79,7 +82,7 @@ export async function ask(
   let answer: Answer = { text: '' };
   const headers = key === '' ? {} : { headers: { authorization: `Bearer ${key}` } };
   for await (const { events } of generations.generate(toRequest(question), { signal, ...headers })) {
-    for (const event of events) answer = follow(answer, event, performance.now() - began);
+    answer = readAnswer(answer, events, performance.now() - began);
     onAnswer(answer);
   }
 }
@@ -109,6 +112,13 @@ function toRequest({ model, endpoint, instructions, prompt, maxOutputTokens, too
       },
     ],
   };
+}
+
+/** Returns an answer after more events. `ms`: since it was asked for. */
+export function readAnswer(before: Answer, events: readonly GenerationEvent[], ms: number): Answer {
+  let answer = before;
+  for (const event of events) answer = follow(answer, event, ms);
+  return answer;
 }
 
 /** The answer after one more event. */

@@ -8,9 +8,9 @@ export const interfaces = [
   { endpoint: Endpoint.MESSAGES, path: '/v1/messages', name: 'Messages' },
 ] as const;
 
-/** The text that a curl command has in place of a picture's bytes. */
+/** A placeholder for an image's bytes in a curl command. */
 const imageText = 'BASE64_OF_THE_PICTURE';
-/** Messages asks for a limit. */
+/** Messages requires a limit. */
 const messagesMaxTokens = 1024;
 
 /** The question as the body of its interface. */

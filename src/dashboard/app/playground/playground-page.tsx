@@ -5,7 +5,7 @@ import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
 import { type SubmitEvent, useRef, useState } from 'react';
 import type { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
 import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
-import { curlOf } from '../data/shell-words.ts';
+import { curlCommand } from '../data/shell-words.ts';
 import { may, useViewer } from '../data/viewer.ts';
 import { PageTitle, Problem } from '../parts/page.tsx';
 import { Snippet } from '../parts/copy.tsx';
@@ -15,7 +15,7 @@ import { interfaces, toBody } from './code.ts';
 
 const route = getRouteApi('/playground');
 
-/** What is typed, beside what the address has. */
+/** The typed input, besides what the address contains. */
 interface Draft {
   readonly instructions: string;
   readonly prompt: string;
@@ -141,7 +141,7 @@ function AsCode({ draft, model, way }: AsCodeProps) {
   const show = (): void => {
     try {
       const json = JSON.stringify(toBody(toQuestion(draft, model, way.endpoint)), null, 2);
-      setText(curlOf({ ...viewer, role: 'holder' }, way.path, { method: 'POST', json }));
+      setText(curlCommand({ ...viewer, role: 'holder' }, way.path, { method: 'POST', json }));
     } catch (error) {
       setText(toolsFault(error));
     }
@@ -241,7 +241,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
         onChange={event => onChange({ ...draft, prompt: event.currentTarget.value })}
       />
       <details>
-        <summary className="small">Instructions, tools, picture, limit</summary>
+        <summary className="small">Instructions, tools, image, limit</summary>
         <div className="form" style={{ marginTop: 12 }}>
           <Textarea
             label="Instructions"
@@ -288,5 +288,5 @@ async function readBase64(file: File): Promise<string> {
   return url.slice(url.indexOf(',') + 1);
 }
 
-/** The page that asks models. */
+/** The page for trying models. */
 export const Route = createLazyRoute('/playground')({ component: PlaygroundPage });

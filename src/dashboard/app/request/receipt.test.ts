@@ -19,7 +19,7 @@ function bucket(
   });
 }
 
-test('a receipt is the arithmetic of its lines, rounded once', () => {
+test('the formula shows each line, and the sum is rounded once', () => {
   const buckets = [bucket('input', 10n, 1_000_000n), bucket('output', 32n, 4_000_000n)];
   expect(formula(create(ActivityRecordSchema, { buckets, costNanoUsd: 138_000n }))).toBe(
     '10 × $1/M + 32 × $4/M = $0.000138',
@@ -28,14 +28,14 @@ test('a receipt is the arithmetic of its lines, rounded once', () => {
   expect(roundToNano(totalAtto(buckets))).toBe(138_000n);
 });
 
-test('half a nano-dollar rounds up, of the sum and not of each line', () => {
+test('half a nano-dollar rounds up, in the sum and not in each line', () => {
   const half = bucket('input', 1n, 500n);
   expect(roundToNano(lineAtto(half))).toBe(1n);
   expect(roundToNano(totalAtto([half, half]))).toBe(1n);
   expect(attoText(lineAtto(half))).toBe('$0.0000000005');
 });
 
-test('a tier and a discount stand in the line that they change', () => {
+test('the formula shows multipliers and discounts in the lines they apply to, and images at a price per image', () => {
   const buckets = [bucket('input', 1_000n, 1_000_000n, { permille: 500, discount: 100 })];
   expect(formula(create(ActivityRecordSchema, { buckets, costNanoUsd: 450_000n }))).toBe(
     '1,000 × $1/M × 0.5 − 10 % = $0.000450',

@@ -1,23 +1,20 @@
 import { useQuery } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi, Link } from '@tanstack/react-router';
-import {
-  type ActivityRecord,
-  type CostBucket,
-  Payer,
-  type RequestCourse,
-} from '../../../gen/tollgate/v1/account_pb.ts';
+import { type ActivityRecord, type CostBucket, Payer } from '../../../gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../../gen/tollgate/v1/request_pb.ts';
 import { UsageSource } from '../../../gen/tollgate/v1/event_pb.ts';
 import type { RunningRequest } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { useLive } from '../shell/live-context.tsx';
 import { StateWord } from '../activity/states.tsx';
 import { count } from '../data/money.ts';
-import { curlOf } from '../data/shell-words.ts';
+import { curlCommand } from '../data/shell-words.ts';
 import { fullTime } from '../data/time.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount, Duration } from '../parts/amount.tsx';
 import { CopyButton } from '../parts/copy.tsx';
 import { PageTitle, Shown } from '../parts/page.tsx';
+import { Course, Tries } from './course.tsx';
+import { Translation } from './translation.tsx';
 import { attoText, formula, lineAtto, priceText, roundToNano, totalAtto } from './receipt.ts';
 
 const route = getRouteApi('/activity/$requestId');
@@ -34,7 +31,7 @@ function RequestPage() {
   });
   const path = `${role === 'holder' ? '/v1/key' : '/v1/account'}/activity/${encodeURIComponent(requestId)}`;
   const ways = {
-    curl: curlOf(viewer, path),
+    curl: curlCommand(viewer, path),
     ...(role === 'operator' && { cli: `tollgate requests show ${requestId} --account ${accountId}` }),
   };
   return (
@@ -48,6 +45,7 @@ function RequestPage() {
         <code>{requestId}</code> <CopyButton text={requestId} label="the request’s id" />
       </p>
       {running !== undefined && <RunningPanel request={running} />}
+      {running === undefined && record.isError && <Translation requestId={requestId} apiKeyId={viewer.apiKeyId} />}
       {running === undefined && (
         <Shown of={record} height={320}>
           {found =>
@@ -55,7 +53,9 @@ function RequestPage() {
               <>
                 <Receipt record={found} />
                 {found.course !== undefined && <Course record={found} course={found.course} />}
+                {found.course !== undefined && <Tries record={found} course={found.course} />}
                 <Facts record={found} />
+                <Translation requestId={requestId} apiKeyId={found.apiKeyId} />
               </>
             )
           }
@@ -65,7 +65,7 @@ function RequestPage() {
   );
 }
 
-/** A request that has not ended: what it holds grows with its answer, and what it does not need is given back when it settles. */
+/** Shows a running request. Its hold grows with the output; the unused part is released when the request settles. */
 function RunningPanel({ request }: { readonly request: RunningRequest }) {
   const { model, heldNanoUsd, outputTokens, provider, attempts, createdAtMs } = request;
   return (
@@ -74,7 +74,7 @@ function RunningPanel({ request }: { readonly request: RunningRequest }) {
         Running <span className="pill pill-held">held</span>
       </h2>
       <dl className="facts">
-        <dt>Holds now</dt>
+        <dt>Held now</dt>
         <dd>
           <Amount nano={heldNanoUsd} />
         </dd>
@@ -82,9 +82,9 @@ function RunningPanel({ request }: { readonly request: RunningRequest }) {
         <dd className="number">about {count(outputTokens)} tokens</dd>
         <dt>Model</dt>
         <dd>{model}</dd>
-        <dt>Answers</dt>
+        <dt>Provider</dt>
         <dd>
-          {provider === '' ? 'no provider yet' : provider}, try {attempts}
+          {provider === '' ? 'none yet' : provider}, attempt {attempts}
         </dd>
         <dt>Admitted</dt>
         <dd>{fullTime(createdAtMs)}</dd>
@@ -95,7 +95,7 @@ function RunningPanel({ request }: { readonly request: RunningRequest }) {
 
 const payers: Readonly<Record<Payer, string>> = {
   [Payer.UNSPECIFIED]: '',
-  [Payer.FREE]: 'nobody: free',
+  [Payer.FREE]: 'no one: free',
   [Payer.SUBSCRIPTION]: 'the plan',
   [Payer.KEY_BALANCE]: 'the key’s balance',
   [Payer.ACCOUNT]: 'the account',
@@ -149,7 +149,7 @@ function Receipt({ record }: { readonly record: ActivityRecord }) {
             <SumLine name="Exact sum of all lines" value={attoText(exact)} />
             <SumLine name="Rounded once, half up, to the nano-dollar" value={<Amount nano={rounded} />} />
             {record.writtenOffNanoUsd > 0n && (
-              <SumLine name="Written off: nobody could pay it" value={<Amount nano={-record.writtenOffNanoUsd} />} />
+              <SumLine name="Written off: no funds covered it" value={<Amount nano={-record.writtenOffNanoUsd} />} />
             )}
             <SumLine name="Debited" value={<Amount nano={record.costNanoUsd} />} />
           </tfoot>
@@ -185,56 +185,6 @@ function SumLine({ name, value }: { readonly name: string; readonly value: React
   );
 }
 
-/** The way of a request's money and of its answer, in the order of time. */
-function Course({ record, course }: { readonly record: ActivityRecord; readonly course: RequestCourse }) {
-  const { admittedNanoUsd, firstEventMs, provider, attempts } = course;
-  const back = admittedNanoUsd - record.costNanoUsd;
-  return (
-    <section className="panel" aria-label="Course">
-      <h2>From hold to charge</h2>
-      <dl className="facts">
-        <dt>Admitted, 0 ms</dt>
-        <dd>
-          held <Amount nano={admittedNanoUsd} />
-        </dd>
-        <dt>Tries</dt>
-        <dd>
-          {count(attempts)}
-          {provider === '' ? ', no provider answered' : `, answered by ${provider}`}
-        </dd>
-        {firstEventMs !== undefined && (
-          <>
-            <dt>First words</dt>
-            <dd>
-              after <Duration ms={firstEventMs} />
-            </dd>
-          </>
-        )}
-        <dt>Settled</dt>
-        <dd>
-          after <Duration ms={record.latencyMs} />: debited <Amount nano={record.costNanoUsd} />
-        </dd>
-        {back > 0n && (
-          <>
-            <dt>Given back</dt>
-            <dd>
-              <Amount nano={back} />
-            </dd>
-          </>
-        )}
-        {back < 0n && (
-          <>
-            <dt>Extended meanwhile</dt>
-            <dd>
-              by <Amount nano={-back} />
-            </dd>
-          </>
-        )}
-      </dl>
-    </section>
-  );
-}
-
 const tiers: Readonly<Record<ServiceTier, string>> = {
   [ServiceTier.UNSPECIFIED]: 'standard',
   [ServiceTier.DEFAULT]: 'standard',
@@ -244,7 +194,9 @@ const tiers: Readonly<Record<ServiceTier, string>> = {
 
 function Facts({ record }: { readonly record: ActivityRecord }) {
   const counted =
-    record.usageSource === UsageSource.REPORTED ? 'by the provider' : 'by the gateway: the provider did not say';
+    record.usageSource === UsageSource.REPORTED
+      ? 'by the provider'
+      : 'by the gateway, since the provider reported no usage';
   return (
     <section className="panel" aria-label="Facts">
       <h2>Facts</h2>
@@ -302,5 +254,5 @@ function Tag({ name, value }: { readonly name: string; readonly value: string })
   );
 }
 
-/** The page of one settled request. */
+/** The page of one request, running or settled. */
 export const Route = createLazyRoute('/activity/$requestId')({ component: RequestPage });

@@ -11,7 +11,10 @@ const LiveContext = createContext<LiveState>(nothing);
 /** Queries of a page are read again at most so often while money moves. */
 const refreshMs = 1_000;
 
-/** Keeps the stream of what happens now for every page, and reads the page's other numbers again when the ledger has grown. */
+/**
+ * Runs the stream of the current state for every page, and reads the page's other numbers again when the ledger has
+ * grown.
+ */
 export function LiveProvider({ viewer, children }: { readonly viewer: Viewer; readonly children: ReactNode }) {
   const { sessionId, accountId, role } = viewer;
   const connection = useMemo(

@@ -1,11 +1,11 @@
 import type { Viewer, ViewerRole } from '../data/viewer.ts';
 
-/** A page of the navigation. */
+/** A page in the navigation. */
 export interface PageLink {
   readonly to: '/now' | '/activity' | '/next' | '/keys' | '/accounts' | '/models' | '/configuration' | '/playground';
   readonly name: string;
   readonly roles: readonly ViewerRole[];
-  /** A scope that it needs; absent: the role is enough. */
+  /** A scope that viewers other than the operator also need; absent: the role is enough. */
   readonly scope?: string;
 }
 

@@ -13,7 +13,7 @@ interface ShellProps {
   readonly onSignOut: () => void;
 }
 
-/** What stands around every page: the navigation, who is signed in, and how fresh the numbers are. */
+/** The frame of every page: the navigation, who is signed in, and how fresh the numbers are. */
 export function Shell({ viewer, onSignOut }: ShellProps) {
   return (
     <ViewerContext value={viewer}>

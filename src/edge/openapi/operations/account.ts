@@ -298,7 +298,7 @@ const analyticsQuery: readonly Parameter[] = [
 ];
 const requestId = pathId('request_id', 'The `x-request-id` of the answer.');
 
-/** What was used, as the account sees it or as a key's holder does. */
+/** Usage, as the account or a key's holder sees it. */
 function usageOperations(own: boolean): readonly Operation[] {
   const [root, tag, name] = own ? ['/v1/key', 'Own key', 'Own'] : ['/v1/account', 'Usage', ''];
   const access = (scope: string): Operation['access'] => (own ? 'api_key' : { scope });
@@ -340,7 +340,49 @@ function usageOperations(own: boolean): readonly Operation[] {
   ];
 }
 
+const nextQuery: readonly Parameter[] = [
+  query('model', 'The model, by any of its names; default the first one.'),
+  query('input_tokens', 'How many input tokens; default 1000.', { type: 'integer', minimum: 1 }),
+];
+
 const money: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v1/account/keys/{key_id}/next',
+    id: 'getNextPayment',
+    tag: 'Keys',
+    summary: 'Say who would pay a key’s next request',
+    description: 'A dry run: nothing is held or counted.',
+    access: { scope: 'limits:read' },
+    parameters: [keyId, ...nextQuery],
+    answers: { 200: { description: 'What would decide and pay it.', schema: account.nextPayment } },
+    errors: readErrors,
+  },
+  {
+    method: 'get',
+    path: '/v1/key/next',
+    id: 'getOwnNextPayment',
+    tag: 'Own key',
+    summary: 'Say who would pay the next request',
+    description: 'A dry run: nothing is held or counted.',
+    access: 'api_key',
+    parameters: nextQuery,
+    answers: { 200: { description: 'What would decide and pay it.', schema: account.nextPayment } },
+    errors: readErrors,
+  },
+  {
+    method: 'get',
+    path: '/v1/account/activity/{request_id}/bodies',
+    id: 'getRequestBodies',
+    tag: 'Usage',
+    summary: 'Read what was said in a request',
+    description:
+      'By the client, in the gateway’s contract and by the upstream, if `content.bodies` of the configuration or `keep_bodies` of the key had it kept.',
+    access: { scope: 'account:bodies' },
+    parameters: [requestId],
+    answers: { 200: { description: 'The kept bodies.', schema: usage.bodies } },
+    errors: readErrors,
+  },
   {
     method: 'get',
     path: '/v1/account/balance',

@@ -10,7 +10,7 @@ import {
 } from '../operation.ts';
 import { accountSettings, history, webhookSettings } from '../shapes/history.ts';
 
-/** What an account is told, and its past. */
+/** Webhooks of an account, and its history. */
 
 const webhookId = pathNumber('webhook_id', 'The webhook.');
 const span: readonly Parameter[] = [

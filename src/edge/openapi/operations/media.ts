@@ -17,7 +17,7 @@ const images = {
   202: { description: 'With `async: true`: the task.', schema: media.newTask },
 };
 
-/** Cohere's own client asks the second path. */
+/** Cohere's own client uses the second path. */
 const rerank = [
   ['/v1/rerank', 'rerank'],
   ['/v2/rerank', 'rerankV2'],

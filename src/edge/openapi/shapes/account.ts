@@ -5,7 +5,7 @@ import { limitChangeSchema, newLimitSchema } from '../../limit-body.ts';
 import { named } from '../json-schema.ts';
 import { anyObject, count, dollars, id, tags, time } from './fields.ts';
 
-/** What the account's paths take and answer. Source: service.md, "Account endpoints"; control.md. */
+/** The bodies and answers of the account's paths. Source: docs/interfaces/account.md. */
 
 const keyFields = {
   label: 'A name for people, at most 200 characters.',
@@ -20,6 +20,8 @@ const keyFields = {
   tags: 'What its requests are counted by: at most 8 names with values.',
   metadata: 'A JSON object of your own, at most 4 KiB, never sent to a provider.',
   low_balance: 'Below so many dollars `balance.low` is sent; null: never.',
+  keep_bodies: 'Of which requests bodies are kept; null: as the operator’s configuration says.',
+  paused: 'Whether the account refuses its requests for now.',
 };
 
 /** The body that makes or changes a key. */
@@ -76,6 +78,8 @@ const apiKey = named(
     fallback_to_payg: z.boolean().describe(keyFields.fallback_to_payg),
     allowed_models: z.array(z.string()).nullable().describe(keyFields.allowed_models),
     disabled: z.boolean().describe('Whether the operator has disabled it.'),
+    keep_bodies: z.enum(['off', 'errors', 'all']).nullable().describe(keyFields.keep_bodies),
+    paused: z.boolean().describe(keyFields.paused),
     group_id: id.nullable().describe(keyFields.group_id),
     tags,
     metadata: anyObject.describe(keyFields.metadata),
@@ -106,6 +110,43 @@ const limit = named(
     created_at: time.describe('When it was made.'),
   }),
 );
+const nextPayment = named(
+  'NextPayment',
+  z.object({
+    api_key_id: id.describe('The number of the key.'),
+    model: z.string().describe('The listed id of the model.'),
+    input_tokens: count.describe('How many input tokens were thought of.'),
+    admitted: z.boolean().describe('Whether it would be admitted.'),
+    refusal: z
+      .object({
+        code: z.string().describe('The code of the error.'),
+        message: z.string().describe('Why it would be refused.'),
+        tip: z.string().nullable().describe('What to do about it.'),
+        limit_id: id.nullable().describe('The limit that refuses it; null: none does.'),
+      })
+      .nullable()
+      .describe('Why it would be refused; null: it would not.'),
+    payers: z
+      .array(
+        z.object({
+          payer: z.enum(['free', 'subscription', 'key_balance', 'group_balance', 'account']).describe('Which.'),
+          group_id: id.nullable().describe('The group of a group’s balance.'),
+          left: z
+            .number()
+            .nullable()
+            .describe('Dollars that no running request holds; null: it pays in tokens, or nothing.'),
+          left_tokens: count
+            .nullable()
+            .describe('Tokens that no running request holds; null: it pays in dollars, or nothing.'),
+          resets_at: time.nullable().describe('When a plan begins a new period.'),
+        }),
+      )
+      .describe('Who would pay, in order; empty: no one may.'),
+    limits: z.array(limit).describe('Every limit that binds it, in the order in which they refuse.'),
+    held: dollars.describe('Dollars that would be held at first.'),
+    output_tokens: count.nullable().describe('Output tokens that this would pay; null: it costs nothing.'),
+  }),
+);
 const group = named(
   'Group',
   z.object({
@@ -121,6 +162,7 @@ const group = named(
 
 /** Resources of the account, alone and in lists. */
 export const account = {
+  nextPayment,
   key: named('ApiKeyAnswer', z.object({ data: apiKey })),
   keys: named('ApiKeyList', z.object({ data: z.array(apiKey) })),
   limit: named('LimitAnswer', z.object({ data: limit })),

@@ -4,7 +4,7 @@ import { batchRequestSchema } from '../../batches/batch-routes.ts';
 import { named } from '../json-schema.ts';
 import { anyObject, count, dollars, time } from './fields.ts';
 
-/** Files and batches. Source: endpoints.md, "Batches". */
+/** Files and batches. Source: docs/interfaces/files-and-batches.md. */
 
 /** The body that makes a batch of OpenAI's interface. */
 export const batchRequest = named('BatchRequest', batchRequestSchema, {

@@ -4,7 +4,10 @@ import { named } from '../json-schema.ts';
 import { fieldTexts } from './field-texts.ts';
 import { anyObject, count, dollars } from './fields.ts';
 
-/** Chat Completions. Upstreams may add members of their own to answers. Source: service.md, "Chat completion resource". */
+/**
+ * Chat Completions. Upstreams may add members of their own to answers. Source: docs/interfaces/chat-completions.md
+ * "Response".
+ */
 
 /** The body of a request. */
 export const chatRequest = named('ChatCompletionRequest', chatRequestSchema, fieldTexts);
@@ -15,7 +18,7 @@ const toolCall = z.looseObject({
   function: z.looseObject({ name: z.string(), arguments: z.string().describe('JSON as text.') }).optional(),
   custom: z.looseObject({ name: z.string(), input: z.string() }).optional(),
 });
-/** What a request used, as Chat Completions counts it. */
+/** The usage of a request, as Chat Completions counts it. */
 export const chatUsage = z.looseObject({
   prompt_tokens: count.describe('All input, cached included.'),
   completion_tokens: count.describe('All output, reasoning included.'),

@@ -10,7 +10,7 @@ import { anyObject, count } from './fields.ts';
 /** The body of a request. */
 export const completionsRequest = named('CompletionRequest', completionsRequestSchema, {
   ...fieldTexts,
-  prompt: 'What the answer goes on from: a text, texts, token ids, or lists of token ids.',
+  prompt: 'What the answer continues: a text, texts, token ids, or lists of token ids.',
   suffix: 'What follows the answer.',
   max_tokens: 'The most output; 0 only with `echo`.',
   n: 'How many answers each prompt has.',

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { named } from '../json-schema.ts';
 import { time } from './fields.ts';
 
-/** Errors. Source: service.md, "Errors"; decisions §3. */
+/** Errors. Source: docs/errors.md "The envelope". */
 
 const shape = {
   message: z.string().describe('What is wrong, for people.'),
@@ -29,7 +29,7 @@ const shape = {
     .describe('The limit that refused the request, if one did.'),
 };
 
-/** What went wrong. */
+/** The error. */
 export const errorObject = named('ErrorObject', z.object(shape));
 
 /** The three shapes of errors. */

@@ -1,13 +1,13 @@
-/** What the fields of requests mean that several interfaces share. */
+/** Descriptions of request fields that several interfaces share. */
 export const fieldTexts: Readonly<Record<string, string>> = {
   model: 'The id of a model of `GET /v1/models`; with `:flex` or `:priority` behind it, at that tier.',
   messages: 'The conversation so far, at least one message.',
   input: 'What the model answers to: a text, or items.',
-  instructions: 'What the model is told before everything else.',
+  instructions: 'Instructions before everything else.',
   previous_response_id: 'The stored response that this one continues.',
   conversation: 'The conversation whose items come before the input, and that the answer is added to.',
   include: 'What the answer has besides.',
-  system: 'What the model is told before everything else: a text or text blocks.',
+  system: 'Instructions before everything else: a text or text blocks.',
   max_tokens: 'The most output, reasoning included. Older name of `max_completion_tokens`.',
   max_completion_tokens: 'The most output, reasoning included.',
   max_output_tokens: 'The most output, reasoning included; at least 16.',

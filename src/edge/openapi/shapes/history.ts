@@ -4,7 +4,7 @@ import { named } from '../json-schema.ts';
 import { account } from './account.ts';
 import { anyObject, count, dollars, id, time } from './fields.ts';
 
-/** Webhooks, and an account's past. Source: control.md, "Alerts", "Audit and money history". */
+/** Webhooks, and an account's past. Source: docs/interfaces/account.md "Webhooks", "Entries and audit". */
 
 /** The body that changes the account. */
 export const accountSettings = named('AccountSettings', accountChangeSchema, {

@@ -7,7 +7,7 @@ import { errorObject } from './errors.ts';
 import { fieldTexts } from './field-texts.ts';
 import { count, dollars } from './fields.ts';
 
-/** Images and embeddings. Source: service.md, "Image result"; decisions §5. */
+/** Images and embeddings. Source: docs/interfaces/images.md. */
 
 /** The body of an image generation. */
 export const imageGenerationRequest = named('ImageGenerationRequest', generationSchema, {

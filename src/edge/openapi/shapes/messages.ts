@@ -4,7 +4,7 @@ import { named } from '../json-schema.ts';
 import { fieldTexts } from './field-texts.ts';
 import { anyObject, count, dollars } from './fields.ts';
 
-/** Messages. Upstreams may add members of their own to answers. Source: service.md, "Message resource". */
+/** Messages. Upstreams may add members of their own to answers. Source: docs/interfaces/messages.md "Response". */
 
 const texts = {
   ...fieldTexts,

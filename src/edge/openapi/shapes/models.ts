@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { named } from '../json-schema.ts';
 import { time } from './fields.ts';
 
-/** The catalogue. Source: service.md, "What the service does"; decisions §4. */
+/** The catalogue. Source: docs/interfaces/models.md "The list". */
 
 const price = z.number().nullable();
 const caching = z
@@ -22,6 +22,10 @@ const pricing = z.object({
   ...tokenPrices,
   image: price.describe('Dollars an image; null: no such price.'),
   search: price.optional().describe('Dollars a search of up to 100 documents.'),
+  tools: z
+    .record(z.string(), z.number())
+    .optional()
+    .describe('Dollars a call of a tool that the provider runs, by its name.'),
   batch: z.number().optional().describe('The factor of prices in batches.'),
   caching,
   above: z

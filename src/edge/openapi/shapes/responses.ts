@@ -4,7 +4,7 @@ import { named } from '../json-schema.ts';
 import { fieldTexts } from './field-texts.ts';
 import { anyObject, count, dollars } from './fields.ts';
 
-/** Responses. Upstreams may add members of their own to answers. Source: service.md, "Response resource". */
+/** Responses. Upstreams may add members of their own to answers. Source: docs/interfaces/responses.md "Response". */
 
 const texts = { ...fieldTexts, metadata: 'At most 16 names with values of your own, kept with the response.' };
 /** The body of a request. */
@@ -82,7 +82,7 @@ const response = named(
     metadata: z.record(z.string(), z.string()),
     safety_identifier: z.string().nullable(),
     prompt_cache_key: z.string().nullable(),
-    service_tier: z.string().describe('The tier that was billed, or asked for while it runs.'),
+    service_tier: z.string().describe('The billed tier, or the requested one while it runs.'),
     usage: usage.nullable().describe('What it used; null while it runs, and if it failed before anything was used.'),
   }),
 );

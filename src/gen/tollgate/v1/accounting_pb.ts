@@ -38,21 +38,22 @@ export type AdmitRequest = Message<"tollgate.v1.AdmitRequest"> & {
   apiKeyId: bigint;
 
   /**
-   * What it is ("acme/render"): 1 to 200 characters, shown as the record's model; compared with the key's allowed models.
+   * Its kind ("acme/render"): 1 to 200 characters, shown as the record's model; compared with the key's allowed
+   * models.
    *
    * @generated from field: string model = 3;
    */
   model: string;
 
   /**
-   * The most it is thought to cost, in nano-dollars; 0 checks the limits and holds nothing.
+   * The most it is expected to cost, in nano-dollars; 0 checks the limits and holds nothing.
    *
    * @generated from field: int64 amount_nano_usd = 4;
    */
   amountNanoUsd: bigint;
 
   /**
-   * When the hold is given up if nobody settles it, in milliseconds from now; absence means one hour.
+   * When the hold expires unless settled, in milliseconds from now; absence means one hour.
    *
    * @generated from field: optional uint64 expires_in_ms = 5;
    */
@@ -73,14 +74,14 @@ export const AdmitRequestSchema: GenMessage<AdmitRequest> = /*@__PURE__*/
  */
 export type AdmitResponse = Message<"tollgate.v1.AdmitResponse"> & {
   /**
-   * What is held.
+   * The held amount.
    *
    * @generated from field: int64 held_nano_usd = 1;
    */
   heldNanoUsd: bigint;
 
   /**
-   * What the funds could still pay beside it.
+   * What the funds could still pay in addition.
    *
    * @generated from field: int64 available_nano_usd = 2;
    */
@@ -144,7 +145,7 @@ export const ExtendRequestSchema: GenMessage<ExtendRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_accounting, 2);
 
 /**
- * What is held now.
+ * The held amount now.
  *
  * @generated from message tollgate.v1.ExtendResponse
  */
@@ -178,7 +179,8 @@ export type SettleRequest = Message<"tollgate.v1.SettleRequest"> & {
   id: bigint;
 
   /**
-   * What it cost, in nano-dollars, at least 0. What is over the hold is debited as far as funds and caps allow; the rest
+   * What it cost, in nano-dollars, at least 0. What exceeds the hold is debited as far as funds and caps allow; the
+   * rest
    * is written off.
    *
    * @generated from field: int64 cost_nano_usd = 2;
@@ -186,7 +188,7 @@ export type SettleRequest = Message<"tollgate.v1.SettleRequest"> & {
   costNanoUsd: bigint;
 
   /**
-   * Tokens, where the work has such; absence means none.
+   * Tokens, if the work has any; absence means none.
    *
    * @generated from field: optional tollgate.v1.Usage usage = 3;
    */
@@ -214,7 +216,7 @@ export const SettleRequestSchema: GenMessage<SettleRequest> = /*@__PURE__*/
  */
 export type SettleResponse = Message<"tollgate.v1.SettleResponse"> & {
   /**
-   * What was debited.
+   * The debited amount.
    *
    * @generated from field: int64 cost_nano_usd = 1;
    */
@@ -289,7 +291,9 @@ export const AccountingService: GenService<{
     output: typeof AdmitResponseSchema;
   },
   /**
-   * Holds more for work that costs more than thought; its answer says all that is held. Settle or Void gives back what a repeat held too much.
+   * Holds more for work that costs more than expected; returns all that is held. Settle or Void releases what a
+   * repeat held
+   * too much.
    *
    * @generated from rpc tollgate.v1.AccountingService.Extend
    */

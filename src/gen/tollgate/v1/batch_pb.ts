@@ -39,7 +39,7 @@ export type File = Message<"tollgate.v1.File"> & {
   filename: string;
 
   /**
-   * "batch", or "batch_output" of what a batch has made.
+   * "batch", or "batch_output" for the results of a batch.
    *
    * @generated from field: string purpose = 3;
    */
@@ -75,13 +75,13 @@ export const FileSchema: GenMessage<File> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 0);
 
 /**
- * What an upload begins with.
+ * The first message of an upload.
  *
  * @generated from message tollgate.v1.CreateFileRequest
  */
 export type CreateFileRequest = Message<"tollgate.v1.CreateFileRequest"> & {
   /**
-   * What it is for: the requests of a batch of Messages are no file that the account sees.
+   * Its purpose: the requests of a Messages batch are not a file that the account sees.
    *
    * @generated from field: bool hidden = 1;
    */
@@ -469,7 +469,7 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   outputFileId: string;
 
   /**
-   * What has failed, and what was not run; empty means nothing.
+   * Failures, and what was not run; empty means none.
    *
    * @generated from field: string error_file_id = 6;
    */
@@ -497,7 +497,7 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   counts?: BatchCounts | undefined;
 
   /**
-   * What its items have used, together.
+   * The usage of its items together.
    *
    * @generated from field: tollgate.v1.Usage usage = 10;
    */
@@ -518,7 +518,7 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   times?: BatchTimes | undefined;
 
   /**
-   * Where the results of a batch of Messages are; empty until it has ended.
+   * The address of the results of a Messages batch; empty until it has ended.
    *
    * @generated from field: string results_url = 13;
    */
@@ -645,7 +645,7 @@ export const BatchTimesSchema: GenMessage<BatchTimes> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 17);
 
 /**
- * What is wrong with a line of a file.
+ * A fault in a line of a file.
  *
  * @generated from message tollgate.v1.BatchFault
  */
@@ -840,7 +840,7 @@ export type ListBatchesResponse = Message<"tollgate.v1.ListBatchesResponse"> & {
   batches: Batch[];
 
   /**
-   * There are more behind them (before them, if `before` was asked for).
+   * There are more after them (before them, if `before` was given).
    *
    * @generated from field: bool has_more = 2;
    */
@@ -988,7 +988,7 @@ export type BatchRecord = Message<"tollgate.v1.BatchRecord"> & {
   item: number;
 
   /**
-   * What became of it.
+   * Its outcome.
    *
    * @generated from oneof tollgate.v1.BatchRecord.what
    */
@@ -1010,7 +1010,7 @@ export type BatchRecord = Message<"tollgate.v1.BatchRecord"> & {
     case: "charge";
   } | {
     /**
-     * It ended without an answer: its line of results. Nothing was charged.
+     * It ended without an answer: its result line. Nothing was charged.
      *
      * @generated from field: bytes failure = 4;
      */
@@ -1047,7 +1047,7 @@ export type BatchResult = Message<"tollgate.v1.BatchResult"> & {
   head: Uint8Array;
 
   /**
-   * After the cost; absence means that the line names none.
+   * After the cost; absence means that the line has none.
    *
    * @generated from field: optional bytes tail = 3;
    */
@@ -1062,7 +1062,7 @@ export const BatchResultSchema: GenMessage<BatchResult> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 32);
 
 /**
- * What an item has cost and used.
+ * The cost and usage of an item.
  *
  * @generated from message tollgate.v1.BatchCharge
  */
@@ -1096,7 +1096,7 @@ export const BatchChargeSchema: GenMessage<BatchCharge> = /*@__PURE__*/
  */
 export const ListOrder = {
   /**
-   * Not said: the newest first.
+   * Unspecified: the newest first.
    *
    * @generated from enum value: LIST_ORDER_UNSPECIFIED = 0;
    */
@@ -1270,7 +1270,7 @@ export const FileService: GenService<{
     output: typeof ListFilesResponseSchema;
   },
   /**
-   * Deletes a file. A batch that runs its requests goes on.
+   * Deletes a file. A batch that runs its requests continues.
    *
    * @generated from rpc tollgate.v1.FileService.DeleteFile
    */
@@ -1349,7 +1349,7 @@ export const BatchService: GenService<{
     output: typeof DeleteBatchResponseSchema;
   },
   /**
-   * The results of a batch of Messages that has ended, as JSON lines.
+   * The results of a Messages batch that has ended, as JSON lines.
    *
    * @generated from rpc tollgate.v1.BatchService.ReadResults
    */

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/catalog.proto.
  */
 export const file_tollgate_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9jYXRhbG9nLnByb3RvEgt0b2xsZ2F0ZS52MSKhAQoRTGlzdE1vZGVsc1JlcXVlc3QSJwoIZW5kcG9pbnQYASABKA4yFS50b2xsZ2F0ZS52MS5FbmRwb2ludBISCgpjYXBhYmlsaXR5GAIgASgJEhEKBGZyZWUYAyABKAhIAIgBARIWCglhdmFpbGFibGUYBCABKAhIAYgBARINCgVxdWVyeRgFIAEoCUIHCgVfZnJlZUIMCgpfYXZhaWxhYmxlIjgKEkxpc3RNb2RlbHNSZXNwb25zZRIiCgZtb2RlbHMYASADKAsyEi50b2xsZ2F0ZS52MS5Nb2RlbCIdCg9HZXRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiNQoQR2V0TW9kZWxSZXNwb25zZRIhCgVtb2RlbBgBIAEoCzISLnRvbGxnYXRlLnYxLk1vZGVsIsoDCgVNb2RlbBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCG93bmVkX2J5GAQgASgJEhIKCmNyZWF0ZWRfYXQYBSABKAMSGwoOY29udGV4dF9sZW5ndGgYBiABKA1IAIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgHIAEoDUgBiAEBEigKCWVuZHBvaW50cxgIIAMoDjIVLnRvbGxnYXRlLnYxLkVuZHBvaW50Eg4KBnZpc2lvbhgJIAEoCBIVCg1mdW5jdGlvbl9jYWxsGAogASgIEhEKCXJlYXNvbmluZxgLIAEoCBIvCg1zZXJ2aWNlX3RpZXJzGAwgAygOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEQoJYXZhaWxhYmxlGA0gASgIEiUKB3ByaWNpbmcYDiABKAsyFC50b2xsZ2F0ZS52MS5QcmljaW5nEhAKCG1heF9zaXplGA8gASgJEhIKCmRpbWVuc2lvbnMYECABKAgSEQoJdG9rZW5pemVyGBEgASgJQhEKD19jb250ZXh0X2xlbmd0aEIUChJfbWF4X291dHB1dF90b2tlbnMijQMKB1ByaWNpbmcSGwoOaW5wdXRfcGljb191c2QYASABKANIAIgBARIcCg9vdXRwdXRfcGljb191c2QYAiABKANIAYgBARIbCg5pbWFnZV9uYW5vX3VzZBgDIAEoA0gCiAEBEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIA4gBARIoCgVhYm92ZRgFIAMoCzIZLnRvbGxnYXRlLnYxLlByaWNpbmdBYm92ZRInCgZpbWFnZXMYBiADKAsyFy50b2xsZ2F0ZS52MS5JbWFnZVByaWNlEhwKD3NlYXJjaF9uYW5vX3VzZBgHIAEoA0gEiAEBEhsKDmJhdGNoX3Blcm1pbGxlGAggASgNSAWIAQFCEQoPX2lucHV0X3BpY29fdXNkQhIKEF9vdXRwdXRfcGljb191c2RCEQoPX2ltYWdlX25hbm9fdXNkQgoKCF9jYWNoaW5nQhIKEF9zZWFyY2hfbmFub191c2RCEQoPX2JhdGNoX3Blcm1pbGxlIkMKCkltYWdlUHJpY2USDAoEc2l6ZRgBIAEoCRIPCgdxdWFsaXR5GAIgASgJEhYKDmltYWdlX25hbm9fdXNkGAMgASgDIqgBCgxDYWNoZVByaWNpbmcSGgoNcmVhZF9waWNvX3VzZBgBIAEoA0gAiAEBEh4KEXdyaXRlXzVtX3BpY29fdXNkGAIgASgDSAGIAQESHgoRd3JpdGVfMWhfcGljb191c2QYAyABKANIAogBAUIQCg5fcmVhZF9waWNvX3VzZEIUChJfd3JpdGVfNW1fcGljb191c2RCFAoSX3dyaXRlXzFoX3BpY29fdXNkIpIBCgxQcmljaW5nQWJvdmUSFAoMaW5wdXRfdG9rZW5zGAEgASgNEhYKDmlucHV0X3BpY29fdXNkGAIgASgDEhcKD291dHB1dF9waWNvX3VzZBgDIAEoAxIvCgdjYWNoaW5nGAQgASgLMhkudG9sbGdhdGUudjEuQ2FjaGVQcmljaW5nSACIAQFCCgoIX2NhY2hpbmcyqAEKDkNhdGFsb2dTZXJ2aWNlEk0KCkxpc3RNb2RlbHMSHi50b2xsZ2F0ZS52MS5MaXN0TW9kZWxzUmVxdWVzdBofLnRvbGxnYXRlLnYxLkxpc3RNb2RlbHNSZXNwb25zZRJHCghHZXRNb2RlbBIcLnRvbGxnYXRlLnYxLkdldE1vZGVsUmVxdWVzdBodLnRvbGxnYXRlLnYxLkdldE1vZGVsUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_request]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9jYXRhbG9nLnByb3RvEgt0b2xsZ2F0ZS52MSKhAQoRTGlzdE1vZGVsc1JlcXVlc3QSJwoIZW5kcG9pbnQYASABKA4yFS50b2xsZ2F0ZS52MS5FbmRwb2ludBISCgpjYXBhYmlsaXR5GAIgASgJEhEKBGZyZWUYAyABKAhIAIgBARIWCglhdmFpbGFibGUYBCABKAhIAYgBARINCgVxdWVyeRgFIAEoCUIHCgVfZnJlZUIMCgpfYXZhaWxhYmxlIjgKEkxpc3RNb2RlbHNSZXNwb25zZRIiCgZtb2RlbHMYASADKAsyEi50b2xsZ2F0ZS52MS5Nb2RlbCIdCg9HZXRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiNQoQR2V0TW9kZWxSZXNwb25zZRIhCgVtb2RlbBgBIAEoCzISLnRvbGxnYXRlLnYxLk1vZGVsIsoDCgVNb2RlbBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCG93bmVkX2J5GAQgASgJEhIKCmNyZWF0ZWRfYXQYBSABKAMSGwoOY29udGV4dF9sZW5ndGgYBiABKA1IAIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgHIAEoDUgBiAEBEigKCWVuZHBvaW50cxgIIAMoDjIVLnRvbGxnYXRlLnYxLkVuZHBvaW50Eg4KBnZpc2lvbhgJIAEoCBIVCg1mdW5jdGlvbl9jYWxsGAogASgIEhEKCXJlYXNvbmluZxgLIAEoCBIvCg1zZXJ2aWNlX3RpZXJzGAwgAygOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEQoJYXZhaWxhYmxlGA0gASgIEiUKB3ByaWNpbmcYDiABKAsyFC50b2xsZ2F0ZS52MS5QcmljaW5nEhAKCG1heF9zaXplGA8gASgJEhIKCmRpbWVuc2lvbnMYECABKAgSEQoJdG9rZW5pemVyGBEgASgJQhEKD19jb250ZXh0X2xlbmd0aEIUChJfbWF4X291dHB1dF90b2tlbnMipwQKB1ByaWNpbmcSGwoOaW5wdXRfcGljb191c2QYASABKANIAIgBARIcCg9vdXRwdXRfcGljb191c2QYAiABKANIAYgBARIbCg5pbWFnZV9uYW5vX3VzZBgDIAEoA0gCiAEBEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIA4gBARIoCgVhYm92ZRgFIAMoCzIZLnRvbGxnYXRlLnYxLlByaWNpbmdBYm92ZRInCgZpbWFnZXMYBiADKAsyFy50b2xsZ2F0ZS52MS5JbWFnZVByaWNlEhwKD3NlYXJjaF9uYW5vX3VzZBgHIAEoA0gEiAEBEhsKDmJhdGNoX3Blcm1pbGxlGAggASgNSAWIAQESPAoNdG9vbF9uYW5vX3VzZBgJIAMoCzIlLnRvbGxnYXRlLnYxLlByaWNpbmcuVG9vbE5hbm9Vc2RFbnRyeRIXCgp0b29sX2NhbGxzGAogASgNSAaIAQEaMgoQVG9vbE5hbm9Vc2RFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAM6AjgBQhEKD19pbnB1dF9waWNvX3VzZEISChBfb3V0cHV0X3BpY29fdXNkQhEKD19pbWFnZV9uYW5vX3VzZEIKCghfY2FjaGluZ0ISChBfc2VhcmNoX25hbm9fdXNkQhEKD19iYXRjaF9wZXJtaWxsZUINCgtfdG9vbF9jYWxscyJDCgpJbWFnZVByaWNlEgwKBHNpemUYASABKAkSDwoHcXVhbGl0eRgCIAEoCRIWCg5pbWFnZV9uYW5vX3VzZBgDIAEoAyKoAQoMQ2FjaGVQcmljaW5nEhoKDXJlYWRfcGljb191c2QYASABKANIAIgBARIeChF3cml0ZV81bV9waWNvX3VzZBgCIAEoA0gBiAEBEh4KEXdyaXRlXzFoX3BpY29fdXNkGAMgASgDSAKIAQFCEAoOX3JlYWRfcGljb191c2RCFAoSX3dyaXRlXzVtX3BpY29fdXNkQhQKEl93cml0ZV8xaF9waWNvX3VzZCKSAQoMUHJpY2luZ0Fib3ZlEhQKDGlucHV0X3Rva2VucxgBIAEoDRIWCg5pbnB1dF9waWNvX3VzZBgCIAEoAxIXCg9vdXRwdXRfcGljb191c2QYAyABKAMSLwoHY2FjaGluZxgEIAEoCzIZLnRvbGxnYXRlLnYxLkNhY2hlUHJpY2luZ0gAiAEBQgoKCF9jYWNoaW5nMqgBCg5DYXRhbG9nU2VydmljZRJNCgpMaXN0TW9kZWxzEh4udG9sbGdhdGUudjEuTGlzdE1vZGVsc1JlcXVlc3QaHy50b2xsZ2F0ZS52MS5MaXN0TW9kZWxzUmVzcG9uc2USRwoIR2V0TW9kZWwSHC50b2xsZ2F0ZS52MS5HZXRNb2RlbFJlcXVlc3QaHS50b2xsZ2F0ZS52MS5HZXRNb2RlbFJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_request]);
 
 /**
  * A filter; absence of a field means any.
@@ -170,14 +170,14 @@ export type Model = Message<"tollgate.v1.Model"> & {
   createdAt: bigint;
 
   /**
-   * The most input and output tokens together; absence (images) means not said.
+   * The most input and output tokens together; absence (images) means unknown.
    *
    * @generated from field: optional uint32 context_length = 6;
    */
   contextLength?: number | undefined;
 
   /**
-   * The most output tokens; absence (images) means not said.
+   * The most output tokens; absence (images) means unknown.
    *
    * @generated from field: optional uint32 max_output_tokens = 7;
    */
@@ -212,7 +212,7 @@ export type Model = Message<"tollgate.v1.Model"> & {
   reasoning: boolean;
 
   /**
-   * Tiers beside the standard one.
+   * Tiers besides the standard one.
    *
    * @generated from field: repeated tollgate.v1.ServiceTier service_tiers = 12;
    */
@@ -233,14 +233,14 @@ export type Model = Message<"tollgate.v1.Model"> & {
   pricing?: Pricing | undefined;
 
   /**
-   * The largest picture, "2048x2048"; empty means not said.
+   * The largest image, "2048x2048"; empty means unknown.
    *
    * @generated from field: string max_size = 15;
    */
   maxSize: string;
 
   /**
-   * Makes vectors of an asked length.
+   * Makes vectors of a requested length.
    *
    * @generated from field: bool dimensions = 16;
    */
@@ -322,6 +322,20 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
    * @generated from field: optional uint32 batch_permille = 8;
    */
   batchPermille?: number | undefined;
+
+  /**
+   * A call of a tool that the provider runs, by its name ("web_search"), in nano-dollars. One without a price is not offered.
+   *
+   * @generated from field: map<string, int64> tool_nano_usd = 9;
+   */
+  toolNanoUsd: { [key: string]: bigint };
+
+  /**
+   * How many calls of such tools are held for if a request sets no maximum; absence means 10.
+   *
+   * @generated from field: optional uint32 tool_calls = 10;
+   */
+  toolCalls?: number | undefined;
 };
 
 /**
@@ -444,7 +458,7 @@ export const PricingAboveSchema: GenMessage<PricingAbove> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_catalog, 8);
 
 /**
- * Lists what can be asked. A key with allowed models sees only those.
+ * Lists the models that can be requested. A key with allowed models sees only those.
  *
  * @generated from service tollgate.v1.CatalogService
  */

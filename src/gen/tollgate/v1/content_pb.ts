@@ -17,7 +17,7 @@ export const file_tollgate_v1_content: GenFile = /*@__PURE__*/
   fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIm0KB1Vua25vd24SJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgRwYXRoGAIgASgJEgwKBGpzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIMCgRoaW50GAUgASgIIvEDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJwoHdW5rbm93bhgMIAEoCzIULnRvbGxnYXRlLnYxLlVua25vd25IABImCgVleHRyYRgLIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAGIAQFCCQoHY29udGVudEIICgZfZXh0cmEifQoHTWVzc2FnZRIfCgRyb2xlGAEgASgOMhEudG9sbGdhdGUudjEuUm9sZRIMCgRuYW1lGAIgASgJEiAKBXBhcnRzGAMgAygLMhEudG9sbGdhdGUudjEuUGFydBIhCgVwaGFzZRgEIAEoDjISLnRvbGxnYXRlLnYxLlBoYXNlIvgBCghUb29sQ2FsbBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEhEKCWFyZ3VtZW50cxgEIAEoCRIrCglzaWduYXR1cmUYBSABKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWVIAIgBARIqCgVjYWNoZRgGIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEhYKCW5hbWVzcGFjZRgHIAEoCUgCiAEBQgwKCl9zaWduYXR1cmVCCAoGX2NhY2hlQgwKCl9uYW1lc3BhY2Ui7wEKClRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIgCgVwYXJ0cxgEIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSDQoFcGxhaW4YBSABKAgSEAoIaXNfZXJyb3IYBiABKAgSKgoFY2FjaGUYByABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAIgBARIWCgluYW1lc3BhY2UYCCABKAlIAYgBAUIICgZfY2FjaGVCDAoKX25hbWVzcGFjZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJIuAFCgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEicKB3Vua25vd24YDSABKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duSAASOAoOdG9vbF9yZWZlcmVuY2UYDiABKAsyHi50b2xsZ2F0ZS52MS5Ub29sUmVmZXJlbmNlUGFydEgAEikKBnRva2VucxgPIAEoCzIXLnRvbGxnYXRlLnYxLlRva2Vuc1BhcnRIABIqCgVjYWNoZRgKIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEisKCXNpZ25hdHVyZRgLIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZUgCiAEBEiYKBWV4dHJhGAwgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIA4gBAUIJCgdjb250ZW50QggKBl9jYWNoZUIMCgpfc2lnbmF0dXJlQggKBl9leHRyYSIZCgpUb2tlbnNQYXJ0EgsKA2lkcxgBIAMoDSJzCghUZXh0UGFydBIMCgR0ZXh0GAEgASgJEiwKC2Fubm90YXRpb25zGAIgAygLMhcudG9sbGdhdGUudjEuQW5ub3RhdGlvbhIrCghsb2dwcm9icxgDIAMoCzIZLnRvbGxnYXRlLnYxLlRva2VuTG9ncHJvYiIbCgtSZWZ1c2FsUGFydBIMCgR0ZXh0GAEgASgJIiEKEVJlYXNvbmluZ1RleHRQYXJ0EgwKBHRleHQYASABKAkiHwoPU3VtbWFyeVRleHRQYXJ0EgwKBHRleHQYASABKAkibwoLTWVkaWFTb3VyY2USEAoGYmFzZTY0GAEgASgJSAASDQoDdXJsGAIgASgJSAASEQoHZmlsZV9pZBgDIAEoCUgAEg4KBHRleHQYBCABKAlIABISCgptZWRpYV90eXBlGAUgASgJQggKBnNvdXJjZSJFCglJbWFnZVBhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZGV0YWlsGAIgASgJIowBCghGaWxlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIQCghmaWxlbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdjb250ZXh0GAQgASgJEhYKCWNpdGF0aW9ucxgFIAEoCEgAiAEBQgwKCl9jaXRhdGlvbnMiRQoJQXVkaW9QYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEg4KBmZvcm1hdBgCIAEoCSI1CglWaWRlb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2UiIAoQU2VhcmNoUmVzdWx0UGFydBIMCgRqc29uGAEgASgJIiEKEVRvb2xSZWZlcmVuY2VQYXJ0EgwKBG5hbWUYASABKAkicQoKQW5ub3RhdGlvbhIwCgx1cmxfY2l0YXRpb24YASABKAsyGC50b2xsZ2F0ZS52MS5VcmxDaXRhdGlvbkgAEiMKBW90aGVyGAIgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAEIMCgphbm5vdGF0aW9uIoMBCgtVcmxDaXRhdGlvbhILCgN1cmwYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLc3RhcnRfaW5kZXgYAyABKA0SEQoJZW5kX2luZGV4GAQgASgNEiYKBWV4dHJhGAUgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAIgBAUIICgZfZXh0cmEiYgoMVG9rZW5Mb2dwcm9iEg0KBXRva2VuGAEgASgJEg8KB2xvZ3Byb2IYAiABKAESDAoEdXRmOBgDIAEoDBIkCgN0b3AYBCADKAsyFy50b2xsZ2F0ZS52MS5Ub3BMb2dwcm9iIjoKClRvcExvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMKqoBCghQcm90b2NvbBIYChRQUk9UT0NPTF9VTlNQRUNJRklFRBAAEhEKDVBST1RPQ09MX0NIQVQQARIWChJQUk9UT0NPTF9SRVNQT05TRVMQAhIVChFQUk9UT0NPTF9NRVNTQUdFUxADEhMKD1BST1RPQ09MX0dFTUlOSRAEEhMKD1BST1RPQ09MX0lNQUdFUxAFEhgKFFBST1RPQ09MX0NPTVBMRVRJT05TEAYqZAoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9TWVNURU0QARISCg5ST0xFX0RFVkVMT1BFUhACEg0KCVJPTEVfVVNFUhADEhIKDlJPTEVfQVNTSVNUQU5UEAQqfQoKSXRlbVN0YXR1cxIbChdJVEVNX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0lURU1fU1RBVFVTX0lOX1BST0dSRVNTEAESGQoVSVRFTV9TVEFUVVNfQ09NUExFVEVEEAISGgoWSVRFTV9TVEFUVVNfSU5DT01QTEVURRADKkwKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASFAoQUEhBU0VfQ09NTUVOVEFSWRABEhYKElBIQVNFX0ZJTkFMX0FOU1dFUhACKlMKCFRvb2xLaW5kEhkKFVRPT0xfS0lORF9VTlNQRUNJRklFRBAAEhYKElRPT0xfS0lORF9GVU5DVElPThABEhQKEFRPT0xfS0lORF9DVVNUT00QAipdCg1DYWNoZUxpZmV0aW1lEh4KGkNBQ0hFX0xJRkVUSU1FX1VOU1BFQ0lGSUVEEAASFQoRQ0FDSEVfTElGRVRJTUVfNU0QARIVChFDQUNIRV9MSUZFVElNRV8xSBACYgZwcm90bzM");
 
 /**
- * A blob that only its maker can read, with its provenance: it is replayed only where it came from.
+ * A blob that only its maker can read, with its provenance: it is sent back only to where it came from.
  *
  * @generated from message tollgate.v1.Opaque
  */
@@ -30,14 +30,14 @@ export type Opaque = Message$1<"tollgate.v1.Opaque"> & {
   provider: string;
 
   /**
-   * The upstream's model that made it; empty where unknown.
+   * The upstream's model that made it; empty if unknown.
    *
    * @generated from field: string model = 2;
    */
   model: string;
 
   /**
-   * What it is: "anthropic.signature", "anthropic.redacted", "openai.encrypted", "openai.compaction",
+   * Its kind: "anthropic.signature", "anthropic.redacted", "openai.encrypted", "openai.compaction",
    * "gemini.thought_signature", "tollgate.envelope", …
    *
    * @generated from field: string kind = 3;
@@ -88,7 +88,8 @@ export const ExtraSchema: GenMessage<Extra> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 1);
 
 /**
- * A hint where an upstream's prompt cache may end a cached prefix. A pure hint: dropped silently where it can't be said.
+ * A hint where an upstream's prompt cache may end a cached prefix. A pure hint: dropped silently if it can't be
+ * expressed.
  *
  * @generated from message tollgate.v1.CacheHint
  */
@@ -109,34 +110,35 @@ export const CacheHintSchema: GenMessage<CacheHint> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 2);
 
 /**
- * What a client said in words of its protocol that the gateway does not know. An upstream of the same protocol gets it as it came.
+ * A member of the client's protocol that the gateway does not know. An upstream of the same protocol gets it
+ * unchanged.
  *
  * @generated from message tollgate.v1.Unknown
  */
 export type Unknown = Message$1<"tollgate.v1.Unknown"> & {
   /**
-   * Whose words they are.
+   * The protocol.
    *
    * @generated from field: tollgate.v1.Protocol protocol = 1;
    */
   protocol: Protocol;
 
   /**
-   * Where it stands in the client's body ("messages.1.role").
+   * Its path in the client's body ("messages.1.role").
    *
    * @generated from field: string path = 2;
    */
   path: string;
 
   /**
-   * As it came: one JSON value.
+   * Unchanged: one JSON value.
    *
    * @generated from field: string json = 3;
    */
   json: string;
 
   /**
-   * What the protocol's own service says where it does not know it.
+   * What the protocol's own service answers if it does not know it.
    *
    * @generated from field: string message = 4;
    */
@@ -164,14 +166,14 @@ export const UnknownSchema: GenMessage<Unknown> = /*@__PURE__*/
  */
 export type Item = Message$1<"tollgate.v1.Item"> & {
   /**
-   * The public id ("msg_…", "fc_…", "rs_…"); empty where the client gave none.
+   * The public id ("msg_…", "fc_…", "rs_…"); empty if the client gave none.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * How far it has come.
+   * The state of the item.
    *
    * @generated from field: tollgate.v1.ItemStatus status = 2;
    */
@@ -186,7 +188,7 @@ export type Item = Message$1<"tollgate.v1.Item"> & {
   turn: number;
 
   /**
-   * What it is; never absent.
+   * The content; never absent.
    *
    * @generated from oneof tollgate.v1.Item.content
    */
@@ -256,13 +258,13 @@ export const ItemSchema: GenMessage<Item> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 4);
 
 /**
- * Text, images and files that somebody said.
+ * Text, images and files of one author.
  *
  * @generated from message tollgate.v1.Message
  */
 export type Message = Message$1<"tollgate.v1.Message"> & {
   /**
-   * Who said it.
+   * The author.
    *
    * @generated from field: tollgate.v1.Role role = 1;
    */
@@ -276,14 +278,14 @@ export type Message = Message$1<"tollgate.v1.Message"> & {
   name: string;
 
   /**
-   * What was said, in order. Empty is valid for an assistant turn that only calls tools.
+   * The parts, in order. Empty is valid for an assistant turn that only calls tools.
    *
    * @generated from field: repeated tollgate.v1.Part parts = 3;
    */
   parts: Part[];
 
   /**
-   * What an output message is for.
+   * The purpose of an output message.
    *
    * @generated from field: tollgate.v1.Phase phase = 4;
    */
@@ -361,20 +363,20 @@ export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 6);
 
 /**
- * What a tool answered.
+ * A tool's result.
  *
  * @generated from message tollgate.v1.ToolResult
  */
 export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
   /**
-   * The call it answers; empty: the tool spoke without being called.
+   * The call it belongs to; empty: the tool sent it without a call.
    *
    * @generated from field: string call_id = 1;
    */
   callId: string;
 
   /**
-   * The tool's name; empty where the protocol doesn't repeat it.
+   * The tool's name; empty if the protocol doesn't repeat it.
    *
    * @generated from field: string name = 2;
    */
@@ -431,27 +433,27 @@ export const ToolResultSchema: GenMessage<ToolResult> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 7);
 
 /**
- * What the model thought.
+ * The model's reasoning.
  *
  * @generated from message tollgate.v1.Reasoning
  */
 export type Reasoning = Message$1<"tollgate.v1.Reasoning"> & {
   /**
-   * Summaries (`summary_text`) and raw thoughts (`reasoning_text`), in order. Empty where only a blob came.
+   * Summaries (`summary_text`) and raw reasoning (`reasoning_text`), in order. Empty if only a blob came.
    *
    * @generated from field: repeated tollgate.v1.Part parts = 1;
    */
   parts: Part[];
 
   /**
-   * Signatures and encrypted thoughts, needed to go on from here.
+   * Signatures and encrypted reasoning, needed to continue from here.
    *
    * @generated from field: repeated tollgate.v1.Opaque opaque = 2;
    */
   opaque: Opaque[];
 
   /**
-   * The upstream hid the thoughts: only blobs came.
+   * The upstream hid the reasoning: only blobs came.
    *
    * @generated from field: bool redacted = 3;
    */
@@ -500,7 +502,7 @@ export type ServerTool = Message$1<"tollgate.v1.ServerTool"> & {
   protocol: Protocol;
 
   /**
-   * The item or block as it came: one JSON object.
+   * The item or block unchanged: one JSON object.
    *
    * @generated from field: string json = 2;
    */
@@ -542,7 +544,7 @@ export const ItemReferenceSchema: GenMessage<ItemReference> = /*@__PURE__*/
  */
 export type Part = Message$1<"tollgate.v1.Part"> & {
   /**
-   * What it is; never absent.
+   * The content; never absent.
    *
    * @generated from oneof tollgate.v1.Part.content
    */
@@ -691,7 +693,7 @@ export type TextPart = Message$1<"tollgate.v1.TextPart"> & {
   annotations: Annotation[];
 
   /**
-   * Log probabilities of the tokens; empty when not asked for.
+   * Log probabilities of the tokens; empty if not requested.
    *
    * @generated from field: repeated tollgate.v1.TokenLogprob logprobs = 3;
    */
@@ -727,7 +729,7 @@ export const RefusalPartSchema: GenMessage<RefusalPart> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 15);
 
 /**
- * Raw thoughts.
+ * Raw reasoning.
  *
  * @generated from message tollgate.v1.ReasoningTextPart
  */
@@ -748,7 +750,7 @@ export const ReasoningTextPartSchema: GenMessage<ReasoningTextPart> = /*@__PURE_
   messageDesc(file_tollgate_v1_content, 16);
 
 /**
- * A summary of thoughts.
+ * A summary of the reasoning.
  *
  * @generated from message tollgate.v1.SummaryTextPart
  */
@@ -769,7 +771,7 @@ export const SummaryTextPartSchema: GenMessage<SummaryTextPart> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 17);
 
 /**
- * Where the bytes of an image, file, audio or video are.
+ * The bytes of an image, file, audio or video, or their address.
  *
  * @generated from message tollgate.v1.MediaSource
  */
@@ -814,7 +816,7 @@ export type MediaSource = Message$1<"tollgate.v1.MediaSource"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * The media type ("image/png"); empty where unknown (addresses).
+   * The media type ("image/png"); empty if unknown (addresses).
    *
    * @generated from field: string media_type = 5;
    */
@@ -829,20 +831,20 @@ export const MediaSourceSchema: GenMessage<MediaSource> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 18);
 
 /**
- * A picture.
+ * An image.
  *
  * @generated from message tollgate.v1.ImagePart
  */
 export type ImagePart = Message$1<"tollgate.v1.ImagePart"> & {
   /**
-   * The picture.
+   * The image.
    *
    * @generated from field: tollgate.v1.MediaSource source = 1;
    */
   source?: MediaSource | undefined;
 
   /**
-   * "low", "high", "auto", "original"; empty means not said.
+   * "low", "high", "auto", "original"; empty means unspecified.
    *
    * @generated from field: string detail = 2;
    */
@@ -884,14 +886,14 @@ export type FilePart = Message$1<"tollgate.v1.FilePart"> & {
   title: string;
 
   /**
-   * What the model should know of it (Messages); empty means none.
+   * Context for the model (Messages); empty means none.
    *
    * @generated from field: string context = 4;
    */
   context: string;
 
   /**
-   * The model should cite from it (Messages); absence means not said.
+   * The model should cite from it (Messages); absence means unspecified.
    *
    * @generated from field: optional bool citations = 5;
    */
@@ -919,7 +921,7 @@ export type AudioPart = Message$1<"tollgate.v1.AudioPart"> & {
   source?: MediaSource | undefined;
 
   /**
-   * "wav", "mp3", …; empty means not said.
+   * "wav", "mp3", …; empty means unspecified.
    *
    * @generated from field: string format = 2;
    */
@@ -934,7 +936,7 @@ export const AudioPartSchema: GenMessage<AudioPart> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 21);
 
 /**
- * Moving pictures.
+ * Video.
  *
  * @generated from message tollgate.v1.VideoPart
  */
@@ -961,7 +963,7 @@ export const VideoPartSchema: GenMessage<VideoPart> = /*@__PURE__*/
  */
 export type SearchResultPart = Message$1<"tollgate.v1.SearchResultPart"> & {
   /**
-   * The block as it came: one JSON object.
+   * The block unchanged: one JSON object.
    *
    * @generated from field: string json = 1;
    */
@@ -976,7 +978,7 @@ export const SearchResultPartSchema: GenMessage<SearchResultPart> = /*@__PURE__*
   messageDesc(file_tollgate_v1_content, 23);
 
 /**
- * A tool that was found: from here on the model may call it, where its definition was deferred.
+ * A tool that was found: from here on the model may call it, if its definition was deferred.
  *
  * @generated from message tollgate.v1.ToolReferencePart
  */
@@ -1003,7 +1005,7 @@ export const ToolReferencePartSchema: GenMessage<ToolReferencePart> = /*@__PURE_
  */
 export type Annotation = Message$1<"tollgate.v1.Annotation"> & {
   /**
-   * Addresses travel between protocols; any other citation only within its own.
+   * URLs are translated between protocols; any other citation stays within its own.
    *
    * @generated from oneof tollgate.v1.Annotation.annotation
    */
@@ -1101,14 +1103,14 @@ export type TokenLogprob = Message$1<"tollgate.v1.TokenLogprob"> & {
   logprob: number;
 
   /**
-   * The token's UTF-8 bytes; empty where the upstream gave none.
+   * The token's UTF-8 bytes; empty if the upstream gave none.
    *
    * @generated from field: bytes utf8 = 3;
    */
   utf8: Uint8Array;
 
   /**
-   * The likeliest tokens at this place, likeliest first; empty when not asked for.
+   * The likeliest tokens at this place, likeliest first; empty if not requested.
    *
    * @generated from field: repeated tollgate.v1.TopLogprob top = 4;
    */
@@ -1143,7 +1145,7 @@ export type TopLogprob = Message$1<"tollgate.v1.TopLogprob"> & {
   logprob: number;
 
   /**
-   * The token's UTF-8 bytes; empty where the upstream gave none.
+   * The token's UTF-8 bytes; empty if the upstream gave none.
    *
    * @generated from field: bytes utf8 = 3;
    */
@@ -1164,7 +1166,7 @@ export const TopLogprobSchema: GenMessage<TopLogprob> = /*@__PURE__*/
  */
 export const Protocol = {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: PROTOCOL_UNSPECIFIED = 0;
    */
@@ -1233,7 +1235,7 @@ export const ProtocolSchema: GenEnum<Protocol> = /*@__PURE__*/
  */
 export const Role = {
   /**
-   * Not said; never valid in a request.
+   * Unspecified; never valid in a request.
    *
    * @generated from enum value: ROLE_UNSPECIFIED = 0;
    */
@@ -1254,7 +1256,7 @@ export const Role = {
   DEVELOPER: 2,
 
   /**
-   * The person or program that asks.
+   * The person or program that sends requests.
    *
    * @generated from enum value: ROLE_USER = 3;
    */
@@ -1282,13 +1284,13 @@ export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_content, 1);
 
 /**
- * How far an item has come.
+ * The state of an item.
  *
  * @generated from enum tollgate.v1.ItemStatus
  */
 export const ItemStatus = {
   /**
-   * Not said; of an item in a request it means completed.
+   * Unspecified; for an item in a request it means completed.
    *
    * @generated from enum value: ITEM_STATUS_UNSPECIFIED = 0;
    */
@@ -1317,7 +1319,7 @@ export const ItemStatus = {
 } as const;
 
 /**
- * How far an item has come.
+ * The state of an item.
  *
  * @generated from enum tollgate.v1.ItemStatus
  */
@@ -1330,13 +1332,13 @@ export const ItemStatusSchema: GenEnum<ItemStatus> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_content, 2);
 
 /**
- * What an output message is for, as the Responses interface says it.
+ * The purpose of an output message, as in the Responses interface.
  *
  * @generated from enum tollgate.v1.Phase
  */
 export const Phase = {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: PHASE_UNSPECIFIED = 0;
    */
@@ -1358,7 +1360,7 @@ export const Phase = {
 } as const;
 
 /**
- * What an output message is for, as the Responses interface says it.
+ * The purpose of an output message, as in the Responses interface.
  *
  * @generated from enum tollgate.v1.Phase
  */
@@ -1377,7 +1379,7 @@ export const PhaseSchema: GenEnum<Phase> = /*@__PURE__*/
  */
 export const ToolKind = {
   /**
-   * Not said; means function.
+   * Unspecified; means function.
    *
    * @generated from enum value: TOOL_KIND_UNSPECIFIED = 0;
    */
@@ -1418,7 +1420,7 @@ export const ToolKindSchema: GenEnum<ToolKind> = /*@__PURE__*/
  */
 export const CacheLifetime = {
   /**
-   * The upstream's default (five minutes where it has two).
+   * The upstream's default (five minutes if it has two).
    *
    * @generated from enum value: CACHE_LIFETIME_UNSPECIFIED = 0;
    */

@@ -228,7 +228,7 @@ export const DeleteConversationResponseSchema: GenMessage<DeleteConversationResp
   messageDesc(file_tollgate_v1_conversation, 8);
 
 /**
- * What to add.
+ * The items to add.
  *
  * @generated from message tollgate.v1.AddConversationItemsRequest
  */
@@ -248,7 +248,7 @@ export type AddConversationItemsRequest = Message<"tollgate.v1.AddConversationIt
   items: Item[];
 
   /**
-   * What else the answer should contain ("reasoning.encrypted_content").
+   * Further content of the answer ("reasoning.encrypted_content").
    *
    * @generated from field: repeated string include = 3;
    */
@@ -263,7 +263,7 @@ export const AddConversationItemsRequestSchema: GenMessage<AddConversationItemsR
   messageDesc(file_tollgate_v1_conversation, 9);
 
 /**
- * What was added.
+ * The added items.
  *
  * @generated from message tollgate.v1.AddConversationItemsResponse
  */
@@ -304,7 +304,7 @@ export type ListConversationItemsRequest = Message<"tollgate.v1.ListConversation
   limit: number;
 
   /**
-   * Only those after the item with this id, in the order asked for; empty means from the beginning.
+   * Only those after the item with this id, in the requested order; empty means from the beginning.
    *
    * @generated from field: string after = 3;
    */
@@ -318,7 +318,7 @@ export type ListConversationItemsRequest = Message<"tollgate.v1.ListConversation
   ascending: boolean;
 
   /**
-   * What else they should contain ("reasoning.encrypted_content").
+   * Further content to include ("reasoning.encrypted_content").
    *
    * @generated from field: repeated string include = 5;
    */
@@ -339,7 +339,7 @@ export const ListConversationItemsRequestSchema: GenMessage<ListConversationItem
  */
 export type ListConversationItemsResponse = Message<"tollgate.v1.ListConversationItemsResponse"> & {
   /**
-   * In the order asked for, each with an id.
+   * In the requested order, each with an id.
    *
    * @generated from field: repeated tollgate.v1.Item items = 1;
    */
@@ -381,7 +381,7 @@ export type GetConversationItemRequest = Message<"tollgate.v1.GetConversationIte
   itemId: string;
 
   /**
-   * What else it should contain ("reasoning.encrypted_content").
+   * Further content to include ("reasoning.encrypted_content").
    *
    * @generated from field: repeated string include = 3;
    */

@@ -17,7 +17,7 @@ export const file_tollgate_v1_credential: GenFile = /*@__PURE__*/
   fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSI4ChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCBIRCglhZG1pc3Npb24YAiABKAgingEKFEF1dGhlbnRpY2F0ZVJlc3BvbnNlEikKBGtpbmQYASABKA4yGy50b2xsZ2F0ZS52MS5DcmVkZW50aWFsS2luZBISCgphY2NvdW50X2lkGAIgASgDEg4KBmtleV9pZBgDIAEoAxIOCgZzY29wZXMYBCADKAkSJwoGbGltaXRzGAUgAygLMhcudG9sbGdhdGUudjEuTGltaXRTdGF0ZSrKAQoOQ3JlZGVudGlhbEtpbmQSHwobQ1JFREVOVElBTF9LSU5EX1VOU1BFQ0lGSUVEEAASGwoXQ1JFREVOVElBTF9LSU5EX0FQSV9LRVkQARIiCh5DUkVERU5USUFMX0tJTkRfTUFOQUdFTUVOVF9LRVkQAhIcChhDUkVERU5USUFMX0tJTkRfT1BFUkFUT1IQAxIbChdDUkVERU5USUFMX0tJTkRfU0VSVklDRRAEEhsKF0NSRURFTlRJQUxfS0lORF9TRVNTSU9OEAUyaAoRQ3JlZGVudGlhbFNlcnZpY2USUwoMQXV0aGVudGljYXRlEiAudG9sbGdhdGUudjEuQXV0aGVudGljYXRlUmVxdWVzdBohLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event]);
 
 /**
- * What to tell beside the credential itself.
+ * What to return besides the credential itself.
  *
  * @generated from message tollgate.v1.AuthenticateRequest
  */
@@ -46,7 +46,7 @@ export const AuthenticateRequestSchema: GenMessage<AuthenticateRequest> = /*@__P
   messageDesc(file_tollgate_v1_credential, 0);
 
 /**
- * What a credential is.
+ * The kinds of credentials.
  *
  * @generated from message tollgate.v1.AuthenticateResponse
  */
@@ -73,14 +73,14 @@ export type AuthenticateResponse = Message<"tollgate.v1.AuthenticateResponse"> &
   keyId: bigint;
 
   /**
-   * What a management key ("keys:read"), a session or a service ("metering") may do; empty otherwise.
+   * The scopes of a management key ("keys:read"), a session or a service ("metering"); empty otherwise.
    *
    * @generated from field: repeated string scopes = 4;
    */
   scopes: string[];
 
   /**
-   * The request windows, tightest first; empty where it has none or they were not asked for.
+   * The request windows, tightest first; empty if it has none or they were not requested.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 5;
    */
@@ -157,7 +157,7 @@ export const CredentialKindSchema: GenEnum<CredentialKind> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_credential, 0);
 
 /**
- * Looks a credential up. The credential itself is the call's metadata; nobody can ask about another's.
+ * Looks up the credential in the call's metadata; other credentials can't be looked up.
  *
  * @generated from service tollgate.v1.CredentialService
  */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/dashboard.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Signing in as a person, and what the pages of the dashboard show beside the other services.
+// Signs people in, and serves what the dashboard's pages show besides the other services.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -15,7 +15,7 @@ export const file_tollgate_v1_dashboard: GenFile = /*@__PURE__*/
   fileDesc("Cht0b2xsZ2F0ZS92MS9kYXNoYm9hcmQucHJvdG8SC3RvbGxnYXRlLnYxIiMKDVNpZ25JblJlcXVlc3QSEgoKY3JlZGVudGlhbBgBIAEoCSJQCg5TaWduSW5SZXNwb25zZRIPCgdzZXNzaW9uGAEgASgJEi0KCGlkZW50aXR5GAIgASgLMhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2UiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIg8KDVdob0FtSVJlcXVlc3QilwIKDldob0FtSVJlc3BvbnNlEiUKBHJvbGUYASABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAiABKAkSEgoKYWNjb3VudF9pZBgDIAEoAxISCgphcGlfa2V5X2lkGAQgASgDEg4KBnNjb3BlcxgFIAMoCRISCgpzZXNzaW9uX2lkGAYgASgDEhoKDWV4cGlyZXNfYXRfbXMYByABKANIAIgBARISCgpwdWJsaWNfdXJsGAggASgJEhQKDGludGVybmFsX3VybBgJIAEoCRITCgtpc19pbnRlcm5hbBgKIAEoCBIUCgxoYXNfcHJvdmlkZXIYCyABKAhCEAoOX2V4cGlyZXNfYXRfbXMiEQoPV2F0Y2hOb3dSZXF1ZXN0IqgCChBXYXRjaE5vd1Jlc3BvbnNlEg0KBWF0X21zGAEgASgDEiYKBWZ1bmRzGAIgASgLMhIudG9sbGdhdGUudjEuRnVuZHNIAIgBARISCgpsYXN0X2VudHJ5GAMgASgEEhUKDXJ1bm5pbmdfY291bnQYBCABKA0SHQoVcnVubmluZ19oZWxkX25hbm9fdXNkGAUgASgDEiwKB3J1bm5pbmcYBiADKAsyGy50b2xsZ2F0ZS52MS5SdW5uaW5nUmVxdWVzdBIoCgZlcnJvcnMYByADKAsyGC50b2xsZ2F0ZS52MS5SZWNlbnRFcnJvchIxCg5yZXN0aW5nX3JvdXRlcxgIIAMoCzIZLnRvbGxnYXRlLnYxLlJlc3RpbmdSb3V0ZUIICgZfZnVuZHMiOAoFRnVuZHMSGAoQYmFsYW5jZV9uYW5vX3VzZBgBIAEoAxIVCg1oZWxkX25hbm9fdXNkGAIgASgDIsQBCg5SdW5uaW5nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAMSEgoKYXBpX2tleV9pZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEhUKDWhlbGRfbmFub191c2QYBiABKAMSFQoNb3V0cHV0X3Rva2VucxgHIAEoBBIQCghwcm92aWRlchgIIAEoCRIQCghhdHRlbXB0cxgJIAEoDSJLCgtSZWNlbnRFcnJvchIMCgRjb2RlGAEgASgJEg0KBWNvdW50GAIgASgNEhIKCmxhc3RfYXRfbXMYAyABKAMSCwoDdGlwGAQgASgJIj4KDFJlc3RpbmdSb3V0ZRINCgVtb2RlbBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRINCgVzdGF0ZRgDIAEoCSKXAQoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgDEiUKBHJvbGUYAiABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAyABKAkSEgoKYWNjb3VudF9pZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEhUKDWV4cGlyZXNfYXRfbXMYBiABKAMqigEKClBlcnNvblJvbGUSGwoXUEVSU09OX1JPTEVfVU5TUEVDSUZJRUQQABIYChRQRVJTT05fUk9MRV9PUEVSQVRPUhABEhUKEVBFUlNPTl9ST0xFX09XTkVSEAISFgoSUEVSU09OX1JPTEVfTUVNQkVSEAMSFgoSUEVSU09OX1JPTEVfVklFV0VSEAQyqQIKEERhc2hib2FyZFNlcnZpY2USQQoGU2lnbkluEhoudG9sbGdhdGUudjEuU2lnbkluUmVxdWVzdBobLnRvbGxnYXRlLnYxLlNpZ25JblJlc3BvbnNlEkQKB1NpZ25PdXQSGy50b2xsZ2F0ZS52MS5TaWduT3V0UmVxdWVzdBocLnRvbGxnYXRlLnYxLlNpZ25PdXRSZXNwb25zZRJBCgZXaG9BbUkSGi50b2xsZ2F0ZS52MS5XaG9BbUlSZXF1ZXN0GhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2USSQoIV2F0Y2hOb3cSHC50b2xsZ2F0ZS52MS5XYXRjaE5vd1JlcXVlc3QaHS50b2xsZ2F0ZS52MS5XYXRjaE5vd1Jlc3BvbnNlMAFiBnByb3RvMw");
 
 /**
- * What proves who signs in.
+ * The proof of who signs in.
  *
  * @generated from message tollgate.v1.SignInRequest
  */
@@ -42,7 +42,7 @@ export const SignInRequestSchema: GenMessage<SignInRequest> = /*@__PURE__*/
  */
 export type SignInResponse = Message<"tollgate.v1.SignInResponse"> & {
   /**
-   * The new credential ("ss-tg-…"); empty where it has become a cookie.
+   * The new credential ("ss-tg-…"); empty if it was set as a cookie.
    *
    * @generated from field: string session = 1;
    */
@@ -115,7 +115,7 @@ export const WhoAmIRequestSchema: GenMessage<WhoAmIRequest> = /*@__PURE__*/
  */
 export type WhoAmIResponse = Message<"tollgate.v1.WhoAmIResponse"> & {
   /**
-   * What the person may do.
+   * The person's role.
    *
    * @generated from field: tollgate.v1.PersonRole role = 1;
    */
@@ -164,21 +164,21 @@ export type WhoAmIResponse = Message<"tollgate.v1.WhoAmIResponse"> & {
   expiresAtMs?: bigint | undefined;
 
   /**
-   * Where clients find the gateway.
+   * The address at which clients reach the gateway.
    *
    * @generated from field: string public_url = 8;
    */
   publicUrl: string;
 
   /**
-   * Where the operator's pages are.
+   * The address of the operator's pages.
    *
    * @generated from field: string internal_url = 9;
    */
   internalUrl: string;
 
   /**
-   * Whether the call came over the internal listener, which alone has the operator's pages.
+   * Whether the call came over the internal listener, the only one with the operator's pages.
    *
    * @generated from field: bool is_internal = 10;
    */
@@ -215,7 +215,7 @@ export const WatchNowRequestSchema: GenMessage<WatchNowRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 6);
 
 /**
- * What happens now.
+ * The current state.
  *
  * @generated from message tollgate.v1.WatchNowResponse
  */
@@ -235,7 +235,7 @@ export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   funds?: Funds | undefined;
 
   /**
-   * The number of the last entry of the account's ledger; 0: no account is named.
+   * How many entries and charges the account's ledger has, the number of the last one; 0: no account is named.
    *
    * @generated from field: uint64 last_entry = 3;
    */
@@ -249,7 +249,7 @@ export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   runningCount: number;
 
   /**
-   * What they hold in all, in nano-dollars.
+   * The sum of their holds, in nano-dollars.
    *
    * @generated from field: int64 running_held_nano_usd = 5;
    */
@@ -298,7 +298,7 @@ export type Funds = Message<"tollgate.v1.Funds"> & {
   balanceNanoUsd: bigint;
 
   /**
-   * What live holds take of it; it is still in the balance.
+   * The part that live holds take; it is still in the balance.
    *
    * @generated from field: int64 held_nano_usd = 2;
    */
@@ -368,7 +368,7 @@ export type RunningRequest = Message<"tollgate.v1.RunningRequest"> & {
   outputTokens: bigint;
 
   /**
-   * The provider that answers; empty: none does yet.
+   * The answering provider; empty: none yet.
    *
    * @generated from field: string provider = 8;
    */
@@ -390,7 +390,7 @@ export const RunningRequestSchema: GenMessage<RunningRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 9);
 
 /**
- * Answers that failed alike.
+ * Errors of one kind.
  *
  * @generated from message tollgate.v1.RecentError
  */
@@ -523,13 +523,13 @@ export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 12);
 
 /**
- * What a person may do.
+ * The role of a person.
  *
  * @generated from enum tollgate.v1.PersonRole
  */
 export const PersonRole = {
   /**
-   * Nobody is signed in.
+   * No one is signed in.
    *
    * @generated from enum value: PERSON_ROLE_UNSPECIFIED = 0;
    */
@@ -565,7 +565,7 @@ export const PersonRole = {
 } as const;
 
 /**
- * What a person may do.
+ * The role of a person.
  *
  * @generated from enum tollgate.v1.PersonRole
  */
@@ -578,7 +578,8 @@ export const PersonRoleSchema: GenEnum<PersonRole> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_dashboard, 0);
 
 /**
- * Sessions of people. A session is a credential of its own: what it may do follows from its role, or from the key that signed in.
+ * Sessions of people. A session is a credential of its own: its rights follow from its role, or from the key that
+ * signed in.
  *
  * @generated from service tollgate.v1.DashboardService
  */
@@ -604,7 +605,7 @@ export const DashboardService: GenService<{
     output: typeof SignOutResponseSchema;
   },
   /**
-   * Says who is signed in. Credential: a session or any key; without one it says that nobody is.
+   * Returns who is signed in. Credential: a session or any key; without one it returns that no one is.
    *
    * @generated from rpc tollgate.v1.DashboardService.WhoAmI
    */
@@ -614,8 +615,11 @@ export const DashboardService: GenService<{
     output: typeof WhoAmIResponseSchema;
   },
   /**
-   * What happens now: a message at once and after each change, at most two a second, and one every five seconds at least. An API key, or its session, sees
-   * its own requests; a management key needs the scope account:activity; the operator sees the account that the call names, or all. It ends with the session.
+   * The current state: a message at once and after each change, at most two a second, and at least one every five
+   * seconds. An
+   * API key, or its session, sees its own requests; a management key needs the scope account:activity; the operator
+   * sees the
+   * account that the call names, or all. It ends with the session.
    *
    * @generated from rpc tollgate.v1.DashboardService.WatchNow
    */

@@ -102,14 +102,14 @@ export const EmbedRequestSchema: GenMessage<EmbedRequest> = /*@__PURE__*/
  */
 export type EmbeddingInput = Message<"tollgate.v1.EmbeddingInput"> & {
   /**
-   * The text; not empty where there are no token ids.
+   * The text; not empty unless there are token ids.
    *
    * @generated from field: string text = 1;
    */
   text: string;
 
   /**
-   * Ids of the model's vocabulary; empty where it is a text.
+   * Ids of the model's vocabulary; empty if it is a text.
    *
    * @generated from field: repeated uint32 tokens = 2;
    */
@@ -158,21 +158,21 @@ export type EmbedResponse = Message<"tollgate.v1.EmbedResponse"> & {
   inputTokens: number;
 
   /**
-   * What was debited, in nano-dollars.
+   * The debited amount, in nano-dollars.
    *
    * @generated from field: int64 cost_nano_usd = 5;
    */
   costNanoUsd: bigint;
 
   /**
-   * The request windows of the key, tightest first; empty where it has none.
+   * The request windows of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only where the configuration exposes it.
+   * "provider/model" of the route, only if the configuration exposes it.
    *
    * @generated from field: string route = 7;
    */
@@ -194,13 +194,13 @@ export const EmbedResponseSchema: GenMessage<EmbedResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_embedding, 2);
 
 /**
- * A vector, in the form that was asked for: one of the two is filled.
+ * A vector in the requested form: one of the two is filled.
  *
  * @generated from message tollgate.v1.Vector
  */
 export type Vector = Message<"tollgate.v1.Vector"> & {
   /**
-   * Numbers as they came.
+   * Unchanged numbers.
    *
    * @generated from field: repeated double numbers = 1;
    */
@@ -228,7 +228,7 @@ export const VectorSchema: GenMessage<Vector> = /*@__PURE__*/
  */
 export const VectorForm = {
   /**
-   * Not said: numbers.
+   * Unspecified: numbers.
    *
    * @generated from enum value: VECTOR_FORM_UNSPECIFIED = 0;
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/error.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// What every error of the gateway says, over REST and RPC alike.
+// The content of every error of the gateway, over REST and RPC alike.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -44,7 +44,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   param: string;
 
   /**
-   * What to do next; empty means nothing is known.
+   * What to do next; empty means unknown.
    *
    * @generated from field: string tip = 4;
    */
@@ -65,7 +65,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   requestId: string;
 
   /**
-   * When to try again, in milliseconds; absence means waiting is not known to help.
+   * When to retry, in milliseconds; absence means that waiting is not known to help.
    *
    * @generated from field: optional uint64 retry_after_ms = 7;
    */
@@ -86,14 +86,14 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   denial?: Denial | undefined;
 
   /**
-   * The limits of requests and tokens that bind the key, tightest first; empty where none does.
+   * The request and token limits that bind the key, tightest first; empty if none does.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 10;
    */
   limits: LimitState[];
 
   /**
-   * Every wrong field, where the body broke the schema.
+   * Every wrong field, if the body broke the schema.
    *
    * @generated from field: repeated tollgate.v1.FieldViolation violations = 11;
    */
@@ -142,7 +142,7 @@ export type FieldViolation = Message<"tollgate.v1.FieldViolation"> & {
   type: string;
 
   /**
-   * The offending value as JSON; empty where it is absent or secret.
+   * The offending value as JSON; empty if it is absent or secret.
    *
    * @generated from field: string input_json = 4;
    */
@@ -170,7 +170,7 @@ export type Denial = Message<"tollgate.v1.Denial"> & {
   limit: string;
 
   /**
-   * What it limits: "requests", "nano_usd", "tokens" or "concurrent".
+   * Its unit: "requests", "nano_usd", "tokens" or "concurrent".
    *
    * @generated from field: string unit = 2;
    */
@@ -184,7 +184,7 @@ export type Denial = Message<"tollgate.v1.Denial"> & {
   used: bigint;
 
   /**
-   * The most; of a balance what there is.
+   * The maximum; for a balance, what is available.
    *
    * @generated from field: int64 max = 4;
    */
@@ -226,7 +226,7 @@ export type DeniedLimit = Message<"tollgate.v1.DeniedLimit"> & {
   limitId: bigint;
 
   /**
-   * What it limits: "account", "group" or "key".
+   * Its scope: "account", "group" or "key".
    *
    * @generated from field: string scope = 2;
    */

@@ -2,8 +2,10 @@
 // @generated from file tollgate/v1/event.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// What a model says, as it says it. Order within a choice: item_opened, then its parts and deltas, item_closed, the next
-// item; every open is closed before `finished`; `started` comes first, `completed` last, each once. A stream that fails
+// A model's output as it is generated. Order within a choice: item_opened, then its parts and deltas, item_closed,
+// the next
+// item; every open is closed before `finished`; `started` comes first, `completed` last, each once. A stream that
+// fails
 // ends with an RPC error instead of `completed`. A whole answer is a fold over the same events.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
@@ -27,14 +29,14 @@ export const file_tollgate_v1_event: GenFile = /*@__PURE__*/
  */
 export type GenerationEvent = Message<"tollgate.v1.GenerationEvent"> & {
   /**
-   * Which of the candidates it belongs to; 0 where there is one.
+   * The candidate it belongs to; 0 if there is one.
    *
    * @generated from field: uint32 choice = 1;
    */
   choice: number;
 
   /**
-   * What happened; never absent. A reader skips cases it does not know.
+   * The event; never absent. A reader skips cases it does not know.
    *
    * @generated from oneof tollgate.v1.GenerationEvent.event
    */
@@ -148,7 +150,7 @@ export type Started = Message<"tollgate.v1.Started"> & {
   createdAtMs: bigint;
 
   /**
-   * Usage so far, where the upstream says it at the start (Messages).
+   * Usage so far, if the upstream reports it at the start (Messages).
    *
    * @generated from field: optional tollgate.v1.Usage usage = 4;
    */
@@ -162,21 +164,21 @@ export type Started = Message<"tollgate.v1.Started"> & {
   warnings: string[];
 
   /**
-   * The limits of requests and tokens that bind it, tightest first; empty where none does.
+   * The request and token limits that bind it, tightest first; empty if none does.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only where the configuration exposes it.
+   * "provider/model" of the route, only if the configuration exposes it.
    *
    * @generated from field: string route = 7;
    */
   route: string;
 
   /**
-   * The upstream's own fingerprint of its backend; empty where it gave none.
+   * The upstream's own fingerprint of its backend; empty if it gave none.
    *
    * @generated from field: string system_fingerprint = 8;
    */
@@ -344,7 +346,7 @@ export type Delta = Message<"tollgate.v1.Delta"> & {
   text: string;
 
   /**
-   * Log probabilities of the tokens in `text`; empty when not asked for.
+   * Log probabilities of the tokens in `text`; empty if not requested.
    *
    * @generated from field: repeated tollgate.v1.TokenLogprob logprobs = 5;
    */
@@ -477,14 +479,14 @@ export type ItemClosed = Message<"tollgate.v1.ItemClosed"> & {
   item: number;
 
   /**
-   * Completed, or incomplete where it was cut.
+   * Completed, or incomplete if it was cut.
    *
    * @generated from field: tollgate.v1.ItemStatus status = 2;
    */
   status: ItemStatus;
 
   /**
-   * What an output message was for.
+   * The purpose of an output message.
    *
    * @generated from field: tollgate.v1.Phase phase = 3;
    */
@@ -540,14 +542,14 @@ export type Finished = Message<"tollgate.v1.Finished"> & {
   reason: FinishReason;
 
   /**
-   * The upstream's own word; empty where the gateway ended the choice itself.
+   * The upstream's own value; empty if the gateway ended the choice itself.
    *
    * @generated from field: string native = 2;
    */
   native: string;
 
   /**
-   * The stop sequence that came, where one did and it is known.
+   * The stop sequence that came, if one did and it is known.
    *
    * @generated from field: optional string matched_stop = 3;
    */
@@ -561,7 +563,7 @@ export type Finished = Message<"tollgate.v1.Finished"> & {
   detailsJson: string;
 
   /**
-   * Whose word `native` is, where it is one that the gateway does not know: clients of the same protocol get it as it came.
+   * The protocol of `native`, if the gateway does not know the value: clients of the same protocol get it unchanged.
    *
    * @generated from field: optional tollgate.v1.Protocol protocol = 5;
    */
@@ -576,7 +578,7 @@ export const FinishedSchema: GenMessage<Finished> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 11);
 
 /**
- * Tokens in buckets that do not overlap: their sum is what was processed. Absence means not said, which is not 0.
+ * Tokens in buckets that do not overlap: their sum is what was processed. Absence means unknown, which is not 0.
  *
  * @generated from message tollgate.v1.Usage
  */
@@ -645,7 +647,7 @@ export const UsageSchema: GenMessage<Usage> = /*@__PURE__*/
  */
 export type Completed = Message<"tollgate.v1.Completed"> & {
   /**
-   * What was used; never absent in what the gateway sends.
+   * The usage; never absent in what the gateway sends.
    *
    * @generated from field: optional tollgate.v1.Usage usage = 1;
    */
@@ -659,7 +661,7 @@ export type Completed = Message<"tollgate.v1.Completed"> & {
   usageSource: UsageSource;
 
   /**
-   * What was debited, in nano-dollars.
+   * The debited amount, in nano-dollars.
    *
    * @generated from field: int64 cost_nano_usd = 3;
    */
@@ -694,7 +696,7 @@ export const CompletedSchema: GenMessage<Completed> = /*@__PURE__*/
  */
 export type Extension = Message<"tollgate.v1.Extension"> & {
   /**
-   * Where they stood.
+   * Where they were.
    *
    * @generated from field: tollgate.v1.ExtensionScope scope = 1;
    */
@@ -757,14 +759,14 @@ export const DeltaKind = {
   ARGUMENTS: 3,
 
   /**
-   * A raw thought.
+   * Raw reasoning.
    *
    * @generated from enum value: DELTA_KIND_REASONING = 4;
    */
   REASONING: 4,
 
   /**
-   * A summary of thoughts.
+   * A summary of the reasoning.
    *
    * @generated from enum value: DELTA_KIND_SUMMARY = 5;
    */
@@ -840,7 +842,7 @@ export const FinishReason = {
   REFUSAL: 5,
 
   /**
-   * The upstream wants to be asked to go on; the gateway does that, callers never see it.
+   * The upstream wants to be asked to continue; the gateway does that, callers never see it.
    *
    * @generated from enum value: FINISH_REASON_PAUSE = 6;
    */
@@ -875,7 +877,7 @@ export const FinishReasonSchema: GenEnum<FinishReason> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_event, 1);
 
 /**
- * Where a count comes from.
+ * The source of a count.
  *
  * @generated from enum tollgate.v1.UsageSource
  */
@@ -903,7 +905,7 @@ export const UsageSource = {
 } as const;
 
 /**
- * Where a count comes from.
+ * The source of a count.
  *
  * @generated from enum tollgate.v1.UsageSource
  */
@@ -916,7 +918,7 @@ export const UsageSourceSchema: GenEnum<UsageSource> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_event, 2);
 
 /**
- * Where in a frame of its protocol an extension's members stood.
+ * Where in a frame of its protocol an extension's members were.
  *
  * @generated from enum tollgate.v1.ExtensionScope
  */
@@ -950,14 +952,14 @@ export const ExtensionScope = {
   DELTA: 3,
 
   /**
-   * None: it is an event of its own, whole, of a type that the gateway does not know.
+   * None: it is a whole event of its own, of a type that the gateway does not know.
    *
    * @generated from enum value: EXTENSION_SCOPE_EVENT = 4;
    */
   EVENT: 4,
 
   /**
-   * The next frame of the same `type`, at the places in it where they stood. A delta of an unknown type is a frame of its own.
+   * The next frame of the same `type`, at the same places in it. A delta of an unknown type is a frame of its own.
    *
    * @generated from enum value: EXTENSION_SCOPE_FRAME = 5;
    */
@@ -965,7 +967,7 @@ export const ExtensionScope = {
 } as const;
 
 /**
- * Where in a frame of its protocol an extension's members stood.
+ * Where in a frame of its protocol an extension's members were.
  *
  * @generated from enum tollgate.v1.ExtensionScope
  */

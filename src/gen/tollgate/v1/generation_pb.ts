@@ -95,8 +95,9 @@ export const CountTokensResponseSchema: GenMessage<CountTokensResponse> = /*@__P
  */
 export const GenerationService: GenService<{
   /**
-   * Asks a model and streams its answer. A failure is an RPC error with an `ErrorDetail`. The call's deadline and its
-   * cancellation stop the upstream; what was delivered is charged.
+   * Sends a request to a model and streams its answer. A failure is an RPC error with an `ErrorDetail`. The call's
+   * deadline
+   * and its cancellation stop the upstream; what was delivered is charged.
    *
    * @generated from rpc tollgate.v1.GenerationService.Generate
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/history.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// What was done and what money moved.
+// The history of actions and money movements.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -15,13 +15,13 @@ export const file_tollgate_v1_history: GenFile = /*@__PURE__*/
   fileDesc("Chl0b2xsZ2F0ZS92MS9oaXN0b3J5LnByb3RvEgt0b2xsZ2F0ZS52MSKrAgoFRW50cnkSEAoIZW50cnlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxIMCgRraW5kGAMgASgJEhcKD2Ftb3VudF9uYW5vX3VzZBgEIAEoAxIeChZiYWxhbmNlX2FmdGVyX25hbm9fdXNkGAUgASgDEgwKBG5vdGUYBiABKAkSFwoKYXBpX2tleV9pZBgHIAEoA0gAiAEBEhUKCGdyb3VwX2lkGAggASgDSAGIAQESHAoUd3JpdHRlbl9vZmZfbmFub191c2QYCSABKAMSFwoKcmVxdWVzdF9pZBgKIAEoCUgCiAEBEhUKDWNyZWF0ZWRfYXRfbXMYCyABKANCDQoLX2FwaV9rZXlfaWRCCwoJX2dyb3VwX2lkQg0KC19yZXF1ZXN0X2lkIncKEkxpc3RFbnRyaWVzUmVxdWVzdBINCgVsaW1pdBgBIAEoDRIOCgZvZmZzZXQYAiABKA0SFQoIc3RhcnRfbXMYAyABKANIAIgBARITCgZlbmRfbXMYBCABKANIAYgBAUILCglfc3RhcnRfbXNCCQoHX2VuZF9tcyI6ChNMaXN0RW50cmllc1Jlc3BvbnNlEiMKB2VudHJpZXMYASADKAsyEi50b2xsZ2F0ZS52MS5FbnRyeSKrAwoLQXVkaXRSZWNvcmQSEAoIYXVkaXRfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxISCgphY3Rvcl90eXBlGAMgASgJEhUKCGFjdG9yX2lkGAQgASgJSACIAQESDgoGYWN0aW9uGAUgASgJEhUKDXJlc291cmNlX3R5cGUYBiABKAkSGAoLcmVzb3VyY2VfaWQYByABKAlIAYgBARIYCgtiZWZvcmVfanNvbhgIIAEoCUgCiAEBEhcKCmFmdGVyX2pzb24YCSABKAlIA4gBARIUCgdhZGRyZXNzGAogASgJSASIAQESFwoKcmVxdWVzdF9pZBgLIAEoCUgFiAEBEhUKDWNyZWF0ZWRfYXRfbXMYDCABKAMSGgoNcHJldmlvdXNfaGFzaBgNIAEoCUgGiAEBEgwKBGhhc2gYDiABKAlCCwoJX2FjdG9yX2lkQg4KDF9yZXNvdXJjZV9pZEIOCgxfYmVmb3JlX2pzb25CDQoLX2FmdGVyX2pzb25CCgoIX2FkZHJlc3NCDQoLX3JlcXVlc3RfaWRCEAoOX3ByZXZpb3VzX2hhc2gidQoQTGlzdEF1ZGl0UmVxdWVzdBINCgVsaW1pdBgBIAEoDRIOCgZvZmZzZXQYAiABKA0SFQoIc3RhcnRfbXMYAyABKANIAIgBARITCgZlbmRfbXMYBCABKANIAYgBAUILCglfc3RhcnRfbXNCCQoHX2VuZF9tcyI+ChFMaXN0QXVkaXRSZXNwb25zZRIpCgdyZWNvcmRzGAEgAygLMhgudG9sbGdhdGUudjEuQXVkaXRSZWNvcmRiBnByb3RvMw");
 
 /**
- * A change of a balance that is no request, or, where charges were asked for, what a settled request was debited.
+ * A change of a balance that is not a request, or, if charges were requested, the debit of a settled request.
  *
  * @generated from message tollgate.v1.Entry
  */
 export type Entry = Message<"tollgate.v1.Entry"> & {
   /**
-   * Of its account: 1, 2, 3; 0: a charge.
+   * Counted within its account: 1, 2, 3; 0: a charge.
    *
    * @generated from field: int64 entry_id = 1;
    */
@@ -63,7 +63,7 @@ export type Entry = Message<"tollgate.v1.Entry"> & {
   note: string;
 
   /**
-   * Whose pocket; absence of both means the account's.
+   * The owner of the pocket; absence of both means the account.
    *
    * @generated from field: optional int64 api_key_id = 7;
    */
@@ -77,7 +77,7 @@ export type Entry = Message<"tollgate.v1.Entry"> & {
   groupId?: bigint | undefined;
 
   /**
-   * What no funds covered, in nano-dollars; only of "write_off".
+   * What no funds covered, in nano-dollars; only for "write_off".
    *
    * @generated from field: int64 written_off_nano_usd = 9;
    */
@@ -175,7 +175,7 @@ export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__P
  */
 export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   /**
-   * Of its account: 1, 2, 3.
+   * Counted within its account: 1, 2, 3.
    *
    * @generated from field: int64 audit_id = 1;
    */
@@ -196,7 +196,7 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   actorType: string;
 
   /**
-   * Of the key or the session; of the operator the name of the token; absence means that the type says it all.
+   * The key's or the session's id; for the operator the name of the token; absence means that the type says it all.
    *
    * @generated from field: optional string actor_id = 4;
    */
@@ -224,14 +224,14 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   resourceId?: string | undefined;
 
   /**
-   * What was there before, as JSON; absence means nothing.
+   * The state before, as JSON; absence means none.
    *
    * @generated from field: optional string before_json = 8;
    */
   beforeJson?: string | undefined;
 
   /**
-   * What is there after it, as JSON; absence means nothing.
+   * The state after, as JSON; absence means none.
    *
    * @generated from field: optional string after_json = 9;
    */

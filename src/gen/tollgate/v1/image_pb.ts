@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/image.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Pictures. Credential: a customer's API key, but for ReadFile, whose token is one.
+// Images. Credential: a customer's API key, except for ReadFile, whose token is one.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -34,21 +34,21 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   model: string;
 
   /**
-   * What to draw, or how to change the picture: not empty.
+   * What to draw, or how to change the image: not empty.
    *
    * @generated from field: string prompt = 2;
    */
   prompt: string;
 
   /**
-   * How many pictures, 1 to 10; absence means 1.
+   * How many images, 1 to 10; absence means 1.
    *
    * @generated from field: optional uint32 n = 3;
    */
   n?: number | undefined;
 
   /**
-   * WIDTHxHEIGHT in pixels; empty means the model's default, or the edited picture's.
+   * WIDTHxHEIGHT in pixels; empty means the model's default, or the edited image's.
    *
    * @generated from field: string size = 4;
    */
@@ -111,14 +111,14 @@ export type ImageRequest = Message<"tollgate.v1.ImageRequest"> & {
   images: Uint8Array[];
 
   /**
-   * A PNG file of the first picture's size: what it leaves transparent is edited. Absence means all of it.
+   * A PNG file of the first image's size: its transparent area is edited. Absence means all of it.
    *
    * @generated from field: optional bytes mask = 13;
    */
   mask?: Uint8Array | undefined;
 
   /**
-   * How the pictures are delivered.
+   * How the images are delivered.
    *
    * @generated from field: tollgate.v1.ImageForm form = 14;
    */
@@ -147,7 +147,7 @@ export const ImageRequestSchema: GenMessage<ImageRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 0);
 
 /**
- * Pictures to draw.
+ * Images to draw.
  *
  * @generated from message tollgate.v1.ImageServiceGenerateRequest
  */
@@ -189,7 +189,7 @@ export const ImageServiceGenerateResponseSchema: GenMessage<ImageServiceGenerate
   messageDesc(file_tollgate_v1_image, 2);
 
 /**
- * A picture to edit.
+ * An image to edit.
  *
  * @generated from message tollgate.v1.ImageServiceEditRequest
  */
@@ -231,8 +231,9 @@ export const ImageServiceEditResponseSchema: GenMessage<ImageServiceEditResponse
   messageDesc(file_tollgate_v1_image, 4);
 
 /**
- * A part of an answer: `started`, then each picture followed by its bytes where they were asked for, then `completed`, which comes when the charge is
- * durable.
+ * A part of an answer: `started`, then each image followed by its bytes if they were requested, then `completed`,
+ * which
+ * comes when the charge is durable.
  *
  * @generated from message tollgate.v1.ImageAnswer
  */
@@ -244,7 +245,7 @@ export type ImageAnswer = Message<"tollgate.v1.ImageAnswer"> & {
    */
   part: {
     /**
-     * The pictures are there.
+     * The images are finished.
      *
      * @generated from field: tollgate.v1.ImagesStarted started = 1;
      */
@@ -252,7 +253,7 @@ export type ImageAnswer = Message<"tollgate.v1.ImageAnswer"> & {
     case: "started";
   } | {
     /**
-     * The next picture.
+     * The next image.
      *
      * @generated from field: tollgate.v1.ImageHead image = 2;
      */
@@ -268,7 +269,7 @@ export type ImageAnswer = Message<"tollgate.v1.ImageAnswer"> & {
     case: "chunk";
   } | {
     /**
-     * All has been said.
+     * The answer is complete.
      *
      * @generated from field: tollgate.v1.ImagesCompleted completed = 4;
      */
@@ -285,7 +286,7 @@ export const ImageAnswerSchema: GenMessage<ImageAnswer> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 5);
 
 /**
- * What is known of a request whose pictures are drawn.
+ * What is known of a request whose images are finished.
  *
  * @generated from message tollgate.v1.ImagesStarted
  */
@@ -312,14 +313,14 @@ export type ImagesStarted = Message<"tollgate.v1.ImagesStarted"> & {
   createdAtMs: bigint;
 
   /**
-   * The request windows of the key, tightest first; empty where it has none.
+   * The request windows of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 4;
    */
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only where the configuration exposes it.
+   * "provider/model" of the route, only if the configuration exposes it.
    *
    * @generated from field: string route = 5;
    */
@@ -341,7 +342,7 @@ export const ImagesStartedSchema: GenMessage<ImagesStarted> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 6);
 
 /**
- * A picture without its bytes.
+ * An image without its bytes.
  *
  * @generated from message tollgate.v1.ImageHead
  */
@@ -361,7 +362,7 @@ export type ImageHead = Message<"tollgate.v1.ImageHead"> & {
   size: bigint;
 
   /**
-   * Where it can be fetched without a credential; empty where its bytes follow.
+   * The address to fetch it from without a credential; empty if its bytes follow.
    *
    * @generated from field: string url = 3;
    */
@@ -375,7 +376,7 @@ export type ImageHead = Message<"tollgate.v1.ImageHead"> & {
   revisedPrompt: string;
 
   /**
-   * Members of the upstream's picture that the contract has no field for, as a JSON object; empty means none.
+   * Members of the upstream's image that the contract has no field for, as a JSON object; empty means none.
    *
    * @generated from field: string extra_json = 5;
    */
@@ -396,7 +397,7 @@ export const ImageHeadSchema: GenMessage<ImageHead> = /*@__PURE__*/
  */
 export type ImagesCompleted = Message<"tollgate.v1.ImagesCompleted"> & {
   /**
-   * What was charged, in nano-dollars.
+   * The charge, in nano-dollars.
    *
    * @generated from field: int64 cost_nano_usd = 1;
    */
@@ -411,7 +412,7 @@ export const ImagesCompletedSchema: GenMessage<ImagesCompleted> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 8);
 
 /**
- * A request that nobody waits for.
+ * A request that runs as a task.
  *
  * @generated from message tollgate.v1.CreateTaskRequest
  */
@@ -452,7 +453,7 @@ export type CreateTaskResponse = Message<"tollgate.v1.CreateTaskResponse"> & {
   task?: ImageTask | undefined;
 
   /**
-   * The request windows of the key, tightest first; empty where it has none.
+   * The request windows of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 2;
    */
@@ -495,7 +496,7 @@ export const GetTaskRequestSchema: GenMessage<GetTaskRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 11);
 
 /**
- * The task first; then, where it has completed, the parts of its answer.
+ * The task first; then, if it has completed, the parts of its answer.
  *
  * @generated from message tollgate.v1.GetTaskResponse
  */
@@ -602,7 +603,7 @@ export const ReadFileRequestSchema: GenMessage<ReadFileRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 14);
 
 /**
- * What the file is, then its bytes.
+ * The file's facts, then its bytes.
  *
  * @generated from message tollgate.v1.ReadFileResponse
  */
@@ -681,20 +682,20 @@ export const ImageFileSchema: GenMessage<ImageFile> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 16);
 
 /**
- * How pictures are delivered.
+ * How images are delivered.
  *
  * @generated from enum tollgate.v1.ImageForm
  */
 export const ImageForm = {
   /**
-   * Not said: by address.
+   * Unspecified: by address.
    *
    * @generated from enum value: IMAGE_FORM_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * An address where each is kept for an hour.
+   * An address at which each is available for an hour.
    *
    * @generated from enum value: IMAGE_FORM_URL = 1;
    */
@@ -709,7 +710,7 @@ export const ImageForm = {
 } as const;
 
 /**
- * How pictures are delivered.
+ * How images are delivered.
  *
  * @generated from enum tollgate.v1.ImageForm
  */
@@ -749,7 +750,7 @@ export const ImageTaskStatus = {
   IN_PROGRESS: 2,
 
   /**
-   * Has its pictures.
+   * Has its images.
    *
    * @generated from enum value: IMAGE_TASK_STATUS_COMPLETED = 3;
    */
@@ -777,13 +778,15 @@ export const ImageTaskStatusSchema: GenEnum<ImageTaskStatus> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_image, 1);
 
 /**
- * Draws and edits pictures with the image models of the catalogue. Every call is authorised, limited, metered and paid for by the delivered picture.
+ * Draws and edits images with the image models of the catalogue. Every call is authorised, limited, metered and
+ * charged by
+ * the delivered image.
  *
  * @generated from service tollgate.v1.ImageService
  */
 export const ImageService: GenService<{
   /**
-   * Draws pictures from a prompt.
+   * Draws images from a prompt.
    *
    * @generated from rpc tollgate.v1.ImageService.Generate
    */
@@ -793,7 +796,7 @@ export const ImageService: GenService<{
     output: typeof ImageServiceGenerateResponseSchema;
   },
   /**
-   * Edits the first of the request's pictures.
+   * Edits the first of the request's images.
    *
    * @generated from rpc tollgate.v1.ImageService.Edit
    */
@@ -803,7 +806,7 @@ export const ImageService: GenService<{
     output: typeof ImageServiceEditResponseSchema;
   },
   /**
-   * Admits and queues a request, and answers its task at once.
+   * Admits and queues a request, and returns its task at once.
    *
    * @generated from rpc tollgate.v1.ImageService.CreateTask
    */
@@ -813,7 +816,7 @@ export const ImageService: GenService<{
     output: typeof CreateTaskResponseSchema;
   },
   /**
-   * A task, and its pictures once it has completed. Kept for 24 hours; another account's is NOT_FOUND.
+   * A task, and its images once it has completed. Stored for 24 hours; another account's is NOT_FOUND.
    *
    * @generated from rpc tollgate.v1.ImageService.GetTask
    */
@@ -823,7 +826,7 @@ export const ImageService: GenService<{
     output: typeof GetTaskResponseSchema;
   },
   /**
-   * The bytes of a picture that was delivered by address. NOT_FOUND an hour after it was made.
+   * The bytes of an image that was delivered by address. NOT_FOUND an hour after it was made.
    *
    * @generated from rpc tollgate.v1.ImageService.ReadFile
    */

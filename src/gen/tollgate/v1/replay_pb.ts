@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/replay.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Answers that are kept for repeats with the same Idempotency-Key. Not part of any call.
+// Answers that are stored for repeats with the same Idempotency-Key. Not part of any call.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -15,7 +15,7 @@ export const file_tollgate_v1_replay: GenFile = /*@__PURE__*/
   fileDesc("Chh0b2xsZ2F0ZS92MS9yZXBsYXkucHJvdG8SC3RvbGxnYXRlLnYxIrsBCgpLZXB0QW5zd2VyEhMKC2ZpbmdlcnByaW50GAEgASgMEhIKCnJlcXVlc3RfaWQYAiABKAkSLgoHZmFpbHVyZRgDIAEoCzIYLnRvbGxnYXRlLnYxLktlcHRGYWlsdXJlSAGIAQESDgoEa2VwdBgEIAEoCEgAEi0KCGRvY3VtZW50GAUgASgLMhkudG9sbGdhdGUudjEuS2VwdERvY3VtZW50SABCCQoHYmluZGluZ0IKCghfZmFpbHVyZSIoCgxLZXB0RG9jdW1lbnQSDAoEa2luZBgBIAEoCRIKCgJpZBgCIAEoCSI7CgtLZXB0RmFpbHVyZRIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSDQoFcGFyYW0YAyABKAliBnByb3RvMw");
 
 /**
- * What is known of a kept answer beside its messages.
+ * The facts of a stored answer besides its messages.
  *
  * @generated from message tollgate.v1.KeptAnswer
  */
@@ -42,7 +42,7 @@ export type KeptAnswer = Message<"tollgate.v1.KeptAnswer"> & {
   failure?: KeptFailure | undefined;
 
   /**
-   * What makes the answer binding; absence means that its request is in the ledger.
+   * What makes the answer valid; absence means that its request is in the ledger.
    *
    * @generated from oneof tollgate.v1.KeptAnswer.binding
    */
@@ -79,7 +79,7 @@ export const KeptAnswerSchema: GenMessage<KeptAnswer> = /*@__PURE__*/
  */
 export type KeptDocument = Message<"tollgate.v1.KeptDocument"> & {
   /**
-   * What it is for.
+   * Its purpose.
    *
    * @generated from field: string kind = 1;
    */
@@ -114,7 +114,7 @@ export type KeptFailure = Message<"tollgate.v1.KeptFailure"> & {
   code: string;
 
   /**
-   * What went wrong, for people.
+   * What is wrong, for people.
    *
    * @generated from field: string message = 2;
    */

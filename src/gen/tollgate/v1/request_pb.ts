@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/request.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// What is asked of a model. Ranges and combinations are checked in one place, `src/generation/`, for every caller.
+// A request to a model. Ranges and combinations are checked in one place, `src/generation/`, for every caller.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -17,7 +17,7 @@ export const file_tollgate_v1_request: GenFile = /*@__PURE__*/
   fileDesc("Chl0b2xsZ2F0ZS92MS9yZXF1ZXN0LnByb3RvEgt0b2xsZ2F0ZS52MSLMCgoPR2VuZXJhdGVSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEicKCGVuZHBvaW50GAIgASgOMhUudG9sbGdhdGUudjEuRW5kcG9pbnQSJwoIZGVsaXZlcnkYAyABKA4yFS50b2xsZ2F0ZS52MS5EZWxpdmVyeRIZCgxpbnN0cnVjdGlvbnMYBCABKAlIAIgBARIgCgVpdGVtcxgFIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIAoFdG9vbHMYBiADKAsyES50b2xsZ2F0ZS52MS5Ub29sEjEKC3Rvb2xfY2hvaWNlGAcgASgLMhcudG9sbGdhdGUudjEuVG9vbENob2ljZUgBiAEBEiAKE3BhcmFsbGVsX3Rvb2xfY2FsbHMYCCABKAhIAogBARIbCg5tYXhfdG9vbF9jYWxscxgJIAEoDUgDiAEBEjUKDW91dHB1dF9mb3JtYXQYCiABKAsyGS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRIBIgBARIWCgl2ZXJib3NpdHkYCyABKAlIBYgBARI0CglyZWFzb25pbmcYDCABKAsyHC50b2xsZ2F0ZS52MS5SZWFzb25pbmdDb25maWdIBogBARIsCghzYW1wbGluZxgNIAEoCzIVLnRvbGxnYXRlLnYxLlNhbXBsaW5nSAeIAQESHgoRbWF4X291dHB1dF90b2tlbnMYDiABKA1ICIgBARIMCgRzdG9wGA8gAygJEhcKCmNhbmRpZGF0ZXMYECABKA1ICYgBARIuCgxzZXJ2aWNlX3RpZXIYESABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchIdChBwcm9tcHRfY2FjaGVfa2V5GBIgASgJSAqIAQESKgoFY2FjaGUYEyABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIC4gBARI8CghtZXRhZGF0YRgUIAMoCzIqLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdC5NZXRhZGF0YUVudHJ5EhEKBHVzZXIYFSABKAlIDIgBARIeChFzYWZldHlfaWRlbnRpZmllchgWIAEoCUgNiAEBEg8KB2luY2x1ZGUYFyADKAkSKwoKdHJ1bmNhdGlvbhgYIAEoDjIXLnRvbGxnYXRlLnYxLlRydW5jYXRpb24SEgoFc3RvcmUYGSABKAhIDogBARIOCgZzdHJpY3QYGiABKAgSLwoGc291cmNlGBsgASgLMhoudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdEgPiAEBEhEKBGVjaG8YHCABKAhIEIgBARIyCgthdHRyaWJ1dGlvbhgoIAEoCzIYLnRvbGxnYXRlLnYxLkF0dHJpYnV0aW9uSBGIAQEaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQg8KDV9pbnN0cnVjdGlvbnNCDgoMX3Rvb2xfY2hvaWNlQhYKFF9wYXJhbGxlbF90b29sX2NhbGxzQhEKD19tYXhfdG9vbF9jYWxsc0IQCg5fb3V0cHV0X2Zvcm1hdEIMCgpfdmVyYm9zaXR5QgwKCl9yZWFzb25pbmdCCwoJX3NhbXBsaW5nQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0INCgtfY2FuZGlkYXRlc0ITChFfcHJvbXB0X2NhY2hlX2tleUIICgZfY2FjaGVCBwoFX3VzZXJCFAoSX3NhZmV0eV9pZGVudGlmaWVyQggKBl9zdG9yZUIJCgdfc291cmNlQgcKBV9lY2hvQg4KDF9hdHRyaWJ1dGlvbiKQAQoLQXR0cmlidXRpb24SMAoEdGFncxgBIAMoCzIiLnRvbGxnYXRlLnYxLkF0dHJpYnV0aW9uLlRhZ3NFbnRyeRIVCghlbmRfdXNlchgCIAEoCUgAiAEBGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgsKCV9lbmRfdXNlciL2AQoNU291cmNlUmVxdWVzdBInCghwcm90b2NvbBgBIAEoDjIVLnRvbGxnYXRlLnYxLlByb3RvY29sEgwKBGJvZHkYAiABKAwSFgoOdW5rbm93bl9maWVsZHMYAyADKAkSOAoHaGVhZGVycxgEIAMoCzInLnRvbGxnYXRlLnYxLlNvdXJjZVJlcXVlc3QuSGVhZGVyc0VudHJ5EiwKDnVua25vd25fdmFsdWVzGAUgAygLMhQudG9sbGdhdGUudjEuVW5rbm93bhouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLhAgoEVG9vbBItCghmdW5jdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLkZ1bmN0aW9uVG9vbEgAEikKBmN1c3RvbRgCIAEoCzIXLnRvbGxnYXRlLnYxLkN1c3RvbVRvb2xIABIpCgZob3N0ZWQYAyABKAsyFy50b2xsZ2F0ZS52MS5Ib3N0ZWRUb29sSAASKgoFY2FjaGUYBCABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAYgBARImCgVleHRyYRgFIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAKIAQESMgoJbmFtZXNwYWNlGAYgASgLMhoudG9sbGdhdGUudjEuVG9vbE5hbWVzcGFjZUgDiAEBEhUKCGRlZmVycmVkGAcgASgISASIAQFCBgoEdG9vbEIICgZfY2FjaGVCCAoGX2V4dHJhQgwKCl9uYW1lc3BhY2VCCwoJX2RlZmVycmVkInkKDVRvb2xOYW1lc3BhY2USDAoEbmFtZRgBIAEoCRIYCgtkZXNjcmlwdGlvbhgCIAEoCUgAiAEBEiYKBWV4dHJhGAMgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAYgBAUIOCgxfZGVzY3JpcHRpb25CCAoGX2V4dHJhIn8KDEZ1bmN0aW9uVG9vbBIMCgRuYW1lGAEgASgJEhgKC2Rlc2NyaXB0aW9uGAIgASgJSACIAQESFwoPcGFyYW1ldGVyc19qc29uGAMgASgJEhMKBnN0cmljdBgEIAEoCEgBiAEBQg4KDF9kZXNjcmlwdGlvbkIJCgdfc3RyaWN0IlkKCkN1c3RvbVRvb2wSDAoEbmFtZRgBIAEoCRIYCgtkZXNjcmlwdGlvbhgCIAEoCUgAiAEBEhMKC2Zvcm1hdF9qc29uGAMgASgJQg4KDF9kZXNjcmlwdGlvbiJRCgpIb3N0ZWRUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEdHlwZRgCIAEoCRIMCgRqc29uGAMgASgJInEKClRvb2xDaG9pY2USKQoEbW9kZRgBIAEoDjIbLnRvbGxnYXRlLnYxLlRvb2xDaG9pY2VNb2RlEiQKBXRvb2xzGAIgAygLMhUudG9sbGdhdGUudjEuVG9vbE5hbWUSEgoKcmVzdHJpY3RlZBgDIAEoCCI9CghUb29sTmFtZRIMCgRuYW1lGAEgASgJEiMKBGtpbmQYAiABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZCKoAQoMT3V0cHV0Rm9ybWF0EisKBHR5cGUYASABKA4yHS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRUeXBlEgwKBG5hbWUYAiABKAkSGAoLZGVzY3JpcHRpb24YAyABKAlIAIgBARITCgtzY2hlbWFfanNvbhgEIAEoCRITCgZzdHJpY3QYBSABKAhIAYgBAUIOCgxfZGVzY3JpcHRpb25CCQoHX3N0cmljdCLeAQoPUmVhc29uaW5nQ29uZmlnEiwKBmVmZm9ydBgBIAEoDjIcLnRvbGxnYXRlLnYxLlJlYXNvbmluZ0VmZm9ydBIrCgh0aGlua2luZxgCIAEoDjIZLnRvbGxnYXRlLnYxLlRoaW5raW5nTW9kZRIaCg1idWRnZXRfdG9rZW5zGAMgASgNSACIAQESFAoHc3VtbWFyeRgEIAEoCUgBiAEBEhQKB2Rpc3BsYXkYBSABKAlIAogBAUIQCg5fYnVkZ2V0X3Rva2Vuc0IKCghfc3VtbWFyeUIKCghfZGlzcGxheSKyAwoIU2FtcGxpbmcSGAoLdGVtcGVyYXR1cmUYASABKAFIAIgBARISCgV0b3BfcBgCIAEoAUgBiAEBEhIKBXRvcF9rGAMgASgNSAKIAQESHgoRZnJlcXVlbmN5X3BlbmFsdHkYBCABKAFIA4gBARIdChBwcmVzZW5jZV9wZW5hbHR5GAUgASgBSASIAQESEQoEc2VlZBgGIAEoEkgFiAEBEjgKCmxvZ2l0X2JpYXMYByADKAsyJC50b2xsZ2F0ZS52MS5TYW1wbGluZy5Mb2dpdEJpYXNFbnRyeRIVCghsb2dwcm9icxgIIAEoCEgGiAEBEhkKDHRvcF9sb2dwcm9icxgJIAEoDUgHiAEBGjAKDkxvZ2l0Qmlhc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAFCDgoMX3RlbXBlcmF0dXJlQggKBl90b3BfcEIICgZfdG9wX2tCFAoSX2ZyZXF1ZW5jeV9wZW5hbHR5QhMKEV9wcmVzZW5jZV9wZW5hbHR5QgcKBV9zZWVkQgsKCV9sb2dwcm9ic0IPCg1fdG9wX2xvZ3Byb2JzKvQBCghFbmRwb2ludBIYChRFTkRQT0lOVF9VTlNQRUNJRklFRBAAEh0KGUVORFBPSU5UX0NIQVRfQ09NUExFVElPTlMQARIWChJFTkRQT0lOVF9SRVNQT05TRVMQAhIVChFFTkRQT0lOVF9NRVNTQUdFUxADEh4KGkVORFBPSU5UX0lNQUdFX0dFTkVSQVRJT05TEAQSGAoURU5EUE9JTlRfSU1BR0VfRURJVFMQBRIXChNFTkRQT0lOVF9FTUJFRERJTkdTEAYSEwoPRU5EUE9JTlRfUkVSQU5LEAcSGAoURU5EUE9JTlRfQ09NUExFVElPTlMQCCpPCghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhUKEURFTElWRVJZX1NUUkVBTUVEEAESEgoOREVMSVZFUllfV0hPTEUQAip3CgtTZXJ2aWNlVGllchIcChhTRVJWSUNFX1RJRVJfVU5TUEVDSUZJRUQQABIYChRTRVJWSUNFX1RJRVJfREVGQVVMVBABEhUKEVNFUlZJQ0VfVElFUl9GTEVYEAISGQoVU0VSVklDRV9USUVSX1BSSU9SSVRZEAMqVgoKVHJ1bmNhdGlvbhIaChZUUlVOQ0FUSU9OX1VOU1BFQ0lGSUVEEAASFwoTVFJVTkNBVElPTl9ESVNBQkxFRBABEhMKD1RSVU5DQVRJT05fQVVUTxACKqMBCg5Ub29sQ2hvaWNlTW9kZRIgChxUT09MX0NIT0lDRV9NT0RFX1VOU1BFQ0lGSUVEEAASGQoVVE9PTF9DSE9JQ0VfTU9ERV9BVVRPEAESGQoVVE9PTF9DSE9JQ0VfTU9ERV9OT05FEAISHQoZVE9PTF9DSE9JQ0VfTU9ERV9SRVFVSVJFRBADEhoKFlRPT0xfQ0hPSUNFX01PREVfTkFNRUQQBCqbAQoQT3V0cHV0Rm9ybWF0VHlwZRIiCh5PVVRQVVRfRk9STUFUX1RZUEVfVU5TUEVDSUZJRUQQABIbChdPVVRQVVRfRk9STUFUX1RZUEVfVEVYVBABEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9KU09OX09CSkVDVBACEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9KU09OX1NDSEVNQRADKvQBCg9SZWFzb25pbmdFZmZvcnQSIAocUkVBU09OSU5HX0VGRk9SVF9VTlNQRUNJRklFRBAAEhkKFVJFQVNPTklOR19FRkZPUlRfTk9ORRABEhwKGFJFQVNPTklOR19FRkZPUlRfTUlOSU1BTBACEhgKFFJFQVNPTklOR19FRkZPUlRfTE9XEAMSGwoXUkVBU09OSU5HX0VGRk9SVF9NRURJVU0QBBIZChVSRUFTT05JTkdfRUZGT1JUX0hJR0gQBRIaChZSRUFTT05JTkdfRUZGT1JUX1hISUdIEAYSGAoUUkVBU09OSU5HX0VGRk9SVF9NQVgQByqhAQoMVGhpbmtpbmdNb2RlEh0KGVRISU5LSU5HX01PREVfVU5TUEVDSUZJRUQQABIZChVUSElOS0lOR19NT0RFX0VOQUJMRUQQARIaChZUSElOS0lOR19NT0RFX0RJU0FCTEVEEAISGgoWVEhJTktJTkdfTU9ERV9BREFQVElWRRADEh8KG1RISU5LSU5HX01PREVfQkVUV0VFTl9UT09MUxAEYgZwcm90bzM", [file_tollgate_v1_content]);
 
 /**
- * A generation that is asked for. Absence of an optional field means that the caller did not say it.
+ * A requested generation. An absent optional field means that the caller did not set it.
  *
  * @generated from message tollgate.v1.GenerateRequest
  */
@@ -128,7 +128,8 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   stop: string[];
 
   /**
-   * How many answers (Chat's `n`); absence means 1. Of an old completion: of all its prompts, which are a message each.
+   * How many answers (Chat's `n`); absence means 1. For a legacy completion: over all its prompts, which are a
+   * message each.
    *
    * @generated from field: optional uint32 candidates = 16;
    */
@@ -177,7 +178,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   safetyIdentifier?: string | undefined;
 
   /**
-   * What else the answer should contain ("reasoning.encrypted_content", "message.output_text.logprobs").
+   * Further content of the answer ("reasoning.encrypted_content", "message.output_text.logprobs").
    *
    * @generated from field: repeated string include = 23;
    */
@@ -191,7 +192,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   truncation: Truncation;
 
   /**
-   * Whether the upstream may keep the answer (Chat's `store`); a hint.
+   * Whether the upstream may store the answer (Chat's `store`); a hint.
    *
    * @generated from field: optional bool store = 25;
    */
@@ -205,14 +206,14 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   strict: boolean;
 
   /**
-   * What the client sent, where it came in a wire protocol: an upstream of the same protocol gets this JSON, patched.
+   * The client's own body, if it came in a wire protocol: an upstream of the same protocol gets this JSON, patched.
    *
    * @generated from field: optional tollgate.v1.SourceRequest source = 27;
    */
   source?: SourceRequest | undefined;
 
   /**
-   * The answers begin with their prompt (an old completion); absence means no.
+   * The answers begin with their prompt (a legacy completion); absence means no.
    *
    * @generated from field: optional bool echo = 28;
    */
@@ -234,7 +235,7 @@ export const GenerateRequestSchema: GenMessage<GenerateRequest> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 0);
 
 /**
- * What requests are counted by, beside their key.
+ * What requests are counted by, besides their key.
  *
  * @generated from message tollgate.v1.Attribution
  */
@@ -282,8 +283,8 @@ export type SourceRequest = Message<"tollgate.v1.SourceRequest"> & {
   body: Uint8Array;
 
   /**
-   * Paths of members that the codec does not know ("foo", "messages.0.bar"); dropped with a warning where the upstream
-   * speaks another protocol.
+   * Paths of members that the codec does not know ("foo", "messages.0.bar"); dropped with a warning if the upstream
+   * uses another protocol.
    *
    * @generated from field: repeated string unknown_fields = 3;
    */
@@ -297,7 +298,9 @@ export type SourceRequest = Message<"tollgate.v1.SourceRequest"> & {
   headers: { [key: string]: string };
 
   /**
-   * Settings of the request whose values the codec does not know; each is refused or dropped where the upstream speaks another protocol.
+   * Settings of the request whose values the codec does not know; each is refused or dropped if the upstream uses
+   * another
+   * protocol.
    *
    * @generated from field: repeated tollgate.v1.Unknown unknown_values = 5;
    */
@@ -318,7 +321,7 @@ export const SourceRequestSchema: GenMessage<SourceRequest> = /*@__PURE__*/
  */
 export type Tool = Message<"tollgate.v1.Tool"> & {
   /**
-   * What it is; never absent.
+   * The kind of tool; never absent.
    *
    * @generated from oneof tollgate.v1.Tool.tool
    */
@@ -364,7 +367,7 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
   namespace?: ToolNamespace | undefined;
 
   /**
-   * Not shown to the model before a `ToolReferencePart` names it; absence means not said.
+   * Not shown to the model before a `ToolReferencePart` names it; absence means unspecified.
    *
    * @generated from field: optional bool deferred = 7;
    */
@@ -392,7 +395,7 @@ export type ToolNamespace = Message<"tollgate.v1.ToolNamespace"> & {
   name: string;
 
   /**
-   * What it is; absence means none.
+   * Its description; absence means none.
    *
    * @generated from field: optional string description = 2;
    */
@@ -427,7 +430,7 @@ export type FunctionTool = Message<"tollgate.v1.FunctionTool"> & {
   name: string;
 
   /**
-   * What it does; absence means none.
+   * Its description; absence means none.
    *
    * @generated from field: optional string description = 2;
    */
@@ -441,7 +444,7 @@ export type FunctionTool = Message<"tollgate.v1.FunctionTool"> & {
   parametersJson: string;
 
   /**
-   * Arguments must follow the schema exactly; absence means not said.
+   * Arguments must follow the schema exactly; absence means unspecified.
    *
    * @generated from field: optional bool strict = 4;
    */
@@ -469,7 +472,7 @@ export type CustomTool = Message<"tollgate.v1.CustomTool"> & {
   name: string;
 
   /**
-   * What it does; absence means none.
+   * Its description; absence means none.
    *
    * @generated from field: optional string description = 2;
    */
@@ -511,7 +514,7 @@ export type HostedTool = Message<"tollgate.v1.HostedTool"> & {
   type: string;
 
   /**
-   * The tool as it came: one JSON object.
+   * The tool unchanged: one JSON object.
    *
    * @generated from field: string json = 3;
    */
@@ -609,7 +612,7 @@ export type OutputFormat = Message<"tollgate.v1.OutputFormat"> & {
   name: string;
 
   /**
-   * What it is for; absence means none.
+   * Its description; absence means none.
    *
    * @generated from field: optional string description = 3;
    */
@@ -623,7 +626,7 @@ export type OutputFormat = Message<"tollgate.v1.OutputFormat"> & {
   schemaJson: string;
 
   /**
-   * Follow it exactly; absence means not said.
+   * Follow it exactly; absence means unspecified.
    *
    * @generated from field: optional bool strict = 5;
    */
@@ -644,14 +647,14 @@ export const OutputFormatSchema: GenMessage<OutputFormat> = /*@__PURE__*/
  */
 export type ReasoningConfig = Message<"tollgate.v1.ReasoningConfig"> & {
   /**
-   * How hard; UNSPECIFIED means not said.
+   * The effort; UNSPECIFIED means not set.
    *
    * @generated from field: tollgate.v1.ReasoningEffort effort = 1;
    */
   effort: ReasoningEffort;
 
   /**
-   * Messages' `thinking` switch; UNSPECIFIED means not said.
+   * Messages' `thinking` switch; UNSPECIFIED means not set.
    *
    * @generated from field: tollgate.v1.ThinkingMode thinking = 2;
    */
@@ -867,7 +870,7 @@ export const Delivery = {
   STREAMED: 1,
 
   /**
-   * Only whole: nothing is sent before the end, so that the gateway may try again when an upstream breaks in the
+   * Only whole: nothing is sent before the end, so that the gateway may retry if an upstream breaks in the
    * middle, and a failure is free.
    *
    * @generated from enum value: DELIVERY_WHOLE = 2;
@@ -895,7 +898,7 @@ export const DeliverySchema: GenEnum<Delivery> = /*@__PURE__*/
  */
 export const ServiceTier = {
   /**
-   * Not said: the standard tier, or the one that the model id names.
+   * Unspecified: the standard tier, or the one that the model id names.
    *
    * @generated from enum value: SERVICE_TIER_UNSPECIFIED = 0;
    */
@@ -1087,7 +1090,7 @@ export const OutputFormatTypeSchema: GenEnum<OutputFormatType> = /*@__PURE__*/
  */
 export const ReasoningEffort = {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: REASONING_EFFORT_UNSPECIFIED = 0;
    */
@@ -1163,7 +1166,7 @@ export const ReasoningEffortSchema: GenEnum<ReasoningEffort> = /*@__PURE__*/
  */
 export const ThinkingMode = {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: THINKING_MODE_UNSPECIFIED = 0;
    */

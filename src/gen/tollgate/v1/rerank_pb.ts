@@ -19,7 +19,7 @@ export const file_tollgate_v1_rerank: GenFile = /*@__PURE__*/
   fileDesc("Chh0b2xsZ2F0ZS92MS9yZXJhbmsucHJvdG8SC3RvbGxnYXRlLnYxIu4BCg1SZXJhbmtSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCWRvY3VtZW50cxgDIAMoCRISCgV0b3BfbhgEIAEoDUgAiAEBEhgKEHJldHVybl9kb2N1bWVudHMYBSABKAgSDAoEdXNlchgGIAEoCRISCgpleHRyYV9qc29uGAcgASgJEg4KBnN0cmljdBgIIAEoCBIyCgthdHRyaWJ1dGlvbhgoIAEoCzIYLnRvbGxnYXRlLnYxLkF0dHJpYnV0aW9uSAGIAQFCCAoGX3RvcF9uQg4KDF9hdHRyaWJ1dGlvbiLsAQoOUmVyYW5rUmVzcG9uc2USEgoKcmVxdWVzdF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIqCgdyZXN1bHRzGAMgAygLMhkudG9sbGdhdGUudjEuUmVyYW5rUmVzdWx0EhQKDHRvdGFsX3Rva2VucxgEIAEoDRIUCgxzZWFyY2hfdW5pdHMYBSABKA0SFQoNY29zdF9uYW5vX3VzZBgGIAEoAxInCgZsaW1pdHMYByADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlEg0KBXJvdXRlGAggASgJEhAKCHdhcm5pbmdzGAkgAygJIloKDFJlcmFua1Jlc3VsdBINCgVpbmRleBgBIAEoDRIXCg9yZWxldmFuY2Vfc2NvcmUYAiABKAESFQoIZG9jdW1lbnQYAyABKAlIAIgBAUILCglfZG9jdW1lbnQyUgoNUmVyYW5rU2VydmljZRJBCgZSZXJhbmsSGi50b2xsZ2F0ZS52MS5SZXJhbmtSZXF1ZXN0GhsudG9sbGdhdGUudjEuUmVyYW5rUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
- * What to look for, and where.
+ * A query, and the documents to rank.
  *
  * @generated from message tollgate.v1.RerankRequest
  */
@@ -32,7 +32,7 @@ export type RerankRequest = Message<"tollgate.v1.RerankRequest"> & {
   model: string;
 
   /**
-   * What is looked for; not empty.
+   * The query; not empty.
    *
    * @generated from field: string query = 2;
    */
@@ -137,21 +137,21 @@ export type RerankResponse = Message<"tollgate.v1.RerankResponse"> & {
   searchUnits: number;
 
   /**
-   * What was debited, in nano-dollars.
+   * The debited amount, in nano-dollars.
    *
    * @generated from field: int64 cost_nano_usd = 6;
    */
   costNanoUsd: bigint;
 
   /**
-   * The request windows of the key, tightest first; empty where it has none.
+   * The request windows of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 7;
    */
   limits: LimitState[];
 
   /**
-   * "provider/model" of the route, only where the configuration exposes it.
+   * "provider/model" of the route, only if the configuration exposes it.
    *
    * @generated from field: string route = 8;
    */
@@ -193,7 +193,7 @@ export type RerankResult = Message<"tollgate.v1.RerankResult"> & {
   relevanceScore: number;
 
   /**
-   * The text, where it was asked for.
+   * The text, if it was requested.
    *
    * @generated from field: optional string document = 3;
    */

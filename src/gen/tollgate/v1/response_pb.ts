@@ -22,7 +22,7 @@ export const file_tollgate_v1_response: GenFile = /*@__PURE__*/
   fileDesc("Chp0b2xsZ2F0ZS92MS9yZXNwb25zZS5wcm90bxILdG9sbGdhdGUudjEigQIKDFJlc3BvbnNlSGVhZBIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1jcmVhdGVkX2F0X21zGAMgASgDEi4KCHNldHRpbmdzGAQgASgLMhwudG9sbGdhdGUudjEuR2VuZXJhdGVSZXF1ZXN0EiEKFHByZXZpb3VzX3Jlc3BvbnNlX2lkGAUgASgJSACIAQESDQoFc3RvcmUYBiABKAgSEgoKYmFja2dyb3VuZBgHIAEoCBIcCg9jb252ZXJzYXRpb25faWQYCCABKAlIAYgBAUIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWRCEgoQX2NvbnZlcnNhdGlvbl9pZCIwCg9SZXNwb25zZUZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIugCCghSZXNwb25zZRInCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkEisKBnN0YXR1cxgCIAEoDjIbLnRvbGxnYXRlLnYxLlJlc3BvbnNlU3RhdHVzEiEKBm91dHB1dBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SMgoHZmFpbHVyZRgEIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBEiwKCGZpbmlzaGVkGAUgASgLMhUudG9sbGdhdGUudjEuRmluaXNoZWRIAYgBARIuCgljb21wbGV0ZWQYBiABKAsyFi50b2xsZ2F0ZS52MS5Db21wbGV0ZWRIAogBARIqCgpleHRlbnNpb25zGAcgAygLMhYudG9sbGdhdGUudjEuRXh0ZW5zaW9uQgoKCF9mYWlsdXJlQgsKCV9maW5pc2hlZEIMCgpfY29tcGxldGVkIqwCChVDcmVhdGVSZXNwb25zZVJlcXVlc3QSLQoHcmVxdWVzdBgBIAEoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdBIhChRwcmV2aW91c19yZXNwb25zZV9pZBgCIAEoCUgAiAEBEhIKBXN0b3JlGAMgASgISAGIAQESEgoKYmFja2dyb3VuZBgEIAEoCBIUCgdzZXNzaW9uGAUgASgJSAKIAQESFQoIZ2VuZXJhdGUYBiABKAhIA4gBARIcCg9jb252ZXJzYXRpb25faWQYByABKAlIBIgBAUIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWRCCAoGX3N0b3JlQgoKCF9zZXNzaW9uQgsKCV9nZW5lcmF0ZUISChBfY29udmVyc2F0aW9uX2lkItoBChZDcmVhdGVSZXNwb25zZVJlc3BvbnNlEiwKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWRIAIgBARIsCgZldmVudHMYAiADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQSKgoDZW5kGAMgASgLMhgudG9sbGdhdGUudjEuUmVzcG9uc2VFbmRIAYgBARInCgZsaW1pdHMYBCADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlQgcKBV9oZWFkQgYKBF9lbmQiegoLUmVzcG9uc2VFbmQSKwoGc3RhdHVzGAEgASgOMhsudG9sbGdhdGUudjEuUmVzcG9uc2VTdGF0dXMSMgoHZmFpbHVyZRgCIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBQgoKCF9mYWlsdXJlIjEKEkdldFJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCRIPCgdpbmNsdWRlGAIgAygJIj4KE0dldFJlc3BvbnNlUmVzcG9uc2USJwoIcmVzcG9uc2UYASABKAsyFS50b2xsZ2F0ZS52MS5SZXNwb25zZSJJChVGb2xsb3dSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkSEwoLc2tpcF9ldmVudHMYAiABKA0SDwoHaW5jbHVkZRgDIAMoCSKxAQoWRm9sbG93UmVzcG9uc2VSZXNwb25zZRIsCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkSACIAQESLAoGZXZlbnRzGAIgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EioKA2VuZBgDIAEoCzIYLnRvbGxnYXRlLnYxLlJlc3BvbnNlRW5kSAGIAQFCBwoFX2hlYWRCBgoEX2VuZCIjChVDYW5jZWxSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkiQQoWQ2FuY2VsUmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIiMKFURlbGV0ZVJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCSIYChZEZWxldGVSZXNwb25zZVJlc3BvbnNlImUKFUxpc3RJbnB1dEl0ZW1zUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVsaW1pdBgCIAEoDRINCgVhZnRlchgDIAEoCRIRCglhc2NlbmRpbmcYBCABKAgSDwoHaW5jbHVkZRgFIAMoCSJMChZMaXN0SW5wdXRJdGVtc1Jlc3BvbnNlEiAKBWl0ZW1zGAEgAygLMhEudG9sbGdhdGUudjEuSXRlbRIQCghoYXNfbW9yZRgCIAEoCCJOChdDb3VudElucHV0VG9rZW5zUmVxdWVzdBIzCgdyZXF1ZXN0GAEgASgLMiIudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0IloKGENvdW50SW5wdXRUb2tlbnNSZXNwb25zZRIUCgxpbnB1dF90b2tlbnMYASABKA0SKAoGc291cmNlGAIgASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2UiqQEKGkNvbXBhY3RDb252ZXJzYXRpb25SZXF1ZXN0Ei0KB3JlcXVlc3QYASABKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QSIQoUcHJldmlvdXNfcmVzcG9uc2VfaWQYAiABKAlIAIgBARIUCgdzZXNzaW9uGAMgASgJSAGIAQFCFwoVX3ByZXZpb3VzX3Jlc3BvbnNlX2lkQgoKCF9zZXNzaW9uIsUBChtDb21wYWN0Q29udmVyc2F0aW9uUmVzcG9uc2USCgoCaWQYASABKAkSFQoNY3JlYXRlZF9hdF9tcxgCIAEoAxIgCgVpdGVtcxgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SKQoJY29tcGxldGVkGAQgASgLMhYudG9sbGdhdGUudjEuQ29tcGxldGVkEg0KBW1vZGVsGAUgASgJEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUiTgoRRW5kU2Vzc2lvblJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIYCgtyZXNwb25zZV9pZBgCIAEoCUgAiAEBQg4KDF9yZXNwb25zZV9pZCIUChJFbmRTZXNzaW9uUmVzcG9uc2UiiQMKDlN0b3JlZFJlc3BvbnNlEicKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWQSIAoFaW5wdXQYAiADKAsyES50b2xsZ2F0ZS52MS5JdGVtEiQKCWluaGVyaXRlZBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIQoGb3V0cHV0GAQgAygLMhEudG9sbGdhdGUudjEuSXRlbRIyCgdmYWlsdXJlGAUgASgLMhwudG9sbGdhdGUudjEuUmVzcG9uc2VGYWlsdXJlSACIAQESLAoIZmluaXNoZWQYBiABKAsyFS50b2xsZ2F0ZS52MS5GaW5pc2hlZEgBiAEBEi4KCWNvbXBsZXRlZBgHIAEoCzIWLnRvbGxnYXRlLnYxLkNvbXBsZXRlZEgCiAEBEioKCmV4dGVuc2lvbnMYCCADKAsyFi50b2xsZ2F0ZS52MS5FeHRlbnNpb25CCgoIX2ZhaWx1cmVCCwoJX2ZpbmlzaGVkQgwKCl9jb21wbGV0ZWQidwoKU3RvcmVkVHVybhIgCgVpbnB1dBgCIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SJAoJaW5oZXJpdGVkGAMgAygLMhEudG9sbGdhdGUudjEuSXRlbRIhCgZvdXRwdXQYBCADKAsyES50b2xsZ2F0ZS52MS5JdGVtIjwKDFN0b3JlZEV2ZW50cxIsCgZldmVudHMYASADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQiiQEKDlNlYWxlZFRob3VnaHRzEiMKBm9wYXF1ZRgBIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIgCgVwYXJ0cxgCIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSJgoFZXh0cmEYAyABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgAiAEBQggKBl9leHRyYSroAQoOUmVzcG9uc2VTdGF0dXMSHwobUkVTUE9OU0VfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWUkVTUE9OU0VfU1RBVFVTX1FVRVVFRBABEh8KG1JFU1BPTlNFX1NUQVRVU19JTl9QUk9HUkVTUxACEh0KGVJFU1BPTlNFX1NUQVRVU19DT01QTEVURUQQAxIeChpSRVNQT05TRV9TVEFUVVNfSU5DT01QTEVURRAEEhoKFlJFU1BPTlNFX1NUQVRVU19GQUlMRUQQBRIdChlSRVNQT05TRV9TVEFUVVNfQ0FOQ0VMTEVEEAYyyAYKD1Jlc3BvbnNlU2VydmljZRJbCg5DcmVhdGVSZXNwb25zZRIiLnRvbGxnYXRlLnYxLkNyZWF0ZVJlc3BvbnNlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkNyZWF0ZVJlc3BvbnNlUmVzcG9uc2UwARJQCgtHZXRSZXNwb25zZRIfLnRvbGxnYXRlLnYxLkdldFJlc3BvbnNlUmVxdWVzdBogLnRvbGxnYXRlLnYxLkdldFJlc3BvbnNlUmVzcG9uc2USWwoORm9sbG93UmVzcG9uc2USIi50b2xsZ2F0ZS52MS5Gb2xsb3dSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5Gb2xsb3dSZXNwb25zZVJlc3BvbnNlMAESWQoOQ2FuY2VsUmVzcG9uc2USIi50b2xsZ2F0ZS52MS5DYW5jZWxSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5DYW5jZWxSZXNwb25zZVJlc3BvbnNlElkKDkRlbGV0ZVJlc3BvbnNlEiIudG9sbGdhdGUudjEuRGVsZXRlUmVzcG9uc2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuRGVsZXRlUmVzcG9uc2VSZXNwb25zZRJZCg5MaXN0SW5wdXRJdGVtcxIiLnRvbGxnYXRlLnYxLkxpc3RJbnB1dEl0ZW1zUmVxdWVzdBojLnRvbGxnYXRlLnYxLkxpc3RJbnB1dEl0ZW1zUmVzcG9uc2USXwoQQ291bnRJbnB1dFRva2VucxIkLnRvbGxnYXRlLnYxLkNvdW50SW5wdXRUb2tlbnNSZXF1ZXN0GiUudG9sbGdhdGUudjEuQ291bnRJbnB1dFRva2Vuc1Jlc3BvbnNlEmgKE0NvbXBhY3RDb252ZXJzYXRpb24SJy50b2xsZ2F0ZS52MS5Db21wYWN0Q29udmVyc2F0aW9uUmVxdWVzdBooLnRvbGxnYXRlLnYxLkNvbXBhY3RDb252ZXJzYXRpb25SZXNwb25zZRJNCgpFbmRTZXNzaW9uEh4udG9sbGdhdGUudjEuRW5kU2Vzc2lvblJlcXVlc3QaHy50b2xsZ2F0ZS52MS5FbmRTZXNzaW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_content, file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
- * What a response is, without its output.
+ * A response without its output.
  *
  * @generated from message tollgate.v1.ResponseHead
  */
@@ -42,21 +42,21 @@ export type ResponseHead = Message<"tollgate.v1.ResponseHead"> & {
   model: string;
 
   /**
-   * When it was asked for, in milliseconds since 1970 UTC.
+   * When it was requested, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 created_at_ms = 3;
    */
   createdAtMs: bigint;
 
   /**
-   * What was asked for, without items and source.
+   * The request, without items and source.
    *
    * @generated from field: tollgate.v1.GenerateRequest settings = 4;
    */
   settings?: GenerateRequest | undefined;
 
   /**
-   * The response it goes on from; absence means none.
+   * The response it continues; absence means none.
    *
    * @generated from field: optional string previous_response_id = 5;
    */
@@ -105,7 +105,7 @@ export type ResponseFailure = Message<"tollgate.v1.ResponseFailure"> & {
   code: string;
 
   /**
-   * What went wrong, for people.
+   * What is wrong, for people.
    *
    * @generated from field: string message = 2;
    */
@@ -126,21 +126,21 @@ export const ResponseFailureSchema: GenMessage<ResponseFailure> = /*@__PURE__*/
  */
 export type Response = Message<"tollgate.v1.Response"> & {
   /**
-   * What it is.
+   * The response's facts.
    *
    * @generated from field: tollgate.v1.ResponseHead head = 1;
    */
   head?: ResponseHead | undefined;
 
   /**
-   * How far it has come.
+   * Its state.
    *
    * @generated from field: tollgate.v1.ResponseStatus status = 2;
    */
   status: ResponseStatus;
 
   /**
-   * What the model said so far.
+   * The model's output so far.
    *
    * @generated from field: repeated tollgate.v1.Item output = 3;
    */
@@ -161,7 +161,7 @@ export type Response = Message<"tollgate.v1.Response"> & {
   finished?: Finished | undefined;
 
   /**
-   * What it took; absence where it was not charged as a whole.
+   * Its usage; absence if it was not charged as a whole.
    *
    * @generated from field: optional tollgate.v1.Completed completed = 6;
    */
@@ -183,7 +183,7 @@ export const ResponseSchema: GenMessage<Response> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 2);
 
 /**
- * What is asked for.
+ * The request.
  *
  * @generated from message tollgate.v1.CreateResponseRequest
  */
@@ -196,7 +196,7 @@ export type CreateResponseRequest = Message<"tollgate.v1.CreateResponseRequest">
   request?: GenerateRequest | undefined;
 
   /**
-   * Go on from this response: its input and output come before the new items, its instructions do not.
+   * Continue this response: its input and output come before the new items, its instructions do not.
    *
    * @generated from field: optional string previous_response_id = 2;
    */
@@ -210,15 +210,16 @@ export type CreateResponseRequest = Message<"tollgate.v1.CreateResponseRequest">
   store?: boolean | undefined;
 
   /**
-   * Run it in the background: it goes on when the caller goes away. Needs `store`.
+   * Run it in the background: it continues if the caller leaves. Needs `store`.
    *
    * @generated from field: bool background = 4;
    */
   background: boolean;
 
   /**
-   * A name of the caller's own choice that nobody can guess, for responses that are not stored: they can be continued
-   * with the same name until EndSession, at most an hour and a minute. Absence: what is not stored can't be continued.
+   * A secret name chosen by the caller, for responses that are not stored: they can be continued
+   * with the same name until EndSession, at most an hour and a minute. Absence: unstored responses can't be
+   * continued.
    *
    * @generated from field: optional string session = 5;
    */
@@ -232,7 +233,8 @@ export type CreateResponseRequest = Message<"tollgate.v1.CreateResponseRequest">
   generate?: boolean | undefined;
 
   /**
-   * The conversation to go on with: its items come before the new ones, and what is new is added when the response is completed or incomplete. Not with `previous_response_id`.
+   * The conversation to continue: its items come before the new ones, and the new ones are added when the response is
+   * completed or incomplete. Not with `previous_response_id`.
    *
    * @generated from field: optional string conversation_id = 7;
    */
@@ -253,14 +255,14 @@ export const CreateResponseRequestSchema: GenMessage<CreateResponseRequest> = /*
  */
 export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse"> & {
   /**
-   * What it is; in the first message, and only there.
+   * The response's facts; in the first message, and only there.
    *
    * @generated from field: optional tollgate.v1.ResponseHead head = 1;
    */
   head?: ResponseHead | undefined;
 
   /**
-   * What the model says, in order; the first message may have none.
+   * The model's output, in order; the first message may have none.
    *
    * @generated from field: repeated tollgate.v1.GenerationEvent events = 2;
    */
@@ -274,7 +276,7 @@ export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse
   end?: ResponseEnd | undefined;
 
   /**
-   * The request windows of the key, tightest first; in the first message, empty where the key has none.
+   * The request windows of the key, tightest first; in the first message, empty if the key has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 4;
    */
@@ -330,7 +332,7 @@ export type GetResponseRequest = Message<"tollgate.v1.GetResponseRequest"> & {
   id: string;
 
   /**
-   * What else it should contain ("reasoning.encrypted_content"), beside what it was made with.
+   * Further content to include ("reasoning.encrypted_content"), besides what it was made with.
    *
    * @generated from field: repeated string include = 2;
    */
@@ -386,7 +388,7 @@ export type FollowResponseRequest = Message<"tollgate.v1.FollowResponseRequest">
   skipEvents: number;
 
   /**
-   * What else it should contain ("reasoning.encrypted_content"), beside what it was made with.
+   * Further content to include ("reasoning.encrypted_content"), besides what it was made with.
    *
    * @generated from field: repeated string include = 3;
    */
@@ -407,7 +409,7 @@ export const FollowResponseRequestSchema: GenMessage<FollowResponseRequest> = /*
  */
 export type FollowResponseResponse = Message<"tollgate.v1.FollowResponseResponse"> & {
   /**
-   * What it is; in the first message, and only there.
+   * The response's facts; in the first message, and only there.
    *
    * @generated from field: optional tollgate.v1.ResponseHead head = 1;
    */
@@ -534,7 +536,7 @@ export type ListInputItemsRequest = Message<"tollgate.v1.ListInputItemsRequest">
   limit: number;
 
   /**
-   * Only those after the item with this id, in the order asked for; empty means from the beginning.
+   * Only those after the item with this id, in the requested order; empty means from the beginning.
    *
    * @generated from field: string after = 3;
    */
@@ -548,7 +550,7 @@ export type ListInputItemsRequest = Message<"tollgate.v1.ListInputItemsRequest">
   ascending: boolean;
 
   /**
-   * What else they should contain ("reasoning.encrypted_content").
+   * Further content to include ("reasoning.encrypted_content").
    *
    * @generated from field: repeated string include = 5;
    */
@@ -569,7 +571,7 @@ export const ListInputItemsRequestSchema: GenMessage<ListInputItemsRequest> = /*
  */
 export type ListInputItemsResponse = Message<"tollgate.v1.ListInputItemsResponse"> & {
   /**
-   * In the order asked for, each with an id.
+   * In the requested order, each with an id.
    *
    * @generated from field: repeated tollgate.v1.Item items = 1;
    */
@@ -597,7 +599,7 @@ export const ListInputItemsResponseSchema: GenMessage<ListInputItemsResponse> = 
  */
 export type CountInputTokensRequest = Message<"tollgate.v1.CountInputTokensRequest"> & {
   /**
-   * The request as it would be made; its items may be empty where it goes on from a response.
+   * The request as it would be made; its items may be empty if it continues a response.
    *
    * @generated from field: tollgate.v1.CreateResponseRequest request = 1;
    */
@@ -618,7 +620,7 @@ export const CountInputTokensRequestSchema: GenMessage<CountInputTokensRequest> 
  */
 export type CountInputTokensResponse = Message<"tollgate.v1.CountInputTokensResponse"> & {
   /**
-   * All input tokens, those of the responses it goes on from included.
+   * All input tokens, those of the continued responses included.
    *
    * @generated from field: uint32 input_tokens = 1;
    */
@@ -646,21 +648,21 @@ export const CountInputTokensResponseSchema: GenMessage<CountInputTokensResponse
  */
 export type CompactConversationRequest = Message<"tollgate.v1.CompactConversationRequest"> & {
   /**
-   * The conversation, with the model that sums it up; its items may be empty where it goes on from a response.
+   * The conversation, with the model that summarizes it; its items may be empty if it continues a response.
    *
    * @generated from field: tollgate.v1.GenerateRequest request = 1;
    */
   request?: GenerateRequest | undefined;
 
   /**
-   * The conversation goes on from this response.
+   * The conversation continues this response.
    *
    * @generated from field: optional string previous_response_id = 2;
    */
   previousResponseId?: string | undefined;
 
   /**
-   * Where that one was not stored: the session it was made in.
+   * If that one was not stored: the session it was made in.
    *
    * @generated from field: optional string session = 3;
    */
@@ -702,7 +704,7 @@ export type CompactConversationResponse = Message<"tollgate.v1.CompactConversati
   items: Item[];
 
   /**
-   * What it took.
+   * Its usage.
    *
    * @generated from field: tollgate.v1.Completed completed = 4;
    */
@@ -716,7 +718,7 @@ export type CompactConversationResponse = Message<"tollgate.v1.CompactConversati
   model: string;
 
   /**
-   * The request windows of the key, tightest first; empty where it has none.
+   * The request windows of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
@@ -774,34 +776,34 @@ export const EndSessionResponseSchema: GenMessage<EndSessionResponse> = /*@__PUR
   messageDesc(file_tollgate_v1_response, 21);
 
 /**
- * What the gateway stores of a response. Not part of any call.
+ * The stored form of a response. Not part of any call.
  *
  * @generated from message tollgate.v1.StoredResponse
  */
 export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   /**
-   * What it is.
+   * The response's facts.
    *
    * @generated from field: tollgate.v1.ResponseHead head = 1;
    */
   head?: ResponseHead | undefined;
 
   /**
-   * Its own input, as it came; each item has an id.
+   * Its own input, unchanged; each item has an id.
    *
    * @generated from field: repeated tollgate.v1.Item input = 2;
    */
   input: Item[];
 
   /**
-   * What it goes on from, where no stored response says it.
+   * The items that it continues from, if no stored response has them.
    *
    * @generated from field: repeated tollgate.v1.Item inherited = 3;
    */
   inherited: Item[];
 
   /**
-   * What the model said; empty while it runs.
+   * The model's output; empty while it runs.
    *
    * @generated from field: repeated tollgate.v1.Item output = 4;
    */
@@ -822,7 +824,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   finished?: Finished | undefined;
 
   /**
-   * What it took, but not what it cost: that is the ledger's to say.
+   * Its usage, but not its cost, which only the ledger knows.
    *
    * @generated from field: optional tollgate.v1.Completed completed = 7;
    */
@@ -844,7 +846,7 @@ export const StoredResponseSchema: GenMessage<StoredResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 22);
 
 /**
- * The part of `StoredResponse` that is read where a conversation goes on: the fields have its numbers. Not part of any
+ * The part of `StoredResponse` that is read to continue a conversation: the fields have its numbers. Not part of any
  * call.
  *
  * @generated from message tollgate.v1.StoredTurn
@@ -858,14 +860,14 @@ export type StoredTurn = Message<"tollgate.v1.StoredTurn"> & {
   input: Item[];
 
   /**
-   * What it goes on from, where no stored response says it.
+   * The items that it continues from, if no stored response has them.
    *
    * @generated from field: repeated tollgate.v1.Item inherited = 3;
    */
   inherited: Item[];
 
   /**
-   * What the model said.
+   * The model's output.
    *
    * @generated from field: repeated tollgate.v1.Item output = 4;
    */
@@ -901,7 +903,7 @@ export const StoredEventsSchema: GenMessage<StoredEvents> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 24);
 
 /**
- * What is sealed in `encrypted_content` of a reasoning item. Not part of any call.
+ * The content that is sealed in `encrypted_content` of a reasoning item. Not part of any call.
  *
  * @generated from message tollgate.v1.SealedThoughts
  */
@@ -914,7 +916,7 @@ export type SealedThoughts = Message<"tollgate.v1.SealedThoughts"> & {
   opaque: Opaque[];
 
   /**
-   * The thoughts that it belongs to, as the upstream wrote them; empty where there are none.
+   * The reasoning that it belongs to, as the upstream wrote it; empty if there is none.
    *
    * @generated from field: repeated tollgate.v1.Part parts = 2;
    */
@@ -936,7 +938,7 @@ export const SealedThoughtsSchema: GenMessage<SealedThoughts> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 25);
 
 /**
- * How far a response has come.
+ * The state of a response.
  *
  * @generated from enum tollgate.v1.ResponseStatus
  */
@@ -992,7 +994,7 @@ export const ResponseStatus = {
 } as const;
 
 /**
- * How far a response has come.
+ * The state of a response.
  *
  * @generated from enum tollgate.v1.ResponseStatus
  */
@@ -1011,7 +1013,7 @@ export const ResponseStatusSchema: GenEnum<ResponseStatus> = /*@__PURE__*/
  */
 export const ResponseService: GenService<{
   /**
-   * Makes a response and streams it. In the background: ends at once after `head` where the delivery is WHOLE, else
+   * Makes a response and streams it. In the background: ends at once after `head` if the delivery is WHOLE, else
    * follows the response. A failure of a response that does not run in the background is an RPC error.
    *
    * @generated from rpc tollgate.v1.ResponseService.CreateResponse
@@ -1063,7 +1065,7 @@ export const ResponseService: GenService<{
     output: typeof DeleteResponseResponseSchema;
   },
   /**
-   * The items that a stored response was made from: those of the responses it goes on from, then its own.
+   * The items that a stored response was made from: those of the responses it continues, then its own.
    *
    * @generated from rpc tollgate.v1.ResponseService.ListInputItems
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/webhook.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Who is told of what happens.
+// Receivers of events.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -15,7 +15,7 @@ export const file_tollgate_v1_webhook: GenFile = /*@__PURE__*/
   fileDesc("Chl0b2xsZ2F0ZS92MS93ZWJob29rLnByb3RvEgt0b2xsZ2F0ZS52MSKHAQoHV2ViaG9vaxISCgp3ZWJob29rX2lkGAEgASgDEhIKCmFjY291bnRfaWQYAiABKAMSCwoDdXJsGAMgASgJEg4KBmV2ZW50cxgEIAMoCRIOCgZzZWNyZXQYBSABKAkSEAoIZGlzYWJsZWQYBiABKAgSFQoNY3JlYXRlZF9hdF9tcxgHIAEoAyKIAQoPV2ViaG9va1NldHRpbmdzEhAKA3VybBgBIAEoCUgAiAEBEiwKBmV2ZW50cxgCIAEoCzIXLnRvbGxnYXRlLnYxLkV2ZW50VHlwZXNIAYgBARIVCghkaXNhYmxlZBgDIAEoCEgCiAEBQgYKBF91cmxCCQoHX2V2ZW50c0ILCglfZGlzYWJsZWQiGwoKRXZlbnRUeXBlcxINCgV0eXBlcxgBIAMoCSKJAgoMV2ViaG9va0V2ZW50EhAKCGV2ZW50X2lkGAEgASgJEgwKBHR5cGUYAiABKAkSEQoJZGF0YV9qc29uGAMgASgJEhUKDWNyZWF0ZWRfYXRfbXMYBCABKAMSDQoFc3RhdGUYBSABKAkSEAoIYXR0ZW1wdHMYBiABKA0SFwoKbmV4dF9hdF9tcxgHIAEoA0gAiAEBEhMKBnN0YXR1cxgIIAEoDUgBiAEBEhIKBWVycm9yGAkgASgJSAKIAQESGAoLZW5kZWRfYXRfbXMYCiABKANIA4gBAUINCgtfbmV4dF9hdF9tc0IJCgdfc3RhdHVzQggKBl9lcnJvckIOCgxfZW5kZWRfYXRfbXMiFQoTTGlzdFdlYmhvb2tzUmVxdWVzdCI+ChRMaXN0V2ViaG9va3NSZXNwb25zZRImCgh3ZWJob29rcxgBIAMoCzIULnRvbGxnYXRlLnYxLldlYmhvb2siRgoUQ3JlYXRlV2ViaG9va1JlcXVlc3QSLgoIc2V0dGluZ3MYASABKAsyHC50b2xsZ2F0ZS52MS5XZWJob29rU2V0dGluZ3MiPgoVQ3JlYXRlV2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC50b2xsZ2F0ZS52MS5XZWJob29rIicKEUdldFdlYmhvb2tSZXF1ZXN0EhIKCndlYmhvb2tfaWQYASABKAMiOwoSR2V0V2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC50b2xsZ2F0ZS52MS5XZWJob29rIloKFFVwZGF0ZVdlYmhvb2tSZXF1ZXN0EhIKCndlYmhvb2tfaWQYASABKAMSLgoIc2V0dGluZ3MYAiABKAsyHC50b2xsZ2F0ZS52MS5XZWJob29rU2V0dGluZ3MiPgoVVXBkYXRlV2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC50b2xsZ2F0ZS52MS5XZWJob29rIioKFERlbGV0ZVdlYmhvb2tSZXF1ZXN0EhIKCndlYmhvb2tfaWQYASABKAMiFwoVRGVsZXRlV2ViaG9va1Jlc3BvbnNlIlwKGExpc3RXZWJob29rRXZlbnRzUmVxdWVzdBISCgp3ZWJob29rX2lkGAEgASgDEg0KBXN0YXRlGAIgASgJEg0KBWxpbWl0GAMgASgNEg4KBm9mZnNldBgEIAEoDSJGChlMaXN0V2ViaG9va0V2ZW50c1Jlc3BvbnNlEikKBmV2ZW50cxgBIAMoCzIZLnRvbGxnYXRlLnYxLldlYmhvb2tFdmVudCJBChlSZXBsYXlXZWJob29rRXZlbnRSZXF1ZXN0EhIKCndlYmhvb2tfaWQYASABKAMSEAoIZXZlbnRfaWQYAiABKAkiRgoaUmVwbGF5V2ViaG9va0V2ZW50UmVzcG9uc2USKAoFZXZlbnQYASABKAsyGS50b2xsZ2F0ZS52MS5XZWJob29rRXZlbnRiBnByb3RvMw");
 
 /**
- * An address that is told of events, signed as Standard Webhooks says.
+ * An address that receives events, signed according to Standard Webhooks.
  *
  * @generated from message tollgate.v1.Webhook
  */
@@ -35,28 +35,28 @@ export type Webhook = Message<"tollgate.v1.Webhook"> & {
   accountId: bigint;
 
   /**
-   * Where events are posted.
+   * The address that events are posted to.
    *
    * @generated from field: string url = 3;
    */
   url: string;
 
   /**
-   * Of which types.
+   * The types of events.
    *
    * @generated from field: repeated string events = 4;
    */
   events: string[];
 
   /**
-   * What signs them ("whsec_…"); only in the answer that made it.
+   * The signing secret ("whsec_…"); only in the reply that made it.
    *
    * @generated from field: string secret = 5;
    */
   secret: string;
 
   /**
-   * It is told of nothing, and what waits, waits.
+   * It receives nothing; waiting events keep waiting.
    *
    * @generated from field: bool disabled = 6;
    */
@@ -78,7 +78,7 @@ export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_webhook, 0);
 
 /**
- * What can be set on a webhook; an absent field is not changed (create: gets its default).
+ * The settings of a webhook; an absent field is not changed (create: gets its default).
  *
  * @generated from message tollgate.v1.WebhookSettings
  */
@@ -91,14 +91,14 @@ export type WebhookSettings = Message<"tollgate.v1.WebhookSettings"> & {
   url?: string | undefined;
 
   /**
-   * Of which types; default all that there are for its owner.
+   * The types of events; default all that its owner can receive.
    *
    * @generated from field: optional tollgate.v1.EventTypes events = 2;
    */
   events?: EventTypes | undefined;
 
   /**
-   * It is told of nothing; default false.
+   * It receives nothing; default false.
    *
    * @generated from field: optional bool disabled = 3;
    */
@@ -154,7 +154,7 @@ export type WebhookEvent = Message<"tollgate.v1.WebhookEvent"> & {
   type: string;
 
   /**
-   * What it says, as JSON.
+   * The content, as JSON.
    *
    * @generated from field: string data_json = 3;
    */
@@ -196,7 +196,7 @@ export type WebhookEvent = Message<"tollgate.v1.WebhookEvent"> & {
   status?: number | undefined;
 
   /**
-   * What the last attempt failed with; absence means nothing.
+   * The error of the last attempt; absence means none.
    *
    * @generated from field: optional string error = 9;
    */
@@ -338,7 +338,7 @@ export const GetWebhookResponseSchema: GenMessage<GetWebhookResponse> = /*@__PUR
   messageDesc(file_tollgate_v1_webhook, 9);
 
 /**
- * What to change.
+ * The changes.
  *
  * @generated from message tollgate.v1.UpdateWebhookRequest
  */

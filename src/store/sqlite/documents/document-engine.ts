@@ -2,7 +2,7 @@ import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } fro
 import { type Connection, isStorageFailure, losesWrites, type Query } from '../../../lib/sqlite/database.ts';
 import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { type DocumentOwner, Eviction, type SpaceMax } from './eviction.ts';
-import { DocumentRows, lengthOf, sizeOf } from './rows.ts';
+import { DocumentRows, sumLength, measureSize } from './rows.ts';
 
 /** A command on its way to the writer. */
 export type DocumentCommand =
@@ -18,7 +18,10 @@ export interface TimedCommand {
   readonly command: DocumentCommand;
 }
 
-/** What became of a command. `failed`: it broke and changed nothing. `storage`: the batch could not be written. `full`: there is no room. */
+/**
+ * The result of a command. `failed`: it broke and changed nothing. `storage`: the batch could not be written. `full`:
+ * there is no room.
+ */
 export type DocumentReply =
   | { readonly outcome: 'done'; readonly value: unknown }
   | { readonly outcome: 'failed' | 'storage' | 'full'; readonly message: string };
@@ -28,7 +31,7 @@ class StoreFull extends Error {
   override readonly name = 'StoreFull';
 }
 
-/** The only writer of the file: does batches of commands, each batch one transaction, in the order in which they came. */
+/** The only writer of the file: runs batches of commands, each batch one transaction, in the order of arrival. */
 export class DocumentEngine {
   readonly #db: Connection;
   readonly #rows: DocumentRows;
@@ -56,11 +59,11 @@ export class DocumentEngine {
       // A full disk makes SQLite itself roll back.
       if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
       this.#eviction.forget();
-      return batch.map(() => ({ outcome: 'storage', message: messageOf(error) }));
+      return batch.map(() => ({ outcome: 'storage', message: errorMessage(error) }));
     }
   }
 
-  /** Removes more of what has ended; answers whether there may be more. To be called when nothing waits. */
+  /** Removes more of what has ended; returns whether there may be more. Call it when no command waits. */
   tidy(nowMs: number): boolean {
     return this.#eviction.tidy(nowMs);
   }
@@ -76,7 +79,7 @@ export class DocumentEngine {
       this.#db.exec('ROLLBACK TO one');
       this.#db.exec('RELEASE one');
       this.#eviction.forget();
-      return { outcome: error instanceof StoreFull ? 'full' : 'failed', message: messageOf(error) };
+      return { outcome: error instanceof StoreFull ? 'full' : 'failed', message: errorMessage(error) };
     }
   }
 
@@ -95,17 +98,17 @@ export class DocumentEngine {
       }
       this.#eviction.remove(there.row, nowMs);
     }
-    const parent = this.#parentOf(document);
+    const parent = this.#findParent(document);
     if (parent === undefined) return { kind: 'no_parent' };
-    this.#makeRoom(document, sizeOf(document), nowMs, parent);
+    this.#makeRoom(document, measureSize(document), nowMs, parent);
     const row = this.#rows.insert(document, parent);
     this.#addChunks(row, document.chunks ?? []);
-    this.#eviction.grow(document, sizeOf(document));
+    this.#eviction.grow(document, measureSize(document));
     return { kind: 'stored' };
   }
 
-  /** The row of what a document goes on from; null: of nothing. Undefined: that is not there. */
-  #parentOf({ kind, accountId, parentId }: NewDocument): number | null | undefined {
+  /** Returns the row of the document that a document continues; null: none. Undefined: it does not exist. */
+  #findParent({ kind, accountId, parentId }: NewDocument): number | null | undefined {
     if (parentId === undefined) return null;
     const parent = this.#rows.head({ kind, id: parentId });
     return parent?.account_id === accountId ? parent.row : undefined;
@@ -116,7 +119,7 @@ export class DocumentEngine {
     if (head === undefined || head.ends_at_ms <= nowMs) return 'not_found';
     if (change.ifState !== undefined && change.ifState !== head.state) return 'other_state';
     const { body, chunks = [] } = change;
-    const growth = lengthOf(chunks) + (body === undefined ? 0 : body.length - this.#rows.bodyLength(head.row));
+    const growth = sumLength(chunks) + (body === undefined ? 0 : body.length - this.#rows.bodyLength(head.row));
     const owner = { kind: head.kind, accountId: head.account_id };
     this.#makeRoom(owner, growth, nowMs, head.row);
     this.#rows.change(head, change, head.bytes + growth);
@@ -144,6 +147,6 @@ export class DocumentEngine {
   }
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -8,7 +8,7 @@ import { serveCalls } from '../../../lib/threads/serve-calls.ts';
 import type { SpaceMax } from './eviction.ts';
 import { DocumentEngine, type DocumentReply, type TimedCommand } from './document-engine.ts';
 
-/** What the writer of documents is started with. */
+/** The data that the writer of documents starts with. */
 export interface DocumentWriterData {
   readonly path: string;
   readonly max: SpaceMax;
@@ -17,7 +17,7 @@ export interface DocumentWriterData {
   readonly checksFile: boolean;
 }
 
-/** How long nothing must have come before what has ended is tidied away. */
+/** How long the writer must be idle before it removes what has ended. */
 const quietMs = 200;
 /** The log is moved into the file when it has grown to this. */
 const logBytesMax = 4 << 20;
@@ -28,13 +28,13 @@ const { path, max, nowMs, checksFile } = workerData as DocumentWriterData;
 const db = openForWriting(path);
 // Times and counts of bytes are exact numbers; there is no money here.
 db.defaultSafeIntegers(false);
-// What was deleted does not stay readable in the file.
+// Deleted content must not stay readable in the file.
 db.pragma('secure_delete = ON');
 if (checksFile) refuseDamaged(db, path, damageAdvice);
 migrate(db, documentMigrations(), nowMs, 'content file');
 const engine = new DocumentEngine(db, max);
 
-/** Throws `StorageLost`; a disk that is full shows itself to the next command, which answers for it. */
+/** Throws `StorageLost`; the next command notices a full disk and reports it. */
 function emptyLog(): void {
   try {
     checkpoint(db, 'TRUNCATE');

@@ -12,7 +12,7 @@ const waitingMax = 20_000;
 /** How often a store that can't be written is tried. */
 const probeMs = 1000;
 
-/** Who is told of what happens to the documents beside the answers to commands. */
+/** Observes the documents, besides the replies to commands. */
 export interface DocumentWatch {
   /** They can't be written from now on, because of `cause`; undefined: they can again. */
   failing(cause: Error | undefined): void;
@@ -21,8 +21,9 @@ export interface DocumentWatch {
 }
 
 /**
- * The calling thread's end of the writer of documents. A command is answered once, after its commit. If the writer dies, the commands under way are
- * refused (nobody knows whether they were done), and the next command starts another one.
+ * The calling thread's end of the writer of documents. A command is answered once, after its commit. If the writer
+ * dies, the commands under way are refused (whether they were done is unknown), and the next command starts another
+ * one.
  */
 export class DocumentWriter {
   readonly #data: Omit<DocumentWriterData, 'nowMs' | 'checksFile'>;
@@ -76,7 +77,7 @@ export class DocumentWriter {
     // If the start fails, the command is refused with it.
     if (!this.#thread.isRunning) this.#start().catch(() => undefined);
     return new Promise((resolve, reject) => {
-      // The cast holds: each command has its own kind of reply.
+      // The cast is safe: each command has its own kind of reply.
       const answered = (value: unknown): void => resolve(value as Reply);
       this.#thread.post({ request: { nowMs: this.#now(), command }, resolve: answered, reject });
     });
@@ -93,7 +94,7 @@ export class DocumentWriter {
     return this.#thread.start({ ...this.#data, checksFile, nowMs: this.#now() } satisfies DocumentWriterData);
   }
 
-  /** Tells of a store that can't be written, and tries it until it can. */
+  /** Reports a store that can't be written, and retries until it can. */
   #notice(reply: DocumentReply): void {
     if (reply.outcome === 'storage') {
       if (this.#probe !== undefined) return;

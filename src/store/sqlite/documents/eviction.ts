@@ -6,36 +6,37 @@ import type { DocumentRows, HeadRow } from './rows.ts';
 const sweptMax = 64;
 /** How many one tidying removes at most: commands may wait meanwhile. */
 const tidiedMax = 256;
-/** An account gets that part of the space of answers that are kept. */
+/** An account's maximum share of the space of stored answers. */
 const keptPart = 4;
 const totalNames = ['bytes', 'kept_bytes'] as const;
-const evictable = "finished = 1 AND ends_at_ms > 0 AND kind IN ('response', 'image_task')";
+const evictable = "finished = 1 AND ends_at_ms > 0 AND kind IN ('response', 'image_task', 'bodies')";
 
 /** Whether documents stay to their end: 1, those of idempotency keys; 0, all others. */
 type Kept = 0 | 1;
 
-/** What a document counts for. */
+/** A document's size for accounting. */
 export type DocumentOwner = Pick<DocumentFacts, 'kind' | 'accountId'>;
 
 /** The most bytes of all documents together. */
 export interface SpaceMax {
-  /** Of those that may go before their end. */
+  /** For those that may be evicted. */
   readonly bytesMax: number;
-  /** Of those that may not. */
+  /** For those that may not. */
   readonly keptBytesMax: number;
 }
 
 /**
- * What goes: documents that have ended, and, if space is short, the oldest finished ones of the account that has the most, so that no account makes others lose theirs. Answers of
- * idempotency keys stay to their end: they have a space of their own, of which an account gets a part. A document that others go on from is only made
- * unseen, and is removed with the last of those.
+ * Removes documents that have ended, and, if space is short, the oldest finished ones of the account that has the
+ * most, so that no account makes others lose theirs. Answers of idempotency keys stay to their end: they have a space
+ * of their own, of which an account gets a part. A document that others continue is only hidden, and is removed with
+ * the last of those.
  */
 export class Eviction {
   readonly #rows: DocumentRows;
   readonly #max: SpaceMax;
   readonly #sql: ReturnType<typeof prepare>;
   readonly #tidied: (nowMs: number) => number;
-  /** Of all documents that may go, and of those that are kept, as this batch has it; undefined: to be read. */
+  /** Sizes of all evictable documents, and of all others, as of this batch; undefined: not read yet. */
   readonly #totals: [evictable: number | undefined, kept: number | undefined] = [undefined, undefined];
 
   constructor(db: Connection, rows: DocumentRows, max: SpaceMax) {
@@ -48,7 +49,7 @@ export class Eviction {
 
   /** A document of that owner has grown by that many bytes, in this batch. */
   grow({ kind, accountId }: DocumentOwner, bytes: number): void {
-    const kept = keptOf(kind);
+    const kept = findKept(kind);
     this.#setTotal(kept, this.#sum(kept) + bytes);
     this.#sql.growShare.run(kept, accountId, bytes);
   }
@@ -68,18 +69,18 @@ export class Eviction {
     this.#removeEnded(nowMs, sweptMax);
   }
 
-  /** The same in a transaction of its own; answers whether there may be more. */
+  /** Does the same in a transaction of its own; returns whether there may be more. */
   tidy(nowMs: number): boolean {
     return this.#tidied(nowMs) === tidiedMax;
   }
 
-  /** Makes a document unseen, and removes it where nothing goes on from it. */
+  /** Hides a document, and removes it if nothing continues it. */
   end(head: HeadRow, nowMs: number): void {
     if (head.children === 0) this.remove(head.row, nowMs);
     else this.#sql.end.run(head.row);
   }
 
-  /** Removes a document, and of those that it goes on from what had only waited for that. */
+  /** Removes a document, and those of its ancestors that had only waited for that. */
   remove(row: number, nowMs: number): void {
     let next = row;
     for (;;) {
@@ -95,9 +96,9 @@ export class Eviction {
     }
   }
 
-  /** Makes room for so many more bytes of an owner; false if there is none for it. `spared` stays seen. */
+  /** Makes room for that many more bytes of an owner; false if there is none for it. `spared` stays visible. */
   makeRoom(owner: DocumentOwner, bytes: number, nowMs: number, spared: number | null): boolean {
-    if (keptOf(owner.kind) === 1) return this.#makeKeptRoom(owner, bytes, nowMs);
+    if (findKept(owner.kind) === 1) return this.#makeKeptRoom(owner, bytes, nowMs);
     const { bytesMax } = this.#max;
     if (bytes > bytesMax) return false;
     while (this.#sum(0) + bytes > bytesMax) {
@@ -117,12 +118,17 @@ export class Eviction {
     return true;
   }
 
-  /** Finds what goes next for `bytes` more of an account: of the account that has the most of those that have something to give, or its own if it then had more than that. */
+  /**
+   * Finds what to evict for `bytes` more of an account: of the largest account that has something evictable, or its
+   * own if it would then be larger.
+   */
   #findOldest(accountId: number, bytes: number, spared: number): HeadRow | undefined {
     const other = this.#sql.oldestOfOthers.get(spared, accountId);
     const own = this.#share(0, accountId) + bytes;
-    if (other !== undefined && this.#share(0, other.account_id) >= own) return other;
-    return this.#sql.oldest.get(accountId, spared);
+    const isOther = other !== undefined && this.#share(0, other.account_id) >= own;
+    const owner = isOther ? other.account_id : accountId;
+    // Only people at the dashboard use bodies: they are evicted before what clients come back for.
+    return this.#sql.oldestBodies.get(owner, spared) ?? (isOther ? other : this.#sql.oldest.get(owner, spared));
   }
 
   #removeEnded(nowMs: number, max: number): number {
@@ -145,7 +151,7 @@ export class Eviction {
   }
 }
 
-function keptOf(kind: DocumentKind): Kept {
+function findKept(kind: DocumentKind): Kept {
   return kind === 'replay' ? 1 : 0;
 }
 
@@ -163,6 +169,9 @@ function prepare(db: Connection) {
     ),
     oldest: db.prepare<[number, number], HeadRow>(
       `SELECT * FROM document WHERE account_id = ? AND ${evictable} AND row <> ? ORDER BY created_at_ms LIMIT 1`,
+    ),
+    oldestBodies: db.prepare<[number, number], HeadRow>(
+      "SELECT * FROM document WHERE kind = 'bodies' AND account_id = ? AND ends_at_ms > 0 AND row <> ? ORDER BY created_at_ms LIMIT 1",
     ),
     oldestOfOthers: db.prepare<[number, number], HeadRow>(
       `SELECT d.* FROM share s CROSS JOIN document d ON d.row =

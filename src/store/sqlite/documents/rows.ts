@@ -9,20 +9,20 @@ import type {
 } from '../../documents.ts';
 import type { Connection } from '../../../lib/sqlite/database.ts';
 
-/** What a document takes beside its bytes: its rows and their places in the indexes. */
+/** A document's size besides its bytes: its rows and their index entries. */
 const overheadBytes = 512;
 
-/** What a new document counts for. */
-export function sizeOf({ body, chunks = [] }: NewDocument): number {
-  return lengthOf(chunks) + body.length + overheadBytes;
+/** A new document's size for accounting. */
+export function measureSize({ body, chunks = [] }: NewDocument): number {
+  return sumLength(chunks) + body.length + overheadBytes;
 }
 
 /** Bytes of chunks. */
-export function lengthOf(chunks: readonly Chunk[]): number {
+export function sumLength(chunks: readonly Chunk[]): number {
   return chunks.reduce((sum, { content }) => sum + content.length, 0);
 }
 
-/** What one statement reads of a chain: so many documents, and no further ones once they have so many bytes. */
+/** What one statement reads of a chain: at most this many documents, and no further ones after this many bytes. */
 const linksMax = 64;
 const linkBytesMax = 1_000_000;
 
@@ -67,12 +67,13 @@ export class DocumentRows {
   read(head: HeadRow): StoredDocument {
     const body = this.#sql.body.get(head.row)?.content;
     if (body === undefined) throw new Error(`document ${head.id} has no body`);
-    return { ...factsOf(head), body };
+    return { ...toDocumentFacts(head), body };
   }
 
   /**
-   * The row of that number with its body, then what it goes on from, link by link: at least one and as many as are read in about a millisecond; empty where there
-   * is no such row. One statement for many, because each costs as much as ten rows.
+   * Returns the row of that number with its body, then what it continues, link by link: at least one and as many as
+   * are read in about a millisecond; empty if there is no such row. One statement for many, because each costs as
+   * much as ten rows.
    */
   links(row: number): WholeRow[] {
     return this.#sql.links.all(row);
@@ -82,11 +83,11 @@ export class DocumentRows {
     return this.#sql.bodyLength.get(row)?.length ?? 0;
   }
 
-  /** Adds a document and counts it at its parent; answers its row. */
+  /** Adds a document and counts it at its parent; returns its row. */
   insert(document: NewDocument, parent: number | null): number {
     const { kind, id, accountId, apiKeyId = null, state, finished, createdAtMs, endsAtMs, body } = document;
     const owner = [kind, id, accountId, apiKeyId] as const;
-    const facts = [state, Number(finished), createdAtMs, endsAtMs, parent, sizeOf(document)] as const;
+    const facts = [state, Number(finished), createdAtMs, endsAtMs, parent, measureSize(document)] as const;
     const row = Number(this.#sql.insert.run(...owner, ...facts).lastInsertRowid);
     this.#sql.insertBody.run(row, body);
     if (parent !== null) this.#sql.addChild.run(parent);
@@ -130,7 +131,7 @@ function prepare(db: Connection) {
 }
 
 /** A row as its owner knows it. */
-export function factsOf(head: HeadRow): DocumentFacts {
+export function toDocumentFacts(head: HeadRow): DocumentFacts {
   return {
     kind: head.kind,
     id: head.id,

@@ -15,25 +15,32 @@ import type {
 } from '../../documents.ts';
 import { type Connection, openForReading, type Query } from '../../../lib/sqlite/database.ts';
 import { holdLog, logBytes } from '../../../lib/sqlite/log-file.ts';
+import type { DocumentCommand } from './document-engine.ts';
 import { type DocumentWatch, DocumentWriter } from './document-writer.ts';
-import { DocumentRows, factsOf, type HeadRow } from './rows.ts';
+import { DocumentRows, toDocumentFacts, type HeadRow } from './rows.ts';
 
 interface SqliteDocumentsOptions {
-  /** Made where it is missing. Whoever opens it holds its node lock, which opening the ledger takes. */
+  /** Created if missing. The opener holds its node lock, which opening the ledger takes. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** Of all documents but those of idempotency keys together; see `Eviction`. */
+  /** Maximum over all documents except those of idempotency keys; see `Eviction`. */
   readonly bytesMax: number;
-  /** Of those of idempotency keys; absent: as much. */
+  /** Maximum for those of idempotency keys; absent: the same. */
   readonly replayBytesMax?: number;
-  /** Told of failures; absent: nobody is. */
+  /** Called for failures; absent: not reported. */
   readonly watch?: DocumentWatch;
 }
 
 const chunksBytesMax = 1_000_000;
 
-/** Opens the documents of a data directory, in a file of their own. Throws `LedgerStartError` where that can't be used. */
-export async function openSqliteDocuments(options: SqliteDocumentsOptions): Promise<Documents> {
+/** Documents whose commands workers may send, too. */
+export interface SharedDocuments extends Documents {
+  /** Sends a command of a worker; resolves with its reply. */
+  send(command: DocumentCommand): Promise<unknown>;
+}
+
+/** Opens the documents of a data directory, in a file of their own. Throws `LedgerStartError` if it can't be used. */
+export async function openSqliteDocuments(options: SqliteDocumentsOptions): Promise<SharedDocuments> {
   const { dataDir, clock, bytesMax, replayBytesMax: keptBytesMax = bytesMax, watch = unwatched } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = documentsPath(dataDir);
@@ -41,13 +48,25 @@ export async function openSqliteDocuments(options: SqliteDocumentsOptions): Prom
   const held = holdLog(path);
   try {
     const writer = await DocumentWriter.start(data, () => clock.now(), watch);
-    const db = openForReading(path);
-    db.defaultSafeIntegers(false);
-    return new SqliteDocuments(db, writer, clock);
+    return new SqliteDocuments(openReads(path), writer, clock);
   } finally {
     held?.close();
   }
 }
+
+/** Opens the documents in a worker: it reads the file, and its commands go to the thread that opened the store, by `send`. */
+export function openLentDocuments(dataDir: string, clock: Clock, send: CommandSender['send']): Documents {
+  return new SqliteDocuments(openReads(documentsPath(dataDir)), { send, close: async () => undefined }, clock);
+}
+
+function openReads(path: string): Connection {
+  const db = openForReading(path);
+  db.defaultSafeIntegers(false);
+  return db;
+}
+
+/** Takes the commands of a store. */
+type CommandSender = Pick<DocumentWriter, 'send' | 'close'>;
 
 /** The file of documents in a data directory. */
 export function documentsPath(dataDir: string): string {
@@ -79,16 +98,16 @@ function preparePage(db: Connection, after: '<' | '>', direction: 'ASC' | 'DESC'
 const unwatched: DocumentWatch = { failing: () => undefined, lost: () => undefined };
 
 /** Commands go to the writer's thread; reads are point reads on this one, by a connection that only reads. */
-class SqliteDocuments implements Documents {
+class SqliteDocuments implements SharedDocuments {
   readonly #db: Connection;
-  readonly #writer: DocumentWriter;
+  readonly #writer: CommandSender;
   readonly #clock: Clock;
   readonly #rows: DocumentRows;
   readonly #chunkAfter: Query<[number, number], Chunk>;
   readonly #unfinished: Query<[string], HeadRow>;
   readonly #pages: Readonly<Record<DocumentPage['order'], Query<PageValues, HeadRow>>>;
 
-  constructor(db: Connection, writer: DocumentWriter, clock: Clock) {
+  constructor(db: Connection, writer: CommandSender, clock: Clock) {
     this.#db = db;
     this.#writer = writer;
     this.#clock = clock;
@@ -96,6 +115,10 @@ class SqliteDocuments implements Documents {
     this.#chunkAfter = db.prepare('SELECT seq, content FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1');
     this.#unfinished = db.prepare('SELECT * FROM document WHERE kind = ? AND finished = 0 ORDER BY created_at_ms');
     this.#pages = { oldest_first: preparePage(db, '>', 'ASC'), newest_first: preparePage(db, '<', 'DESC') };
+  }
+
+  send(command: DocumentCommand): Promise<unknown> {
+    return this.#writer.send(command);
   }
 
   put(document: NewDocument): Promise<PutOutcome> {
@@ -123,7 +146,7 @@ class SqliteDocuments implements Documents {
       const links = this.#rows.links(next);
       for (const link of links) {
         if (link.row !== next) throw new Error(`document ${link.id} is not the next of its chain`);
-        chain.push({ ...factsOf(link), body: link.content });
+        chain.push({ ...toDocumentFacts(link), body: link.content });
         next = link.parent;
       }
       // It was deleted while it was read.
@@ -147,7 +170,7 @@ class SqliteDocuments implements Documents {
   }
 
   async unfinished(kind: DocumentKind): Promise<DocumentFacts[]> {
-    return this.#unfinished.all(kind).map(factsOf);
+    return this.#unfinished.all(kind).map(toDocumentFacts);
   }
 
   async list({ kind, accountId, order, after, limit }: DocumentPage): Promise<StoredDocument[] | undefined> {

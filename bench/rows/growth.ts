@@ -1,0 +1,28 @@
+import { compare, shownRates, shownThreads, warmUp } from '../compare.ts';
+import { type Row, type Settings, shown } from '../row.ts';
+import { startGateway, startUpstream } from '../targets.ts';
+
+/** What an answer costs with two workers, beside one thread, both on the same core. */
+export async function growth(settings: Settings): Promise<Row[]> {
+  const upstream = await startUpstream();
+  const two = await startGateway(upstream, { env: { TOLLGATE_WORKERS: '2' } });
+  const one = await startGateway(upstream);
+  try {
+    for (const target of [two, one]) await warmUp(target, settings);
+    const runs = await compare([two, one], { model: 'short', connections: 128 }, settings);
+    const [ofTwo, ofOne] = runs;
+    const ratio = ofTwo.cpuUs / ofOne.cpuUs;
+    return [
+      {
+        what: 'CPU of a whole chat answer, 2 workers : 1',
+        found: `${shown(ratio)} (${shown(ofTwo.cpuUs)} : ${shown(ofOne.cpuUs)} µs; ${shownRates(runs, 'answers')})`,
+        target: 'at most 1.1',
+        reached: ratio <= 1.1,
+      },
+      { what: '… of 2 workers by thread, µs', found: shownThreads(ofTwo) },
+      { what: '… of 1 by thread, µs', found: shownThreads(ofOne) },
+    ];
+  } finally {
+    for (const target of [one, two, upstream]) await target.stop();
+  }
+}

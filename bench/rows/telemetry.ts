@@ -1,0 +1,39 @@
+import { compare, shownRates, shownThreads, warmUp } from '../compare.ts';
+import { type Row, type Settings, shown } from '../row.ts';
+import { startCollector, startGateway, startUpstream } from '../targets.ts';
+
+/** CPU of a whole answer with one trace in ten, and without telemetry: twice as many alternated runs as other benches, because a few percent are looked for. */
+export async function telemetry(settings: Settings): Promise<Row[]> {
+  const upstream = await startUpstream();
+  const collector = await startCollector();
+  const off = await startGateway(upstream);
+  const on = await startGateway(upstream, {
+    env: {
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${collector.aim('short').port}/v1/traces`,
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0.1',
+    },
+  });
+  try {
+    for (const target of [off, on]) await warmUp(target, settings);
+    const runs = await compare(
+      [on, off],
+      { model: 'short', connections: 128 },
+      { ...settings, rounds: settings.rounds * 2 },
+    );
+    const [traced, plain] = runs;
+    const percent = (traced.cpuUs / plain.cpuUs - 1) * 100;
+    return [
+      {
+        what: `CPU of a whole chat answer, traces of 1 in 10 : telemetry off, medians of ${settings.rounds * 2} alternated runs`,
+        found: `${shown(percent)} % more (${shown(traced.cpuUs)} : ${shown(plain.cpuUs)} µs; ${shownRates(runs, 'answers')})`,
+        target: 'at most 5 %',
+        reached: percent <= 5,
+      },
+      { what: '… by thread, µs, traces of 1 in 10', found: shownThreads(traced) },
+      { what: '… off', found: shownThreads(plain) },
+    ];
+  } finally {
+    for (const target of [on, off, collector, upstream]) await target.stop();
+  }
+}

@@ -1,0 +1,40 @@
+import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
+import { makeOpaque } from '../content.ts';
+import { type EnvelopedItem, type EnvelopedReasoning, unwrapReasoning, wrapReasoning } from '../reasoning-envelope.ts';
+
+/**
+ * Blobs of reasoning in the one string that a `thinking` block has for them. The protocol's own signature is stored
+ * byte for byte; blobs of other protocols are in an envelope that keeps their provenance and their reasoning. Source:
+ * docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation"; case RE-04.
+ */
+
+/** The kind of a signature that stands as it is. */
+export const signatureKind = 'anthropic.signature';
+/** The kind of redacted reasoning, which is a block of its own. */
+export const redactedKind = 'anthropic.redacted';
+
+const noItem: EnvelopedItem = { parts: [], extra: undefined };
+
+/** Returns the `signature` of a thinking block; '' if there is nothing to give back. */
+export function toSignature(blobs: readonly Opaque[], item: EnvelopedItem = noItem): string {
+  const [first] = blobs;
+  if (first === undefined) return '';
+  if (blobs.length === 1 && first.kind === signatureKind) return first.data;
+  return wrapReasoning(blobs, item);
+}
+
+/** Returns the blobs of a `signature`. One of the protocol's own is attributed to `provider` ('' if unknown). */
+export function readBlobs(signature: string, provider: string): Opaque[] {
+  if (signature === '') return [];
+  return unwrapReasoning(signature)?.blobs ?? [makeOpaque(signatureKind, signature, provider)];
+}
+
+/** Returns what a `signature` of other protocols contains; undefined if it is one of this protocol. */
+export function envelopeIn(signature: string): EnvelopedReasoning | undefined {
+  return unwrapReasoning(signature);
+}
+
+/** Returns whether a signature is an envelope around blobs of other protocols. */
+export function isForeign(signature: string): boolean {
+  return unwrapReasoning(signature) !== undefined;
+}

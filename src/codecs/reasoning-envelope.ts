@@ -1,0 +1,68 @@
+import { type Extra, type Opaque, type Part, Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import type { Json } from './codec.ts';
+import { makeOpaque, makePart, reasoningTextContent, summaryTextContent } from './content.ts';
+import { listIn, objectIn, parsedJson, textIn } from './json.ts';
+
+/**
+ * Blobs of reasoning, with their provenance and the reasoning that they sign, as one text: for protocols whose one
+ * place for a blob says neither its maker nor the kind of the reasoning. Signed content goes back unchanged, text
+ * included. Source: docs/interfaces/README.md "Reasoning and signatures".
+ */
+
+const start = 'tgb1.';
+
+/** The reasoning item that blobs belong to. */
+export interface EnvelopedItem {
+  readonly parts: readonly Part[];
+  /** Members that one protocol alone knows. */
+  readonly extra: Extra | undefined;
+}
+
+/** The content of an envelope. */
+export interface EnvelopedReasoning {
+  readonly blobs: Opaque[];
+  readonly extra: Extra | undefined;
+  /** Empty: there are none. Undefined: they are next to the envelope (envelopes of earlier versions). */
+  readonly parts: Part[] | undefined;
+}
+
+/** Returns blobs and the item that they belong to as one text. */
+export function wrapReasoning(blobs: readonly Opaque[], { parts, extra }: EnvelopedItem): string {
+  const entries = blobs.map(({ provider, model, kind, data }) => [provider, model, kind, data]);
+  const thoughts = parts.flatMap(({ content }) =>
+    content.case === 'summaryText' || content.case === 'reasoningText' ? [[content.case, content.value.text]] : [],
+  );
+  const members = extra === undefined ? {} : { extra: [extra.protocol, extra.json] };
+  const said = { blobs: entries, parts: thoughts, ...members };
+  return start + Buffer.from(JSON.stringify(said), 'utf8').toString('base64url');
+}
+
+/** Returns the content of an envelope; undefined if the text is not one. */
+export function unwrapReasoning(text: string): EnvelopedReasoning | undefined {
+  if (!text.startsWith(start)) return undefined;
+  try {
+    const said = JSON.parse(Buffer.from(text.slice(start.length), 'base64url').toString('utf8')) as Json;
+    const members = objectIn(said);
+    const blobs = listIn(members === undefined ? said : members['blobs']).map(entry => {
+      const [provider, model, kind, data] = listIn(entry).map(textIn);
+      return makeOpaque(kind ?? '', data ?? '', provider, model);
+    });
+    const parts = members === undefined ? undefined : listIn(members['parts']).map(partIn);
+    return { blobs, parts, extra: extraIn(listIn(members?.['extra'])) };
+  } catch {
+    // Not of ours after all: its maker will judge it.
+    return undefined;
+  }
+}
+
+function partIn(entry: Json): Part {
+  const [kind, thought = ''] = listIn(entry).map(textIn);
+  return makePart(kind === 'summaryText' ? summaryTextContent(thought) : reasoningTextContent(thought));
+}
+
+function extraIn([named, json]: readonly Json[]): Extra | undefined {
+  const protocol = Object.values(Protocol).find(each => each === named);
+  // Clients can change what is in an envelope: nothing but an object is an extra.
+  if (protocol === undefined || typeof json !== 'string' || objectIn(parsedJson(json)) === undefined) return undefined;
+  return { $typeName: 'tollgate.v1.Extra', protocol, json };
+}

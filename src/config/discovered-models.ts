@@ -1,0 +1,126 @@
+import { countIn, objectIn, readFacts, type JsonMembers, type ModelDescription, textIn } from './model-facts.ts';
+import { scaledInteger } from './decimal.ts';
+import { cachingMember, listedModel } from './listed-model.ts';
+import type { Preset } from './presets.ts';
+import type { DiscoveredPricing, ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
+
+/** Models that a server listed by itself: local ones cost what the configuration says for their names, else nothing; those of another Tollgate what it says. */
+
+/** The models of a list, and why the others are left out. */
+export interface DiscoveredModels {
+  readonly models: readonly ModelSettings[];
+  /** By the server's name of the model. */
+  readonly leftOut: Readonly<Record<string, string>>;
+}
+
+/** Prices of models whose id fits a pattern. */
+export type PriceRules = readonly DiscoveredPricing[];
+
+/**
+ * Returns the models that a server lists. `nowMs`: the time of the query, which stands in for a missing creation
+ * time.
+ */
+export function toDiscoveredModels(
+  preset: Preset,
+  list: readonly ModelDescription[],
+  { prices, nowMs }: { readonly prices: PriceRules; readonly nowMs: number },
+): DiscoveredModels {
+  const models = new Map<string, ModelSettings>();
+  const leftOut: Record<string, string> = {};
+  for (const said of list) {
+    const own = textIn(said.listed['id']);
+    const model = own === undefined ? 'has no id' : toModel(preset, own, said, nowMs);
+    if (typeof model === 'string') leftOut[own ?? '?'] = model;
+    else if (models.get(model.id)?.routes[0]?.model === own) continue;
+    else if (models.has(model.id)) leftOut[own ?? '?'] = `has the name of another, ${model.id}`;
+    else models.set(model.id, { ...model, pricing: ruledPricing(prices, model) ?? model.pricing });
+  }
+  return { models: [...models.values()], leftOut };
+}
+
+/** Returns the model, or why it can't be offered. */
+function toModel(preset: Preset, own: string, said: ModelDescription, nowMs: number): ModelSettings | string {
+  const { listed } = said;
+  const name = offeredName(own);
+  if (name === '' || /:(?:flex|priority)$/.test(name)) return 'has a name that can’t be requested';
+  const facts = readFacts(said);
+  if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'answers no text';
+  const isFree = name.endsWith(':free');
+  const pricing = preset.discovery === 'free' || isFree ? free : pricingIn(listed['pricing']);
+  // A model without a known price is not sold.
+  if (pricing === undefined) return 'has no price';
+  const tiers = objectIn(listed['capabilities'])?.['service_tiers'];
+  const { contextLength, vision, functionCall, reasoning, createdAt } = facts;
+  const model = listedModel(preset, name, {
+    name: textIn(listed['name']) ?? name,
+    contextLength,
+    maxOutputTokens: countIn(listed['max_output_tokens']),
+    vision,
+    functionCall,
+    reasoning,
+    serviceTiers: (['flex', 'priority'] as const).filter(tier => Array.isArray(tiers) && tiers.includes(tier)),
+    pricing,
+  });
+  return {
+    ...model,
+    createdAt: createdAt ?? Math.floor(nowMs / 1000),
+    routes: model.routes.map(route => ({ ...route, model: own })),
+  };
+}
+
+const idPattern = /^[\w.:@+-]+(\/[\w.:@+-]+)*$/;
+
+/**
+ * Returns the name that a model is offered under: a file's own name, wherever it is on the server, with dashes for
+ * characters that no id can have. '' if it has none.
+ */
+function offeredName(own: string): string {
+  const isFile = /^(?:[/~.]|[A-Za-z]:[\\/])|\\|\.gguf$/i.test(own);
+  if (isFile) return (own.split(/[\\/]/).at(-1) ?? '').replace(/[^\w.:@+-]+/g, '-');
+  return idPattern.test(own) ? own : '';
+}
+
+/** Returns the prices of the first rule that fits a model; undefined if none does, or the model is free whatever a rule says. */
+function ruledPricing(prices: PriceRules, { id }: ModelSettings): PricingSettings | undefined {
+  if (id.endsWith(':free')) return undefined;
+  return prices.find(({ models }) => models.some(pattern => fits(id, pattern)))?.pricing;
+}
+
+function fits(id: string, pattern: string): boolean {
+  const escaped = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+  return new RegExp(`^${escaped.join('.*')}$`, 's').test(id);
+}
+
+const free: PricingSettings = { inputPicoUsd: 0n, outputPicoUsd: 0n, above: [] };
+
+function hasTextPath(endpoints: unknown): boolean {
+  return !Array.isArray(endpoints) || endpoints.includes('/v1/chat/completions');
+}
+
+function pricingIn(value: unknown): PricingSettings | undefined {
+  const pricing = objectIn(value);
+  const prices = pricesIn(pricing);
+  if (prices === undefined) return undefined;
+  const steps = Array.isArray(pricing?.['above']) ? pricing['above'] : [];
+  const above = steps.flatMap((step: unknown) => {
+    const own = objectIn(step);
+    const inputTokens = countIn(own?.['input_tokens']);
+    const prices = pricesIn(own);
+    return inputTokens === undefined || prices === undefined ? [] : [{ inputTokens, ...prices }];
+  });
+  return { ...prices, above };
+}
+
+function pricesIn(pricing: JsonMembers | undefined): Omit<PricingAboveSettings, 'inputTokens'> | undefined {
+  const inputPicoUsd = picoIn(pricing?.['input']);
+  const outputPicoUsd = picoIn(pricing?.['output']);
+  if (inputPicoUsd === undefined || outputPicoUsd === undefined) return undefined;
+  const caching = objectIn(pricing?.['caching']);
+  const [read, write5m, write1h] = ['read', 'write_5m', 'write_1h'].map(name => picoIn(caching?.[name]));
+  return { inputPicoUsd, outputPicoUsd, ...cachingMember(read, write5m, write1h) };
+}
+
+/** Dollars per million tokens as pico-dollars a token; the text of the number is the decimal that was sent. */
+function picoIn(value: unknown): bigint | undefined {
+  return typeof value === 'number' ? scaledInteger(String(value), 6) : undefined;
+}

@@ -1,0 +1,43 @@
+import { type HoldExtension, type RequestTry, writeCourse } from '../ledger/course.ts';
+import type { Runtime } from '../lib/runtime.ts';
+import type { RouteReason } from '../telemetry/request-story.ts';
+import type { AttemptOutcome, RouteName } from './routing/observer.ts';
+
+/** Gathers how one request goes, to be stored with its charge. Made when the request is admitted. */
+export class CourseRecord {
+  readonly #runtime: Pick<Runtime, 'monotonicMs'>;
+  readonly #startedAtMs: number;
+  readonly #tries: RequestTry[] = [];
+  readonly #extensions: HoldExtension[] = [];
+  #began: Pick<RequestTry, 'provider' | 'model' | 'reason' | 'startedMs'> | undefined;
+
+  constructor(runtime: Pick<Runtime, 'monotonicMs'>) {
+    this.#runtime = runtime;
+    this.#startedAtMs = runtime.monotonicMs();
+  }
+
+  /** A call goes to a route. */
+  attemptBegan({ provider, model }: RouteName, reason: RouteReason | undefined): void {
+    this.#began = { provider, model, reason: reason ?? '', startedMs: this.#elapsedMs() };
+  }
+
+  /** The call has ended. */
+  attemptEnded({ result, status, firstEventMs, durationMs }: AttemptOutcome): void {
+    if (this.#began !== undefined) this.#tries.push({ ...this.#began, firstEventMs, durationMs, result, status });
+    this.#began = undefined;
+  }
+
+  /** The hold has grown. */
+  extended(heldNanoUsd: bigint): void {
+    this.#extensions.push({ atMs: this.#elapsedMs(), heldNanoUsd });
+  }
+
+  /** Returns what the ledger stores of it; undefined: the other fields of the record say it all. */
+  get text(): string | undefined {
+    return writeCourse({ tries: this.#tries, extensions: this.#extensions });
+  }
+
+  #elapsedMs(): number {
+    return this.#runtime.monotonicMs() - this.#startedAtMs;
+  }
+}

@@ -1,0 +1,99 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { type NextPaymentSchema, Payer } from '../gen/tollgate/v1/account_pb.ts';
+import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
+import { GenerateRequestSchema, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { isTextEndpoint } from '../generation/endpoints.ts';
+import type { AdmissionPreview, Ledger, NextPayer } from '../ledger/ledger.ts';
+import { found, readId, invalidField } from './account-fields.ts';
+import { refusal, toAdmitCommand } from './generation/admission.ts';
+import { toLimit } from './limit-fields.ts';
+
+/** What a dry run of an admission works with. */
+export interface NextPaymentTools {
+  readonly ledger: Ledger;
+  /** Returns the model that a name means; of '' the first one. Throws `model_not_found`. */
+  readonly findModel: (name: string) => Model;
+}
+
+/** Which request is thought of. `accountId` undefined: whatever the key's account (the operator). */
+export interface ThoughtRequest {
+  readonly accountId: number | undefined;
+  readonly apiKeyId: bigint;
+  /** '': the first one of the catalog. */
+  readonly model: string;
+  /** 0: the usual number. */
+  readonly inputTokens: number;
+}
+
+const inputTokensUsual = 1_000;
+const inputTokensMax = 10_000_000;
+
+/** Says what would decide and pay a key's next request, by a dry run of its admission. Throws `not_found`, `model_not_found` and `validation_error`. */
+export async function readNextPayment(
+  { ledger, findModel }: NextPaymentTools,
+  thought: ThoughtRequest,
+): Promise<MessageInitShape<typeof NextPaymentSchema>> {
+  const keyId = readId(thought.apiKeyId, 'API key');
+  const { accountId } = found(await ledger.findKey(keyId, thought.accountId), 'API key', keyId);
+  const model = findModel(thought.model);
+  const endpoint = model.endpoints.find(isTextEndpoint);
+  if (endpoint === undefined) throw invalidField('model', 'must be a model that generates text', thought.model);
+  const { inputTokens: given } = thought;
+  if (given > inputTokensMax) throw invalidField('input_tokens', `must be at most ${inputTokensMax}`, given);
+  const inputTokens = given === 0 ? inputTokensUsual : given;
+  const request = create(GenerateRequestSchema, { model: model.id, endpoint });
+  const measured = { inputTokens, calls: 1 };
+  const applicant = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
+  const command = { ...toAdmitCommand(applicant), key: { id: keyId, accountId } };
+  const preview = found(await ledger.preview(command), 'API key', keyId);
+  // The reader's rows say when each resets, also for limits of concurrent requests.
+  const rows = new Map((await ledger.listLimits({ accountId })).map(row => [row.limitId, row]));
+  return {
+    apiKeyId: BigInt(keyId),
+    model: model.id,
+    inputTokens,
+    ...(await describeRefusal(ledger, preview, { model, accountId, keyId })),
+    payers: preview.payers.map(toPayer),
+    limits: preview.limitIds.flatMap(id => {
+      const row = rows.get(id);
+      return row === undefined ? [] : [toLimit(row)];
+    }),
+    heldNanoUsd: preview.heldNanoUsd,
+    ...(preview.outputTokens === null ? {} : { outputTokens: BigInt(preview.outputTokens) }),
+  };
+}
+
+async function describeRefusal(
+  ledger: Ledger,
+  { denied }: AdmissionPreview,
+  applicant: { readonly model: Model; readonly accountId: number; readonly keyId: number },
+): Promise<Pick<MessageInitShape<typeof NextPaymentSchema>, 'admitted' | 'refusal' | 'message' | 'tip'>> {
+  if (denied === undefined) return { admitted: true };
+  const { code, message, tip } = await refusal(ledger, denied, applicant);
+  const refusingLimitId = denied.denial?.row?.id;
+  return {
+    admitted: false,
+    refusal: code,
+    message,
+    tip,
+    ...(refusingLimitId === undefined ? {} : { refusingLimitId: BigInt(refusingLimitId) }),
+  };
+}
+
+const payers: Readonly<Record<NextPayer['payer'], Payer>> = {
+  free: Payer.FREE,
+  subscription: Payer.SUBSCRIPTION,
+  key_balance: Payer.KEY_BALANCE,
+  group_balance: Payer.GROUP_BALANCE,
+  account: Payer.ACCOUNT,
+};
+
+function toPayer({ payer, groupId, leftNanoUsd, leftTokens, resetsAtMs }: NextPayer) {
+  return {
+    payer: payers[payer],
+    groupId: BigInt(groupId ?? 0),
+    ...(leftNanoUsd === undefined ? {} : { leftNanoUsd }),
+    ...(leftTokens === undefined ? {} : { leftTokens: BigInt(leftTokens) }),
+    ...(resetsAtMs === undefined ? {} : { resetsAtMs: BigInt(resetsAtMs) }),
+  };
+}

@@ -1,0 +1,99 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { Claims } from '../../store/claims.ts';
+import type { DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
+import { type Answer, eventsIn, toAnswer } from './stored-response.ts';
+
+/** How often a gateway looks whether another one has stored more, or wants one of its responses to end. */
+const lookMs = 500;
+/** How long the end of a response elsewhere is waited for. */
+const endMs = 10_000;
+const chunksAtOnce = 64;
+const cancelPrefix = 'cancel response ';
+
+/** What responses of other gateways are seen with. */
+interface ElsewhereTools {
+  readonly documents: Documents;
+  readonly runtime: Pick<Runtime, 'after'>;
+  /** Claims of all gateways; undefined: there is no other one. */
+  readonly shared: Claims | undefined;
+  /** Those that run here. */
+  readonly jobs: ReadonlyMap<string, { cancel(): void }>;
+}
+
+/** Responses in the background that another gateway runs: known by what it stores, ended by a claim that it finds. */
+export class Elsewhere {
+  readonly #tools: ElsewhereTools;
+
+  constructor(tools: ElsewhereTools) {
+    this.#tools = tools;
+  }
+
+  /** Whether there may be other gateways. */
+  get hasOthers(): boolean {
+    return this.#tools.shared !== undefined;
+  }
+
+  /** Returns whether a response runs, and not here. */
+  runs({ id, state }: Pick<StoredDocument, 'id' | 'state'>): boolean {
+    const { shared, jobs } = this.#tools;
+    return shared !== undefined && state === 'running' && !jobs.has(id);
+  }
+
+  /** Returns how far it is. */
+  async progress(name: DocumentName): Promise<{ readonly status: ResponseStatus; readonly answer: Answer }> {
+    const events = [];
+    for (let after = -1; ;) {
+      const chunks = await this.#tools.documents.chunks(name, after, chunksAtOnce);
+      events.push(...chunks.flatMap(({ content }) => eventsIn(content)));
+      const last = chunks.at(-1);
+      if (last === undefined) break;
+      after = last.seq;
+    }
+    const status = events.length === 0 ? ResponseStatus.QUEUED : ResponseStatus.IN_PROGRESS;
+    return { status, answer: toAnswer(name.id, events, false) };
+  }
+
+  /** Resolves when it is time to look again. */
+  async wait(): Promise<void> {
+    await new Promise<void>(resolve => {
+      this.#tools.runtime.after(lookMs, resolve);
+    });
+  }
+
+  /** Ends a response; resolves when its end is stored. Throws `overloaded` if that takes too long. */
+  async end(name: DocumentName): Promise<void> {
+    const { shared, documents } = this.#tools;
+    const claim = cancelPrefix + name.id;
+    await shared?.take(claim, '');
+    try {
+      for (let waitedMs = 0; waitedMs < endMs; waitedMs += lookMs) {
+        const document = await documents.find(name);
+        if (document === undefined || !this.runs(document)) return;
+        await this.wait();
+      }
+    } finally {
+      shared?.release(claim);
+    }
+    throw new GatewayError('overloaded', 'The gateway that runs the response does not answer.', {
+      retryAfterMs: 5_000,
+    });
+  }
+
+  /** Ends responses that run here and that other gateways want to end, now and from now on. */
+  watch(): void {
+    const { shared, jobs, runtime } = this.#tools;
+    if (shared === undefined) return;
+    const look = async (): Promise<void> => {
+      if (jobs.size === 0) return;
+      for (const name of await shared.list(cancelPrefix)) jobs.get(name.slice(cancelPrefix.length))?.cancel();
+    };
+    const timer = runtime.after(lookMs, () => {
+      // What can't be read now is read the next time.
+      void look()
+        .catch(() => undefined)
+        .finally(() => timer.restart(lookMs));
+    });
+  }
+}

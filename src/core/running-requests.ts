@@ -1,0 +1,90 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+
+/** A running request or other work that can be ended. */
+export interface Cuttable {
+  /** Ends it now. */
+  cut(): void;
+  /** Ends it because its key has been revoked: what was delivered is charged. */
+  revoke(): void;
+  /** The API key that pays for it. */
+  readonly keyId: number;
+  /** Its index in `RunningRequests`; -1: not running. Only `RunningRequests` writes it. */
+  place: number;
+}
+
+/** A service with long-running requests, which is stopped in steps. */
+export interface StoppableService {
+  /** Stops accepting requests. Resolves when the waiting ones have ended. */
+  drain(): Promise<void> | void;
+  /** Resolves when nothing runs; at once if nothing runs now. */
+  idle(): Promise<unknown>;
+  /** Ends all that still runs. */
+  cutAll(): void;
+  /** Ends the requests of a revoked key. */
+  revoke(keyId: number): void;
+}
+
+/**
+ * The requests that run in this process, so that a shutdown can wait for them and then end them. An array with
+ * swap-remove, because V8 promotes the entries of a Set or a Map, which made its scavenges seven times as long.
+ */
+export class RunningRequests<Run extends Cuttable = Cuttable> {
+  readonly #running: Run[] = [];
+  readonly #whenIdle: (() => void)[] = [];
+
+  /** All running requests, in no particular order. */
+  get all(): readonly Run[] {
+    return this.#running;
+  }
+
+  /** Adds a request that begins. */
+  add(run: Run): void {
+    run.place = this.#running.length;
+    this.#running.push(run);
+  }
+
+  /** Removes a request that has ended; does nothing if it is not there. */
+  delete(run: Run): void {
+    const { place } = run;
+    if (place < 0) return;
+    run.place = -1;
+    const last = this.#running.pop();
+    if (last !== undefined && last !== run) {
+      this.#running[place] = last;
+      last.place = place;
+    }
+    if (this.#running.length === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  /** Resolves when nothing runs; at once if nothing runs now. */
+  async idle(): Promise<void> {
+    if (this.#running.length === 0) return;
+    await new Promise<void>(resolve => {
+      this.#whenIdle.push(resolve);
+    });
+  }
+
+  /** Ends the requests of a revoked key. */
+  revoke(keyId: number): void {
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) {
+      const run = this.#running[place];
+      if (run?.keyId === keyId) run.revoke();
+    }
+  }
+
+  /** Ends all that runs. */
+  cutAll(): void {
+    // Backwards, because a request may remove itself when it is cut.
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
+  }
+}
+
+/** Returns the error of a request whose key was revoked while it ran. */
+export function keyRevoked(): GatewayError {
+  return new GatewayError('invalid_api_key', 'The API key was revoked while its request ran.');
+}
+
+/** Returns the error of a request to a gateway that is stopping. */
+export function stopping(): GatewayError {
+  return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+}

@@ -1,0 +1,60 @@
+import { writePart } from '../../ledger/postgres/replay.ts';
+import type { Sendable } from '../../lib/postgres/values.ts';
+import type { CopiedTable } from './copied-table.ts';
+
+const numbered = 'id';
+/** A table of the dictionary, whose rows are found by a digest of what they say. */
+const words = (name: string, ...columns: string[]): CopiedTable => ({
+  name,
+  numbered,
+  digested: row => columns.map(column => row[column] ?? null),
+});
+const kinds = ['model_id', 'provider_id', 'endpoint_id'];
+
+/** A request's part is a number or a text, in one column. The cast holds: it stays what it is, or is a text. */
+const writeRequest = (part: Sendable): Sendable => writePart(part) as Sendable;
+
+/** The tables of the ledger, in an order in which each may be copied. */
+export const ledgerTables: readonly CopiedTable[] = [
+  words('model', 'name'),
+  words('provider', 'name'),
+  words('endpoint', 'name'),
+  words('end_user', 'name'),
+  words('batch', 'name'),
+  words('tag', 'name', 'value'),
+  words('tag_set', 'tags'),
+  words('price', 'input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'),
+  { name: 'call_kind', numbered, digested: row => kinds.map(column => Number(row[column])) },
+  // Whatever ends by itself is looked for at the first sweep.
+  { name: 'account', added: { due_at_ms: (): Sendable => 0 } },
+  { name: 'api_key' },
+  { name: 'applied', numbered: 'number' },
+  { name: 'audit' },
+  { name: 'audit_chain' },
+  { name: 'delivery' },
+  { name: 'entry' },
+  { name: 'event' },
+  { name: 'event_mark' },
+  { name: 'hold', changed: { request: writeRequest } },
+  { name: 'key_day' },
+  { name: 'key_group' },
+  { name: 'limit_use' },
+  { name: 'management_key' },
+  { name: 'old_secret' },
+  { name: 'plan_day' },
+  { name: 'plan_period' },
+  { name: 'session' },
+  { name: 'subscription' },
+  { name: 'usage', changed: { request: writeRequest } },
+  { name: 'usage_limit' },
+  { name: 'usage_sum' },
+  { name: 'voided' },
+  { name: 'webhook' },
+];
+
+/** The tables of the documents. */
+export const documentTables: readonly CopiedTable[] = [
+  { name: 'document', numbered: 'row', added: { boot: (): Sendable => null } },
+  { name: 'body', target: 'document_body', isLarge: true },
+  { name: 'chunk', target: 'document_chunk', isLarge: true },
+];

@@ -1,0 +1,55 @@
+import type { ContentSettings } from '../config/settings.ts';
+import { serverSecrets } from '../core/secret-files.ts';
+import { PostgresPool } from '../lib/postgres/pool.ts';
+import { migrateStores, type StoreDatabase } from '../store/postgres/database.ts';
+import { openPostgresBulkFiles } from '../store/postgres/postgres-bulk-files.ts';
+import { openPostgresClaims } from '../store/postgres/postgres-claims.ts';
+import { openPostgresDocuments } from '../store/postgres/postgres-documents.ts';
+import { openPostgresFiles } from '../store/postgres/postgres-files.ts';
+import { shareSecrets } from '../store/postgres/shared-secrets.ts';
+import type { Stores } from './stores.ts';
+
+/** Connections beside the ledger's four: together they are not more than eight. */
+const connections = 4;
+
+/** Where it is, and who uses it. */
+interface SharedPlace {
+  readonly url: string;
+  readonly dataDir: string;
+  /** Returns the number of this gateway's instance. */
+  readonly boot: () => number;
+}
+
+/** Opens what several gateways keep beside the ledger in a database, whose tables of the ledger must be there. Throws what `migrateStores` throws. */
+export async function openSharedContent(
+  { url, dataDir, boot }: SharedPlace,
+  { bytesMax, replayBytesMax }: ContentSettings,
+  fileLifetimeMs: number,
+): Promise<Omit<Stores, 'ledger'>> {
+  await migrateStores(url);
+  const pool = new PostgresPool({ url, connections });
+  const database: StoreDatabase = { pool, boot };
+  const claims = openPostgresClaims(database);
+  const closing: (() => void)[] = [];
+  const close = async (): Promise<void> => {
+    for (const each of closing) each();
+    await pool.close();
+  };
+  try {
+    return {
+      claims,
+      shared: claims,
+      documents: openPostgresDocuments(database, { bytesMax, keptBytesMax: replayBytesMax }, close),
+      files: openPostgresFiles(database, fileLifetimeMs),
+      secrets: await shareSecrets(database, serverSecrets(dataDir)),
+      openBulk: bulkBytesMax => {
+        const bulk = openPostgresBulkFiles(database, bulkBytesMax);
+        closing.push(() => bulk.close());
+        return bulk;
+      },
+    };
+  } catch (thrown) {
+    await pool.close();
+    throw thrown;
+  }
+}

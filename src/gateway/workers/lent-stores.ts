@@ -1,0 +1,95 @@
+import { serverSecrets } from '../../core/secret-files.ts';
+import { currentActor } from '../../ledger/actor.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { RequestCommands } from '../../ledger/sqlite/request-commands.ts';
+import { ledgerPath } from '../../ledger/sqlite/verify.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { openForReading } from '../../lib/sqlite/database.ts';
+import type { CallPort } from '../../lib/threads/call-port.ts';
+import type { Claims } from '../../store/claims.ts';
+import type { Files } from '../../store/files.ts';
+import { openLentDocuments } from '../../store/sqlite/documents/sqlite-documents.ts';
+import type { Stores } from '../stores.ts';
+
+/** Opens the stores in a worker: it reads the files, and what changes them goes to the main thread. */
+export function openLentStores(
+  dataDir: string,
+  { port, credentialVersion }: { readonly port: CallPort; readonly credentialVersion: SharedArrayBuffer },
+): Stores {
+  const claims: Claims = {
+    take: (name, mark) => port.call('claims.take', name, mark),
+    find: name => port.call('claims.find', name),
+    list: prefix => port.call('claims.list', prefix),
+    release: name => port.tell('claims.release', name),
+  };
+  return {
+    ledger: openLentLedger(ledgerPath(dataDir), port, credentialVersion),
+    documents: openLentDocuments(dataDir, systemClock, command => port.call('documents.send', command)),
+    files: lentFiles(port),
+    claims,
+    shared: claims,
+    secrets: serverSecrets(dataDir),
+    openBulk: () => {
+      throw new Error('large files are the main thread’s');
+    },
+  };
+}
+
+/** The stores that requests use are opened here; everything else is called on the main thread. */
+function openLentLedger(path: string, port: CallPort, credentialVersion: SharedArrayBuffer): Ledger {
+  const db = openForReading(path);
+  const requests = new RequestCommands({
+    send: async (command, decode, isBounded) => decode(await port.call('ledger.send', command, isBounded)),
+    db,
+    clock: systemClock,
+    credentialVersion,
+    wroteOff: (id, nanoUsd) => port.tell('wroteOff', id, nanoUsd),
+  });
+  const here: Pick<
+    Ledger,
+    | 'admit'
+    | 'extend'
+    | 'settle'
+    | 'void'
+    | 'windows'
+    | 'refusal'
+    | 'findCredential'
+    | 'findApiKey'
+    | 'lastId'
+    | 'close'
+  > = {
+    admit: command => requests.admit(command),
+    extend: command => requests.extend(command),
+    settle: (command, patience) => requests.settle(command, patience),
+    void: (id, reason) => requests.void(id, reason),
+    windows: (keyId, free) => requests.windows(keyId, free),
+    refusal: keyId => requests.refusal(keyId),
+    findCredential: hash => requests.findCredential(hash),
+    findApiKey: keyId => requests.findApiKey(keyId),
+    get lastId() {
+      return requests.lastId;
+    },
+    close: async () => {
+      db.close();
+    },
+  };
+  const there = new Proxy(here, {
+    get: (own, name) => {
+      if (typeof name === 'symbol' || name === 'then' || name in own) return Reflect.get(own, name) as unknown;
+      return (...args: readonly unknown[]) => port.call('ledger.call', name, args, currentActor());
+    },
+  });
+  // The cast holds: the main thread has a method of every other name, whose arguments and replies can be cloned.
+  return there as Ledger;
+}
+
+/** Only the main thread's service reads images. */
+function lentFiles(port: CallPort): Files {
+  return {
+    put: (bytes, type) => port.call('files.put', bytes, type),
+    delete: name => port.call('files.delete', name),
+    open: async () => undefined,
+    sweep: async () => 0,
+    close: async () => undefined,
+  };
+}

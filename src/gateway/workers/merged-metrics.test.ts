@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { Metrics } from '../../telemetry/metrics.ts';
+import { MergedMetrics } from './merged-metrics.ts';
+
+/** The metrics of a thread that has answered that many requests and has that many open streams. */
+function said(requests: number, streams: number): string {
+  const metrics = new Metrics('1');
+  const sample = { endpoint: '/v1/chat/completions', status: 200, durationMs: 20 };
+  for (let count = 0; count < requests; count += 1) metrics.answered(sample);
+  for (let count = 0; count < streams; count += 1) metrics.streamOpened('/v1/chat/completions');
+  return metrics.text();
+}
+
+function values(text: string): (string | undefined)[] {
+  return [
+    /^tollgate_requests_total\{.*\} (\S+)$/m.exec(text)?.[1],
+    /^tollgate_request_duration_seconds_bucket\{le="0.025",.*\} (\S+)$/m.exec(text)?.[1],
+    /^tollgate_open_streams\{.*\} (\S+)$/m.exec(text)?.[1],
+    /^tollgate_build_info\{.*\} (\S+)$/m.exec(text)?.[1],
+  ];
+}
+
+test('counters, histograms and open streams add up; what all threads see alike does not', () => {
+  const merged = new MergedMetrics();
+  merged.keep(1, said(3, 2));
+  merged.keep(2, said(4, 1));
+  expect(values(merged.text(said(0, 0)))).toEqual(['7', '7', '3', '1']);
+});
+
+test('what an ended thread had counted stays counted, and its gauges are gone', () => {
+  const merged = new MergedMetrics();
+  merged.keep(1, said(3, 2));
+  merged.keep(2, said(4, 1));
+  merged.ended(1);
+  expect(values(merged.text(said(0, 0)))).toEqual(['7', '7', '1', '1']);
+  merged.keep(1, said(1, 0));
+  expect(values(merged.text(said(0, 0)))).toEqual(['8', '8', '1', '1']);
+});
+
+test('only families of the main thread are shown', () => {
+  const merged = new MergedMetrics();
+  merged.keep(1, `${said(1, 0)}\n# HELP secret_total Not for anyone.\n# TYPE secret_total counter\nsecret_total 5\n`);
+  expect(merged.text(said(0, 0))).not.toContain('secret_total');
+});

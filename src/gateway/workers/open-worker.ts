@@ -1,0 +1,156 @@
+import type { DescMethod, DescService } from '@bufbuild/protobuf';
+import type { Environment } from '../../config/env.ts';
+import type { Config } from '../../config/settings.ts';
+import type { StoppableService } from '../../core/running-requests.ts';
+import { CatalogService } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { CredentialService } from '../../gen/tollgate/v1/credential_pb.ts';
+import { EmbeddingService } from '../../gen/tollgate/v1/embedding_pb.ts';
+import { GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../../gen/tollgate/v1/image_pb.ts';
+import { RerankService } from '../../gen/tollgate/v1/rerank_pb.ts';
+import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
+import { listenerUrl } from '../../config/env.ts';
+import type { CallPort } from '../../lib/threads/call-port.ts';
+import { InProcessTransport } from '../../rpc/in-process.ts';
+import { PortTransport, RoutedTransport } from '../../rpc/port-transport.ts';
+import type { PushTransport } from '../../rpc/push-transport.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { openDashboards, People } from '../dashboards.ts';
+import {
+  gaugeSources,
+  type GatewayResources,
+  listRequestServices,
+  makeIds,
+  makeRequestCore,
+  offerRequestServices,
+  reloadedOrNot,
+  requestIdOrNot,
+} from '../gateway.ts';
+import { openEdge } from '../public-listener.ts';
+import { LiveConfig } from '../live-config.ts';
+import { endRequests } from '../stopping.ts';
+import type { Stores } from '../stores.ts';
+import { openTls } from '../tls.ts';
+import { workerInstance } from './worker-data.ts';
+
+/** What a worker is opened with. */
+interface WorkerGround {
+  readonly number: number;
+  readonly environment: Environment;
+  readonly config: Config;
+  readonly stores: Stores;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly startTrace: GatewayResources['startTrace'];
+  readonly readAgain: () => Promise<Config>;
+  /** To the main thread. */
+  readonly port: CallPort;
+}
+
+/** An open worker. */
+export interface WorkerGateway {
+  /** Takes the main thread's message about a stream. Returns whether it was one. */
+  take(name: string, args: readonly unknown[]): boolean;
+  /** Executes the main thread's commands. */
+  answer(name: string, args: readonly unknown[]): unknown;
+  /** Ends as the gateway does: no new requests, streams in flight get the grace. */
+  stop(): Promise<void>;
+}
+
+/** Services whose calls a worker answers by itself. */
+const ownServices: ReadonlySet<DescService> = new Set([
+  CredentialService,
+  CatalogService,
+  GenerationService,
+  EmbeddingService,
+  RerankService,
+]);
+/**
+ * Methods with the same property: answers that belong to the connection of their caller. What continues without one
+ * runs on the main thread.
+ */
+const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
+  ResponseService.method.createResponse,
+  ResponseService.method.countInputTokens,
+  ResponseService.method.compactConversation,
+  ResponseService.method.endSession,
+  ImageService.method.generate,
+  ImageService.method.edit,
+]);
+
+/** Opens a listening worker. Throws what listening throws. */
+export async function openWorker(ground: WorkerGround): Promise<WorkerGateway> {
+  const { environment, config, stores, logger, port, number } = ground;
+  const live = new LiveConfig(config, ground.readAgain);
+  const state = { serving: false, unready: undefined as string | undefined };
+  const health = { reason: undefined, onLow: () => undefined };
+  const ids = makeIds(stores.ledger.lastId, logger, workerInstance(number));
+  const publicUrl = (): string =>
+    live.current.publicUrl ?? listenerUrl(environment.host, environment.port, config.tls !== undefined);
+  const parts = { ...ground, health, live, ids, publicUrl };
+  const core = makeRequestCore(parts);
+  // Files are the main thread's to look at.
+  ground.metrics.show({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
+  const tls = openTls(config, logger);
+  const people = new People({ ...core, config, publicUrl });
+  const home = new PortTransport(port);
+  const services = routeCalls(offerRequestServices(new InProcessTransport(), core), home);
+  const edge = openEdge(
+    {
+      ...parts,
+      tls,
+      services,
+      dashboards: openDashboards({ config, core: services, logger, people }),
+      nextRequestId: () => requestIdOrNot(ids),
+      failed: (account, key, code) => port.tell('failed', account, key, code),
+      unready: () => state.unready,
+      metricsText: reader => port.call<string>('metricsText', reader),
+    },
+    () => !state.serving,
+  );
+  // Known to Node.js, not to the framework's types.
+  const shared = { host: environment.host, port: environment.port, reusePort: true };
+  await edge.listen(shared);
+  void core.discovery.start();
+  const running = listRequestServices(core);
+  const cut = Promise.withResolvers<void>();
+  const answers: Readonly<Record<string, (...args: never[]) => unknown>> = {
+    serve: () => void (state.serving = true),
+    unready: (reason: string | undefined) => void (state.unready = reason),
+    reload: async () => {
+      tls.refresh();
+      await reloadedOrNot(core.reload, logger);
+    },
+    metrics: () => ground.metrics.text(),
+    running: (accountId: number | undefined, keyId: number | undefined) =>
+      core.generations.listRunning(accountId, keyId),
+    revoke: (keyId: number) => revoke(running, keyId),
+    cut: () => cut.resolve(),
+  };
+  return {
+    take: (name, args) => home.take(name, args),
+    // The cast holds: the main thread sends what each name takes.
+    answer: (name, args) => answers[name]?.(...(args as never[])),
+    stop: async () => {
+      state.serving = false;
+      core.discovery.stop();
+      tls.close();
+      await endRequests({ services: running, responses: core.responses, graceMs: config.shutdownGraceMs }, cut.promise);
+      await edge.close();
+      await Promise.all([stores.documents.close(), stores.ledger.close()]);
+    },
+  };
+}
+
+/** Returns a transport that answers a call here or on the main thread. */
+function routeCalls(here: PushTransport, home: PushTransport): PushTransport {
+  return new RoutedTransport((method, request) => {
+    if (method === ResponseService.method.createResponse && (request as CreateResponseRequest).background) return home;
+    return ownServices.has(method.parent) || ownMethods.has(method) ? here : home;
+  });
+}
+
+function revoke(services: readonly StoppableService[], keyId: number): void {
+  for (const service of services) service.revoke(keyId);
+}

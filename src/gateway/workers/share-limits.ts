@@ -1,0 +1,27 @@
+import type { Config, ProviderSettings } from '../../config/settings.ts';
+
+/** Returns the configuration as one of that many threads has it: what is bounded for the whole gateway, and counted in each thread, is divided. A provider keeps at least one call in each. */
+export function shareLimits(config: Config, threads: number): Config {
+  if (threads === 1) return config;
+  const { bodyMemoryBytes, unsentMemoryBytes, sessionMemoryBytes, addressRequests } = config.limits;
+  const share = (all: number): number => Math.max(1, Math.floor(all / threads));
+  return Object.freeze({
+    ...config,
+    limits: {
+      ...config.limits,
+      bodyMemoryBytes: share(bodyMemoryBytes),
+      unsentMemoryBytes: share(unsentMemoryBytes),
+      sessionMemoryBytes: share(sessionMemoryBytes),
+      addressRequests: share(addressRequests),
+    },
+    providers: config.providers.map((provider): ProviderSettings => {
+      const { concurrency } = provider;
+      if (concurrency === undefined) return provider;
+      const { slots, waitersMax } = concurrency;
+      return {
+        ...provider,
+        concurrency: { ...concurrency, slots: share(slots), waitersMax: Math.ceil(waitersMax / threads) },
+      };
+    }),
+  });
+}

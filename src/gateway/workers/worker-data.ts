@@ -1,0 +1,23 @@
+/** The data that a worker starts with. */
+export interface WorkerData {
+  /** From 1 on. */
+  readonly number: number;
+  /** How many workers there are. */
+  readonly count: number;
+  readonly host: string;
+  readonly port: number;
+  /** `--config` of the command line. */
+  readonly configPath: string | undefined;
+  /** See `KnownCredentials`. */
+  readonly credentialVersion: SharedArrayBuffer;
+  /** A number that the worker raises while its event loop turns. */
+  readonly pulse: SharedArrayBuffer;
+}
+
+/** How often a worker raises its number. */
+export const pulseMs = 500;
+
+/** Returns the instance number in the ids that a worker makes. Edges in other processes have numbers from 1 on, so that workers count down. */
+export function workerInstance(number: number): number {
+  return 64 - number;
+}

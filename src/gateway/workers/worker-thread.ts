@@ -1,0 +1,183 @@
+import { Worker } from 'node:worker_threads';
+import type { DescService } from '@bufbuild/protobuf';
+import { actAs } from '../../ledger/actor.ts';
+import type { Actor } from '../../ledger/history.ts';
+import type { WireCommand } from '../../ledger/sqlite/wire.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { siblingModule } from '../../lib/sibling-module.ts';
+import { SlotMap } from '../../lib/slot-map.ts';
+import { CallPort } from '../../lib/threads/call-port.ts';
+import { readError, writeError } from '../../rpc/port-errors.ts';
+import { PortCalls } from '../../rpc/port-transport.ts';
+import type { PushTransport } from '../../rpc/push-transport.ts';
+import type { Claims } from '../../store/claims.ts';
+import type { DocumentCommand } from '../../store/sqlite/documents/document-engine.ts';
+import type { ImageType } from '../../generation/images/image-type.ts';
+import type { LendingStores } from '../stores.ts';
+import type { WorkerData } from './worker-data.ts';
+
+/** What a worker uses of this thread. */
+export interface WorkerTools {
+  readonly stores: LendingStores;
+  readonly transport: PushTransport;
+  readonly services: readonly DescService[];
+  readonly failed: (accountId: bigint, keyId: bigint, code: string) => void;
+  readonly wroteOff: (id: number, nanoUsd: bigint) => void;
+  readonly metricsText: (reader: 'anyone') => Promise<string>;
+  /** Called once when it has ended, with the reason and its run time. */
+  readonly ended: (error: Error, livedMs: number) => void;
+}
+
+type Answers = Readonly<Record<string, (...args: never[]) => unknown>>;
+
+/** One worker as seen from this thread: executes its requests, and releases what it leaves when it ends. */
+export class WorkerThread {
+  readonly number: number;
+  /** Resolves when it listens. Rejects with what ended it. */
+  readonly ready: Promise<this>;
+  isReady = false;
+  readonly #worker: Worker;
+  readonly #port: CallPort;
+  readonly #tools: WorkerTools;
+  readonly #calls: PortCalls;
+  readonly #claims: Claims;
+  readonly #answers: Answers;
+  readonly #pulse: Int32Array;
+  readonly #startedAtMs = performance.now();
+  /** The requests that it holds funds for. */
+  readonly #held = new SlotMap<number>();
+  readonly #gone = Promise.withResolvers<void>();
+  #isGone = false;
+  #lastPulse = 0;
+  #still = 0;
+
+  constructor(data: Omit<WorkerData, 'pulse'>, tools: WorkerTools) {
+    const pulse = new SharedArrayBuffer(4);
+    this.number = data.number;
+    this.#tools = tools;
+    this.#pulse = new Int32Array(pulse);
+    this.#claims = tools.stores.allClaims.of(data.number);
+    this.#worker = new Worker(siblingModule(import.meta.url, 'worker'), {
+      workerData: { ...data, pulse } satisfies WorkerData,
+    });
+    this.#port = new CallPort(this.#worker, {
+      answer: (name, args) => this.#answer(name, args),
+      writeError,
+      readError,
+    });
+    this.#calls = new PortCalls(tools.transport, tools.services, (name, ...args) => this.#port.tell(name, ...args));
+    this.#answers = this.#makeAnswers();
+    this.ready = this.#watch();
+  }
+
+  tell(name: string, ...args: readonly unknown[]): void {
+    if (!this.#isGone) this.#port.tell(name, ...args);
+  }
+
+  ask<Reply>(name: string, ...args: readonly unknown[]): Promise<Reply> {
+    return this.#port.call<Reply>(name, ...args);
+  }
+
+  /** Counts the looks in a row at which its event loop had not turned. */
+  countStill(): number {
+    const pulse = Atomics.load(this.#pulse, 0);
+    this.#still = pulse === this.#lastPulse ? this.#still + 1 : 0;
+    this.#lastPulse = pulse;
+    return this.#still;
+  }
+
+  /** Lets it end its requests; resolves when it has ended. */
+  async stop(): Promise<void> {
+    this.tell('stop');
+    await this.#gone.promise;
+  }
+
+  /** Ends it wherever it is. */
+  async kill(): Promise<void> {
+    await this.#worker.terminate();
+    await this.#gone.promise;
+  }
+
+  #watch(): Promise<this> {
+    let cause = new Error('The worker ended.');
+    this.#worker.on('error', thrown => {
+      cause = thrown instanceof Error ? thrown : new Error(String(thrown));
+    });
+    return new Promise((resolve, reject) => {
+      this.#worker.once('exit', () => {
+        this.#onExit(cause);
+        reject(cause);
+      });
+      // Callers learn of it from the promise; there may be none.
+      this.#port.call('ready').then(
+        () => {
+          this.isReady = true;
+          resolve(this);
+        },
+        () => undefined,
+      );
+    });
+  }
+
+  #onExit(cause: Error): void {
+    const { stores, ended } = this.#tools;
+    this.#isGone = true;
+    this.isReady = false;
+    this.#port.end(cause);
+    this.#calls.end();
+    stores.allClaims.end(this.number);
+    for (const id of this.#held.keys()) this.#void(id);
+    this.#gone.resolve();
+    ended(cause, performance.now() - this.#startedAtMs);
+  }
+
+  #answer(name: string, args: readonly unknown[]): unknown {
+    const answer = this.#answers[name];
+    // The cast is safe: the worker sends what its own end of each name has.
+    return answer === undefined ? this.#calls.answer(name, args) : answer(...(args as never[]));
+  }
+
+  #makeAnswers(): Answers {
+    const { stores, failed, wroteOff, metricsText } = this.#tools;
+    const { ledger, documents, files } = stores;
+    // The cast holds: only names of the ledger's methods are sent.
+    const methods = ledger as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
+    return {
+      'ledger.send': (command: WireCommand, isBounded: boolean) => this.#send(command, isBounded),
+      'ledger.call': (name: string, args: readonly unknown[], actor: Actor) =>
+        actAs(actor, () => methods[name]?.(...args)),
+      'documents.send': (command: DocumentCommand) => documents.send(command),
+      'files.put': (bytes: Uint8Array, type: ImageType) => files.put(bytes, type),
+      'files.delete': (name: string) => files.delete(name),
+      'claims.take': (name: string, mark: string) => this.#claims.take(name, mark),
+      'claims.find': (name: string) => this.#claims.find(name),
+      'claims.list': (prefix: string) => this.#claims.list(prefix),
+      'claims.release': (name: string) => this.#claims.release(name),
+      wroteOff,
+      failed,
+      metricsText,
+    };
+  }
+
+  /** Sends a command of the worker, and knows by its reply what the worker holds. */
+  async #send(command: WireCommand, isBounded: boolean): Promise<unknown> {
+    const reply = await this.#tools.stores.ledger.send(command, isBounded);
+    if (command[0] === 'admit') {
+      const [, , id, , , , , , , expiresAtMs] = command;
+      // A denial is no array.
+      if (!Array.isArray(reply) || expiresAtMs !== null) return reply;
+      if (this.#isGone) this.#void(id);
+      else this.#held.set(id, id);
+    } else if (command[0] === 'settle' || command[0] === 'void') {
+      this.#held.delete(command[2]);
+    }
+    return reply;
+  }
+
+  /** Gives back what a request of the worker that has ended held; nothing if it was settled. */
+  #void(id: number): void {
+    const { ledger } = this.#tools.stores;
+    // What storage can't take now waits.
+    ledger.send(['void', systemClock.now(), id, 'restarted']).catch(() => undefined);
+  }
+}

@@ -1,0 +1,208 @@
+import { createServer } from 'node:net';
+import type { DescService } from '@bufbuild/protobuf';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import type { RunningFacts } from '../../core/generation/generation.ts';
+import type { StoppableService } from '../../core/running-requests.ts';
+import type { PushTransport } from '../../rpc/push-transport.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { StorageHealth } from '../storage-health.ts';
+import type { LendingStores } from '../stores.ts';
+import { MergedMetrics } from './merged-metrics.ts';
+import { WorkerThread, type WorkerTools } from './worker-thread.ts';
+
+/** How soon a worker that ended is replaced, and how long to wait at most if it keeps ending. */
+const againMs = { min: 100, max: 5_000 };
+/** A worker that lived so long did not end because of how it was started. */
+const soundMs = 30_000;
+const lookMs = 500;
+/** A worker whose event loop has not turned for so many looks is ended: 15 s, in which this thread was awake. */
+const stuckLooks = 30;
+
+/** What workers are opened with. */
+export interface WorkersOptions {
+  readonly count: number;
+  readonly configPath: string | undefined;
+  readonly stores: LendingStores;
+  readonly logger: Logger;
+  readonly health: Pick<StorageHealth, 'reason' | 'ledgerWatch'>;
+}
+
+/** The services that workers call on this thread, and what they tell it. */
+export interface WorkerHome {
+  readonly transport: PushTransport;
+  readonly services: readonly DescService[];
+  /** Called for every request that was refused or failed. */
+  readonly failed: WorkerTools['failed'];
+  /** Returns the metrics of this thread in Prometheus' text format. */
+  readonly ownMetrics: (reader?: 'anyone') => string;
+}
+
+/**
+ * Threads that serve the public listener, each with a core of its own. Stores and background work stay on this
+ * thread, so that a worker may end at any time.
+ */
+export class Workers implements StoppableService {
+  readonly #options: WorkersOptions;
+  readonly #metrics = new MergedMetrics();
+  readonly #threads = new Map<number, WorkerThread>();
+  #home: WorkerHome | undefined;
+  #at = { host: '', port: 0 };
+  #timer: NodeJS.Timeout | undefined;
+  #waitMs = againMs.min;
+  #draining: Promise<void> | undefined;
+
+  constructor(options: WorkersOptions) {
+    this.#options = options;
+  }
+
+  /** The port of the public listener. */
+  get port(): number {
+    return this.#at.port;
+  }
+
+  /** Starts the workers; resolves when all of them listen. Throws what listening throws. */
+  async listen(at: { readonly host: string; readonly port: number }, home: WorkerHome): Promise<void> {
+    this.#home = home;
+    this.#at = { host: at.host, port: await findPort(at) };
+    const numbers = Array.from({ length: this.#options.count }, (_, index) => index + 1);
+    const started = await Promise.allSettled(numbers.map(number => this.#start(number).ready));
+    const failed = started.find(each => each.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+    this.#timer = setInterval(() => this.#look(), lookMs).unref();
+  }
+
+  /** They take requests from now on. */
+  serve(): void {
+    this.#tellAll('serve');
+  }
+
+  /** Lets all workers read the configuration; resolves when they have. One that can't says so in the log. */
+  async reload(): Promise<void> {
+    await this.#askAll('reload');
+  }
+
+  /** Returns the metrics of all threads, in Prometheus' text format. */
+  async metricsText(reader?: 'anyone'): Promise<string> {
+    const texts = await this.#askAll<string>('metrics');
+    for (const [number, text] of texts) this.#metrics.keep(number, text);
+    return this.#metrics.text(this.#home?.ownMetrics(reader) ?? '');
+  }
+
+  /** Returns what runs in the workers. */
+  async listRunning(accountId: number | undefined, keyId: number | undefined): Promise<RunningFacts[]> {
+    const lists = await this.#askAll<RunningFacts[]>('running', accountId, keyId);
+    return [...lists.values()].flat();
+  }
+
+  drain(): Promise<void> {
+    this.#draining ??= this.#stop();
+    return this.#draining;
+  }
+
+  async idle(): Promise<void> {
+    await this.#draining;
+  }
+
+  cutAll(): void {
+    this.#tellAll('cut');
+  }
+
+  revoke(keyId: number): void {
+    this.#tellAll('revoke', keyId);
+  }
+
+  /** Ends the workers that still run. */
+  async close(): Promise<void> {
+    await Promise.all(Array.from(this.#threads.values(), thread => thread.kill()));
+  }
+
+  #start(number: number): WorkerThread {
+    const home = this.#home;
+    if (home === undefined) throw new Error('workers are started by listen');
+    const { stores, health, configPath, logger } = this.#options;
+    const tools: WorkerTools = {
+      ...home,
+      stores,
+      wroteOff: (id, nanoUsd) => health.ledgerWatch.wroteOff(id, nanoUsd),
+      metricsText: reader => this.metricsText(reader),
+      ended: (error, livedMs) => this.#onEnd(number, error, livedMs),
+    };
+    const { credentialVersion } = stores.ledger;
+    const { count } = this.#options;
+    const thread = new WorkerThread({ number, count, ...this.#at, configPath, credentialVersion }, tools);
+    this.#threads.set(number, thread);
+    logger.debug({ worker: number }, 'a worker is started');
+    return thread;
+  }
+
+  #onEnd(number: number, error: Error, livedMs: number): void {
+    this.#threads.delete(number);
+    this.#metrics.ended(number);
+    if (this.#draining !== undefined || this.#timer === undefined) return;
+    this.#options.logger.error({ worker: number, error }, 'a worker ended: it is replaced');
+    this.#waitMs = livedMs > soundMs ? againMs.min : Math.min(this.#waitMs * 2, againMs.max);
+    setTimeout(() => {
+      if (this.#draining !== undefined) return;
+      this.#start(number).ready.then(
+        thread => thread.tell('serve'),
+        // It has ended, and is replaced for that.
+        () => undefined,
+      );
+    }, this.#waitMs);
+  }
+
+  /** Tells the workers whether storage can be written, and ends those that are stuck. */
+  #look(): void {
+    this.#tellAll('unready', this.#options.health.reason);
+    for (const thread of this.#threads.values()) {
+      if (thread.countStill() < stuckLooks) continue;
+      this.#options.logger.error({ worker: thread.number }, 'a worker is stuck: it is ended');
+      void thread.kill();
+    }
+  }
+
+  async #stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all(Array.from(this.#threads.values(), thread => thread.stop()));
+  }
+
+  #tellAll(name: string, ...args: readonly unknown[]): void {
+    for (const thread of this.#threads.values()) if (thread.isReady) thread.tell(name, ...args);
+  }
+
+  /** Asks all workers. Those that end meanwhile do not reply. */
+  async #askAll<Reply>(name: string, ...args: readonly unknown[]): Promise<Map<number, Reply>> {
+    const ready = [...this.#threads.values()].filter(({ isReady }) => isReady);
+    const replies = await Promise.allSettled(ready.map(thread => thread.ask<Reply>(name, ...args)));
+    return new Map(
+      replies.flatMap((reply, index) =>
+        reply.status === 'fulfilled' ? [[ready[index]?.number ?? 0, reply.value] as const] : [],
+      ),
+    );
+  }
+}
+
+/**
+ * Returns the port that workers can share: for 0, one that the system picks. Throws `EADDRINUSE` if another program
+ * listens there, which workers would not notice: a shared port accepts any listener.
+ */
+async function findPort({ host, port }: { readonly host: string; readonly port: number }): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen({ host, port, exclusive: true }, resolve);
+  });
+  const address = server.address();
+  await new Promise(resolve => {
+    server.close(resolve);
+  });
+  return typeof address === 'object' && address !== null ? address.port : port;
+}
+
+/** Throws `LedgerStartError` if sockets of this system can't share a port. */
+export function refuseWithoutSharedPorts(): void {
+  if (['linux', 'freebsd', 'dragonfly', 'sunos', 'aix'].includes(process.platform)) return;
+  throw new LedgerStartError(
+    'unreadable',
+    `--workers needs Linux or FreeBSD: ${process.platform} has no ports that threads can share.`,
+  );
+}

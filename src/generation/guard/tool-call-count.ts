@@ -1,0 +1,117 @@
+import type { Extra, ServerTool } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { ToolCharge } from '../price.ts';
+import { nameFeature } from '../priced-features.ts';
+import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
+
+const none: readonly ToolCharge[] = [];
+
+/** More calls of one answer are charged in no case: a wrong report must not empty an account. */
+const callsMost = 1_000;
+
+/**
+ * What is known of a call that has ended: the members of the upstream's own usage, and whether anything of an answer
+ * has come.
+ */
+export interface ToolReport {
+  readonly extra: Extra | undefined;
+  readonly isEmpty: boolean;
+}
+
+/** Counts the calls of priced tools that an upstream makes: as its usage says, else by the items that tell them. */
+export class ToolCallCount {
+  readonly #terms: readonly ToolTerm[];
+  readonly #answers: number;
+  #items = new Map<string, number>();
+  /** Members of the request that the upstream did not get. */
+  #dropped: readonly string[] = [];
+  /** Of earlier calls for the same answer (a continued pause). */
+  readonly #before = new Map<string, number>();
+
+  constructor(request: GenerateRequest, pricing: Pricing | undefined) {
+    this.#terms = pricing === undefined ? [] : readToolTerms(request, pricing);
+    this.#answers = request.candidates ?? 1;
+  }
+
+  /** The tools that the upstream may run; undefined: none. */
+  get paidTools(): readonly string[] | undefined {
+    return this.#terms.length === 0 ? undefined : this.#terms.map(({ tool }) => tool);
+  }
+
+  /** Adds a batch as it came from the upstream. */
+  take(events: readonly GenerationEvent[]): void {
+    if (this.#terms.length === 0) return;
+    for (const { event } of events) {
+      if (event.case === 'started') this.#dropped = event.value.warnings.flatMap(listDropped);
+      if (event.case !== 'itemOpened') continue;
+      const content = event.value.content?.content;
+      const feature = content?.case === 'serverTool' ? findCall(content.value) : undefined;
+      if (feature !== undefined) this.#items.set(feature, (this.#items.get(feature) ?? 0) + 1);
+    }
+  }
+
+  /** Forgets an attempt whose output was not delivered. */
+  restart(): void {
+    this.#items = new Map();
+  }
+
+  /** Ends one call of an answer that continues with another. */
+  carry(report: ToolReport): void {
+    for (const { tool, calls } of this.charges(report)) this.#before.set(tool, calls);
+    this.restart();
+  }
+
+  /** Returns what is charged. */
+  charges({ extra, isEmpty }: ToolReport): readonly ToolCharge[] {
+    if (this.#terms.length === 0) return none;
+    const answers = this.#answers;
+    const reported = readReported(extra);
+    return this.#terms.flatMap(({ tool, nanoUsd, callsMax = callsMost, member }) => {
+      const seen = this.#items.get(tool) ?? 0;
+      const report = reported(tool);
+      const isSure = member !== undefined && !isEmpty && !this.#dropped.includes(member);
+      const least = isSure ? answers : 0;
+      // Several answers may be several calls, of which one report is left.
+      const now = answers > 1 ? Math.max(report ?? 0, seen) : (report ?? seen);
+      const made = (this.#before.get(tool) ?? 0) + (report === undefined ? Math.max(now, least) : now);
+      const calls = Math.min(made, callsMax * answers, callsMost);
+      return calls === 0 ? [] : [{ tool, calls, nanoUsd }];
+    });
+  }
+}
+
+function listDropped(warning: string): string[] {
+  const [, names] = /^dropped=(.*)$/.exec(warning) ?? [];
+  return names?.split(',') ?? [];
+}
+
+/** Returns what call an item shows; undefined: it is the result of one, or a free step. */
+function findCall({ protocol, json }: ServerTool): string | undefined {
+  const item = JSON.parse(json) as Record<string, unknown>;
+  const { type, name, action } = item;
+  if (protocol === Protocol.MESSAGES) {
+    if (type !== 'server_tool_use' || typeof name !== 'string') return undefined;
+    // Anthropic runs code by tools of several names.
+    return name.endsWith('code_execution') ? 'code_execution' : nameFeature(name);
+  }
+  if (typeof type !== 'string' || !type.endsWith('_call')) return undefined;
+  // OpenAI charges for searches, not for opening what they have found.
+  const step = typeof action === 'object' && action !== null && 'type' in action ? action.type : 'search';
+  return step === 'search' || type !== 'web_search_call' ? nameFeature(type) : undefined;
+}
+
+/** Returns what an upstream's usage says of a tool. Sources: Anthropic and OpenRouter (`server_tool_use`), Perplexity (`num_search_queries`), 2026-11. */
+function readReported(extra: Extra | undefined): (tool: string) => number | undefined {
+  if (extra === undefined) return () => undefined;
+  const usage = JSON.parse(extra.json) as Record<string, unknown>;
+  const { server_tool_use: byTool, num_search_queries: queries } = usage;
+  const requests = typeof byTool === 'object' && byTool !== null ? (byTool as Record<string, unknown>) : {};
+  return tool => toCount(requests[`${tool}_requests`]) ?? (tool === 'web_search' ? toCount(queries) : undefined);
+}
+
+function toCount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}

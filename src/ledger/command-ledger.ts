@@ -1,0 +1,449 @@
+import { randomUUID } from 'node:crypto';
+import type {
+  AccountRow,
+  ActivityFilter,
+  AnalyticsQuery,
+  AnalyticsRow,
+  AuditFilter,
+  AuditRow,
+  Bootstrap,
+  EntryFilter,
+  EntryRow,
+  GroupRefusal,
+  GroupRow,
+  KeyFilter,
+  KeyRefusal,
+  KeyRow,
+  Ledger,
+  LimitFilter,
+  LimitRefusal,
+  LimitRow,
+  ManagementKeyRow,
+  MovementRow,
+  NewSession,
+  RecordedAction,
+  SessionRow,
+  SubscriptionRow,
+  UsageRow,
+  VoidedHoldRow,
+} from './ledger.ts';
+import type {
+  DeliveryFilter,
+  DeliveryReport,
+  DeliveryRow,
+  DueDelivery,
+  NamedWebhook,
+  NewWebhook,
+  OutsideEvent,
+  WebhookRow,
+} from './webhooks.ts';
+import type { RetentionLimits } from './history.ts';
+import type { PaidLine } from './activity.ts';
+import { currentActor } from './actor.ts';
+import type { AdminCommands, AdminOrder, AdminReply } from './rules/administration.ts';
+import { found, ownHash, refusal } from './sqlite/answers.ts';
+import type { WireCommand } from './sqlite/wire.ts';
+import { type CredentialSource, type LedgerRequestTools, LedgerRequests } from './ledger-requests.ts';
+import type { Reads } from './reader/reads.ts';
+
+/** Where commands go: the writer of an engine. */
+export interface CommandWriter {
+  /** Sends a command; resolves with the engine's answer. `isBounded`: a settle that is given up after a while. */
+  send<R>(request: WireCommand, decode: (value: unknown) => R, isBounded?: boolean): Promise<R>;
+  /** Whether something may be committed that is not durable yet. */
+  readonly isUnsynced: boolean;
+}
+
+/** Reads what is committed. */
+export interface LedgerReader {
+  read<N extends keyof Reads>(name: N, ...args: Parameters<Reads[N]>): Promise<ReturnType<Reads[N]>>;
+  /** As `read`, after everything whose time is over by `nowMs` has been swept. */
+  readSwept<N extends keyof Reads>(
+    nowMs: number,
+    name: N,
+    ...args: Parameters<Reads[N]>
+  ): Promise<ReturnType<Reads[N]>>;
+  close(): Promise<void>;
+}
+
+/** What a ledger is made of. */
+export interface CommandParts {
+  readonly writer: CommandWriter;
+  readonly startReader: () => LedgerReader;
+  readonly credentials: CredentialSource;
+  readonly now: () => number;
+  readonly lastId: () => number;
+  /** Told of what no funds covered of a request. */
+  readonly wroteOff: (id: number, nanoUsd: bigint) => void;
+  readonly close: (reader: LedgerReader) => Promise<void>;
+}
+
+/** A ledger whose methods are commands to an engine's writer, and reads. */
+export class CommandLedger extends LedgerRequests implements Ledger {
+  readonly #parts: CommandParts;
+  readonly #reader: LedgerReader;
+
+  constructor(parts: CommandParts) {
+    const { writer, now, lastId, credentials, wroteOff } = parts;
+    const send: LedgerRequestTools['send'] = (command, decode, isBounded) => writer.send(command, decode, isBounded);
+    super({ send, now, lastId, credentials, wroteOff });
+    this.#parts = parts;
+    this.#reader = parts.startReader();
+  }
+
+  async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
+    return found(await this.#reader.read('account', Number(await this.#admin('createAccount', command))));
+  }
+
+  listAccounts(): Promise<AccountRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'accounts'));
+  }
+
+  findAccount(accountId: number): Promise<AccountRow | undefined> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'account', accountId));
+  }
+
+  async addCredit(
+    command: AdminCommands['addCredit'],
+  ): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'> {
+    const reply = await this.#admin('addCredit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('account', reply));
+    return reply === 'conflict' ? reply : refusal(reply);
+  }
+
+  async closeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('closeAccount', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
+  async updateAccount(command: AdminCommands['updateAccount']): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('updateAccount', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
+  async resumeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('resumeAccount', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
+  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | KeyRefusal | 'closed'> {
+    const reply = await this.#admin('createKey', ownHash(command));
+    return reply === 'closed' ? reply : this.#keyAfter(reply);
+  }
+
+  listKeys(accountId: number, filter: KeyFilter = {}): Promise<KeyRow[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'keys', { accountId, ...filter }, nowMs));
+  }
+
+  findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs));
+  }
+
+  async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | KeyRefusal> {
+    return this.#keyAfter(await this.#admin('updateKey', command));
+  }
+
+  async setKeyState(command: AdminCommands['setKeyState']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('setKeyState', command));
+  }
+
+  async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async rotateKey(command: AdminCommands['rotateKey']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('rotateKey', ownHash(command)));
+  }
+
+  async createGroup(command: AdminCommands['createGroup']): Promise<GroupRow | GroupRefusal> {
+    return this.#groupAfter(await this.#admin('createGroup', command));
+  }
+
+  listGroups(accountId: number): Promise<GroupRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'groups', accountId));
+  }
+
+  findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'group', groupId, accountId));
+  }
+
+  async updateGroup(command: AdminCommands['updateGroup']): Promise<GroupRow | GroupRefusal> {
+    return this.#groupAfter(await this.#admin('updateGroup', command));
+  }
+
+  async deleteGroup(command: AdminCommands['deleteGroup']): Promise<'deleted' | 'not_found' | 'conflict'> {
+    const reply = await this.#admin('deleteGroup', command);
+    if (typeof reply === 'number') return 'deleted';
+    return reply === 'conflict' ? reply : 'not_found';
+  }
+
+  async createLimit(command: AdminCommands['createLimit']): Promise<LimitRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createLimit', command);
+    if (typeof reply === 'number') return this.#limitAfter(reply);
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  async listLimits(filter: LimitFilter): Promise<LimitRow[]> {
+    const nowMs = this.#now();
+    await this.#send(['uses', nowMs, filter]);
+    return this.#told(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
+  }
+
+  async findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
+    const nowMs = this.#now();
+    await this.#send(['uses', nowMs, limitId]);
+    return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
+  }
+
+  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | LimitRefusal> {
+    const reply = await this.#admin('updateLimit', command);
+    if (typeof reply === 'number') return this.#limitAfter(reply);
+    return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
+  }
+
+  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | LimitRefusal> {
+    const reply = await this.#admin('deleteLimit', command);
+    if (typeof reply === 'number') return 'deleted';
+    return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
+  }
+
+  async createManagementKey(
+    command: AdminCommands['createManagementKey'],
+  ): Promise<ManagementKeyRow | 'not_found' | 'closed'> {
+    const reply = await this.#admin('createManagementKey', ownHash(command));
+    return reply === 'closed' ? reply : this.#managementKeyAfter(reply);
+  }
+
+  listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
+    return this.#told(this.#reader.read('managementKeys', accountId));
+  }
+
+  async setManagementKeyScopes(
+    command: AdminCommands['setManagementKeyScopes'],
+  ): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('setManagementKeyScopes', command));
+  }
+
+  async setManagementKeyState(
+    command: AdminCommands['setManagementKeyState'],
+  ): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
+  }
+
+  lastEntry(accountId: number): Promise<number | undefined> {
+    return this.#told(this.#reader.read('lastEntry', accountId, this.#now()));
+  }
+
+  async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
+    const { keyHash } = command;
+    const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
+    return this.#sessionAfter(await this.#admin('createSession', owned));
+  }
+
+  listSessions(accountId: number | undefined): Promise<SessionRow[]> {
+    return this.#told(this.#reader.read('sessions', accountId ?? 0, this.#now()));
+  }
+
+  async endSession(command: AdminCommands['endSession']): Promise<SessionRow | 'not_found'> {
+    return this.#sessionAfter(await this.#admin('endSession', command));
+  }
+
+  async startSubscription(
+    command: AdminCommands['startSubscription'],
+  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'> {
+    const reply = await this.#admin('startSubscription', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('subscription', reply, this.#now()));
+    return reply === 'conflict' || reply === 'closed' ? reply : refusal(reply);
+  }
+
+  findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs));
+  }
+
+  async cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'> {
+    const reply = await this.#admin('cancelSubscription', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('subscription', reply, this.#now())) : 'not_found';
+  }
+
+  async bootstrap(command: Bootstrap): Promise<boolean> {
+    const { apiKey, managementKey } = command;
+    const owned = { ...command, apiKey: ownHash(apiKey), managementKey: ownHash(managementKey) };
+    return (await this.#admin('bootstrap', owned)) !== 'nothing_to_do';
+  }
+
+  listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
+    return this.#told(this.#reader.read('activity', filter));
+  }
+
+  findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
+    return this.#told(this.#reader.read('record', accountId, requestId));
+  }
+
+  isHeld(id: number): Promise<boolean> {
+    return this.#reader.read('isHeld', id);
+  }
+
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
+    return this.#told(this.#reader.read('analytics', query));
+  }
+
+  listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
+  }
+
+  listEntries(filter: EntryFilter): Promise<EntryRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'entries', filter));
+  }
+
+  listMovements(filter: EntryFilter): Promise<MovementRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'movements', filter));
+  }
+
+  listAudit(filter: AuditFilter): Promise<AuditRow[]> {
+    return this.#told(this.#reader.read('audit', filter));
+  }
+
+  async createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createWebhook', command);
+    if (typeof reply === 'number') {
+      return found(await this.#reader.read('webhook', { webhookId: reply, accountId: command.accountId }));
+    }
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  listWebhooks(accountId: number): Promise<WebhookRow[]> {
+    return this.#told(this.#reader.read('webhooks', accountId));
+  }
+
+  findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined> {
+    return this.#told(this.#reader.read('webhook', named));
+  }
+
+  async updateWebhook(command: AdminCommands['updateWebhook']): Promise<WebhookRow | 'not_found'> {
+    const reply = await this.#admin('updateWebhook', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('webhook', command)) : 'not_found';
+  }
+
+  async deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'> {
+    return typeof (await this.#admin('deleteWebhook', command)) === 'number' ? 'deleted' : 'not_found';
+  }
+
+  listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]> {
+    return this.#told(this.#reader.read('deliveries', filter));
+  }
+
+  async replayDelivery(command: AdminCommands['replayDelivery']): Promise<DeliveryRow | 'not_found'> {
+    const reply = await this.#admin('replayDelivery', command);
+    return typeof reply === 'number'
+      ? found(await this.#reader.read('delivery', command.webhookId, reply))
+      : 'not_found';
+  }
+
+  hasWebhooks(): Promise<boolean> {
+    return this.#reader.read('hasWebhooks');
+  }
+
+  listDueDeliveries(limit: number): Promise<DueDelivery[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit));
+  }
+
+  reportDelivery(report: DeliveryReport): Promise<void> {
+    return this.#send(['report', this.#now(), report]);
+  }
+
+  async emitEvent(event: OutsideEvent): Promise<void> {
+    await this.#admin('emitEvent', event);
+  }
+
+  remindOfExpiry(): Promise<void> {
+    return this.#send(['remind', this.#now()]);
+  }
+
+  removeOld(limits: RetentionLimits): Promise<number> {
+    return this.#send(['prune', this.#now(), limits]);
+  }
+
+  async recordAction(action: RecordedAction): Promise<void> {
+    await this.#admin('recordAction', action);
+  }
+
+  async verify(): Promise<string[]> {
+    // A thread of its own: it reads everything, which takes seconds if there are millions of records.
+    const reader = this.#parts.startReader();
+    try {
+      return await reader.readSwept(this.#now(), 'verify');
+    } finally {
+      await reader.close();
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#parts.close(this.#reader);
+  }
+
+  #now(): number {
+    return this.#parts.now();
+  }
+
+  /** The engine's answer to a command, which its kind decides. */
+  #send<R>(command: WireCommand): Promise<R> {
+    return this.#parts.writer.send(command, value => value as R);
+  }
+
+  async #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
+    try {
+      return await this.#send([
+        'admin',
+        this.#now(),
+        { id: randomUUID(), name, command, by: currentActor() } as AdminOrder,
+      ]);
+    } finally {
+      // Before the caller learns that it is done, and also where it may be done although it failed.
+      this.credentials.forget();
+    }
+  }
+
+  /** What was read, once nothing of it can be lost any more: others may have been committed and not synced yet. */
+  async #told<T>(reading: Promise<T>): Promise<T> {
+    const read = await reading;
+    if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);
+    return read;
+  }
+
+  async #limitAfter(limitId: number): Promise<LimitRow> {
+    const nowMs = this.#now();
+    await this.#send(['uses', nowMs, limitId]);
+    return found(await this.#reader.read('limit', limitId, undefined, nowMs));
+  }
+
+  async #groupAfter(reply: AdminReply): Promise<GroupRow | GroupRefusal> {
+    if (typeof reply === 'number') return found(await this.#reader.read('group', reply, undefined));
+    return reply === 'conflict' ? reply : keyRefusal(reply);
+  }
+
+  async #keyAfter(reply: AdminReply): Promise<KeyRow | KeyRefusal> {
+    return typeof reply === 'number'
+      ? found(await this.#reader.read('storedKey', reply, this.#now()))
+      : keyRefusal(reply);
+  }
+
+  async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
+  }
+
+  async #sessionAfter(reply: AdminReply): Promise<SessionRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('session', reply)) : 'not_found';
+  }
+
+  async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('managementKey', reply)) : 'not_found';
+  }
+}
+
+function keyRefusal(reply: Exclude<AdminReply, number>): KeyRefusal {
+  return reply === 'no_group' ? reply : refusal(reply);
+}

@@ -1,0 +1,93 @@
+/** How a request went between its admission and its charge: the calls to routes, and how its hold grew. Times in ms since the request was admitted. */
+
+/** A call that went to a route. */
+export interface RequestTry {
+  /** The provider's name. */
+  readonly provider: string;
+  /** The provider's own name of the model. */
+  readonly model: string;
+  /** Why this route was taken, as `RouteReason`; '': the model has no other. */
+  readonly reason: string;
+  readonly startedMs: number;
+  /** From its start to its first event; undefined: no event came. */
+  readonly firstEventMs: number | undefined;
+  readonly durationMs: number;
+  /** `completed`, or what ended it, as `AttemptOutcome` names it. */
+  readonly result: string;
+  /** The upstream's HTTP status, if it answered with an error. */
+  readonly status: number | undefined;
+}
+
+/** A growth of a hold. */
+export interface HoldExtension {
+  readonly atMs: number;
+  /** All that was held from then on. */
+  readonly heldNanoUsd: bigint;
+}
+
+/** The part of a request's course that is stored besides its record. */
+export interface StoredCourse {
+  readonly tries: readonly RequestTry[];
+  readonly extensions: readonly HoldExtension[];
+}
+
+type TryValues = [
+  provider: string,
+  model: string,
+  reason: string,
+  startedMs: number,
+  firstEventMs: number | null,
+  durationMs: number,
+  result: string,
+  status: number | null,
+];
+type CourseValues = [tries: TryValues[], extensions: [atMs: number, held: string][]];
+
+/** The most entries of each list that are stored; what is between the first ones and the last is left out. */
+const entriesMax = 32;
+
+/**
+ * Returns a course as stored; undefined if the record says it all: one attempt that completed and needed no choice
+ * and no extension.
+ */
+export function writeCourse({ tries, extensions }: StoredCourse): string | undefined {
+  const [only] = tries;
+  const isPlain = tries.length <= 1 && extensions.length === 0;
+  if (isPlain && (only === undefined || (only.result === 'completed' && only.reason === ''))) return undefined;
+  const values: CourseValues = [
+    bounded(tries).map(each => [
+      each.provider,
+      each.model,
+      each.reason,
+      Math.round(each.startedMs),
+      each.firstEventMs === undefined ? null : Math.round(each.firstEventMs),
+      Math.round(each.durationMs),
+      each.result,
+      each.status ?? null,
+    ]),
+    bounded(extensions).map(({ atMs, heldNanoUsd }) => [Math.round(atMs), `${heldNanoUsd}`]),
+  ];
+  return JSON.stringify(values);
+}
+
+function bounded<T>(entries: readonly T[]): readonly T[] {
+  return entries.length <= entriesMax ? entries : [...entries.slice(0, entriesMax - 1), ...entries.slice(-1)];
+}
+
+/** Returns a course from its stored text. */
+export function readCourse(text: string): StoredCourse {
+  const [tries, extensions] = JSON.parse(text) as CourseValues;
+  return {
+    tries: tries.map(([provider, model, reason, startedMs, firstEventMs, durationMs, result, status]) => ({
+      provider,
+      model,
+      reason,
+      startedMs,
+      firstEventMs: firstEventMs ?? undefined,
+      durationMs,
+      result,
+      status: status ?? undefined,
+    })),
+    extensions: extensions.map(([atMs, held]) => ({ atMs, heldNanoUsd: BigInt(held) })),
+  };
+}

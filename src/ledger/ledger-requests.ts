@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { WindowState } from '../errors/gateway-error.ts';
+import type {
+  AdmissionPreview,
+  AdmitCommand,
+  Admitted,
+  Credential,
+  Denied,
+  ExtendCommand,
+  Extended,
+  KeyOwner,
+  SettleCommand,
+  Settled,
+  VoidReason,
+} from './ledger.ts';
+import {
+  type AdmitReply,
+  decodeAdmitReply,
+  decodeSettleReply,
+  encodeAdmit,
+  encodeSettle,
+  type SettleReply,
+  type WireCommand,
+} from './sqlite/wire.ts';
+
+/** Sends a command to the writer; resolves with what `decode` makes of its answer. See `Writer.send`. */
+type SendCommand = <R>(command: WireCommand, decode: (value: unknown) => R, isBounded?: boolean) => Promise<R>;
+
+/** Finds credentials as they stand. */
+export interface CredentialSource {
+  find(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
+  findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
+  /** Any may have changed. */
+  forget(): void;
+}
+
+/** What requests work with. */
+export interface LedgerRequestTools {
+  readonly send: SendCommand;
+  readonly now: () => number;
+  readonly lastId: () => number;
+  readonly credentials: CredentialSource;
+  /** Told of what no funds covered. */
+  readonly wroteOff: (id: number, nanoUsd: bigint) => void;
+}
+
+/** The part of the ledger that every request uses: on the thread that opened it, and in workers, whose commands go to that thread. */
+export class LedgerRequests {
+  readonly #tools: LedgerRequestTools;
+  protected readonly credentials: CredentialSource;
+  /** Never used twice, not even by another process. */
+  #nextExtension = randomBytes(6).readUIntBE(0, 6);
+
+  constructor(tools: LedgerRequestTools) {
+    this.#tools = tools;
+    this.credentials = tools.credentials;
+  }
+
+  get lastId(): number {
+    return this.#tools.lastId();
+  }
+
+  async admit(command: AdmitCommand): Promise<Admitted | Denied> {
+    const named = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
+    const owner = named instanceof Promise ? await named : named;
+    // A turn later, as every other answer: a caller that asks again and again must not keep the event loop from turning.
+    if ('kind' in owner) return nextTurn(owner);
+    return this.#tools.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
+  }
+
+  preview(command: AdmitCommand & { readonly key: KeyOwner }): Promise<AdmissionPreview | undefined> {
+    const nowMs = this.#now();
+    return this.#send(['preview', nowMs, encodeAdmit(command, command.key, nowMs)]);
+  }
+
+  extend(command: ExtendCommand): Promise<Extended> {
+    return this.#send(['extend', this.#now(), command, this.#nextExtension++]);
+  }
+
+  settle(command: SettleCommand, patience: 'bounded' | 'unbounded' = 'unbounded'): Promise<Settled> {
+    const { send, wroteOff } = this.#tools;
+    const decode = (value: unknown): Settled => {
+      const settled = decodeSettleReply(value as SettleReply);
+      if (settled.writtenOffNanoUsd > 0n) wroteOff(command.id, settled.writtenOffNanoUsd);
+      return settled;
+    };
+    return send(encodeSettle(command, this.#now()), decode, patience === 'bounded');
+  }
+
+  void(id: number, reason: VoidReason): Promise<'voided' | 'not_held'> {
+    return this.#send(['void', this.#now(), id, reason]);
+  }
+
+  windows(keyId: number, free: boolean): Promise<WindowState[]> {
+    return this.#send(['windows', this.#now(), keyId, free]);
+  }
+
+  refusal(keyId: number): Promise<Denied | undefined> {
+    return this.#send(['refusal', this.#now(), keyId]);
+  }
+
+  findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined> {
+    const found = this.credentials.find(hash);
+    return found instanceof Promise
+      ? found.then(credential => this.#markExpired(credential))
+      : this.#markExpired(found);
+  }
+
+  findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined> {
+    return this.credentials.findApiKey(keyId);
+  }
+
+  #now(): number {
+    return this.#tools.now();
+  }
+
+  /** The engine's answer to a command, which its kind decides. */
+  #send<R>(command: WireCommand): Promise<R> {
+    return this.#tools.send(command, value => value as R);
+  }
+
+  #markExpired(found: Credential | undefined): Credential | undefined {
+    return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
+  }
+
+  /** Whose request it is, or why it is nobody's. */
+  #findOwner(hash: Uint8Array): KeyOwner | Denied | Promise<KeyOwner | Denied> {
+    const found = this.credentials.find(hash);
+    return found instanceof Promise ? found.then(ownerOf) : ownerOf(found);
+  }
+}
+
+function ownerOf(credential: Credential | undefined): KeyOwner | Denied {
+  if (credential?.kind === 'api_key') return { id: credential.keyId, accountId: credential.accountId };
+  const refused = credential?.disabled === true ? 'key_disabled' : 'permission_denied';
+  return { kind: 'denied', code: credential === undefined ? 'invalid_api_key' : refused, windows: [] };
+}

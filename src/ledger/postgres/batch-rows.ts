@@ -1,0 +1,558 @@
+import type { Step, StepResult } from '../../lib/postgres/connection.ts';
+import { type Sendable, toArray, toParameter } from '../../lib/postgres/values.ts';
+import type { AuditRow, LimitFilter, LimitScope, Tags } from '../ledger.ts';
+import type {
+  Account,
+  Counter,
+  Entry,
+  Group,
+  Hold,
+  Key,
+  Limit,
+  LimitUse,
+  ManagementKey,
+  OldSecret,
+  PlanPeriod,
+  Rows,
+  SumChange,
+  Table,
+  Tally,
+  TallySpan,
+  Usage,
+  Voided,
+  Webhook,
+  WebhookEvent,
+} from '../rows.ts';
+import { toDay } from '../rules/calendar.ts';
+import { countPresent } from '../rules/limits.ts';
+import { codes, encode } from '../sqlite/codes.ts';
+import { Sql } from '../sqlite/sql.ts';
+import { sumUp } from '../sqlite/sum-raises.ts';
+import { other, valuesMax } from '../sqlite/sum-table.ts';
+import { Tallies } from '../sqlite/tallies.ts';
+import { type AccountConfig, type AccountConfigs, configSteps } from './account-config.ts';
+import { BatchTable, type BatchScope, columnsOf, type TableStatements } from './batch-table.ts';
+import type { ColumnTypes } from './column-types.ts';
+import type { Dictionary } from './dictionary.ts';
+import { Dues, holdEndMs, keyEndMs, periodEndMs } from './dues.ts';
+import { MissingRow, UnlockedAccount } from './missing-row.ts';
+import { MissingResult, Results } from './replay.ts';
+import { bootColumn, type LedgerStatements } from './statements.ts';
+
+/** What batches of one process share. */
+export interface Shared {
+  readonly types: ColumnTypes;
+  readonly statements: LedgerStatements;
+  readonly dictionary: Dictionary;
+  readonly configs: AccountConfigs;
+  /** Sums of end users and tags that are there. */
+  readonly knownSums: Set<string>;
+  /** Makes the id of an event. */
+  readonly nextEventId: (nowMs: number) => number;
+  /** Of the instance; 0: none is registered, which only tests have. */
+  boot: number;
+}
+
+const appliedMax = 10_000;
+const emptyConfig: AccountConfig = { version: 0, limits: new Map(), webhooks: [], hasGroups: false };
+const noLimits: readonly Limit[] = [];
+const hashSelect =
+  'SELECT 1 FROM api_key WHERE hash = @hash UNION ALL SELECT 1 FROM old_secret WHERE hash = @hash UNION ALL SELECT 1 FROM management_key WHERE hash = @hash UNION ALL SELECT 1 FROM session WHERE hash = @hash';
+
+/** The rows that a batch of commands reads and changes, in one transaction that holds the locks of their accounts. */
+export class BatchRows implements Rows {
+  readonly accounts: Rows['accounts'];
+  readonly keys: Rows['keys'];
+  readonly managementKeys: BatchTable<ManagementKey>;
+  readonly sessions;
+  readonly keyDays;
+  readonly planDays;
+  readonly groups: Rows['groups'];
+  readonly limits: Rows['limits'];
+  readonly limitUses: Rows['limitUses'];
+  readonly holds: Rows['holds'];
+  readonly usage: Rows['usage'];
+  readonly voided: Rows['voided'];
+  readonly subscriptions;
+  readonly periods: Rows['periods'];
+  readonly counters: Rows['counters'];
+  readonly applied;
+  readonly auditChains;
+  readonly webhooks: Rows['webhooks'];
+  readonly deliveries;
+  readonly eventMarks;
+  /** The tables themselves, for the engine to fill. */
+  readonly tables;
+  readonly undo: (() => void)[] = [];
+  readonly #shared: Shared;
+  readonly #locked: Set<number>;
+  readonly #results = new Results();
+  readonly #tallies: Tallies;
+  readonly #dues: Dues;
+  readonly #versions = new Map<number, number>();
+  readonly #configChanged = new Set<number>();
+  readonly #forgotten = new Set<number>();
+  readonly #sums: SumChange[] = [];
+  readonly #secrets: OldSecret[] = [];
+  #nowMs = 0;
+
+  constructor(shared: Shared, locked: ReadonlySet<number>) {
+    this.#shared = shared;
+    this.#locked = new Set(locked);
+    const scope: BatchScope = { types: shared.types, locked: this.#locked, undo: this.undo };
+    const table = <R>(statements: TableStatements<R>): BatchTable<R> => new BatchTable(statements, scope);
+    const { statements } = shared;
+    const holds = new BatchTable(statements.hold, scope, [bootColumn(shared.boot)]);
+    this.tables = {
+      account: table(statements.account),
+      subscription: table(statements.subscription),
+      period: table(statements.period),
+      group: table(statements.group),
+      key: table(statements.key),
+      managementKey: table(statements.managementKey),
+      session: table(statements.session),
+      keyDay: table(statements.keyDay),
+      planDay: table(statements.planDay),
+      limit: table(statements.limit),
+      limitUse: table(statements.limitUse),
+      hold: holds,
+      usage: table(statements.usage),
+      voided: table(statements.voided),
+      entry: table(statements.entry),
+      audit: table(statements.audit),
+      auditChain: table(statements.auditChain),
+      webhook: table(statements.webhook),
+      event: table(statements.event),
+      delivery: table(statements.delivery),
+      eventMark: table(statements.eventMark),
+      counter: table(statements.counter),
+      applied: table(statements.applied),
+    };
+    const { tables } = this;
+    const columns = {
+      hold: statements.hold.codec.names.join(', '),
+      key: statements.key.codec.names.join(', '),
+      period: statements.period.codec.names.join(', '),
+    };
+    this.#dues = new Dues({ holds, keys: tables.key, periods: tables.period, columns });
+    this.#tallies = new Tallies(new Sql(this.#results.asConnection()));
+    this.accounts = { get: id => this.#account(id), put: row => tables.account.put(row) };
+    this.managementKeys = tables.managementKey;
+    this.sessions = tables.session;
+    this.keyDays = tables.keyDay;
+    this.planDays = tables.planDay;
+    this.subscriptions = tables.subscription;
+    this.applied = tables.applied;
+    this.auditChains = tables.auditChain;
+    this.deliveries = tables.delivery;
+    this.eventMarks = tables.eventMark;
+    this.keys = watched<Key, [number]>(tables.key, key => this.#dues.lower(key.accountId, keyEndMs(key)));
+    this.holds = {
+      ...watched<Hold, [number]>(holds, hold => this.#dues.lower(hold.accountId, holdEndMs(hold))),
+      remove: id => holds.remove(id),
+    };
+    this.periods = watched<PlanPeriod, [number, number]>(tables.period, period =>
+      this.#dues.lower(period.accountId, periodEndMs(period)),
+    );
+    this.groups = watched<Group, [number]>(tables.group, group => {
+      if (group.removed || !tables.group.has(group.id)) this.#changeConfig(group.accountId);
+    });
+    this.limits = watched<Limit, [number]>(tables.limit, limit => this.#changeLimit(limit));
+    this.webhooks = watched<Webhook, [number]>(tables.webhook, webhook => this.#changeConfig(webhook.accountId));
+    this.limitUses = { get: (...key) => this.#use(key), put: row => tables.limitUse.put(row) };
+    this.usage = { get: id => tables.usage.get(id), put: (row: Usage) => tables.usage.put(row) };
+    this.voided = { get: id => this.#lastVoided(id), put: (row: Voided) => tables.voided.put(row) };
+    this.counters = { get: name => this.#counter(name), put: row => this.#putCounter(row) };
+  }
+
+  /** Which labels records have. */
+  get labels(): Dictionary {
+    return this.#shared.dictionary;
+  }
+
+  /** Begins a command that is judged at that time. */
+  begin(nowMs: number): void {
+    this.#nowMs = nowMs;
+    this.undo.length = 0;
+    this.#results.clear();
+  }
+
+  /** Undoes everything since the command began, or since there were that many steps to undo. */
+  undoTo(length: number): void {
+    for (const step of this.undo.splice(length).reverse()) step();
+  }
+
+  /** Takes an account that is locked, as its row is; `config`, `dueAtMs`: its columns that rules don't know. */
+  learnAccount(account: Account, config: number, dueAtMs: number | null): void {
+    this.tables.account.learn(account);
+    this.#versions.set(account.id, config);
+    this.#dues.learn(account.id, dueAtMs);
+  }
+
+  learnOperatorConfig(version: number): void {
+    this.#versions.set(0, version);
+  }
+
+  /** Takes the result that a rule asked for. */
+  addResult(missing: MissingResult, result: StepResult): void {
+    this.#results.add(missing, result);
+  }
+
+  addEntry(entry: Entry): void {
+    this.tables.entry.put(entry);
+  }
+
+  addAudit(row: AuditRow): void {
+    this.tables.audit.put(row);
+  }
+
+  addEvent(event: WebhookEvent): void {
+    this.tables.event.put(event);
+  }
+
+  addSecret(secret: OldSecret): void {
+    this.#secrets.push(secret);
+    this.undo.push(() => this.#secrets.pop());
+  }
+
+  listWebhooks(accountId: number): readonly Webhook[] {
+    const all = this.listAllWebhooks(accountId);
+    return all.length === 0 ? all : all.filter(({ disabled }) => !disabled);
+  }
+
+  listAllWebhooks(accountId: number): readonly Webhook[] {
+    const { webhooks } = this.#config(accountId);
+    if (!this.tables.webhook.hasChanges) return webhooks;
+    const changed = this.tables.webhook.changed().filter(webhook => webhook.accountId === accountId);
+    return overlay(webhooks, changed).filter(({ removed }) => !removed);
+  }
+
+  listKeys(accountId: number): readonly Key[] {
+    const stored = this.#select(this.tables.key, this.#shared.statements.key, 'account_id = ?', [accountId]);
+    const keys = overlay(stored, this.tables.key.changed());
+    return keys.filter(key => key.accountId === accountId && key.state !== 'revoked');
+  }
+
+  listManagementKeys(accountId: number): readonly ManagementKey[] {
+    const table = this.tables.managementKey;
+    const stored = this.#select(table, this.#shared.statements.managementKey, 'account_id = ?', [accountId]);
+    const keys = overlay(stored, table.changed());
+    return keys.filter(key => key.accountId === accountId && key.state !== 'revoked');
+  }
+
+  /** Throws `UnlockedAccount` for the first whose account is not locked. */
+  expiringKeys(afterMs: number, byMs: number): readonly Key[] {
+    const where = 'expires_at_ms > ? AND expires_at_ms <= ?';
+    return this.#select(this.tables.key, this.#shared.statements.key, where, [afterMs, byMs]);
+  }
+
+  findEntry(reference: string): Entry | undefined {
+    const added = this.tables.entry.changed().find(entry => entry.reference === reference);
+    if (added !== undefined) return added;
+    return this.#select(this.tables.entry, this.#shared.statements.entry, 'reference = ?', [reference])[0];
+  }
+
+  /** Adds to a sum, or to that of all others where the account has too many of its kind on that day. */
+  raiseSum(change: SumChange): void {
+    this.#sums.push(this.#bounded(change));
+    this.undo.push(() => this.#sums.pop());
+  }
+
+  listGroups(accountId: number): readonly Group[] {
+    const table = this.tables.group;
+    const stored = this.#select(table, this.#shared.statements.group, 'account_id = ? AND removed = 0', [accountId]);
+    return overlay(stored, table.changed()).filter(group => group.accountId === accountId && !group.removed);
+  }
+
+  hasKeys(groupId: number): boolean {
+    const table = this.tables.key;
+    const stored = this.#select(table, this.#shared.statements.key, 'group_id = ?', [groupId]);
+    return overlay(stored, table.changed()).some(key => key.groupId === groupId && key.state !== 'revoked');
+  }
+
+  kindNumber(modelId: number, providerId: number, endpointId: number): number {
+    return this.labels.kind(modelId, providerId, endpointId);
+  }
+
+  tagsNumber(tags: Tags): number | null {
+    return this.labels.tagSet(tags);
+  }
+
+  tagNumbers(tagsId: number): readonly number[] {
+    return this.labels.tagsOf(tagsId);
+  }
+
+  modelName(modelId: number): string {
+    return this.labels.modelName(modelId);
+  }
+
+  listLimits(scope: LimitScope, scopeId: number): readonly Limit[] {
+    const { limits } = this.#config(this.#ownerOf(scope, scopeId));
+    const stored = limits.get(`${scope} ${scopeId}`) ?? noLimits;
+    if (!this.tables.limit.hasChanges) return stored;
+    const changed = this.tables.limit.changed().filter(limit => limit.scope === scope && limit.scopeId === scopeId);
+    return overlay(stored, changed).filter(({ removed }) => !removed);
+  }
+
+  forgetUses(limitId: number): void {
+    for (const { number, endUser, ...use } of this.tables.limitUse.rows()) {
+      if (use.limitId === limitId) this.tables.limitUse.drop(limitId, number, endUser);
+    }
+    if (this.#forgotten.has(limitId)) return;
+    this.#forgotten.add(limitId);
+    this.undo.push(() => this.#forgotten.delete(limitId));
+  }
+
+  tally(span: TallySpan): readonly Tally[] {
+    return this.#read(() => this.#tallies.read(span));
+  }
+
+  hasHash(hash: Uint8Array): boolean {
+    const { key, managementKey, session } = this.tables;
+    const added = [...key.changed(), ...managementKey.changed(), ...session.changed(), ...this.#secrets];
+    if (added.some(row => Buffer.compare(row.hash, hash) === 0)) return true;
+    return this.#read(() => this.#results.read(hashSelect, [{ hash }]).rows.length > 0);
+  }
+
+  expiredHolds(nowMs: number): readonly Hold[] {
+    if (!this.#dues.hasEnded(nowMs)) return [];
+    const ended = this.tables.hold.rows().filter(hold => holdEndMs(hold) <= nowMs);
+    return ended.sort((a, b) => holdEndMs(a) - holdEndMs(b) || a.id - b.id);
+  }
+
+  expiredKeys(nowMs: number): readonly Key[] {
+    if (!this.#dues.hasEnded(nowMs)) return [];
+    return this.tables.key
+      .rows()
+      .filter(key => keyEndMs(key) <= nowMs)
+      .sort((a, b) => a.id - b.id);
+  }
+
+  endedPeriods(nowMs: number): readonly PlanPeriod[] {
+    if (!this.#dues.hasEnded(nowMs)) return [];
+    const ended = this.tables.period.rows().filter(period => periodEndMs(period) <= nowMs);
+    return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
+  }
+
+  /** None: what an instance has left is ended by commands that name each hold. */
+  ownHolds(): readonly Hold[] {
+    return [];
+  }
+
+  /** Counts the present windows of limits, so that they are stored. */
+  showUses(wanted: LimitFilter | number, nowMs: number): void {
+    const limits = typeof wanted === 'number' ? [this.limits.get(wanted)] : this.#listLimits(wanted);
+    for (const limit of limits) if (limit?.removed === false) countPresent(this, limit, nowMs);
+  }
+
+  /** Whether something is to be written. */
+  get hasChanges(): boolean {
+    return Object.values(this.tables).some(table => table.hasChanges) || this.#sums.length > 0;
+  }
+
+  /** Returns the statements that write what changed, each table's rows together, in an order in which each row finds the rows that it names. */
+  writeSteps(): Step[] {
+    const { limitUse, hold, ...tables } = this.tables;
+    const { account, subscription, period, group, key, ...rest } = tables;
+    return [
+      ...[account, subscription, period, group, key].flatMap(table => table.writeSteps()),
+      ...this.#secretSteps(),
+      ...this.#forgetSteps(),
+      ...limitUse.writeSteps(),
+      ...hold.writeSteps(),
+      ...Object.values(rest).flatMap(table => table.writeSteps()),
+      ...this.#sumSteps(),
+      ...this.#configSteps(),
+      ...this.#dues.writeSteps(),
+      ...(tables.applied.hasChanges ? [pruneApplied] : []),
+    ];
+  }
+
+  /** What changed is written, and the batch goes on. */
+  settle(): void {
+    for (const table of Object.values(this.tables)) table.settle();
+    this.#sums.length = 0;
+    this.#secrets.length = 0;
+    this.#forgotten.clear();
+    this.undo.length = 0;
+  }
+
+  /** The batch is committed. */
+  finish(): void {
+    for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
+  }
+
+  #account(id: number): Account | undefined {
+    if (!this.tables.account.has(id) && !this.#locked.has(id)) throw new UnlockedAccount(id);
+    return this.tables.account.get(id);
+  }
+
+  #ownerOf(scope: LimitScope, scopeId: number): number {
+    if (scope === 'account') return scopeId;
+    return (scope === 'key' ? this.keys : this.groups).get(scopeId)?.accountId ?? 0;
+  }
+
+  /** The configuration of a locked account; of one that this batch makes an empty one. */
+  #config(accountId: number): AccountConfig {
+    const version = this.#versions.get(accountId);
+    if (version === undefined) return emptyConfig;
+    const { configs } = this.#shared;
+    const known = configs.find(accountId, version);
+    if (known !== undefined) return known;
+    const wanted = new Map([...this.#versions].filter(([id, own]) => configs.find(id, own) === undefined));
+    throw new MissingRow({
+      steps: configSteps(wanted.keys()),
+      take: results => configs.take(wanted, results),
+    });
+  }
+
+  /** A limit that a rule has from `listLimits` is stored, although its table has not loaded it. */
+  #changeLimit({ id, accountId, scope, scopeId }: Limit): void {
+    this.#changeConfig(accountId);
+    if (this.tables.limit.has(id)) return;
+    const stored = this.#config(accountId)
+      .limits.get(`${scope} ${scopeId}`)
+      ?.find(limit => limit.id === id);
+    if (stored !== undefined) this.tables.limit.learn(stored);
+  }
+
+  #changeConfig(accountId: number): void {
+    this.#configChanged.add(accountId);
+  }
+
+  #use([limitId, number, endUser]: readonly [number, number, number]): LimitUse | undefined {
+    const table = this.tables.limitUse;
+    if (this.#forgotten.has(limitId) && !table.has(limitId, number, endUser)) return undefined;
+    return table.get(limitId, number, endUser);
+  }
+
+  #lastVoided(id: number): Voided | undefined {
+    const added = this.tables.voided.changed().findLast(row => row.id === id);
+    if (added !== undefined) return added;
+    const { statements } = this.#shared;
+    return this.#select(this.tables.voided, statements.voided, 'id = ?', [id]).toSorted(
+      (a, b) => b.number - a.number,
+    )[0];
+  }
+
+  /** Ids of events are made here, and ids of requests are compared when the gateway starts: neither may be a row that all accounts wait for. */
+  #counter(name: Counter['name']): Counter | undefined {
+    if (name === 'event') return { name, value: this.#shared.nextEventId(this.#nowMs) - 1 };
+    if (name === 'last_id') return { name, value: Number.MAX_SAFE_INTEGER };
+    return this.tables.counter.get(name);
+  }
+
+  #putCounter(row: Counter): void {
+    if (row.name !== 'event' && row.name !== 'last_id') this.tables.counter.put(row);
+  }
+
+  #bounded(change: SumChange): SumChange {
+    const { accountId, grouped, groupId, usage } = change;
+    if (grouped !== 'end_user' && grouped !== 'tag') return change;
+    const { knownSums } = this.#shared;
+    const day = [accountId, encode(codes.period, 'day'), encode(codes.grouped, grouped), toDay(usage.admittedAtMs)];
+    const name = [...day, groupId].join(' ');
+    if (knownSums.has(name)) return change;
+    const of = 'FROM usage_sum WHERE account_id = ? AND period = ? AND grouped = ? AND number = ?';
+    const count = this.#read(() => {
+      if (this.#results.read(`SELECT 1 ${of} AND group_id = ?`, [...day, groupId]).rows.length > 0) return 0;
+      return Number(this.#results.read(`SELECT count(*) ${of}`, day).rows[0]?.[0]);
+    });
+    if (count >= valuesMax) return { ...change, groupId: this.labels.other(grouped, groupId, other) };
+    if (knownSums.size > 100_000) knownSums.clear();
+    knownSums.add(name);
+    return change;
+  }
+
+  #listLimits({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {
+    if (!this.#locked.has(accountId)) throw new UnlockedAccount(accountId);
+    const limits = [...this.#config(accountId).limits.values()].flat();
+    return limits.filter(
+      limit => (scope ?? limit.scope) === limit.scope && (scopeId ?? limit.scopeId) === limit.scopeId,
+    );
+  }
+
+  /** Returns stored rows that fulfil a condition, as this batch has left those that it knows. */
+  #select<R>(
+    table: BatchTable<R>,
+    { spec, codec }: TableStatements<R>,
+    where: string,
+    values: readonly Sendable[],
+  ): R[] {
+    const text = `SELECT ${codec.names.join(', ')} FROM ${spec.table} WHERE ${where} ORDER BY 1`;
+    return table.learnAll(this.#read(() => this.#results.read(text, values)));
+  }
+
+  /** Reads what the commands before have left in the database. */
+  #read<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof MissingResult)) throw error;
+      throw new MissingRow({
+        when: 'changes',
+        steps: [error.step],
+        take: ([result]) => {
+          if (result !== undefined) this.addResult(error, result);
+        },
+      });
+    }
+  }
+
+  #secretSteps(): Step[] {
+    if (this.#secrets.length === 0) return [];
+    const { insert, codec } = this.#shared.statements.secret;
+    return [{ text: insert, values: columnsOf(this.#secrets.map(secret => codec.write(secret))) }];
+  }
+
+  #forgetSteps(): Step[] {
+    if (this.#forgotten.size === 0) return [];
+    return [{ text: 'DELETE FROM limit_use WHERE limit_id = ANY($1::bigint[])', values: [toArray(this.#forgotten)] }];
+  }
+
+  #sumSteps(): Step[] {
+    if (this.#sums.length === 0) return [];
+    return [{ text: this.#shared.statements.raiseSums, values: columnsOf(sumUp(this.#sums)) }];
+  }
+
+  #configSteps(): Step[] {
+    const accounts = [...this.#configChanged].filter(id => id !== 0);
+    const steps: Step[] = [];
+    if (accounts.length > 0) {
+      steps.push({
+        text: 'UPDATE account SET config = config + 1 WHERE id = ANY($1::bigint[])',
+        values: [toArray(accounts)],
+      });
+    }
+    if (this.#configChanged.has(0)) {
+      steps.push({ text: "UPDATE meta SET value = value + 1 WHERE name = 'operator_config'", values: [] });
+    }
+    return steps;
+  }
+}
+
+const pruneApplied: Step = {
+  text: 'DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - $1::bigint',
+  values: [toParameter(appliedMax)],
+};
+
+/** A table that says of each row that is put what it changes. */
+function watched<R, K extends readonly (number | string)[]>(
+  table: BatchTable<R>,
+  onPut: (row: R) => void,
+): Table<R, K> {
+  return {
+    get: (...key: K) => table.get(...key),
+    put(row) {
+      onPut(row);
+      table.put(row);
+    },
+  };
+}
+
+/** Returns rows with those that changed instead of, or beside, them, by id. */
+function overlay<R extends { readonly id: number }>(stored: readonly R[], changed: readonly R[]): R[] {
+  const rows = new Map(stored.map(row => [row.id, row]));
+  for (const row of changed) rows.set(row.id, row);
+  return [...rows.values()].sort((a, b) => a.id - b.id);
+}

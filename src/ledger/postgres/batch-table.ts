@@ -1,0 +1,295 @@
+import type { Step, StepResult } from '../../lib/postgres/connection.ts';
+import { type Parameter, type Sendable, toArray } from '../../lib/postgres/values.ts';
+import { RowCodec, type Stored, type TableSpec } from '../sqlite/columns.ts';
+import type { ColumnTypes } from './column-types.ts';
+import { MissingRow, UnlockedAccount } from './missing-row.ts';
+import { readPart, writePart } from './replay.ts';
+
+type KeyPart = number | string;
+
+interface Entry<R> {
+  readonly key: readonly KeyPart[];
+  row: R | undefined;
+  /** The table has a row with this key. */
+  isStored: boolean;
+  isChanged: boolean;
+  /** It was removed in this batch; another row may have taken its place. */
+  isRemoved: boolean;
+}
+
+/** What all tables of a batch have in common. */
+export interface BatchScope {
+  readonly types: ColumnTypes;
+  /** Accounts whose rows may be read and changed. */
+  readonly locked: ReadonlySet<number>;
+  /** Called in reverse order if a command is undone. */
+  readonly undo: (() => void)[];
+}
+
+/** A column that rows do not have. */
+export interface ExtraColumn<R> {
+  readonly name: string;
+  readonly value: (row: R) => Sendable;
+}
+
+/** The statements of a table, made once. */
+export class TableStatements<R> {
+  readonly spec: TableSpec<R>;
+  readonly codec: RowCodec<R>;
+  readonly select: string;
+  readonly insert: string;
+  readonly update: string;
+  readonly remove: string;
+  /** Of the columns that change. */
+  readonly changing: readonly number[];
+  readonly keyIndexes: readonly number[];
+  readonly requestIndex: number;
+
+  constructor(spec: TableSpec<R>, types: ColumnTypes, extra: readonly ExtraColumn<R>[] = []) {
+    this.spec = spec;
+    this.codec = new RowCodec(spec);
+    const { names } = this.codec;
+    const properties = Object.keys(spec.columns) as (keyof R & string)[];
+    const typeOf = (name: string): string => types.get(`${spec.table}.${name}`) ?? 'text';
+    const arrays = (columns: readonly string[], from = 1): string =>
+      columns.map((name, index) => `$${index + from}::${typeOf(name)}[]`).join(', ');
+    const keys = spec.key.map(property => spec.columns[property][0]);
+    this.keyIndexes = spec.key.map(property => properties.indexOf(property));
+    this.requestIndex = names.indexOf('request');
+    const isFixed = (property: keyof R & string): boolean =>
+      spec.key.includes(property) || spec.fixed?.includes(property) === true;
+    this.changing = properties.flatMap((property, index) => (isFixed(property) ? [] : [index]));
+    const own = names.map(name => `t.${name}`).join(', ');
+    const [only] = keys;
+    const joined = keys.map(key => `t.${key} = v.${key}`).join(' AND ');
+    this.select =
+      keys.length === 1
+        ? `SELECT ${own} FROM ${spec.table} t WHERE t.${only ?? ''} = ANY(${arrays(keys)})`
+        : `SELECT ${own} FROM unnest(${arrays(keys)}) AS v(${keys.join(', ')}) JOIN ${spec.table} t ON ${joined}`;
+    const all = [...names, ...extra.map(({ name }) => name)];
+    this.insert = `INSERT INTO ${spec.table} (${all.join(', ')}) SELECT * FROM unnest(${arrays(all)})`;
+    const changed = this.changing.map(index => names[index] ?? '');
+    this.update = `UPDATE ${spec.table} t SET ${changed.map(name => `${name} = v.${name}`).join(', ')}
+      FROM unnest(${arrays([...changed, ...keys])}) AS v(${[...changed, ...keys].join(', ')}) WHERE ${joined}`;
+    if (spec.guarded === true) {
+      this.update = `WITH done AS (${this.update} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM done) = $${changed.length + keys.length + 1}::int)::int`;
+    }
+    const place = keys.map((key, index) => `t.${key} = ($${index + 1}::${typeOf(key)}[])[n]`).join(' AND ');
+    const gone = keys.length === 1 ? `t.${only ?? ''} = ANY(${arrays(keys)})` : place;
+    // Fails unless all were there: somebody else has ended one, which only a batch that looks first may find.
+    this.remove = `WITH gone AS (DELETE FROM ${spec.table} t WHERE ${gone} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM gone) = $${keys.length + 1}::int)::int`;
+  }
+}
+
+/** Rows of one table as a batch has loaded and changed them; each that it changed is written once. */
+export class BatchTable<R> {
+  readonly #statements: TableStatements<R>;
+  readonly #scope: BatchScope;
+  readonly #extra: readonly ExtraColumn<R>[];
+  readonly #entries = new Map<KeyPart, Entry<R>>();
+  readonly #changed: Entry<R>[] = [];
+  readonly #wanted = new Map<KeyPart, readonly KeyPart[]>();
+
+  constructor(statements: TableStatements<R>, scope: BatchScope, extra: readonly ExtraColumn<R>[] = []) {
+    this.#statements = statements;
+    this.#scope = scope;
+    this.#extra = extra;
+  }
+
+  /** Throws `MissingRow` if it is not known whether there is such a row. */
+  get(...key: readonly KeyPart[]): R | undefined {
+    const entry = this.#entries.get(nameOf(key));
+    if (entry !== undefined) return entry.row;
+    this.want(...key);
+    throw new MissingRow({ steps: this.loadSteps(), take: results => this.take(results) });
+  }
+
+  /** Returns whether it is known whether there is such a row. */
+  has(...key: readonly KeyPart[]): boolean {
+    return this.#entries.has(nameOf(key));
+  }
+
+  put(row: R): void {
+    const key = this.#keyOf(row);
+    const name = nameOf(key);
+    let entry = this.#entries.get(name);
+    if (entry === undefined) {
+      entry = { key, row: undefined, isStored: false, isChanged: false, isRemoved: false };
+      this.#entries.set(name, entry);
+      this.#scope.undo.push(() => this.#entries.delete(name));
+    }
+    this.#replace(entry, row);
+  }
+
+  remove(...key: readonly KeyPart[]): void {
+    const entry = this.#entries.get(nameOf(key));
+    if (entry?.row === undefined) return;
+    const before = entry.isRemoved;
+    this.#scope.undo.push(() => {
+      entry.isRemoved = before;
+    });
+    entry.isRemoved = true;
+    this.#replace(entry, undefined);
+  }
+
+  /** Forgets a row that another statement of this batch deletes. */
+  drop(...key: readonly KeyPart[]): void {
+    const entry = this.#entries.get(nameOf(key));
+    if (entry === undefined) return;
+    const { isStored } = entry;
+    this.#scope.undo.push(() => {
+      entry.isStored = isStored;
+    });
+    this.#replace(entry, undefined);
+    entry.isStored = false;
+  }
+
+  /** Has a row loaded with the next `loadSteps`. */
+  want(...key: readonly KeyPart[]): void {
+    const name = nameOf(key);
+    if (!this.#entries.has(name)) this.#wanted.set(name, key);
+  }
+
+  /** Says that there is no such row. */
+  lack(...key: readonly KeyPart[]): void {
+    this.#add(key, undefined);
+  }
+
+  /** Says how a row is stored. */
+  learn(row: R): void {
+    this.#add(this.#keyOf(row), row);
+  }
+
+  /** Takes rows that another statement has selected, in the order of the codec's columns. Returns them as the batch has left them. */
+  learnAll({ rows }: StepResult): R[] {
+    return rows.flatMap(stored => {
+      const row = this.#read(stored);
+      const key = this.#keyOf(row);
+      this.#add(key, row);
+      return this.#entries.get(nameOf(key))?.row ?? [];
+    });
+  }
+
+  /** Returns the statement that loads what is wanted; none if nothing is. */
+  loadSteps(): Step[] {
+    if (this.#wanted.size === 0) return [];
+    const keys = [...this.#wanted.values()];
+    const values = this.#statements.keyIndexes.map((_, index) => toArray(keys.map(key => key[index] ?? null)));
+    return [{ text: this.#statements.select, values }];
+  }
+
+  /** Takes what `loadSteps` has returned. */
+  take([result]: readonly StepResult[]): void {
+    if (result !== undefined) this.learnAll(result);
+    for (const key of this.#wanted.values()) this.#add(key, undefined);
+    this.#wanted.clear();
+  }
+
+  /** Returns the rows that are known. */
+  rows(): R[] {
+    return [...this.#entries.values()].flatMap(({ row }) => (row === undefined ? [] : [row]));
+  }
+
+  /** Returns the rows that changed. */
+  changed(): R[] {
+    return this.#changed.flatMap(({ row }) => (row === undefined ? [] : [row]));
+  }
+
+  /** Returns the keys of rows that were removed. */
+  removed(): (readonly KeyPart[])[] {
+    return this.#changed.flatMap(({ row, key }) => (row === undefined ? [key] : []));
+  }
+
+  get hasChanges(): boolean {
+    return this.#changed.length > 0;
+  }
+
+  /** Returns the statements that write what changed. */
+  writeSteps(): Step[] {
+    const removed = this.#changed.filter(entry => entry.isStored && entry.isRemoved);
+    const present = this.#changed.filter(entry => entry.row !== undefined);
+    const inserted = present.filter(entry => !entry.isStored || entry.isRemoved);
+    const updated = present.filter(entry => entry.isStored && !entry.isRemoved);
+    const { remove, insert, update, keyIndexes, changing } = this.#statements;
+    const steps: Step[] = [];
+    if (removed.length > 0) {
+      const keys = keyIndexes.map((_, index) => toArray(removed.map(({ key }) => key[index] ?? null)));
+      steps.push({ text: remove, values: [...keys, String(removed.length)] });
+    }
+    // First: a row that ends makes place for one that begins.
+    if (updated.length > 0) {
+      const rows = updated.map(({ row, key }) => {
+        const values = this.#write(row as R);
+        return [...changing.map(index => values[index] ?? null), ...key];
+      });
+      const count = this.#statements.spec.guarded === true ? [String(updated.length)] : [];
+      steps.push({ text: update, values: [...columnsOf(rows), ...count] });
+    }
+    if (inserted.length > 0) {
+      const rows = inserted.map(({ row }) => [
+        ...this.#write(row as R),
+        ...this.#extra.map(({ value }) => value(row as R)),
+      ]);
+      steps.push({ text: insert, values: columnsOf(rows) });
+    }
+    return steps;
+  }
+
+  /** What changed is written. */
+  settle(): void {
+    for (const entry of this.#changed) {
+      entry.isStored = entry.row !== undefined;
+      entry.isChanged = false;
+      entry.isRemoved = false;
+    }
+    this.#changed.length = 0;
+  }
+
+  #replace(entry: Entry<R>, row: R | undefined): void {
+    const { row: before, isChanged } = entry;
+    const count = this.#changed.length;
+    this.#scope.undo.push(() => {
+      entry.row = before;
+      entry.isChanged = isChanged;
+      this.#changed.length = count;
+    });
+    entry.row = row;
+    if (isChanged) return;
+    entry.isChanged = true;
+    this.#changed.push(entry);
+  }
+
+  #add(key: readonly KeyPart[], row: R | undefined): void {
+    const name = nameOf(key);
+    if (this.#entries.has(name)) return;
+    const { accountId } = (row ?? {}) as { readonly accountId?: number | null };
+    if (typeof accountId === 'number' && accountId > 0 && !this.#scope.locked.has(accountId)) {
+      throw new UnlockedAccount(accountId);
+    }
+    this.#entries.set(name, { key, row, isStored: row !== undefined, isChanged: false, isRemoved: false });
+  }
+
+  #read(stored: Stored[]): R {
+    const { codec, requestIndex } = this.#statements;
+    return codec.read(requestIndex < 0 ? stored : stored.with(requestIndex, readPart(stored[requestIndex] ?? null)));
+  }
+
+  #write(row: R): Sendable[] {
+    const { codec, requestIndex } = this.#statements;
+    const values = codec.write(row);
+    return requestIndex < 0 ? values : values.with(requestIndex, writePart(values[requestIndex]) as Stored);
+  }
+
+  #keyOf(row: R): KeyPart[] {
+    return this.#statements.spec.key.map(property => row[property] as KeyPart);
+  }
+}
+
+function nameOf(key: readonly KeyPart[]): KeyPart {
+  return key.length === 1 ? (key[0] ?? '') : key.join(' ');
+}
+
+/** Returns rows as one array for each column. */
+export function columnsOf(rows: readonly (readonly Sendable[])[]): Parameter[] {
+  return (rows[0] ?? []).map((_, index) => toArray(rows.map(row => row[index] ?? null)));
+}

@@ -1,0 +1,97 @@
+import type { AdminOrder } from '../rules/administration.ts';
+import type { PriceSheet } from '../../generation/price.ts';
+import { administer } from '../rules/administration.ts';
+import { admit, type AdmitOrder, previewAdmission } from '../rules/admit.ts';
+import type { Context } from '../rules/context.ts';
+import { extend } from '../rules/extend.ts';
+import { settle, voidRequest } from '../rules/settle.ts';
+import { remindOfExpiry, reportDelivery } from '../rules/webhooks.ts';
+import { readRefusal, readWindows } from '../rules/windows.ts';
+import {
+  decodeAdmit,
+  decodeSettle,
+  encodeAdmitReply,
+  encodeSettleReply,
+  readPrices,
+  type WireCommand,
+} from '../sqlite/wire.ts';
+import type { BatchRows } from './batch-rows.ts';
+import type { Dictionary } from './dictionary.ts';
+
+const sheets = new Map<string, PriceSheet>();
+const sheetsMax = 10_000;
+
+/** Does a command by the rules. Returns its reply as the SQLite engine does. Throws `MissingRow` and `UnlockedAccount` as the rows do. */
+export function execute(context: Context, rows: BatchRows, command: WireCommand, nowMs: number): unknown {
+  const { labels } = rows;
+  switch (command[0]) {
+    case 'admit':
+      return encodeAdmitReply(admit(context, orderFrom(labels, command), nowMs));
+    case 'preview':
+      return previewAdmission(context, orderFrom(labels, command[2]), nowMs);
+    case 'settle': {
+      const order = decodeSettle(command);
+      const prices = readSheet(order.prices);
+      const priceId = labels.price(prices);
+      const providerId = labels.provider(order.provider);
+      return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
+    }
+    case 'extend':
+      return extend(context, { command: command[2], extension: command[3] }, nowMs);
+    case 'void':
+      return voidRequest(context, command[2], command[3], nowMs);
+    case 'windows': {
+      const key = rows.keys.get(command[2]);
+      return key === undefined ? [] : readWindows(rows, key, command[3], nowMs);
+    }
+    case 'refusal': {
+      const key = rows.keys.get(command[2]);
+      return key === undefined ? undefined : readRefusal(rows, key, nowMs);
+    }
+    case 'admin':
+      return administer(context, command[2], nowMs);
+    case 'report':
+      reportDelivery(rows, command[2], nowMs);
+      return undefined;
+    case 'remind':
+      remindOfExpiry(rows, nowMs);
+      return undefined;
+    case 'uses':
+      rows.showUses(command[2], nowMs);
+      return undefined;
+    case 'prune':
+      throw new Error('old rows are removed beside the commands');
+    case 'sweep':
+    case 'sync':
+    case 'probe':
+      return undefined;
+  }
+}
+
+function orderFrom(labels: Dictionary, command: Parameters<typeof decodeAdmit>[0]): AdmitOrder {
+  const order = decodeAdmit(command);
+  const modelId = labels.model(order.model);
+  const endUserId = labels.endUser(order.endUser);
+  const endpointId = labels.endpoint(order.endpoint);
+  return { ...order, modelId, endUserId, endpointId, batchId: labels.batch(order.batchId) };
+}
+
+function readSheet(text: string): PriceSheet {
+  const known = sheets.get(text);
+  if (known !== undefined) return known;
+  if (sheets.size >= sheetsMax) sheets.clear();
+  const sheet = readPrices(text);
+  sheets.set(text, sheet);
+  return sheet;
+}
+
+/** Returns whether a command takes numbers of counters, or changes what is the operator's: its batch locks those, after its accounts. */
+export function locksCounters(command: WireCommand): boolean {
+  return command[0] === 'admin' || command[0] === 'report' || command[0] === 'remind';
+}
+
+/** Returns the account that an administrative command names; undefined: none, or one that the rule finds by something else. */
+export function accountOf({ command }: AdminOrder): number | undefined {
+  const { accountId } = command as { readonly accountId?: number | null };
+  return typeof accountId === 'number' && accountId > 0 ? accountId : undefined;
+}

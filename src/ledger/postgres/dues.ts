@@ -1,0 +1,126 @@
+import type { Step, StepResult } from '../../lib/postgres/connection.ts';
+import { toArray } from '../../lib/postgres/values.ts';
+import type { Hold, Key, PlanPeriod } from '../rows.ts';
+import type { BatchTable } from './batch-table.ts';
+import { MissingRow } from './missing-row.ts';
+
+interface Due {
+  /** As the account's row has it; Infinity: never. */
+  readonly stored: number;
+  atMs: number;
+  /** Everything of the account that ends by itself is loaded. */
+  isLoaded: boolean;
+}
+
+/** The tables of what ends by itself. */
+export interface Ending {
+  readonly holds: BatchTable<Hold>;
+  readonly keys: BatchTable<Key>;
+  readonly periods: BatchTable<PlanPeriod>;
+  /** The columns that each is selected by. */
+  readonly columns: { readonly hold: string; readonly key: string; readonly period: string };
+}
+
+/** When something of each account ends by itself: a hold of another service, the time of a key with money, a plan's period. */
+export class Dues {
+  readonly #dues = new Map<number, Due>();
+  readonly #ending: Ending;
+  #nextMs = Number.POSITIVE_INFINITY;
+
+  constructor(ending: Ending) {
+    this.#ending = ending;
+  }
+
+  learn(accountId: number, atMs: number | null): void {
+    const stored = atMs ?? Number.POSITIVE_INFINITY;
+    this.#dues.set(accountId, { stored, atMs: stored, isLoaded: false });
+    this.#nextMs = Math.min(this.#nextMs, stored);
+  }
+
+  /** Something of the account ends at that time. */
+  lower(accountId: number, atMs: number): void {
+    if (atMs === Number.POSITIVE_INFINITY) return;
+    const due = this.#dues.get(accountId);
+    if (due === undefined) {
+      this.#dues.set(accountId, { stored: Number.POSITIVE_INFINITY, atMs, isLoaded: true });
+    } else due.atMs = Math.min(due.atMs, atMs);
+    this.#nextMs = Math.min(this.#nextMs, atMs);
+  }
+
+  /** Returns whether something may have ended by now. Throws `MissingRow` if what that is is not loaded. */
+  hasEnded(nowMs: number): boolean {
+    if (nowMs < this.#nextMs) return false;
+    const accounts = [...this.#dues].filter(([, due]) => !due.isLoaded && due.atMs <= nowMs).map(([id]) => id);
+    if (accounts.length > 0) {
+      throw new MissingRow({ steps: this.#steps(accounts), take: results => this.#take(accounts, results) });
+    }
+    return true;
+  }
+
+  /** Returns the statement that writes the times that have changed; none if none has. */
+  writeSteps(): Step[] {
+    const next = new Map<number, number>();
+    for (const [accountId, due] of this.#dues) if (due.isLoaded) next.set(accountId, Number.POSITIVE_INFINITY);
+    const add = (accountId: number, atMs: number): void => {
+      const known = next.get(accountId);
+      if (known !== undefined) next.set(accountId, Math.min(known, atMs));
+    };
+    if (next.size > 0) {
+      const { holds, keys, periods } = this.#ending;
+      for (const hold of holds.rows()) add(hold.accountId, holdEndMs(hold));
+      for (const key of keys.rows()) add(key.accountId, keyEndMs(key));
+      for (const period of periods.rows()) add(period.accountId, periodEndMs(period));
+    }
+    const changed = [...this.#dues].flatMap(([accountId, { stored, atMs }]) => {
+      const now = next.get(accountId) ?? atMs;
+      return now === stored ? [] : [{ accountId, now }];
+    });
+    if (changed.length === 0) return [];
+    const times = changed.map(({ now }) => (now === Number.POSITIVE_INFINITY ? null : now));
+    return [
+      {
+        text: 'UPDATE account t SET due_at_ms = v.due FROM unnest($1::bigint[], $2::bigint[]) AS v(id, due) WHERE t.id = v.id',
+        values: [toArray(changed.map(({ accountId }) => accountId)), toArray(times)],
+      },
+    ];
+  }
+
+  #steps(accounts: readonly number[]): Step[] {
+    const values = [toArray(accounts)];
+    const { hold, key, period } = this.#ending.columns;
+    const where = 'WHERE account_id = ANY($1::bigint[])';
+    return [
+      { text: `SELECT ${hold} FROM hold ${where} AND expires_at_ms IS NOT NULL`, values },
+      { text: `SELECT ${key} FROM api_key ${where} AND expires_at_ms IS NOT NULL AND balance > held`, values },
+      { text: `SELECT ${period} FROM plan_period ${where} AND live = 1`, values },
+    ];
+  }
+
+  #take(accounts: readonly number[], [holds, keys, periods]: readonly StepResult[]): void {
+    const { ending } = { ending: this.#ending };
+    if (holds !== undefined) ending.holds.learnAll(holds);
+    if (keys !== undefined) ending.keys.learnAll(keys);
+    if (periods !== undefined) ending.periods.learnAll(periods);
+    for (const id of accounts) {
+      const due = this.#dues.get(id);
+      if (due !== undefined) due.isLoaded = true;
+    }
+  }
+}
+
+const never = Number.POSITIVE_INFINITY;
+
+/** Returns when a hold ends by itself; Infinity: never. */
+export function holdEndMs({ expiresAtMs }: Hold): number {
+  return expiresAtMs ?? never;
+}
+
+/** Returns when money of a key moves back to its account; Infinity: never. */
+export function keyEndMs({ expiresAtMs, balance, held }: Key): number {
+  return balance !== null && balance > held ? (expiresAtMs ?? never) : never;
+}
+
+/** Returns when a live period ends; Infinity: it is not live. */
+export function periodEndMs({ live, endMs }: PlanPeriod): number {
+  return live ? endMs : never;
+}

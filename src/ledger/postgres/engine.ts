@@ -1,0 +1,373 @@
+import type { PostgresConnection, Step, StepResult } from '../../lib/postgres/connection.ts';
+import type { PostgresPool } from '../../lib/postgres/pool.ts';
+import { toArray } from '../../lib/postgres/values.ts';
+import type { Context } from '../rules/context.ts';
+import { coversModel } from '../rules/limits.ts';
+import { toDay, windowAt } from '../rules/calendar.ts';
+import { suspend } from '../rules/suspensions.ts';
+import { type EndOne, sweep } from '../rules/sweep.ts';
+import type { Suspension } from '../ledger.ts';
+import type { Hold } from '../rows.ts';
+import type { SuspendedAccount } from '../sqlite/engine.ts';
+import type { WireCommand, WireReply } from '../sqlite/wire.ts';
+import { BatchRows, type Shared } from './batch-rows.ts';
+import { accountOf, execute, locksCounters } from './commands.ts';
+import { MissingRow, UnlockedAccount } from './missing-row.ts';
+
+/** A command of a batch. `isRepeat`: it was sent before, and it is not known what became of it. */
+export interface BatchCommand {
+  readonly request: WireCommand;
+  readonly isRepeat: boolean;
+  /** Accounts that it must find locked, beside those that it names. */
+  readonly accounts?: readonly number[];
+}
+
+/** What a batch has done, once it is committed. */
+export interface BatchOutcome {
+  readonly replies: readonly WireReply[];
+  readonly suspended: readonly SuspendedAccount[];
+  /** By the database's clock. */
+  readonly nowMs: number;
+  readonly roundTrips: number;
+}
+
+/** What the engine works with. */
+export interface EngineTools {
+  readonly shared: Shared;
+  readonly context: Omit<Context, 'rows' | 'onSuspended'>;
+  /** For what is committed beside a batch. */
+  readonly pool: PostgresPool;
+  /** Whose clock judges commands: the database's, or, for tests that drive time, that of each command. */
+  readonly clock: 'database' | 'commands';
+  /** The highest id of a request that was stored when the process started. */
+  readonly lastId: number;
+  readonly instanceNumber: () => number;
+  /** When the database's clock will say what; for what is loaded beforehand. */
+  readonly guessNow: () => number;
+}
+
+/** The lease of this instance has ended: others may have ended its holds, so nothing of it may be done any more. */
+export class LeaseEnded extends Error {
+  override readonly name = 'LeaseEnded';
+}
+
+const ownHoldsMax = 200_000;
+/** Ids of requests are the number of their instance, modulo that. */
+const instancesMax = 64;
+const clockText = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT lease_until_ms FROM instance WHERE boot = $1::bigint) AS lease,
+  (SELECT value FROM meta WHERE name = 'operator_config') AS config`;
+
+/**
+ * Runs batches of commands: each is one transaction of two round trips, whatever is in it. The first takes the locks of the accounts, in the order of their ids, and then loads, with statements of their
+ * own, so that what they see is younger than the locks; the second writes each row once and commits.
+ */
+export class Engine {
+  readonly #tools: EngineTools;
+  readonly #lockText: string;
+  /** Holds that this instance made, as it committed them last: another can only have ended them, which their removal notices. */
+  readonly #ownHolds = new Map<number, Hold>();
+  readonly #ownerOf = new Map<number, number>();
+  /** Of the requests that were stored when the engine started, and that it has sent since. */
+  #highestId: number;
+  /** Accounts that had a plan when they were last seen. */
+  readonly #planned = new Map<number, number>();
+
+  constructor(tools: EngineTools) {
+    this.#tools = tools;
+    this.#highestId = tools.lastId;
+    const { account } = tools.shared.statements;
+    this.#lockText = `SELECT ${account.codec.names.join(', ')}, config, due_at_ms FROM account WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE`;
+  }
+
+  /** Holds of this instance that are live. */
+  get liveHolds(): number {
+    return this.#ownHolds.size;
+  }
+
+  /** Forgets what is known of holds: they may have been ended by others. */
+  forgetHolds(): void {
+    this.#ownHolds.clear();
+  }
+
+  /** Does a batch. Throws what the database threw; then nothing of it is done, or, if the connection was lost, it is not known. */
+  async run(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<BatchOutcome> {
+    const locked = new Set(batch.flatMap(command => this.#accountsOf(command)));
+    for (let restarts = 0; ; restarts += 1) {
+      try {
+        return await this.#transact(connection, batch, locked);
+      } catch (error) {
+        if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
+        if (!(error instanceof UnlockedAccount) || restarts > 1000) throw error;
+        locked.add(error.accountId);
+      }
+    }
+  }
+
+  async #transact(
+    connection: PostgresConnection,
+    batch: readonly BatchCommand[],
+    locked: ReadonlySet<number>,
+  ): Promise<BatchOutcome> {
+    const { shared, clock } = this.#tools;
+    const rows = new BatchRows(shared, locked);
+    const suspended: SuspendedAccount[] = [];
+    const onSuspended = (accountId: number, reason: Suspension): void => {
+      suspended.push({ accountId, reason });
+    };
+    const context: Context = { ...this.#tools.context, rows, onSuspended };
+    const nowMs = await this.#load(connection, rows, batch, locked);
+    const work = { connection, rows, context, suspended, roundTrips: 2 };
+    const replies: WireReply[] = [];
+    for (const { request } of batch) {
+      replies.push(await this.#do(work, request, clock === 'database' ? nowMs : request[1]));
+    }
+    const steps = rows.writeSteps();
+    const results = await connection.run([...steps, { text: 'COMMIT' }]);
+    // A transaction that has failed answers so, and throws nothing.
+    const tag = results.at(-1)?.tag;
+    if (tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${tag ?? 'nothing'}`);
+    rows.finish();
+    this.#keep(rows);
+    return { replies, suspended, nowMs, roundTrips: work.roundTrips };
+  }
+
+  /** Begins the transaction: locks, and loads what the commands will ask for. Returns the time. */
+  async #load(
+    connection: PostgresConnection,
+    rows: BatchRows,
+    batch: readonly BatchCommand[],
+    locked: ReadonlySet<number>,
+  ): Promise<number> {
+    const { shared } = this.#tools;
+    const ids = [...locked].sort((a, b) => a - b);
+    const counters = batch.some(({ request }) => locksCounters(request));
+    for (const command of batch) this.#want(rows, command);
+    const { tables } = rows;
+    const wanted = [
+      tables.usage,
+      tables.key,
+      tables.keyDay,
+      tables.group,
+      tables.hold,
+      tables.limitUse,
+      tables.period,
+      tables.planDay,
+    ];
+    const loads = wanted.map(table => ({ table, steps: table.loadSteps() }));
+    const steps: Step[] = [
+      { text: 'BEGIN ISOLATION LEVEL READ COMMITTED' },
+      { text: this.#lockText, values: [toArray(ids)] },
+      ...(counters ? [{ text: 'SELECT name, value FROM meta ORDER BY name FOR UPDATE' }] : []),
+      { text: clockText, values: [String(shared.boot)] },
+      ...loads.flatMap(load => load.steps),
+    ];
+    const results = await connection.run(steps);
+    let place = 1;
+    const next = (): StepResult | undefined => {
+      const result = results[place];
+      place += 1;
+      return result;
+    };
+    this.#learnAccounts(rows, ids, next());
+    if (counters)
+      for (const [name, value] of next()?.rows ?? [])
+        tables.counter.learn({ name: name as never, value: Number(value) });
+    const [nowMs = null, lease = null, config = null] = next()?.rows[0] ?? [];
+    if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))
+      throw new LeaseEnded('the lease has ended');
+    rows.learnOperatorConfig(Number(config ?? 0n));
+    for (const { table, steps: own } of loads) if (own.length > 0) table.take([next() as StepResult]);
+    return Number(nowMs);
+  }
+
+  #learnAccounts(rows: BatchRows, ids: readonly number[], result: StepResult | undefined): void {
+    const { codec } = this.#tools.shared.statements.account;
+    const columns = codec.names.length;
+    for (const stored of result?.rows ?? []) {
+      const due = stored[columns + 1] ?? null;
+      const account = codec.read(stored);
+      rows.learnAccount(account, Number(stored[columns]), due === null ? null : Number(due));
+      if (account.period !== null) this.#planned.set(account.id, account.period);
+      else if (this.#planned.size > 0) this.#planned.delete(account.id);
+    }
+    for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.lack(id);
+  }
+
+  /** The accounts that a command names. What it does not name it finds by `UnlockedAccount`. */
+  #accountsOf({ request, accounts = [] }: BatchCommand): readonly number[] {
+    return accounts.length > 0 ? accounts : this.#namedBy(request);
+  }
+
+  #namedBy(request: WireCommand): readonly number[] {
+    switch (request[0]) {
+      case 'admit':
+        return request[5] === undefined ? [] : [request[5]];
+      case 'preview':
+        return this.#namedBy(request[2]);
+      case 'settle':
+      case 'void':
+        return [this.#ownHolds.get(request[2])?.accountId ?? []].flat();
+      case 'extend':
+        return [this.#ownHolds.get(request[2].id)?.accountId ?? []].flat();
+      case 'windows':
+      case 'refusal':
+        return [this.#ownerOf.get(request[2]) ?? []].flat();
+      case 'admin':
+        return [accountOf(request[2]) ?? []].flat();
+      case 'uses':
+        return typeof request[2] === 'number' ? [] : [request[2].accountId];
+      default:
+        return [];
+    }
+  }
+
+  /** Has loaded what a command will ask for, as far as that can be told before. */
+  #want(rows: BatchRows, { request, isRepeat }: BatchCommand): void {
+    const { tables } = rows;
+    const nowMs = this.#tools.guessNow();
+    if (request[0] === 'admit') {
+      const [, , id, , keyId, accountId, model] = request;
+      tables.key.want(keyId);
+      tables.keyDay.want(keyId, toDay(nowMs));
+      if (!isRepeat && request[9] === null && this.#isNew(id)) {
+        tables.hold.lack(id);
+        tables.usage.lack(id);
+      } else {
+        tables.hold.want(id);
+        tables.usage.want(id);
+      }
+      if (accountId !== undefined) this.#wantLimits(rows, { accountId, keyId, model }, nowMs);
+      return;
+    }
+    if (request[0] === 'admin') {
+      if (!isRepeat) tables.applied.lack(request[2].id);
+      return;
+    }
+    const id =
+      request[0] === 'extend' ? request[2].id : request[0] === 'settle' || request[0] === 'void' ? request[2] : 0;
+    if (id === 0) return;
+    const hold = isRepeat ? undefined : this.#ownHolds.get(id);
+    if (hold === undefined) {
+      tables.hold.want(id);
+      return;
+    }
+    tables.hold.learn(hold);
+    tables.key.want(hold.keyId);
+    tables.keyDay.want(hold.keyId, toDay(hold.admittedAtMs));
+    if (hold.period !== null) tables.period.want(hold.accountId, hold.period);
+    if (hold.payers === 'free_request') tables.planDay.want(hold.accountId, toDay(hold.admittedAtMs));
+    for (const group of hold.groups) tables.group.want(group);
+    const { accountId, keyId } = hold;
+    this.#wantLimits(rows, { accountId, keyId, model: undefined, groups: hold.groups }, hold.admittedAtMs);
+  }
+
+  /** Returns whether an id was made by this instance and is higher than all that it has sent: then nobody knows it. */
+  #isNew(id: number): boolean {
+    if (id <= this.#highestId || id % instancesMax !== this.#tools.instanceNumber()) return false;
+    this.#highestId = id;
+    return true;
+  }
+
+  /** Uses of the limits that the account had when it was last seen, and its plan. */
+  #wantLimits(rows: BatchRows, { accountId, keyId, model, groups = [] }: WantedLimits, atMs: number): void {
+    const { tables } = rows;
+    const period = this.#planned.get(accountId);
+    if (period !== undefined) {
+      tables.period.want(accountId, period);
+      tables.planDay.want(accountId, toDay(atMs));
+    }
+    const config = this.#tools.shared.configs.guess(accountId);
+    if (config === undefined || config.limits.size === 0) return;
+    for (const scope of [`key ${keyId}`, `account ${accountId}`, ...groups.map(group => `group ${group}`)]) {
+      for (const limit of config.limits.get(scope) ?? []) {
+        if (model !== undefined && !coversModel(limit, model)) continue;
+        if (model === undefined && limit.models !== null) continue;
+        tables.limitUse.want(limit.id, windowAt(limit.per, limit.timeZone, atMs).number, 0);
+      }
+    }
+  }
+
+  /** Does one command, after what is over by its time. What it asks for and is not there is loaded, and it begins again. */
+  async #do(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
+    const { rows, context } = work;
+    rows.begin(nowMs);
+    for (;;) {
+      const count = work.suspended.length;
+      try {
+        // What a gateway has left is ended first, so that a plan that is over is renewed with all that the account has.
+        if (!isRecovery(request)) sweep(context, nowMs, this.#endApart(work));
+        return ['done', execute(context, rows, request, nowMs)];
+      } catch (error) {
+        rows.undoTo(0);
+        work.suspended.length = count;
+        if (error instanceof UnlockedAccount) throw error;
+        if (!(error instanceof MissingRow)) return ['failed', messageOf(error), undefined];
+        await this.#supply(work, error);
+      }
+    }
+  }
+
+  async #supply(work: Work, { need }: MissingRow): Promise<void> {
+    const { connection, rows } = work;
+    work.roundTrips += 1;
+    if (need.when === 'apart') {
+      need.take(await this.#tools.pool.run(need.steps));
+      return;
+    }
+    const writes = need.when === 'changes' && rows.hasChanges ? rows.writeSteps() : [];
+    const results = await connection.run([...writes, ...need.steps]);
+    if (writes.length > 0) rows.settle();
+    need.take(results.slice(writes.length));
+  }
+
+  /** If one thing can't be ended, its account is suspended, and everything else goes on. */
+  #endApart({ rows, suspended }: Work): EndOne {
+    return (accountId, end) => {
+      const before = rows.undo.length;
+      try {
+        end();
+      } catch (error) {
+        if (error instanceof MissingRow || error instanceof UnlockedAccount) throw error;
+        rows.undoTo(before);
+        suspend(rows, accountId, 'damaged');
+        suspended.push({ accountId, reason: 'damaged', cause: messageOf(error) });
+      }
+    };
+  }
+
+  /** Remembers what a committed batch has left of this instance's holds. */
+  #keep(rows: BatchRows): void {
+    const { hold, key } = rows.tables;
+    for (const [id] of hold.removed()) this.#ownHolds.delete(Number(id));
+    for (const each of hold.changed()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
+    if (this.#ownHolds.size > ownHoldsMax) this.#ownHolds.clear();
+    if (this.#ownerOf.size > ownHoldsMax) this.#ownerOf.clear();
+    for (const { id, accountId } of key.rows()) this.#ownerOf.set(id, accountId);
+  }
+}
+
+/** Returns whether a command ends what an instance has left. */
+function isRecovery(request: WireCommand): boolean {
+  return request[0] === 'void' && request[3] === 'restarted';
+}
+
+interface WantedLimits {
+  readonly accountId: number;
+  readonly keyId: number;
+  /** undefined: not known. */
+  readonly model: string | undefined;
+  readonly groups?: readonly number[];
+}
+
+/** A transaction that is under way. */
+interface Work {
+  readonly connection: PostgresConnection;
+  readonly rows: BatchRows;
+  readonly context: Context;
+  readonly suspended: SuspendedAccount[];
+  roundTrips: number;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,76 @@
+import type { PostgresPool } from '../../lib/postgres/pool.ts';
+
+/** How long an instance is taken for alive after its last renewal, and how often it renews. */
+export const leaseMs = 15_000;
+export const renewMs = 5000;
+
+const clock = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+/** The lowest free number. The row lock of the conflicting insert makes two that start at once take two numbers. */
+const registerText = `INSERT INTO instance (number, lease_until_ms)
+  SELECT n, ${clock} + $1::bigint FROM generate_series(0, 63) AS n WHERE n NOT IN (SELECT number FROM instance) ORDER BY n LIMIT 1
+  ON CONFLICT (number) DO NOTHING RETURNING boot, number`;
+const renewText = `UPDATE instance SET lease_until_ms = ${clock} + $2::bigint WHERE boot = $1::bigint AND lease_until_ms > ${clock} RETURNING boot`;
+const orphanText = `SELECT h.id, h.account_id FROM hold h WHERE h.boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.boot = h.boot AND i.lease_until_ms > ${clock})
+  ORDER BY h.id LIMIT $1::bigint`;
+const removeText = `DELETE FROM instance i WHERE i.lease_until_ms <= ${clock} AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.boot = i.boot)`;
+const leaderText = `SELECT min(boot) AS boot FROM instance WHERE lease_until_ms > ${clock}`;
+const dueText = `SELECT id FROM account WHERE due_at_ms <= coalesce($2::bigint, ${clock}) ORDER BY due_at_ms LIMIT $1::bigint`;
+const triesMax = 100;
+
+/** A gateway as the others know it. */
+export interface Instance {
+  /** Never used twice. */
+  readonly boot: number;
+  /** From 0 to 63; request ids carry it. */
+  readonly number: number;
+}
+
+/** The instances of a database: each holds a lease that it renews, and what one has left that is gone is ended by any other. */
+export class Instances {
+  readonly #pool: PostgresPool;
+  readonly #leaseMs: number;
+
+  constructor(pool: PostgresPool, ms = leaseMs) {
+    this.#pool = pool;
+    this.#leaseMs = ms;
+  }
+
+  /** Registers this process. Throws if 64 others run. */
+  async register(): Promise<Instance> {
+    for (let tries = 0; tries < triesMax; tries += 1) {
+      const [row] = await this.#pool.query(registerText, [this.#leaseMs]);
+      if (row !== undefined) return { boot: Number(row['boot']), number: Number(row['number']) };
+      await this.#pool.query(removeText);
+    }
+    throw new Error('64 gateways use this database already');
+  }
+
+  /** Renews the lease. Returns false if it had ended: others may have ended what the instance held. */
+  async renew(boot: number): Promise<boolean> {
+    return (await this.#pool.query(renewText, [boot, this.#leaseMs])).length > 0;
+  }
+
+  /** Ends the lease at once. */
+  async leave(boot: number): Promise<void> {
+    await this.#pool.query('UPDATE instance SET lease_until_ms = 0 WHERE boot = $1::bigint', [boot]);
+    await this.#pool.query(removeText);
+  }
+
+  /** Returns holds of instances that are gone. */
+  async listOrphans(limit: number): Promise<{ readonly id: number; readonly accountId: number }[]> {
+    const rows = await this.#pool.query(orphanText, [limit]);
+    await this.#pool.query(removeText);
+    return rows.map(row => ({ id: Number(row['id']), accountId: Number(row['account_id']) }));
+  }
+
+  /** Returns accounts of which something ends by itself, and should have by now. */
+  async listDue(limit: number, nowMs: number | null): Promise<number[]> {
+    return (await this.#pool.query(dueText, [limit, nowMs])).map(row => Number(row['id']));
+  }
+
+  /** Returns whether this instance does what only one may do. */
+  async isLeader(boot: number): Promise<boolean> {
+    const [row] = await this.#pool.query(leaderText);
+    return Number(row?.['boot']) === boot;
+  }
+}

@@ -1,0 +1,316 @@
+import type { Clock } from '../../lib/clock.ts';
+import { PostgresPool } from '../../lib/postgres/pool.ts';
+import { PostgresConnection } from '../../lib/postgres/connection.ts';
+import { migratePostgres, SchemaError } from '../../lib/postgres/migrations.ts';
+import { readMigrations } from '../../lib/sqlite/migrations.ts';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import { CommandLedger } from '../command-ledger.ts';
+import type { DailyLimitUnit, Ledger, Plans } from '../ledger.ts';
+import type { RetentionLimits } from '../history.ts';
+import type { DueDelivery } from '../webhooks.ts';
+import { type LedgerWatch, unwatched } from '../sqlite/ledger-watch.ts';
+import type { CommitFacts } from '../sqlite/writer.ts';
+import { AccountConfigs } from './account-config.ts';
+import type { Shared } from './batch-rows.ts';
+import { BatchWriter } from './batch-writer.ts';
+import { readColumnTypes } from './column-types.ts';
+import { CredentialReads } from './credential-reads.ts';
+import { Dictionary } from './dictionary.ts';
+import { type BatchOutcome, Engine } from './engine.ts';
+import { Instances, leaseMs, renewMs } from './instances.ts';
+import { addPartitions } from './partitions.ts';
+import { PostgresReader } from './postgres-reader.ts';
+import { removeOld } from './pruning.ts';
+import { makeStatements } from './statements.ts';
+import { verifyPostgres } from './verify.ts';
+
+/** Connections beside the one of the batches: reads, leases and sweeps. */
+const poolConnections = 3;
+const sweepsMax = 500;
+/** A snapshot as old as that slows busy accounts down. */
+const oldSnapshotMs = 60_000;
+const warnAgainMs = 600_000;
+const dayMs = 86_400_000;
+
+/** How to open the ledger. */
+export interface PostgresLedgerOptions {
+  /** `postgres://…` */
+  readonly url: string;
+  readonly clock: Clock;
+  /** How keys' `daily_limit` is read. */
+  readonly dailyLimitUnit: DailyLimitUnit;
+  readonly plans: Plans;
+  /** An account of whose requests more is written off is suspended; absent: none is. */
+  readonly writeOffMax?: bigint | undefined;
+  /** How long a settle may wait if its caller can't wait longer; absent: 10 s. */
+  readonly settleMs?: number;
+  readonly observe?: (commit: CommitFacts) => void;
+  readonly watch?: LedgerWatch;
+  /** Told when this instance's lease had ended: what it has under way must end. */
+  readonly onLeaseEnded?: () => void;
+  /** Told of a transaction that has kept dead rows from being removed for long. */
+  readonly onOldSnapshot?: (ageMs: number) => void;
+  /** Tests only: `clock` judges commands instead of the database's. */
+  readonly drivesTime?: true;
+  /** Tests only: how long leases last, and how often they are renewed and ended ones are looked for. */
+  readonly lease?: { readonly leaseMs: number; readonly renewMs: number };
+}
+
+/** The ledger in PostgreSQL, of one of several gateways. */
+export interface PostgresLedger extends Ledger {
+  /** Of its instance; carried by the ids of its requests. */
+  readonly instanceNumber: number;
+  /** The number of its instance that is never used twice. */
+  readonly boot: number;
+  /** Whether the database can be written, as far as this gateway has seen. */
+  readonly isReachable: boolean;
+  readonly voidedHoldsAtStart: number;
+  readonly violationsAtStart: readonly string[];
+  /** For metrics, tests and benches. */
+  readonly stats: PostgresStats;
+}
+
+/** What was done since the start, and how old the oldest snapshot of the database is: it keeps dead rows from being removed. */
+export interface PostgresStats {
+  batches: number;
+  commands: number;
+  roundTrips: number;
+  oldestSnapshotMs: number;
+}
+
+/** Brings the database up to date and opens the ledger in it. Throws `LedgerStartError` if it is newer than the program, or what the database throws if it can't be reached. */
+export async function openPostgresLedger(options: PostgresLedgerOptions): Promise<PostgresLedger> {
+  const database = { url: options.url };
+  try {
+    const migrations = readMigrations(new URL('migrations/', import.meta.url));
+    await migratePostgres(database, { part: 'ledger', migrations });
+  } catch (error) {
+    if (error instanceof SchemaError) throw new LedgerStartError('newer', error.message, error);
+    throw error;
+  }
+  const connection = await PostgresConnection.open(database);
+  const types = await readColumnTypes(connection);
+  await addPartitions(connection);
+  const [last] = await connection.query(
+    'SELECT greatest((SELECT max(id) FROM hold WHERE boot IS NOT NULL), (SELECT max(id) FROM usage WHERE expires_at_ms IS NULL), 0) AS id',
+  );
+  await connection.end();
+  const pool = new PostgresPool({ ...database, connections: poolConnections });
+  const ledger = new InstanceLedger(makeParts(options, pool, { types, lastId: Number(last?.['id'] ?? 0n) }));
+  await ledger.join();
+  return ledger;
+}
+
+/** What an instance is made of. */
+interface Parts {
+  readonly options: PostgresLedgerOptions;
+  readonly pool: PostgresPool;
+  readonly shared: Shared;
+  readonly number: { value: number };
+  readonly stats: PostgresStats;
+  readonly instances: Instances;
+  readonly engine: Engine;
+  readonly writer: BatchWriter;
+  readonly reader: PostgresReader;
+  readonly lastId: number;
+  /** By the database's clock, as far as it is known. */
+  readonly now: () => number;
+  readonly register: () => Promise<void>;
+}
+
+interface Found {
+  readonly types: Shared['types'];
+  readonly lastId: number;
+}
+
+function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { types, lastId }: Found): Parts {
+  const { clock, watch = unwatched, settleMs = 10_000, plans, observe, drivesTime = false, url } = options;
+  const number = { value: 0 };
+  const stats: PostgresStats = { batches: 0, commands: 0, roundTrips: 0, oldestSnapshotMs: 0 };
+  const shared = makeShared(types, number);
+  let offsetMs = 0;
+  const now = (): number => (drivesTime ? clock.now() : Math.floor(clock.now() + offsetMs));
+  const context = { plans, dailyLimitUnit: options.dailyLimitUnit, writeOffMax: options.writeOffMax };
+  const time = { clock: drivesTime ? 'commands' : 'database', guessNow: now } as const;
+  const engine = new Engine({ shared, context, pool, ...time, lastId, instanceNumber: () => number.value });
+  const instances = new Instances(pool, options.lease?.leaseMs ?? leaseMs);
+  const register = async (): Promise<void> => {
+    const instance = await instances.register();
+    shared.boot = instance.boot;
+    number.value = instance.number;
+  };
+  const onBatch = (outcome: BatchOutcome): void => {
+    offsetMs = outcome.nowMs - clock.now();
+    stats.batches += 1;
+    stats.commands += outcome.replies.length;
+    stats.roundTrips += outcome.roundTrips;
+  };
+  const onLeaseEnded = async (): Promise<void> => {
+    await register();
+    options.onLeaseEnded?.();
+  };
+  const writer = new BatchWriter({ database: { url }, engine, observe, watch, settleMs, onBatch, onLeaseEnded });
+  const sweep = async (nowMs: number): Promise<unknown> =>
+    writer.sendFor(await instances.listDue(sweepsMax, drivesTime ? nowMs : null), ['sweep', nowMs]);
+  const reader = new PostgresReader(pool, plans, sweep);
+  return { options, pool, shared, number, stats, instances, engine, writer, reader, lastId, now, register };
+}
+
+function makeShared(types: Shared['types'], number: { readonly value: number }): Shared {
+  return {
+    types,
+    statements: makeStatements(types),
+    dictionary: new Dictionary(),
+    configs: new AccountConfigs(),
+    knownSums: new Set(),
+    nextEventId: makeEventIds(number),
+    boot: 0,
+  };
+}
+
+class InstanceLedger extends CommandLedger implements PostgresLedger {
+  readonly voidedHoldsAtStart = 0;
+  readonly violationsAtStart: readonly string[] = [];
+  readonly #own: Parts;
+  #timer: NodeJS.Timeout | undefined;
+  #isLeader = false;
+  #isTicking = false;
+  #partitionsAtMs = performance.now();
+  #warnedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(own: Parts) {
+    const { writer, reader, pool, now, lastId, options } = own;
+    const { watch = unwatched } = options;
+    super({
+      writer,
+      startReader: () => reader,
+      credentials: new CredentialReads(pool, () => writer.probe()),
+      now,
+      lastId: () => lastId,
+      wroteOff: (id, nanoUsd) => watch.wroteOff(id, nanoUsd),
+      close: () => Promise.resolve(),
+    });
+    this.#own = own;
+  }
+
+  get stats(): PostgresStats {
+    return this.#own.stats;
+  }
+
+  get boot(): number {
+    return this.#own.shared.boot;
+  }
+
+  get instanceNumber(): number {
+    return this.#own.number.value;
+  }
+
+  get isReachable(): boolean {
+    return !this.#own.writer.isFailing;
+  }
+
+  /** Registers the instance, and begins to renew its lease and to end what others have left. */
+  async join(): Promise<void> {
+    await this.#own.register();
+    await this.#tick();
+    this.#timer = setInterval(() => void this.#tick(), this.#own.options.lease?.renewMs ?? renewMs).unref();
+  }
+
+  /** Only one instance delivers events. */
+  override async listDueDeliveries(limit: number): Promise<DueDelivery[]> {
+    return this.#isLeader ? super.listDueDeliveries(limit) : [];
+  }
+
+  /** Reminders concern keys of any account, whose locks are taken first. */
+  override async remindOfExpiry(): Promise<void> {
+    if (!this.#isLeader) return;
+    const nowMs = this.#own.options.clock.now();
+    const rows = await this.#own.pool.query(
+      'SELECT DISTINCT account_id AS id FROM api_key WHERE expires_at_ms > $1::bigint AND expires_at_ms <= $2::bigint',
+      [nowMs - dayMs, nowMs + 8 * dayMs],
+    );
+    await this.#own.writer.sendFor(
+      rows.map(row => Number(row['id'])),
+      ['remind', nowMs],
+    );
+  }
+
+  override removeOld(limits: RetentionLimits): Promise<number> {
+    return removeOld(this.#own.pool, limits, this.#own.options.clock.now());
+  }
+
+  override verify(): Promise<string[]> {
+    return verifyPostgres(this.#own.reader);
+  }
+
+  override async close(): Promise<void> {
+    clearInterval(this.#timer);
+    const { writer, instances, pool } = this.#own;
+    await writer.drain();
+    await instances.leave(this.#own.shared.boot).catch(() => undefined);
+    await pool.close();
+  }
+
+  /** Renews the lease, and ends what is over: holds of instances that are gone, and what ends by itself. What fails is tried again at the next time. */
+  async #tick(): Promise<void> {
+    if (this.#isTicking) return;
+    this.#isTicking = true;
+    try {
+      await this.#renew();
+      await this.#sweep();
+    } catch {
+      // The writer finds out whether the database is gone, and says so.
+      this.#own.writer.probe();
+    } finally {
+      this.#isTicking = false;
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { instances, engine, pool } = this.#own;
+    const { boot } = this.#own.shared;
+    if (!(await instances.renew(boot)) && boot === this.#own.shared.boot) {
+      engine.forgetHolds();
+      await this.#own.register();
+      this.#own.options.onLeaseEnded?.();
+    }
+    this.#isLeader = await instances.isLeader(this.#own.shared.boot);
+    const [row] = await pool.query(
+      `SELECT coalesce(max(floor(extract(epoch FROM clock_timestamp() - xact_start) * 1000)), 0)::bigint AS ms FROM pg_stat_activity
+       WHERE backend_xmin IS NOT NULL AND datname = current_database()`,
+    );
+    this.#own.stats.oldestSnapshotMs = Number(row?.['ms'] ?? 0n);
+    this.#warnOfOldSnapshot(this.#own.stats.oldestSnapshotMs);
+    if (performance.now() - this.#partitionsAtMs > dayMs) {
+      this.#partitionsAtMs = performance.now();
+      await pool.use(addPartitions);
+    }
+  }
+
+  #warnOfOldSnapshot(ageMs: number): void {
+    const nowMs = performance.now();
+    if (ageMs < oldSnapshotMs || nowMs - this.#warnedAtMs < warnAgainMs) return;
+    this.#warnedAtMs = nowMs;
+    this.#own.options.onOldSnapshot?.(ageMs);
+  }
+
+  async #sweep(): Promise<void> {
+    const { instances, writer } = this.#own;
+    const nowMs = this.#own.options.clock.now();
+    const orphans = await instances.listOrphans(sweepsMax);
+    const ends = orphans.map(({ id, accountId }) => writer.sendFor([accountId], ['void', nowMs, id, 'restarted']));
+    await Promise.all(ends);
+    const due = await instances.listDue(sweepsMax, this.#own.options.drivesTime === true ? nowMs : null);
+    if (due.length > 0) await writer.sendFor(due, ['sweep', nowMs]);
+  }
+}
+
+/** Ids of events begin with the time, as those of requests do, and carry the instance's number: no two gateways make the same. */
+function makeEventIds(number: { readonly value: number }): (nowMs: number) => number {
+  let last = 0;
+  return nowMs => {
+    const next = Math.max(nowMs * 4096, (Math.floor(last / 64) + 1) * 64);
+    last = next + number.value;
+    return last;
+  };
+}

@@ -1,0 +1,107 @@
+import type { PostgresPool } from '../../lib/postgres/pool.ts';
+import type { PostgresConnection } from '../../lib/postgres/connection.ts';
+import type { RetentionLimits } from '../history.ts';
+import { type CalendarWindow, dayMs, windowAt } from '../rules/calendar.ts';
+import { endedSessionMs, usesMs } from '../sqlite/pruning.ts';
+
+/** Rows that one call removes at most, so that no lock is held long. */
+const rowsMax = 2000;
+const pruneMs = 30_000;
+const kept = "account_id NOT IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total')";
+
+/** Removes some of what is older than it is kept; sums, entries and balances stay. Returns how many rows; 0: nothing is left. */
+export async function removeOld(pool: PostgresPool, limits: RetentionLimits, nowMs: number): Promise<number> {
+  const beforeMs = Math.floor(limits.activityBeforeMs / dayMs) * dayMs;
+  const uses = await removeUses(pool, nowMs - usesMs);
+  return pool.transaction(async connection => {
+    await connection.query(
+      "UPDATE meta SET value = greatest(value, $1::bigint) WHERE name = 'activity_start'",
+      [beforeMs],
+      pruneMs,
+    );
+    const count = async (text: string, values: readonly (number | string)[]): Promise<number> => {
+      const [result] = await connection.run([{ text, values: values.map(String) }], pruneMs);
+      return Number(result?.tag.split(' ').at(-1) ?? 0);
+    };
+    const usage = await count(
+      `DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE created_at_ms < $1::bigint AND ${kept} LIMIT $2::bigint)`,
+      [beforeMs, rowsMax],
+    );
+    const voided = await count(
+      `DELETE FROM voided WHERE (id, number) IN (SELECT id, number FROM voided WHERE admitted_at_ms < $1::bigint AND ${kept} LIMIT $2::bigint)`,
+      [beforeMs, rowsMax],
+    );
+    const audit = await shortenAudit(connection, limits.auditBeforeMs, count);
+    const ended = [limits.eventsBeforeMs, rowsMax];
+    const deliveries = await count(
+      "DELETE FROM delivery WHERE (event_id, webhook_id) IN (SELECT event_id, webhook_id FROM delivery WHERE state <> 'pending' AND ended_at_ms < $1::bigint LIMIT $2::bigint)",
+      ended,
+    );
+    const events = await count(
+      'DELETE FROM event WHERE id IN (SELECT id FROM event e WHERE at_ms < $1::bigint AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.event_id = e.id) LIMIT $2::bigint)',
+      ended,
+    );
+    const sessions = await count(
+      'DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ends_at_ms < $1::bigint LIMIT $2::bigint)',
+      [nowMs - endedSessionMs, rowsMax],
+    );
+    return uses + usage + voided + audit + deliveries + events + sessions;
+  });
+}
+
+/** Accounts that lose ended windows in one call, and windows of each. */
+const usersMax = 20;
+const windowsMax = 100;
+
+/**
+ * Removes what limits have counted in windows of the calendar that ended that long ago. A window goes whole and under its account's lock, because the use that is nobody's
+ * says that it is counted: who asks for it again has it counted again. Returns how many rows.
+ */
+async function removeUses(pool: PostgresPool, beforeMs: number): Promise<number> {
+  const kinds = await pool.query(
+    "SELECT DISTINCT per, time_zone AS zone FROM usage_limit WHERE per IN ('hour', 'day', 'week', 'month')",
+  );
+  const ended =
+    'FROM limit_use u JOIN usage_limit l ON l.id = u.limit_id WHERE l.per = $1::text AND l.time_zone = $2::text AND u.number < $3::bigint';
+  let removed = 0;
+  for (const { per, zone } of kinds) {
+    const { number } = windowAt(per as CalendarWindow, String(zone), beforeMs);
+    const kind = [String(per), String(zone), number];
+    const owners = await pool.query(`SELECT DISTINCT l.account_id AS id ${ended} LIMIT ${usersMax}`, kind, pruneMs);
+    for (const { id } of owners) {
+      removed += await pool.transaction(async connection => {
+        await connection.query('SELECT 1 FROM account WHERE id = $1::bigint FOR UPDATE', [Number(id)], pruneMs);
+        const windows = `SELECT DISTINCT u.limit_id, u.number ${ended} AND l.account_id = $4::bigint LIMIT ${windowsMax}`;
+        const text = `DELETE FROM limit_use WHERE (limit_id, number) IN (${windows})`;
+        const [result] = await connection.run([{ text, values: [...kind, Number(id)].map(String) }], pruneMs);
+        return Number(result?.tag.split(' ').at(-1) ?? 0);
+      });
+    }
+  }
+  return removed;
+}
+
+/** Rows go from the beginning of a chain alone, and the chain remembers the hash of the last of them. */
+async function shortenAudit(
+  connection: PostgresConnection,
+  beforeMs: number,
+  count: (text: string, values: readonly (number | string)[]) => Promise<number>,
+): Promise<number> {
+  const chains = await connection.query(
+    `SELECT c.account_id AS account, coalesce((SELECT min(audit_id) - 1 FROM audit a WHERE a.account_id = c.account_id AND a.created_at_ms >= $1::bigint), c.number) AS last
+       FROM audit_chain c JOIN audit f ON f.account_id = c.account_id AND f.audit_id = c.start_number + 1 WHERE f.created_at_ms < $1::bigint ORDER BY c.account_id LIMIT 100`,
+    [beforeMs],
+    pruneMs,
+  );
+  let removed = 0;
+  for (const { account, last } of chains) {
+    const values = [Number(account), Number(last)];
+    await count(
+      `UPDATE audit_chain c SET start_number = a.audit_id, start_hash = a.hash FROM audit a
+         WHERE c.account_id = $1::bigint AND a.account_id = c.account_id AND a.audit_id = $2::bigint AND c.start_number < a.audit_id`,
+      values,
+    );
+    removed += await count('DELETE FROM audit WHERE account_id = $1::bigint AND audit_id <= $2::bigint', values);
+  }
+  return removed;
+}

@@ -1,0 +1,48 @@
+import type { ColumnTypes } from './column-types.ts';
+import { TableStatements } from './batch-table.ts';
+import * as tables from '../sqlite/tables.ts';
+import { sumColumns, sumKeys } from '../sqlite/sum-raises.ts';
+import type { Hold } from '../rows.ts';
+
+/** The column of a hold that names its instance: none if another service made it, because then it survives all of them. */
+export const bootColumn = (boot: number) => ({
+  name: 'boot',
+  value: ({ expiresAtMs }: Hold): number | null => (expiresAtMs === null ? boot : null),
+});
+
+/** The statements of all tables. */
+export type LedgerStatements = ReturnType<typeof makeStatements>;
+
+/** Makes the statements of all tables. */
+export function makeStatements(types: ColumnTypes) {
+  const arrays = sumColumns.map((name, index) => `$${index + 1}::${types.get(`usage_sum.${name}`) ?? 'int8'}[]`);
+  const raised = sumColumns.slice(sumKeys).map(name => `${name} = t.${name} + excluded.${name}`);
+  return {
+    account: new TableStatements(tables.accountTable, types),
+    key: new TableStatements(tables.keyTable, types),
+    managementKey: new TableStatements(tables.managementKeyTable, types),
+    session: new TableStatements(tables.sessionTable, types),
+    keyDay: new TableStatements(tables.keyDayTable, types),
+    planDay: new TableStatements(tables.planDayTable, types),
+    group: new TableStatements(tables.groupTable, types),
+    limit: new TableStatements(tables.limitTable, types),
+    limitUse: new TableStatements(tables.limitUseTable, types),
+    hold: new TableStatements(tables.holdTable, types, [bootColumn(0)]),
+    usage: new TableStatements(tables.usageTable, types),
+    voided: new TableStatements(tables.voidedTable, types),
+    subscription: new TableStatements(tables.subscriptionTable, types),
+    period: new TableStatements(tables.periodTable, types),
+    counter: new TableStatements(tables.counterTable, types),
+    applied: new TableStatements(tables.appliedTable, types),
+    webhook: new TableStatements(tables.webhookTable, types),
+    event: new TableStatements(tables.eventTable, types),
+    delivery: new TableStatements(tables.deliveryTable, types),
+    eventMark: new TableStatements(tables.eventMarkTable, types),
+    entry: new TableStatements(tables.entryTable, types),
+    audit: new TableStatements(tables.auditTable, types),
+    auditChain: new TableStatements(tables.auditChainTable, types),
+    secret: new TableStatements(tables.secretTable, types),
+    raiseSums: `INSERT INTO usage_sum AS t (${sumColumns.join(', ')}) SELECT * FROM unnest(${arrays.join(', ')})
+      ON CONFLICT (account_id, period, grouped, number, group_id) DO UPDATE SET ${raised.join(', ')}`,
+  };
+}

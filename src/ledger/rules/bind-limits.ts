@@ -1,0 +1,78 @@
+import type { LimitScope } from '../ledger.ts';
+import type { Limit, Request, Rows } from '../rows.ts';
+import { type Window, windowAt } from './calendar.ts';
+import { isWatched } from './events.ts';
+import { findJoint, joinLimits, type JointPlace } from './joint-limits.ts';
+import { type BoundLimit, countedUser, coversModel, currentMax, readUse, type Windows } from './limits.ts';
+
+/** What decides which limits bind a request, and in which windows. */
+export interface Bindable extends Pick<Request, 'accountId' | 'keyId' | 'endUserId' | 'groups' | 'admittedAtMs'> {
+  /** The listed id. */
+  readonly model: string;
+}
+
+/** Returns the limits that bind a request: of its key, its groups from the nearest on, and its account. Of those that are counted together the tightest: see `listEach`. */
+export function bindLimits(rows: Rows, request: Bindable, nowMs: number): BoundLimit[] {
+  const binding = { request, nowMs, isWatched: isWatched(rows, request.accountId), bound: [] };
+  bindScope(rows, ['key', request.keyId], binding);
+  for (const group of request.groups) bindScope(rows, ['group', group], binding);
+  bindScope(rows, ['account', request.accountId], binding);
+  return binding.bound;
+}
+
+/** Returns the limits that bind a request that was admitted. */
+export function bindRequest(rows: Rows, request: Request, nowMs: number): BoundLimit[] {
+  const { accountId, keyId, modelId, endUserId, groups, admittedAtMs } = request;
+  return bindLimits(rows, { accountId, keyId, model: rows.modelName(modelId), endUserId, groups, admittedAtMs }, nowMs);
+}
+
+/** The request, and its limits so far. */
+interface Binding {
+  readonly request: Bindable;
+  readonly nowMs: number;
+  readonly isWatched: boolean;
+  readonly bound: BoundLimit[];
+}
+
+function bindScope(rows: Rows, [scope, scopeId]: readonly [LimitScope, number], binding: Binding): void {
+  const { request, nowMs, bound } = binding;
+  const limits = rows.listLimits(scope, scopeId);
+  if (limits.length === 0) return;
+  const windows = findWindows(limits, request.admittedAtMs);
+  const place: JointPlace = { limits, windows, nowMs, isWatched: binding.isWatched };
+  const known = findJoint(rows, scope, scopeId, place);
+  if (known !== undefined) {
+    for (const lead of known.leads) bound.push(lead);
+    for (const index of known.apart) bindOne(rows, limits[index], windows.each[index], binding);
+    return;
+  }
+  const all: BoundLimit[] = [];
+  for (const [index, limit] of limits.entries()) bindOne(rows, limit, windows.each[index], { ...binding, bound: all });
+  bound.push(...joinLimits(rows, all, place));
+}
+
+function bindOne(
+  rows: Rows,
+  limit: Limit | undefined,
+  window: Window | undefined,
+  { request, nowMs, bound }: Binding,
+): void {
+  if (limit === undefined || window === undefined) return;
+  if (!coversModel(limit, request.model)) return;
+  const use = readUse(rows, { limit, window, endUser: countedUser(limit, request.endUserId) }, nowMs);
+  bound.push({ limit, max: currentMax(limit, nowMs), window, use });
+}
+
+/** The last windows of each list of limits: the next request is nearly always in the same. */
+const lastWindows = new WeakMap<readonly Limit[], Windows>();
+
+function findWindows(limits: readonly Limit[], atMs: number): Windows {
+  const last = lastWindows.get(limits);
+  if (last !== undefined && atMs >= last.startMs && atMs < last.endMs) return last;
+  const each = limits.map(({ per, timeZone }) => windowAt(per, timeZone, atMs));
+  const startMs = Math.max(...each.map(window => window.startMs));
+  const endMs = Math.min(...each.map(window => window.endMs));
+  const found = { each, startMs, endMs };
+  lastWindows.set(limits, found);
+  return found;
+}

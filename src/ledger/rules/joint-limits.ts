@@ -1,0 +1,139 @@
+import type { Limit, LimitUse, Rows } from '../rows.ts';
+import { type BoundLimit, inOrder, raiseUse, sumUse, type Windows } from './limits.ts';
+
+/**
+ * Limits of one scope that count the same requests in the same unit are counted once: each request changes only the tightest of them, which decides for all, because
+ * what is left of the others stays above it by the same amount. So a request costs as much as it has units, not limits. The others are
+ * brought up to date when a window ends, a limit changes, or somebody reads them.
+ */
+
+/** The tightest of them. Its use is in memory alone until they are separated. */
+interface Lead extends BoundLimit {
+  /** Its use when the others had theirs. */
+  readonly base: LimitUse;
+  readonly others: readonly BoundLimit[];
+}
+
+/** The limits of a scope while they are counted together. */
+export interface JointLimits {
+  readonly leads: readonly Lead[];
+  /** Places in `limits` of those that count by themselves. */
+  readonly apart: readonly number[];
+  /** Of requests that were admitted in that time. */
+  readonly windows: Windows;
+  /** While no raise begins or ends. */
+  readonly fromMs: number;
+  readonly untilMs: number;
+}
+
+/** Scopes whose limits are counted together at a time. */
+const scopesMax = 50_000;
+
+/** Where and when they bind a request. */
+export interface JointPlace {
+  readonly limits: readonly Limit[];
+  readonly windows: Windows;
+  readonly nowMs: number;
+  /** Events of thresholds are told of each limit by itself. */
+  readonly isWatched: boolean;
+}
+
+/** Returns the limits of a scope that are counted together; undefined where they are not, or no longer. */
+export function findJoint(
+  rows: Rows,
+  scope: Limit['scope'],
+  scopeId: number,
+  { windows, nowMs, isWatched }: JointPlace,
+): JointLimits | undefined {
+  const known = rows.joint?.[scope].get(scopeId);
+  if (known === undefined) return undefined;
+  // Another list of limits has other windows.
+  const isSame = known.windows === windows && !isWatched;
+  if (isSame && nowMs >= known.fromMs && nowMs < known.untilMs && known.leads.every(isOpen)) return known;
+  separate(rows, scope, scopeId);
+  return undefined;
+}
+
+/** Begins to count the limits of a scope together, where any count the same. Returns what then binds a request that `bound` bind. */
+export function joinLimits(
+  rows: Rows,
+  bound: readonly BoundLimit[],
+  { limits, windows, nowMs, isWatched }: JointPlace,
+): readonly BoundLimit[] {
+  const [first] = limits;
+  if (first === undefined || rows.joint === undefined || isWatched) return bound;
+  const apart = [...limits.keys()].filter(index => !isPlain(limits[index]));
+  const plain = bound.filter(({ limit }) => isPlain(limit));
+  const leads = [...Map.groupBy(plain, ({ limit }) => limit.unit).values()].map(toLead);
+  if (leads.length === plain.length || !leads.every(isOpen)) return bound;
+  const ends = limits.flatMap(({ raisedUntilMs }) => raisedUntilMs ?? []);
+  const fromMs = Math.max(Number.NEGATIVE_INFINITY, ...ends.filter(end => end <= nowMs));
+  const untilMs = Math.min(Number.POSITIVE_INFINITY, ...ends.filter(end => end > nowMs));
+  // From now on stored uses are not true: an engine that counts on them learns it.
+  for (const { use } of leads) rows.limitUses.put(use);
+  const places = rows.joint[first.scope];
+  if (places.size >= scopesMax) separateAll(rows);
+  places.set(first.scopeId, { leads, apart, windows, fromMs, untilMs });
+  return [...leads, ...bound.filter(({ limit }) => !isPlain(limit))];
+}
+
+/** Returns whether a limit counts every request of its scope, and in sums. Fields of keys are shown each by itself. */
+function isPlain(limit: Limit | undefined): boolean {
+  if (limit === undefined) return false;
+  const { models, endUsers, per, field, unit } = limit;
+  return models === null && endUsers === 'all' && per !== 'minute' && (field === null || unit === 'usd');
+}
+
+/** Where nothing is left, it is no longer the tightest that decides, but the first. */
+function isOpen({ limit, max, use }: BoundLimit): boolean {
+  return limit.action === 'alert' || sumUse(use, 0) < max;
+}
+
+function toLead(bound: readonly BoundLimit[]): Lead {
+  const order = inOrder([]);
+  const refusing = bound.filter(({ limit }) => limit.action === 'refuse');
+  const tightest = (refusing.length > 0 ? refusing : bound).reduce((one, other) => {
+    const more = readLeft(one) - readLeft(other);
+    return more < 0n || (more === 0n && order(one.limit, other.limit) < 0) ? one : other;
+  });
+  const others = bound.filter(each => each !== tightest);
+  return { ...tightest, base: tightest.use, others };
+}
+
+function readLeft({ max, use }: BoundLimit): bigint {
+  return max - sumUse(use, 0);
+}
+
+/** Returns every limit that binds, with its own use. */
+export function listEach(bound: readonly BoundLimit[]): BoundLimit[] {
+  return bound.flatMap(each => (isLead(each) ? listOfLead(each) : each));
+}
+
+/** Returns whether a limit stands for others. */
+export function isLead(bound: BoundLimit): bound is Lead {
+  return 'others' in bound;
+}
+
+function listOfLead(lead: Lead): readonly BoundLimit[] {
+  const { base, use, others } = lead;
+  const more = { used: use.used - base.used, held: use.held - base.held };
+  const at = { admittedAtMs: 0, isNew: false, nowMs: 0 };
+  return [lead, ...others.map(other => ({ ...other, use: raiseUse(other.use, more, at) }))];
+}
+
+/** Ends that the limits of a scope are counted together: each gets its own use. */
+export function separate(rows: Rows, scope: Limit['scope'], scopeId: number): void {
+  const joint = rows.joint?.[scope].get(scopeId);
+  if (joint === undefined) return;
+  rows.joint?.[scope].delete(scopeId);
+  for (const lead of joint.leads) {
+    if (lead.use !== lead.base) for (const { use } of listOfLead(lead)) rows.limitUses.put(use);
+  }
+}
+
+/** Ends it of all scopes. */
+export function separateAll(rows: Rows): void {
+  for (const scope of ['key', 'group', 'account'] as const) {
+    for (const scopeId of rows.joint?.[scope].keys() ?? []) separate(rows, scope, scopeId);
+  }
+}

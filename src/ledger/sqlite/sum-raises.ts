@@ -1,0 +1,87 @@
+import type { SumChange } from '../rows.ts';
+import { codes, encode } from './codes.ts';
+
+/** The columns of a sum, in the order of `sumUp`. */
+export const sumColumns = [
+  'account_id',
+  'period',
+  'grouped',
+  'number',
+  'group_id',
+  'requests',
+  'failed',
+  'input',
+  'cache_read',
+  'cache_write_5m',
+  'cache_write_1h',
+  'output',
+  'reasoning',
+  'images',
+  'cost',
+  'written_off',
+  'latency_ms',
+  'provider_cost',
+  'margin',
+] as const;
+/** How many of them name a sum. */
+export const sumKeys = 5;
+
+const numberMax = 2 ** 21;
+const groupedMax = 8;
+
+/** What a batch adds to one sum. */
+interface Raise {
+  readonly sum: SumChange;
+  readonly counts: number[];
+  cost: bigint;
+  writtenOff: bigint;
+  /** Of the records whose provider's cost is known. */
+  providerCost: bigint;
+  /** What they were debited less that. */
+  margin: bigint;
+}
+
+/** Returns what changes raise together: each sum once, as values of `sumColumns`. */
+export function sumUp(changes: readonly SumChange[]): (number | bigint)[][] {
+  return groupChanges(changes).map(({ sum, counts, cost, writtenOff, providerCost, margin }) => {
+    const [requests = 0, failed = 0, input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0, ...rest] = counts;
+    const [output = 0, reasoning = 0, images = 0, latencyMs = 0] = rest;
+    const place = [encode(codes.period, sum.period), encode(codes.grouped, sum.grouped), sum.number, sum.groupId];
+    const tokens = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
+    const money = [cost, writtenOff, latencyMs, providerCost, margin];
+    return [sum.accountId, ...place, requests, failed, ...tokens, ...money];
+  });
+}
+
+function groupChanges(changes: readonly SumChange[]): Raise[] {
+  const raises: Raise[] = [];
+  const known = new Map<number, Map<number, Raise>>();
+  for (const sum of changes) {
+    const kind = encode(codes.period, sum.period) * groupedMax + encode(codes.grouped, sum.grouped);
+    const place = (sum.accountId * 2 * groupedMax + kind) * numberMax + sum.number;
+    const groups = known.get(place) ?? new Map<number, Raise>();
+    if (groups.size === 0) known.set(place, groups);
+    let raise = groups.get(sum.groupId);
+    if (raise === undefined) {
+      const money = { cost: 0n, writtenOff: 0n, providerCost: 0n, margin: 0n };
+      raise = { sum, counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ...money };
+      groups.set(sum.groupId, raise);
+      raises.push(raise);
+    }
+    addTo(raise, sum);
+  }
+  return raises;
+}
+
+function addTo(raise: Raise, { usage }: SumChange): void {
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs } = usage;
+  const failed = usage.state === 'upstream_failed' ? 1 : 0;
+  const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs];
+  for (let index = 0; index < added.length; index++)
+    raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
+  raise.cost += usage.cost;
+  raise.writtenOff += usage.writtenOff;
+  if (usage.providerCost === null) return;
+  raise.providerCost += usage.providerCost;
+  raise.margin += usage.cost - usage.providerCost;
+}

@@ -1,0 +1,41 @@
+import pg from 'pg';
+
+/** The connection to PostgreSQL is gone, or an answer did not come in time. What was sent may have been done. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost';
+}
+
+/** Returns PostgreSQL's code of an error ("23505"); undefined for errors of other kinds. */
+export function postgresCode(thrown: unknown): string | undefined {
+  return thrown instanceof pg.DatabaseError ? thrown.code : undefined;
+}
+
+/** Returns whether a transaction was undone because of others, so that it can be run again at once: serialization failures and deadlocks. */
+export function isConflict(thrown: unknown): boolean {
+  const code = postgresCode(thrown);
+  return code === '40001' || code === '40P01';
+}
+
+/** Returns whether a row was there already that must be unique. */
+export function isDuplicate(thrown: unknown): boolean {
+  return postgresCode(thrown) === '23505';
+}
+
+/**
+ * Returns whether the database failed, and not one command: it is gone, full, stopping or read-only. Then the same can be tried again later. Any other error is the
+ * fault of the statement that met it.
+ */
+export function isDatabaseFailure(thrown: unknown): boolean {
+  if (thrown instanceof ConnectionLost) return true;
+  const code = postgresCode(thrown);
+  if (code === undefined) return isSocketFailure(thrown);
+  // Connections, resources, operators, the system, a read-only server, locks that were not granted in time.
+  return ['08', '53', '57', '58', 'XX'].includes(code.slice(0, 2)) || ['25006', '25P03', '55P03'].includes(code);
+}
+
+/** Errors of sockets and names, which Node.js and `pg` throw. */
+function isSocketFailure(thrown: unknown): boolean {
+  if (!(thrown instanceof Error)) return false;
+  const code = (thrown as NodeJS.ErrnoException).code;
+  return code !== undefined ? /^E[A-Z_]+$/.test(code) : /connection|terminat|timeout/i.test(thrown.message);
+}

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto';
+import type { Migration } from '../sqlite/migrations.ts';
+import { PostgresConnection, type PostgresOptions } from './connection.ts';
+import { ConnectionLost, isDuplicate } from './errors.ts';
+
+/** The database was written by a newer program, or by one that is not this one. In words for the operator. */
+export class SchemaError extends Error {
+  override readonly name = 'SchemaError';
+}
+
+/** How long a migration may take, and how long it waits for another process that migrates. */
+const migrationMs = 600_000;
+
+/** A list of migrations, and the part of the schema that it makes. */
+export interface Schema {
+  /** The lock of the row in `schema_version`. */
+  readonly part: string;
+  readonly migrations: readonly Migration[];
+}
+
+/**
+ * Brings a part of a database's schema up to date. Each migration is a transaction under the lock of the part's row
+ * of `schema_version`, so that several processes run each once, and an interrupted one continues where it was. Throws
+ * `SchemaError` if the database is newer than the program.
+ */
+export async function migratePostgres(options: PostgresOptions, schema: Schema): Promise<void> {
+  const connection = await PostgresConnection.open(options);
+  try {
+    await createVersions(connection, schema.part);
+    const checksums = schema.migrations.map(each => createHash('sha256').update(each.sql).digest('hex'));
+    for (;;) if (!(await migrateNext(connection, schema, checksums))) return;
+  } finally {
+    await connection.end();
+  }
+}
+
+async function createVersions(connection: PostgresConnection, part: string): Promise<void> {
+  try {
+    await connection.script(
+      `CREATE TABLE IF NOT EXISTS schema_version (
+         part text PRIMARY KEY, version integer NOT NULL, checksums text NOT NULL DEFAULT '')`,
+    );
+  } catch (error) {
+    // Two processes may create it at once, which PostgreSQL reports like this.
+    if (!isDuplicate(error)) throw error;
+  }
+  await connection.query(
+    'INSERT INTO schema_version (part, version) VALUES ($1::text, 0) ON CONFLICT (part) DO NOTHING',
+    [part],
+  );
+}
+
+/** Runs the next migration. Returns false if there is none. */
+async function migrateNext(
+  connection: PostgresConnection,
+  { part, migrations }: Schema,
+  checksums: readonly string[],
+): Promise<boolean> {
+  await connection.script('BEGIN');
+  try {
+    const [row] = await connection.query(
+      'SELECT version, checksums FROM schema_version WHERE part = $1::text FOR UPDATE',
+      [part],
+      migrationMs,
+    );
+    const version = Number(row?.['version'] ?? 0n);
+    checkVersion(part, { version, applied: String(row?.['checksums'] ?? '') }, checksums);
+    const next = migrations[version];
+    if (next !== undefined) {
+      await connection.script(next.sql, migrationMs);
+      await connection.query(
+        'UPDATE schema_version SET version = $2::integer, checksums = $3::text WHERE part = $1::text',
+        [part, version + 1, checksums.slice(0, version + 1).join(' ')],
+      );
+    }
+    await connection.script('COMMIT');
+    return next !== undefined;
+  } catch (error) {
+    if (!(error instanceof ConnectionLost)) await connection.script('ROLLBACK');
+    throw error;
+  }
+}
+
+function checkVersion(
+  part: string,
+  { version, applied }: { readonly version: number; readonly applied: string },
+  checksums: readonly string[],
+): void {
+  if (version > checksums.length) {
+    throw new SchemaError(
+      `The database was written by a newer Tollgate (schema of ${part}: ${version}, this program knows ${checksums.length}). Start that version, or restore a backup made before the upgrade.`,
+    );
+  }
+  if (applied !== checksums.slice(0, version).join(' ')) {
+    throw new SchemaError(`The database's schema of ${part} was not made by this program's migrations.`);
+  }
+}

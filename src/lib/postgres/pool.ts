@@ -1,0 +1,124 @@
+import { PostgresConnection, type PostgresOptions, type Step, type StepResult } from './connection.ts';
+import { ConnectionLost } from './errors.ts';
+import type { Sendable, Value } from './values.ts';
+
+/** Connections of one process together, whatever its load. */
+export const connectionsMax = 8;
+
+/** A pool's database, how many connections it may have, and how long a caller waits for one. */
+export interface PoolOptions extends PostgresOptions {
+  readonly connections: number;
+  /** Absent: 3 s. */
+  readonly waitMs?: number;
+}
+
+interface Waiting {
+  readonly take: (connection: PostgresConnection) => void;
+  readonly refuse: (error: Error) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** A bounded number of connections, opened when they are needed. One that is lost is replaced by the next caller. */
+export class PostgresPool {
+  readonly #options: PoolOptions;
+  readonly #free: PostgresConnection[] = [];
+  readonly #waiting: Waiting[] = [];
+  #open = 0;
+  #isClosed = false;
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+  }
+
+  /** Lends a connection. Throws `ConnectionLost` if the database can't be reached or none is free in time. */
+  async use<R>(work: (connection: PostgresConnection) => Promise<R>): Promise<R> {
+    const connection = await this.#take();
+    try {
+      return await work(connection);
+    } finally {
+      this.#give(connection);
+    }
+  }
+
+  /** Sends statements in one flush. */
+  run(steps: readonly Step[], timeoutMs?: number): Promise<StepResult[]> {
+    return this.use(connection => connection.run(steps, timeoutMs));
+  }
+
+  /** Sends one statement and returns its rows as objects. */
+  query(text: string, values: readonly Sendable[] = [], timeoutMs?: number): Promise<Record<string, Value>[]> {
+    return this.use(connection => connection.query(text, values, timeoutMs));
+  }
+
+  /** Does work in a transaction. */
+  transaction<R>(work: (connection: PostgresConnection) => Promise<R>): Promise<R> {
+    return this.use(connection => connection.transaction(work));
+  }
+
+  /** Takes no more work, and ends the connections that are free; the others end when they are given back. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const { refuse, timer } of this.#waiting.splice(0)) {
+      clearTimeout(timer);
+      refuse(new ConnectionLost('the pool was closed'));
+    }
+    await Promise.all(this.#free.splice(0).map(connection => connection.end()));
+  }
+
+  async #take(): Promise<PostgresConnection> {
+    if (this.#isClosed) throw new ConnectionLost('the pool was closed');
+    for (let free = this.#free.pop(); free !== undefined; free = this.#free.pop()) {
+      if (!free.isLost) return free;
+      this.#open -= 1;
+    }
+    if (this.#open < this.#options.connections) return this.#connect();
+    const { waitMs = 3000 } = this.#options;
+    return new Promise((take, refuse) => {
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        refuse(new ConnectionLost(`no connection to PostgreSQL was free within ${waitMs} ms`));
+      }, waitMs);
+      const waiting: Waiting = { take, refuse, timer };
+      this.#waiting.push(waiting);
+    });
+  }
+
+  async #connect(): Promise<PostgresConnection> {
+    this.#open += 1;
+    try {
+      return await PostgresConnection.open(this.#options);
+    } catch (error) {
+      this.#open -= 1;
+      // Waiting callers try to connect too, and get the same error.
+      this.#passOn();
+      throw error;
+    }
+  }
+
+  #give(connection: PostgresConnection): void {
+    if (this.#isClosed) {
+      void connection.end();
+      return;
+    }
+    if (connection.isLost) {
+      this.#open -= 1;
+      this.#passOn();
+      return;
+    }
+    const next = this.#waiting.shift();
+    if (next === undefined) {
+      this.#free.push(connection);
+      return;
+    }
+    clearTimeout(next.timer);
+    next.take(connection);
+  }
+
+  /** Opens a connection for the next who waits. */
+  #passOn(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) return;
+    clearTimeout(next.timer);
+    this.#connect().then(next.take, next.refuse);
+  }
+}

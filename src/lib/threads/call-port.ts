@@ -1,0 +1,143 @@
+/** Calls and replies that were posted in one turn of the event loop. A call with the id 0 wants no reply. */
+interface Posted {
+  readonly calls: PostedCall[];
+  readonly replies: PostedReply[];
+}
+type PostedCall = [id: number, name: string, args: readonly unknown[]];
+type PostedReply = [id: number, isDone: boolean, value: unknown];
+
+interface OpenCall {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A `MessagePort` or a `Worker`. */
+interface Port {
+  postMessage(value: unknown): void;
+  on(event: 'message', listener: (value: Posted) => void): unknown;
+}
+
+/** How one side of a `CallPort` answers the other. */
+export interface CallHandler {
+  /** Executes a call; returns its reply, or a promise of it. Throws the caller's error. */
+  readonly answer: (name: string, args: readonly unknown[]) => unknown;
+  /** Makes a value that can be cloned of whatever was thrown, and an error of such a value. */
+  readonly writeError: (thrown: unknown) => unknown;
+  readonly readError: (written: unknown) => Error;
+}
+
+/**
+ * Calls between two threads, in both directions. Arguments and replies are cloned. One message carries all that was posted in a turn of the event loop, because a message costs
+ * as much as several calls in it.
+ */
+export class CallPort {
+  readonly #port: Port;
+  readonly #handler: CallHandler;
+  readonly #open = new Map<number, OpenCall>();
+  #outbox: Posted = { calls: [], replies: [] };
+  #isFlushing = false;
+  #lastId = 0;
+  #ended: Error | undefined;
+
+  constructor(port: Port, handler: CallHandler) {
+    this.#port = port;
+    this.#handler = handler;
+    port.on('message', posted => this.#take(posted));
+  }
+
+  /** Calls the other side. Rejects with what it threw, and with what `end` was given if it is gone. */
+  call<Reply>(name: string, ...args: readonly unknown[]): Promise<Reply> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    return new Promise((resolve, reject) => {
+      // The cast is safe: each name has its own kind of reply.
+      this.#open.set(id, { resolve: resolve as OpenCall['resolve'], reject });
+      this.#outbox.calls.push([id, name, args]);
+      this.#flushSoon();
+    });
+  }
+
+  /** Calls the other side and wants no reply; what it throws is lost. */
+  tell(name: string, ...args: readonly unknown[]): void {
+    this.#outbox.calls.push([0, name, args]);
+    this.#flushSoon();
+  }
+
+  /** The other side is gone: what waits for it is rejected with `error`, and so is every later call. */
+  end(error: Error): void {
+    this.#ended = error;
+    for (const { reject } of this.#open.values()) reject(error);
+    this.#open.clear();
+  }
+
+  #flushSoon(): void {
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    setImmediate(() => {
+      this.#isFlushing = false;
+      const posted = this.#outbox;
+      this.#outbox = { calls: [], replies: [] };
+      this.#post(posted);
+    });
+  }
+
+  #post(posted: Posted): void {
+    try {
+      this.#port.postMessage(posted);
+    } catch {
+      // Something in it can't be cloned: the rest goes without it.
+      for (const call of posted.calls) this.#postCall(call);
+      for (const reply of posted.replies) this.#postReply(reply);
+    }
+  }
+
+  #postCall(call: PostedCall): void {
+    try {
+      this.#port.postMessage({ calls: [call], replies: [] } satisfies Posted);
+    } catch (thrown) {
+      const [id] = call;
+      this.#open.get(id)?.reject(thrown);
+      this.#open.delete(id);
+    }
+  }
+
+  #postReply(reply: PostedReply): void {
+    try {
+      this.#port.postMessage({ calls: [], replies: [reply] } satisfies Posted);
+    } catch (thrown) {
+      const refused: PostedReply = [reply[0], false, this.#handler.writeError(thrown)];
+      this.#port.postMessage({ calls: [], replies: [refused] } satisfies Posted);
+    }
+  }
+
+  #take({ calls, replies }: Posted): void {
+    for (const [id, isDone, value] of replies) {
+      const open = this.#open.get(id);
+      this.#open.delete(id);
+      if (isDone) open?.resolve(value);
+      else open?.reject(this.#handler.readError(value));
+    }
+    for (const [id, name, args] of calls) this.#answer(id, name, args);
+  }
+
+  #answer(id: number, name: string, args: readonly unknown[]): void {
+    let reply: unknown;
+    try {
+      reply = this.#handler.answer(name, args);
+    } catch (thrown) {
+      return this.#reply([id, false, this.#handler.writeError(thrown)]);
+    }
+    if (!(reply instanceof Promise)) return this.#reply([id, true, reply]);
+    reply.then(
+      (value: unknown) => this.#reply([id, true, value]),
+      (thrown: unknown) => this.#reply([id, false, this.#handler.writeError(thrown)]),
+    );
+  }
+
+  #reply(reply: PostedReply): void {
+    if (reply[0] === 0) return;
+    this.#outbox.replies.push(reply);
+    this.#flushSoon();
+  }
+}

@@ -1,0 +1,112 @@
+import { toArray } from '../../lib/postgres/values.ts';
+import { nowMs, query, type StoreDatabase } from './database.ts';
+
+/** How often what has ended is removed, and, in so many looks once, the space that documents take is measured: that reads all of them. */
+const lookMs = 5_000;
+const measuredLooks = 12;
+const removedMax = 500;
+/** An account gets that part of the space of answers that are kept. */
+const keptPart = 4;
+
+/** The most bytes of all documents together. */
+export interface SpaceMax {
+  /** Of those that may go before their end. */
+  readonly bytesMax: number;
+  /** Of those of idempotency keys, which may not. */
+  readonly keptBytesMax: number;
+}
+
+/** Removes rows whose documents nothing goes on from, then what they went on from if it had only waited for that. */
+const removeText = `WITH gone AS (
+    DELETE FROM document WHERE row = ANY ($1::bigint[]) AND children = 0 RETURNING parent
+  )
+  UPDATE document d SET children = d.children - g.count FROM (SELECT parent, count(*)::integer AS count FROM gone WHERE parent IS NOT NULL GROUP BY parent) AS g
+  WHERE d.row = g.parent RETURNING d.row, d.children, d.ends_at_ms <= ${nowMs} AS ended`;
+const endedText = `SELECT row FROM document WHERE ends_at_ms <= ${nowMs} AND children = 0 LIMIT ${removedMax}`;
+const sumsText = `SELECT kind = 'replay' AS kept, account_id, sum(bytes)::bigint AS bytes FROM document GROUP BY 1, 2`;
+const oldestText = `SELECT row, bytes, children FROM document
+  WHERE account_id = $1::bigint AND finished AND ends_at_ms > 0 AND kind IN ('response', 'image_task', 'bodies')
+  ORDER BY kind <> 'bodies', created_at_ms LIMIT ${removedMax}`;
+const endText = 'UPDATE document SET ends_at_ms = 0 WHERE row = ANY ($1::bigint[])';
+
+/**
+ * The space of documents: what has ended goes, and if there is too much, the oldest finished ones of the account that has the most. It is measured every minute and not at each write,
+ * because a sum in one row would make all gateways wait for each other; so documents may take a little more than allowed for a moment.
+ */
+export class EvictedSpace {
+  readonly #database: StoreDatabase;
+  readonly #max: SpaceMax;
+  readonly #timer: NodeJS.Timeout;
+  #kept = 0;
+  #keptByAccount = new Map<number, number>();
+  #measuring: Promise<void> | undefined;
+  #looks = 0;
+
+  constructor(database: StoreDatabase, max: SpaceMax) {
+    this.#database = database;
+    this.#max = max;
+    // What fails is done the next time.
+    this.#timer = setInterval(() => void this.look().catch(() => undefined), lookMs).unref();
+  }
+
+  /** Returns whether so many more bytes may be stored, as far as is known. */
+  async hasRoom(isKept: boolean, accountId: number, bytes: number): Promise<boolean> {
+    if (!isKept) return bytes <= this.#max.bytesMax;
+    const { keptBytesMax } = this.#max;
+    this.#kept += bytes;
+    const own = (this.#keptByAccount.get(accountId) ?? 0) + bytes;
+    this.#keptByAccount.set(accountId, own);
+    return this.#kept <= keptBytesMax && own <= keptBytesMax / keptPart;
+  }
+
+  /** Measures, and makes room. */
+  look(): Promise<void> {
+    this.#measuring ??= this.#look().finally(() => {
+      this.#measuring = undefined;
+    });
+    return this.#measuring;
+  }
+
+  /** Removes documents that nothing goes on from, and what they went on from if it had ended; others stay. */
+  async remove(rows: readonly number[]): Promise<void> {
+    for (let next = rows; next.length > 0;) {
+      const parents = await query(this.#database, removeText, [toArray(next)]);
+      next = parents.flatMap(({ row, children, ended }) => (children === 0n && ended === 1n ? [Number(row)] : []));
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const ended = await query(this.#database, endedText);
+    await this.remove(ended.map(({ row }) => Number(row)));
+    this.#looks += 1;
+    if (this.#looks % measuredLooks !== 1) return;
+    const sums = await query(this.#database, sumsText);
+    const shares = sums.map(row => ({
+      isKept: row['kept'] === 1n,
+      accountId: Number(row['account_id']),
+      bytes: Number(row['bytes']),
+    }));
+    const kept = shares.filter(({ isKept }) => isKept);
+    this.#keptByAccount = new Map(kept.map(({ accountId, bytes }) => [accountId, bytes]));
+    this.#kept = kept.reduce((sum, { bytes }) => sum + bytes, 0);
+    await this.#evict(shares.filter(({ isKept }) => !isKept));
+  }
+
+  async #evict(shares: readonly { readonly accountId: number; readonly bytes: number }[]): Promise<void> {
+    let over = shares.reduce((sum, { bytes }) => sum + bytes, 0) - this.#max.bytesMax;
+    const [most] = shares.toSorted((one, other) => other.bytes - one.bytes);
+    if (over <= 0 || most === undefined) return;
+    const going: number[] = [];
+    for (const { row, bytes } of await query(this.#database, oldestText, [most.accountId])) {
+      if (over <= 0) break;
+      over -= Number(bytes);
+      going.push(Number(row));
+    }
+    await query(this.#database, endText, [toArray(going)]);
+    await this.remove(going);
+  }
+}

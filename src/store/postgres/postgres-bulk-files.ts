@@ -1,0 +1,121 @@
+import { overloaded } from '../../errors/overloaded.ts';
+import type { BulkFiles, BulkReader, BulkWriter, Journal } from '../bulk-files.ts';
+import { isAlive, query, type StoreDatabase, toBytes } from './database.ts';
+import { PostgresJournal } from './postgres-journal.ts';
+
+/** The largest piece of a file. */
+const pieceBytes = 1 << 20;
+/** How often files are removed that no name has. */
+const sweepMs = 60_000;
+
+const nameText = `INSERT INTO bulk_name (name, file) VALUES ($1::text, $2::bigint) ON CONFLICT (name) DO UPDATE SET file = excluded.file`;
+const linkText = `INSERT INTO bulk_name (name, file) SELECT $2::text, file FROM bulk_name WHERE name = $1::text AND file IS NOT NULL
+  ON CONFLICT (name) DO UPDATE SET file = excluded.file RETURNING name`;
+const openText = 'SELECT f.file, f.size FROM bulk_name n JOIN bulk_file f ON f.file = n.file WHERE n.name = $1::text';
+const pieceText = 'SELECT content FROM bulk_piece WHERE file = $1::bigint AND seq = $2::bigint';
+const sweepText = `DELETE FROM bulk_file f WHERE NOT EXISTS (SELECT 1 FROM bulk_name n WHERE n.file = f.file) AND (f.boot IS NULL OR NOT ${isAlive('f.boot')})`;
+
+/** Opens the large files and journals that all gateways of a database share. `bytesMax`: of all files together. */
+export function openPostgresBulkFiles(database: StoreDatabase, bytesMax: () => number): BulkFiles & { close(): void } {
+  // What fails is removed the next time.
+  const timer = setInterval(() => void query(database, sweepText).catch(() => undefined), sweepMs).unref();
+  return {
+    async create(name) {
+      const [sum] = await query(database, 'SELECT coalesce(sum(size), 0)::bigint AS bytes FROM bulk_file');
+      const [made] = await query(database, 'INSERT INTO bulk_file (boot) VALUES ($1::bigint) RETURNING file', [
+        database.boot(),
+      ]);
+      return new PieceWriter(database, name, {
+        file: Number(made?.['file']),
+        room: bytesMax() - Number(sum?.['bytes']),
+      });
+    },
+    async link(name, second) {
+      return (await query(database, linkText, [name, second])).length > 0 ? 'linked' : 'not_found';
+    },
+    async open(name) {
+      const [found] = await query(database, openText, [name]);
+      return found && new PieceReader(database, Number(found['file']), Number(found['size']));
+    },
+    async openJournal(name): Promise<Journal> {
+      await query(database, 'INSERT INTO bulk_name (name) VALUES ($1::text) ON CONFLICT (name) DO NOTHING', [name]);
+      return new PostgresJournal(database, name);
+    },
+    async delete(name) {
+      await query(database, 'DELETE FROM bulk_name WHERE name = $1::text', [name]);
+      await query(database, sweepText);
+    },
+    async list() {
+      return (await query(database, 'SELECT name FROM bulk_name')).map(row => String(row['name']));
+    },
+    close() {
+      clearInterval(timer);
+    },
+  };
+}
+
+class PieceWriter implements BulkWriter {
+  readonly #database: StoreDatabase;
+  readonly #name: string;
+  readonly #file: number;
+  readonly #room: number;
+  #seq = 0;
+  #isOver = false;
+  size = 0;
+
+  constructor(database: StoreDatabase, name: string, { file, room }: { readonly file: number; readonly room: number }) {
+    this.#database = database;
+    this.#name = name;
+    this.#file = file;
+    this.#room = room;
+  }
+
+  async append(bytes: Uint8Array): Promise<void> {
+    if (this.size + bytes.length > this.#room) throw overloaded('The gateway has no room for more files now.');
+    this.size += bytes.length;
+    for (let at = 0; at < bytes.length; at += pieceBytes) {
+      const text = 'INSERT INTO bulk_piece VALUES ($1::bigint, $2::bigint, $3::bytea)';
+      await query(this.#database, text, [this.#file, this.#seq, bytes.subarray(at, at + pieceBytes)]);
+      this.#seq += 1;
+    }
+  }
+
+  async finish(): Promise<void> {
+    await query(this.#database, 'UPDATE bulk_file SET size = $2::bigint WHERE file = $1::bigint', [
+      this.#file,
+      this.size,
+    ]);
+    await query(this.#database, nameText, [this.#name, this.#file]);
+    await query(this.#database, 'UPDATE bulk_file SET boot = NULL WHERE file = $1::bigint', [this.#file]);
+    this.#isOver = true;
+  }
+
+  async discard(): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]);
+  }
+}
+
+class PieceReader implements BulkReader {
+  readonly #database: StoreDatabase;
+  readonly #file: number;
+  readonly size: number;
+  #seq = 0;
+
+  constructor(database: StoreDatabase, file: number, size: number) {
+    this.#database = database;
+    this.#file = file;
+    this.size = size;
+  }
+
+  async read(): Promise<Buffer> {
+    const [piece] = await query(this.#database, pieceText, [this.#file, this.#seq]);
+    this.#seq += 1;
+    return piece === undefined ? Buffer.alloc(0) : Buffer.from(toBytes(piece['content']));
+  }
+
+  async close(): Promise<void> {
+    // Nothing is open between two reads.
+  }
+}

@@ -1,0 +1,12 @@
+import { query, type StoreDatabase } from './database.ts';
+
+/** Returns the server secrets of all gateways of a database, newest first. The first gateway brings its own; the others take those that are there. */
+export async function shareSecrets(database: StoreDatabase, own: readonly string[]): Promise<string[]> {
+  const text = 'SELECT value FROM secret ORDER BY number DESC';
+  const there = await query(database, text);
+  if (there.length === 0) {
+    const insert = `INSERT INTO secret SELECT 0, $1::text WHERE NOT EXISTS (SELECT 1 FROM secret) ON CONFLICT (number) DO NOTHING`;
+    await query(database, insert, [own[0] ?? '']);
+  }
+  return (await query(database, text)).map(row => String(row['value']));
+}

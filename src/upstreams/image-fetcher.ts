@@ -1,0 +1,61 @@
+import type { LookupFunction } from 'node:net';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import type { Runtime } from '../lib/runtime.ts';
+import { AddressGuard } from './address-guard.ts';
+import { fetchOnce } from './fetch-body.ts';
+
+/** How images are fetched. */
+export interface ImageFetcherOptions {
+  readonly bytesMax: number;
+  readonly runtime: Runtime;
+  /** Resolves the addresses of a host; absent: the system's resolver. */
+  readonly lookup?: LookupFunction;
+  /** Returns whether an address may be contacted; absent: those of the public internet. */
+  readonly isAllowed?: (address: string) => boolean;
+}
+
+/** An image that does not come in this time counts as missing. */
+const timeouts = { connectMs: 10_000, firstEventMs: 30_000, idleMs: 20_000, totalMs: 60_000 };
+
+/**
+ * Fetches images from addresses that an upstream names. These addresses come from outside, so they are contacted only
+ * over https, only on the public internet (the address that is checked is the one that is connected to), without a
+ * credential, and no redirect is followed. Never through a proxy, which could reach internal addresses for the
+ * gateway.
+ */
+export class ImageFetcher {
+  readonly #options: ImageFetcherOptions;
+  readonly #guard: AddressGuard;
+
+  constructor(options: ImageFetcherOptions) {
+    this.#options = options;
+    const { lookup, isAllowed } = options;
+    this.#guard = new AddressGuard('the image’s address', { lookup, isAllowed });
+  }
+
+  /**
+   * Returns the bytes. Throws `UpstreamFailure` `malformed` if the address is not allowed or has no image, and the
+   * signal's reason.
+   */
+  async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
+    const url = this.#checked(address);
+    const { bytesMax, runtime } = this.#options;
+    const server = { baseUrl: url.origin, keys: [], timeouts, proxy: {}, runtime, lookup: this.#guard.lookup };
+    try {
+      return await fetchOnce(server, { path: url.pathname + url.search, accept: 'image/*', bytesMax }, signal);
+    } catch (thrown) {
+      const status = thrown instanceof UpstreamFailure ? thrown.facts.status : undefined;
+      throw status === undefined ? thrown : refused(`the image’s address answers ${status}`);
+    }
+  }
+
+  #checked(address: string): URL {
+    const checked = this.#guard.check(address);
+    if (typeof checked === 'string') throw refused(checked);
+    return checked;
+  }
+}
+
+function refused(why: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', { cause: new Error(why) });
+}

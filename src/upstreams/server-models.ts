@@ -1,0 +1,111 @@
+import type { Json, JsonObject } from '../codecs/codec.ts';
+import { objectIn, objectsIn, textIn } from '../codecs/json.ts';
+import { systemRuntime as runtime } from '../lib/runtime.ts';
+import type { ProxySettings } from './connections.ts';
+import { fetchOnce, type Question } from './fetch-body.ts';
+import type { RevealableKey } from './http-target.ts';
+
+/** A server that is queried for its models and their abilities. */
+export interface ServerAddress {
+  /** With the version ("http://127.0.0.1:11434/v1"). */
+  readonly baseUrl: string;
+  /** Absent: it takes none. */
+  readonly key?: RevealableKey;
+  readonly proxy: ProxySettings;
+  /** For all of one answer. */
+  readonly timeoutMs: number;
+}
+
+/** Where a server says more of a model than `GET /models` does. */
+export type DetailSource = 'llama_cpp' | 'ollama' | 'lm_studio';
+
+/** A server's own description of one model. */
+export interface ServerModel {
+  /** Its entry of `GET /models`. */
+  readonly listed: JsonObject;
+  /** llama.cpp: its entry of `models` in the same answer. */
+  readonly entry?: JsonObject;
+  /** llama.cpp: `GET /props`, of a server with one model. */
+  readonly props?: JsonObject;
+  /** Ollama: `POST /api/show`. */
+  readonly show?: JsonObject;
+  /** Ollama: its entry of `GET /api/ps`, if it is in memory. LM Studio: its entry of `GET /api/v0/models`. */
+  readonly state?: JsonObject;
+}
+
+type Asking = Pick<Question, 'path' | 'json'>;
+
+/** More is no list of models. */
+const bytesMax = 8 * 1024 ** 2;
+
+/**
+ * Queries a server for its models. Throws `UpstreamFailure` if it does not list them, `SyntaxError` if its answer is
+ * not JSON; redirects are not followed. What it does not say beyond the list is absent.
+ */
+export async function listServerModels(
+  server: ServerAddress,
+  source: DetailSource | undefined,
+): Promise<ServerModel[]> {
+  const list = await ask(server, server.baseUrl, { path: '/models' });
+  const models = objectsIn(list?.['data']).map(listed => ({ listed }));
+  switch (source) {
+    case 'llama_cpp':
+      return withProps(server, models, objectsIn(list?.['models']));
+    case 'ollama':
+      return withShown(server, models);
+    case 'lm_studio':
+      return withStates(models, objectsIn((await addDetails(server, { path: '/api/v0/models' }))?.['data']), 'id');
+    case undefined:
+      return models;
+  }
+}
+
+/** `GET /props` describes the loaded model: a server with several would load one for it. */
+async function withProps(
+  server: ServerAddress,
+  models: readonly ServerModel[],
+  entries: readonly JsonObject[],
+): Promise<ServerModel[]> {
+  const props = models.length === 1 ? await addDetails(server, { path: '/props' }) : undefined;
+  return models.map(model => {
+    const id = textIn(model.listed['id']);
+    const entry = entries.find(each => textIn(each['model']) === id || textIn(each['name']) === id);
+    return { ...model, ...(entry === undefined ? {} : { entry }), ...(props === undefined ? {} : { props }) };
+  });
+}
+
+/** One after the other: each may read a file of the server's. */
+async function withShown(server: ServerAddress, models: readonly ServerModel[]): Promise<ServerModel[]> {
+  const shown: ServerModel[] = [];
+  for (const model of models) {
+    const show = await addDetails(server, { path: '/api/show', json: { model: textIn(model.listed['id']) } });
+    shown.push(show === undefined ? model : { ...model, show });
+  }
+  return withStates(shown, objectsIn((await addDetails(server, { path: '/api/ps' }))?.['models']), 'model');
+}
+
+function withStates(models: readonly ServerModel[], states: readonly JsonObject[], idKey: string): ServerModel[] {
+  return models.map(model => {
+    const state = states.find(each => textIn(each[idKey]) === textIn(model.listed['id']));
+    return state === undefined ? model : { ...model, state };
+  });
+}
+
+/** Queries the server's root; undefined: no answer. */
+async function addDetails(server: ServerAddress, question: Asking): Promise<JsonObject | undefined> {
+  try {
+    return await ask(server, server.baseUrl.replace(/\/v1$/, ''), question);
+  } catch {
+    // Another server of the same interface, or an older one. A server that is gone is noticed at the next query of
+    // its list.
+    return undefined;
+  }
+}
+
+async function ask({ key, proxy, timeoutMs: ms }: ServerAddress, baseUrl: string, question: Asking) {
+  const timeouts = { connectMs: ms, firstEventMs: ms, idleMs: ms, totalMs: ms };
+  const keys = key === undefined ? [] : [key];
+  const what = { accept: 'application/json', bytesMax, ...question };
+  const body = await fetchOnce({ baseUrl, keys, timeouts, proxy, runtime }, what);
+  return objectIn(JSON.parse(body.toString('utf8')) as Json);
+}

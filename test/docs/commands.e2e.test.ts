@@ -1,0 +1,86 @@
+/** The commands of the documents, run as they stand there (blocks of `console`), against one gateway. What the first minute's `npm ci && npm start` does is tested by itself. */
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { endGateway, gatewayEnvironment, type Gateway, root, run, startGateway } from '../gateway.ts';
+import { ask, complete } from '../e2e/chat-client.ts';
+import { runInside } from '../cli/run-inside.ts';
+
+const pages = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' }).trim().split('\n');
+
+/** The commands of a page, in their order. A line that ends in a backslash continues in the next. */
+function listCommands(page: string): string[] {
+  const blocks = Array.from(
+    readFileSync(join(root, page), 'utf8').matchAll(/^```console\n(.*?)^```/gms),
+    ([, block = '']) => block,
+  );
+  return blocks.flatMap(block => Array.from(block.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm), ([, command = '']) => command));
+}
+
+const commands = pages
+  .flatMap(page => listCommands(page).map(command => [page, command] as const))
+  .filter(([, command]) => !command.startsWith('npm ci'));
+
+let gateway: Gateway;
+/** The folder in which they are run: a checkout, as far as they need one. */
+let folder: string;
+let environment: Record<string, string>;
+beforeAll(async () => {
+  gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+  await complete(gateway, ask('Say hello.'));
+  // Pages speak of a second key.
+  await gateway.admin.createApiKey({ accountId: 1n });
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-pages-'));
+  symlinkSync(gateway.dataDir, join(folder, 'data'));
+  for (const name of ['LICENSE', 'examples', 'proto', 'node_modules', 'buf.yaml'])
+    symlinkSync(join(root, name), join(folder, name));
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  const scripts = {
+    tollgate: `exec ${process.execPath} ${join(root, 'src/main.ts')} "$@"`,
+    npx: `case "$1" in tollgate) shift; exec tollgate "$@";; *) tool=$1; shift; exec ${join(root, 'node_modules/.bin')}/$tool "$@";; esac`,
+  };
+  for (const [name, script] of Object.entries(scripts)) {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(bin, name), 0o755);
+  }
+  environment = gatewayEnvironment(gateway.home, {
+    PATH: `${bin}:${process.env['PATH'] ?? ''}`,
+    TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port,
+    API_KEY: gateway.apiKey,
+    KEY: gateway.apiKey,
+    MANAGEMENT_KEY: gateway.managementKey,
+  });
+});
+afterAll(() => endGateway(gateway));
+
+test('they are found', () => {
+  expect(commands.length).toBeGreaterThan(40);
+  expect(new Set(commands.map(([page]) => page)).size).toBeGreaterThan(6);
+});
+
+test.each(commands)('%s: %s', { timeout: 60_000 }, async (_, command) => {
+  if (command.startsWith('export PATH=')) return;
+  const words = command.replace(/^npx /, '').split(' ');
+  // Commands with a path, a configuration or shell syntax need a shell; the others need no process of their own.
+  if (words[0] === 'tollgate' && !/[|'"]|\.\/| (?:config|doctor)\b/.test(command)) {
+    const { code, stdout, stderr } = await runInside(gateway, words.slice(1));
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).not.toBe('');
+    return;
+  }
+  const here = command
+    .replaceAll('http://127.0.0.1:8080', gateway.url)
+    .replaceAll('http://127.0.0.1:9090', gateway.rpcUrl)
+    .replace('metering/main.ts', `metering/main.ts --gateway ${gateway.rpcUrl}`);
+  const { ended } = run(['bash', '-c', here.replace(/^curl /, 'curl --fail-with-body ')], {
+    cwd: folder,
+    env: environment,
+  });
+  const { code, stdout, stderr } = await ended;
+  expect([code, stderr]).toEqual([0, '']);
+  // If nothing was left in doubt, the example prints nothing.
+  expect(stdout === '' && !/metering\/main.ts$/.test(command)).toBe(false);
+});

@@ -1,0 +1,120 @@
+/** Backups beside a gateway that works, some of them killed. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { expect } from 'vitest';
+import { BackupError } from '../../src/gateway/backup/backup-error.ts';
+import { restoreBackup } from '../../src/gateway/backup/restore-backup.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
+import { endGateway, gatewayEnvironment, expectVerified, type Gateway, root, startGateway } from '../gateway.ts';
+import { ask, complete, stream } from './chat-client.ts';
+
+const funds = 1_000_000_000_000n;
+
+/** A client that works until `isOver`; notes the requests that it was told the cost of. */
+async function converse(gateway: Gateway, isOver: () => boolean, told: Set<string>, seed: number): Promise<void> {
+  for (let turn = seed; !isOver(); turn += 7) {
+    const body = ask(`Tolls\n!sim tokens=${5 + (turn % 60)}`);
+    const { headers } = await (turn % 2 === 0 ? complete(gateway, body) : stream(gateway, body));
+    told.add(headers.get('x-request-id') ?? '');
+  }
+}
+
+interface Sums {
+  readonly balance: bigint;
+  readonly costs: ReadonlyMap<string, bigint>;
+}
+
+/** What the ledger of a data directory says, read without the gateway's code. */
+function readSums(dataDir: string): Sums {
+  const db = new Database(join(dataDir, 'ledger.sqlite'), { readonly: true });
+  db.defaultSafeIntegers(true);
+  const balance = db.prepare<[], bigint>('SELECT balance FROM account WHERE id = 1').pluck().get() ?? -1n;
+  const rows = db.prepare<[], { id: bigint; cost: bigint }>('SELECT id, cost FROM usage').all();
+  db.close();
+  return { balance, costs: new Map(rows.map(({ id, cost }) => [String(id), cost])) };
+}
+
+/** Restores to a directory of its own; undefined if it was refused, which must leave nothing. */
+async function restore(source: string, dataDir: string): Promise<Sums | undefined> {
+  try {
+    await restoreBackup({ source, dataDir });
+  } catch (error) {
+    if (!(error instanceof BackupError)) throw error;
+    expect(error.message).toContain('Use another backup.');
+    expect(existsSync(dataDir)).toBe(false);
+    return undefined;
+  }
+  expect(verifyLedgerFile(dataDir)).toEqual([]);
+  return readSums(dataDir);
+}
+
+/** Backs up, and kills the backup after that long unless it has ended; answers whether it ended by itself. */
+async function backUp({ home }: Gateway, backup: string, killAfterMs: number | undefined): Promise<boolean> {
+  const child = spawn(process.execPath, [join(root, 'src/main.ts'), 'backup', backup], {
+    cwd: home.folder,
+    env: gatewayEnvironment(home),
+    stdio: 'ignore',
+  });
+  const ended = once(child, 'close');
+  if (killAfterMs !== undefined) {
+    // Counted from its first file: loading the program takes most of the time.
+    while (!existsSync(backup) && child.exitCode === null) await sleep(1);
+    await sleep(killAfterMs);
+    child.kill('SIGKILL');
+  }
+  const [code] = (await ended) as [number | null];
+  if (killAfterMs === undefined) expect(code).toBe(0);
+  return code === 0;
+}
+
+/** What backups under load came to. */
+export interface BackupRounds {
+  readonly complete: number;
+  readonly refused: number;
+  readonly requests: number;
+}
+
+/** Makes backups under load, two of three of them killed at some moment, and restores each: it is the ledger at one moment, or refused. */
+export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
+  const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
+  const { folder } = gateway.home;
+  let isOver = false;
+  const told = new Set<string>();
+  const clients = Promise.all(Array.from({ length: 4 }, (_, seed) => converse(gateway, () => isOver, told, seed)));
+  while (told.size < 20) await sleep(10);
+  const restored: Sums[] = [];
+  let refused = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    const [backup, dataDir] = [join(folder, `backup-${round}`), join(folder, `restored-${round}`)];
+    const toldBefore = told.size;
+    const ended = await backUp(gateway, backup, round % 3 === 0 ? undefined : (round % 3) * 2 * (round % 12));
+    const sums = await restore(backup, dataDir);
+    rmSync(backup, { recursive: true });
+    rmSync(dataDir, { recursive: true, force: true });
+    if (ended) expect(sums, 'a backup that has ended is complete').toBeDefined();
+    if (sums === undefined) {
+      refused += 1;
+      continue;
+    }
+    const total = [...sums.costs.values()].reduce((sum, cost) => sum + cost, 0n);
+    expect(sums.balance, 'every debit has its record').toBe(funds - total);
+    expect(sums.costs.size, 'what clients were told before it began is in it').toBeGreaterThanOrEqual(toldBefore);
+    restored.push(sums);
+  }
+  isOver = true;
+  await clients;
+  const now = readSums(gateway.dataDir);
+  for (const { costs } of restored) {
+    // A moment of the ledger: everything up to some request that ended, each at the cost that it has now.
+    for (const [id, cost] of costs) expect(now.costs.get(id)).toBe(cost);
+  }
+  const sizes = restored.map(({ costs }) => costs.size);
+  expect(sizes).toEqual(sizes.toSorted((a, b) => a - b));
+  expectVerified(gateway.home);
+  await endGateway(gateway);
+  return { complete: restored.length, refused, requests: now.costs.size };
+}

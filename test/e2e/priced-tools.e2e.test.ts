@@ -1,0 +1,278 @@
+/** Tools that the provider runs and that have a price by the call (`pricing.tools`): held before, charged as the provider reports, shown in the receipt. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { type ArithmeticJson, call, readDollars, newAccount, newKey } from './account-client.ts';
+import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
+
+/** What each upstream answers: a search or two, then a word. Its tokens cost nothing, so that what is charged is the calls. */
+const chatUsage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
+const chatChunk = (delta: Json, finish: string | null): string =>
+  dataFrame({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: finish }] });
+const chat = (usage: Json) => ({
+  frames: [
+    chatChunk({ role: 'assistant', content: 'Found.' }, null),
+    chatChunk({}, 'stop'),
+    dataFrame({ id: 'c', object: 'chat.completion.chunk', choices: [], usage }),
+    'data: [DONE]\n\n',
+  ],
+  whole: {
+    id: 'c',
+    object: 'chat.completion',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'Found.' }, finish_reason: 'stop' }],
+    usage,
+  },
+});
+
+const search = (id: string, type: string): Json => ({
+  id,
+  type: 'web_search_call',
+  status: 'completed',
+  action: { type },
+});
+const said: Json = {
+  id: 'm',
+  type: 'message',
+  role: 'assistant',
+  status: 'completed',
+  content: [{ type: 'output_text', text: 'Found.', annotations: [] }],
+};
+const responsesOutput = [search('a', 'search'), search('b', 'open_page'), search('c', 'search'), said];
+const responsesWhole: Json = {
+  id: 'r',
+  object: 'response',
+  status: 'completed',
+  output: responsesOutput,
+  usage: { input_tokens: 10, output_tokens: 2, total_tokens: 12 },
+};
+const responses = {
+  frames: [
+    typedFrame('response.created', { response: { ...responsesWhole, status: 'in_progress', output: [] } }),
+    ...responsesOutput.flatMap((item, index) => [
+      typedFrame('response.output_item.added', { output_index: index, item }),
+      typedFrame('response.output_item.done', { output_index: index, item }),
+    ]),
+    typedFrame('response.completed', { response: responsesWhole }),
+  ],
+  whole: responsesWhole,
+};
+
+const blocks: Json[] = [
+  { type: 'server_tool_use', id: 's1', name: 'web_search', input: { query: 'a' } },
+  { type: 'web_search_tool_result', tool_use_id: 's1', content: [] },
+  { type: 'server_tool_use', id: 's2', name: 'web_search', input: { query: 'b' } },
+  { type: 'web_search_tool_result', tool_use_id: 's2', content: { type: 'web_search_tool_result_error' } },
+  { type: 'text', text: 'Found.' },
+];
+const messages = (usage: Json) => ({
+  frames: [
+    typedFrame('message_start', {
+      message: {
+        id: 'm',
+        type: 'message',
+        role: 'assistant',
+        content: [],
+        usage: { input_tokens: 10, output_tokens: 1 },
+      },
+    }),
+    ...blocks.flatMap((block, index) => [
+      typedFrame('content_block_start', { index, content_block: block }),
+      typedFrame('content_block_stop', { index }),
+    ]),
+    typedFrame('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2, ...usage } }),
+    typedFrame('message_stop', {}),
+  ],
+  whole: {
+    id: 'm',
+    type: 'message',
+    role: 'assistant',
+    content: blocks,
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 10, output_tokens: 2, ...usage },
+  },
+});
+
+const scripts = {
+  'chat silent': chat(chatUsage),
+  'chat reports': chat({ ...chatUsage, num_search_queries: 3 }),
+  'responses items': responses,
+  'messages reports': messages({ server_tool_use: { web_search_requests: 1 } }),
+  'messages items': messages({}),
+};
+
+let upstream: ScriptedUpstream;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  upstream = await ScriptedUpstream.start(scripts);
+  const base = upstream.url;
+  const free = 'input: 0, output: 0';
+  const tools = 'tools: { web_search: 0.01, code_execution: 0.003 }';
+  const model = (id: string, provider: string, pricing: string): string =>
+    `  - { id: ${id}, context_length: 1000, max_output_tokens: 100, capabilities: { function_call: true }, pricing: { ${pricing} }, routes: [{ provider: ${provider}, model: m }] }`;
+  gateway = await startGateway({
+    config: [
+      'simulator: { enabled: false }',
+      'plans: { core: { monthly: { price: 1, tokens: 1000000 }, free_daily_requests: 10, discount: 0.5, models: all } }',
+      'providers:',
+      `  chat: { protocol: chat, base_url: "${base}/v1", api_key: k }`,
+      `  responses: { protocol: responses, base_url: "${base}/v1", api_key: k }`,
+      `  messages: { protocol: messages, base_url: "${base}", api_key: k }`,
+      'models:',
+      ...['chat', 'responses', 'messages'].map(name => model(name, name, `${free}, ${tools}`)),
+      model('few', 'messages', `${free}, ${tools}, tool_calls: 2`),
+      model('text', 'messages', `input: 1, output: 1, ${tools}`),
+      model('plain', 'chat', free),
+      '',
+    ].join('\n'),
+  });
+});
+afterAll(async () => {
+  upstream.stop();
+  await endGateway(gateway);
+});
+
+const paths: Readonly<Record<string, string>> = {
+  chat: '/v1/chat/completions',
+  responses: '/v1/responses',
+  messages: '/v1/messages',
+};
+
+interface Asked {
+  readonly key: string;
+  readonly managementKey: string;
+  readonly dollars: number;
+}
+
+/** A further account of so many dollars, whose key asks. */
+async function newAsker(dollars: number, settings: object = {}): Promise<Asked & { readonly accountId: bigint }> {
+  const { accountId, managementKey } = await newAccount(gateway, dollars);
+  return { accountId, managementKey, dollars, key: (await newKey(gateway, settings, managementKey)).key };
+}
+
+async function ask(
+  asker: Asked,
+  model: string,
+  body: Json & { readonly said: string; readonly protocol: string },
+): Promise<{ status: number; json: Json; cost: number; id: string }> {
+  const { said: text, protocol, ...rest } = body;
+  const content = protocol === 'responses' ? { input: text } : { messages: [{ role: 'user', content: text }] };
+  const response = await fetch(gateway.url + (paths[protocol] ?? ''), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${asker.key}` },
+    body: JSON.stringify({ model, ...content, ...(protocol === 'messages' ? { max_tokens: 50 } : {}), ...rest }),
+  });
+  const whole = await response.text();
+  return {
+    status: response.status,
+    json: whole.startsWith('{') ? (JSON.parse(whole) as Json) : {},
+    cost: Number(response.headers.get('x-tollgate-cost')),
+    id: response.headers.get('x-request-id') ?? '',
+  };
+}
+
+async function receipt({ managementKey }: Asked, id: string): Promise<ArithmeticJson> {
+  return (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+}
+
+const webSearch = { chat: { web_search_options: {} }, responses: { tools: [{ type: 'web_search' }] } };
+const messagesSearch = { tools: [{ type: 'web_search_20250305', name: 'web_search' }] };
+
+describe.each([false, true])('streamed: %s', stream => {
+  test.each([
+    ['chat silent', 'chat', webSearch.chat, 1],
+    ['chat reports', 'chat', webSearch.chat, 3],
+    ['chat silent', 'chat', { web_search_options: null }, 0],
+    ['responses items', 'responses', webSearch.responses, 2],
+    ['messages reports', 'messages', messagesSearch, 1],
+    ['messages items', 'messages', messagesSearch, 2],
+  ])('“%s” of a %s upstream costs %o as often as it says', async (text, protocol, member, calls) => {
+    const asker = await newAsker(1);
+    const before = upstream.bodies.length;
+    const answer = await ask(asker, protocol, { said: text, protocol, stream, ...member });
+    expect(answer.status).toBe(200);
+    expect(upstream.bodies[before]).toMatchObject(member);
+    const { cost, buckets } = await receipt(asker, answer.id);
+    expect(cost).toBeCloseTo(calls * 0.01, 9);
+    if (!stream) expect(answer.cost).toBeCloseTo(calls * 0.01, 9);
+    const bought = { kind: 'web_search', tokens: calls, price: 0.01, multiplier: 1, discount: 0, paid_by: 'account' };
+    const lines = buckets.filter(({ kind }) => kind === 'web_search');
+    expect(lines).toMatchObject(calls === 0 ? [] : [bought]);
+    expect(await readDollars(gateway, asker.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
+  });
+});
+
+test('calls are held before: as many as the request allows, else as the price list says, else ten', async () => {
+  const search2 = { tools: [{ ...messagesSearch.tools[0], max_uses: 2 }] };
+  const tries: [model: string, member: Json, dollars: number, status: number][] = [
+    ['messages', messagesSearch, 0.099, 429],
+    ['messages', messagesSearch, 0.101, 200],
+    ['messages', search2, 0.019, 429],
+    ['messages', search2, 0.021, 200],
+    ['few', messagesSearch, 0.019, 429],
+    ['few', messagesSearch, 0.021, 200],
+    ['messages', {}, 0.0001, 200],
+  ];
+  for (const [model, member, dollars, status] of tries) {
+    const asker = await newAsker(dollars);
+    const answer = await ask(asker, model, { said: 'messages reports', protocol: 'messages', ...member });
+    expect([model, dollars, answer.status]).toEqual([model, dollars, status]);
+    if (status === 429) expect(answer.json).toMatchObject({ error: { code: 'insufficient_balance' } });
+  }
+  const limited = { ...webSearch.responses, max_tool_calls: 3 };
+  for (const [dollars, status] of [[0.029, 429] as const, [0.031, 200] as const]) {
+    const answer = await ask(await newAsker(dollars), 'responses', {
+      said: 'responses items',
+      protocol: 'responses',
+      ...limited,
+    });
+    expect([dollars, answer.status]).toEqual([dollars, status]);
+  }
+});
+
+test('more calls than a request allows are never charged', async () => {
+  const asker = await newAsker(1);
+  const tools = [{ ...messagesSearch.tools[0], max_uses: 1 }];
+  const { id } = await ask(asker, 'messages', { said: 'messages items', protocol: 'messages', tools });
+  expect((await receipt(asker, id)).cost).toBeCloseTo(0.01, 9);
+});
+
+test('a plan pays the tokens, and money the calls, without its discount', async () => {
+  const asker = await newAsker(10);
+  await gateway.cli(['subscriptions', 'start', String(asker.accountId), '--plan', 'core', '--period', 'monthly']);
+  const left = await readDollars(gateway, asker.managementKey);
+  const { id } = await ask(asker, 'text', { said: 'messages reports', protocol: 'messages', ...messagesSearch });
+  const { cost, buckets } = await receipt(asker, id);
+  expect(cost).toBeCloseTo(0.01, 9);
+  expect(buckets.map(({ kind, tokens, paid_by: by, discount }) => [kind, tokens, by, discount])).toEqual([
+    ['input', 10, 'subscription', 1],
+    ['output', 2, 'subscription', 1],
+    ['web_search', 1, 'account', 0],
+  ]);
+  expect(await readDollars(gateway, asker.managementKey)).toBeCloseTo(left - 0.01, 9);
+  const alone = (await newKey(gateway, { fallback_to_payg: false }, asker.managementKey)).key;
+  const refused = await ask({ ...asker, key: alone }, 'text', {
+    said: 'messages reports',
+    protocol: 'messages',
+    ...messagesSearch,
+  });
+  expect(refused).toMatchObject({ status: 429, json: { error: { code: 'subscription_exhausted' } } });
+});
+
+test('without a price they are refused where the request insists, as before', async () => {
+  const asker = await newAsker(1);
+  const refused = await ask(asker, 'plain', { said: 'chat silent', protocol: 'chat', ...webSearch.chat });
+  expect(refused).toMatchObject({
+    status: 400,
+    json: { error: { code: 'unsupported_feature', param: 'web_search_options' } },
+  });
+  const other = { tools: [{ type: 'file_search' }], tool_choice: 'required' };
+  const unpriced = await ask(asker, 'responses', { said: 'responses items', protocol: 'responses', ...other });
+  expect(unpriced).toMatchObject({ status: 400, json: { error: { code: 'unsupported_feature', param: 'tools.0' } } });
+});
+
+test('the prices stand in the catalogue', async () => {
+  const response = await fetch(`${gateway.url}/v1/models/few`, {
+    headers: { authorization: `Bearer ${gateway.apiKey}` },
+  });
+  expect(await response.json()).toMatchObject({ pricing: { tools: { web_search: 0.01, code_execution: 0.003 } } });
+});

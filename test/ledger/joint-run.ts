@@ -1,0 +1,233 @@
+/** Runs the same commands, with many limits on their path, through the rules, which count each limit by itself, and the engine, which counts some together. */
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { LimitScope, LimitUnit, LimitWindow, NewLimit } from '../../src/ledger/ledger.ts';
+import type { AdminOrder } from '../../src/ledger/rules/administration.ts';
+import { makeHash, plans, settleAmount } from './fixture.ts';
+import { type Command, type Subject, subjects, type TimedCommand } from './subjects.ts';
+
+const scopes: readonly (readonly [LimitScope, number])[] = [
+  ['key', 1],
+  ['key', 2],
+  ['group', 1],
+  ['account', 1],
+];
+const shapes: readonly (readonly [LimitUnit, LimitWindow | null])[] = [
+  ['requests', 'hour'],
+  ['requests', 'day'],
+  ['requests', 'total'],
+  ['tokens', 'hour'],
+  ['tokens', 'month'],
+  ['usd', 'hour'],
+  ['usd', 'week'],
+  ['concurrent', null],
+  ['requests', 'minute'],
+];
+
+const limit = fc.record({
+  scope: fc.constantFrom(...scopes),
+  shape: fc.constantFrom(...shapes),
+  /** Of what a request takes at least. */
+  times: fc.integer({ min: 0, max: 12 }),
+  timeZone: fc.constantFrom('UTC', 'Asia/Kolkata'),
+  models: fc.constantFrom(null, null, null, ['acme/other']),
+  endUsers: fc.constantFrom('all' as const, 'all' as const, 'each' as const),
+  action: fc.constantFrom('refuse' as const, 'refuse' as const, 'alert' as const),
+  raised: fc.option(fc.record({ times: fc.integer({ min: 0, max: 20 }), minutes: fc.integer({ min: 1, max: 90 }) }), {
+    freq: 4,
+  }),
+});
+type SomeLimit = typeof limit extends fc.Arbitrary<infer L> ? L : never;
+
+const request = fc.record({
+  kind: fc.constant('admit' as const),
+  key: fc.integer({ min: 1, max: 2 }),
+  text: fc.boolean(),
+  model: fc.constantFrom('acme/large', 'acme/large', 'acme/other'),
+  outputMin: fc.constantFrom(20, 20, 300),
+  cost: fc.bigInt(1n, 3000n),
+  endUser: fc.constantFrom(undefined, undefined, 'ann'),
+});
+const nth = fc.nat(40);
+const step = fc.oneof(
+  { weight: 8, arbitrary: request },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('settle' as const), nth, cost: fc.bigInt(0n, 3000n) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('void' as const), nth }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('extend' as const), nth, tokens: fc.integer({ min: 1, max: 200 }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('limit' as const), limit }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('relimit' as const), nth, limit }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unlimit' as const), nth }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('look' as const, 'break' as const, 'restart' as const, 'stop' as const),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('webhook' as const), on: fc.boolean() }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('wait' as const),
+      ms: fc.constantFrom(1, 30_000, 1_700_000, -40_000, 86_400_000),
+    }),
+  },
+);
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+const least: Readonly<Record<LimitUnit, bigint>> = { requests: 1n, tokens: 150n, usd: 2000n, concurrent: 1n };
+
+function toLimit(
+  { scope: [scope, scopeId], shape: [unit, window], times, raised, ...rest }: SomeLimit,
+  nowMs: number,
+): NewLimit {
+  const max = BigInt(times) * least[unit];
+  const lift = raised && { max: BigInt(raised.times) * least[unit], untilMs: nowMs + raised.minutes * 60_000 };
+  return { accountId: 1, scope, scopeId, unit, window, max, locked: false, raised: lift, ...rest };
+}
+
+/** The same commands to both, each batch of them at once. */
+class Pair {
+  readonly #subjects: readonly Subject[];
+  #batch: TimedCommand[] = [];
+  #seq = 0;
+  nowMs = Date.parse('2026-03-29T22:10:00Z');
+  lastId = 0;
+  limits: number = 2;
+
+  constructor(opened: readonly Subject[]) {
+    this.#subjects = opened;
+  }
+
+  send(command: Command): void {
+    this.#batch.push({ ...command, nowMs: this.nowMs, seq: ++this.#seq });
+    if (this.#seq % 3 === 0) this.flush();
+  }
+
+  order<N extends AdminOrder['name']>(name: N, command: Extract<AdminOrder, { name: N }>['command']): void {
+    this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminOrder });
+  }
+
+  flush(): void {
+    const replies = this.#subjects.map(subject => subject.run(this.#batch));
+    assert.deepEqual(replies[1], replies[0]);
+    this.#batch = [];
+  }
+
+  compare(): void {
+    this.flush();
+    for (let id = 1; id <= this.limits; id++) {
+      const [plain, joint] = this.#subjects.map(subject => subject.limit(id, this.nowMs));
+      const sum = joint && joint.used + joint.held;
+      if (plain !== undefined) assert.deepEqual([id, sum], [id, plain.used + plain.held]);
+    }
+  }
+
+  /** Ends both without a word. */
+  restart(): void {
+    this.flush();
+    const [plain, joint] = this.#subjects.map(subject => subject.restart(this.nowMs));
+    assert.equal(joint, plain);
+  }
+
+  /** Has the engine write all that it has, and looks whether it is true. */
+  verify(): void {
+    this.flush();
+    assert.deepEqual(
+      this.#subjects.map(subject => subject.violations()),
+      [[], []],
+    );
+  }
+
+  close(): void {
+    this.compare();
+    this.verify();
+    for (const subject of this.#subjects) subject.close();
+  }
+}
+
+function setUp(pair: Pair, limits: readonly SomeLimit[]): void {
+  pair.order('createAccount', { name: 'one', balance: 100_000n });
+  pair.order('createGroup', { accountId: 1, settings: { name: 'team' } });
+  for (const key of [1, 2]) {
+    pair.order('createKey', { accountId: 1, hash: makeHash(`${key}`), masked: '', settings: { groupId: 1 } });
+  }
+  for (const each of limits) addLimit(pair, each);
+}
+
+function addLimit(pair: Pair, each: SomeLimit): void {
+  pair.order('createLimit', toLimit(each, pair.nowMs));
+  pair.limits++;
+}
+
+function take(pair: Pair, each: Step): void {
+  const id = 'nth' in each ? Math.max(1, pair.lastId - each.nth) : 0;
+  switch (each.kind) {
+    case 'admit': {
+      const text = { inputTokens: 50, outputTokensMin: each.outputMin, outputTokensWanted: 400 };
+      const funds = { ...text, inputNanoUsd: each.cost, outputPicoUsd: 10_000n, plan: false };
+      const command = {
+        id: ++pair.lastId,
+        requestId: `req_${pair.lastId}`,
+        key: { id: each.key },
+        model: each.model,
+        free: false,
+        funds,
+      };
+      const endUser = each.endUser === undefined ? {} : { endUser: each.endUser };
+      return pair.send({ kind: 'admit', command: { ...command, ...endUser, ...(each.text ? { text } : {}) } });
+    }
+    case 'settle':
+      return pair.send({ kind: 'settle', command: settleAmount(id, each.cost) });
+    case 'void':
+      return pair.send({ kind: 'void', id, reason: 'rejected' });
+    case 'extend':
+      return pair.send({ kind: 'extend', command: { id, outputTokens: each.tokens } });
+    case 'limit':
+      return addLimit(pair, each.limit);
+    case 'relimit': {
+      const { max, models, endUsers, timeZone, action, raised } = toLimit(each.limit, pair.nowMs);
+      const change = { max, action, raised, ...(each.nth % 2 === 0 ? {} : { models, endUsers, timeZone }) };
+      return pair.order('updateLimit', { limitId: 3 + (each.nth % 12), accountId: 1, change });
+    }
+    case 'unlimit':
+      return pair.order('deleteLimit', { limitId: 3 + (each.nth % 12), accountId: 1 });
+    case 'look':
+      pair.send({ kind: 'windows', keyId: 1, free: false });
+      return pair.compare();
+    case 'break':
+      return pair.send({ kind: 'settle', command: settleAmount(pair.lastId, -1n) });
+    case 'restart':
+      return pair.restart();
+    case 'stop':
+      pair.verify();
+      return pair.restart();
+    case 'webhook':
+      if (each.on)
+        pair.order('createWebhook', {
+          accountId: 1,
+          url: 'https://a.example/',
+          events: ['limit.threshold'],
+          secret: '',
+          disabled: false,
+        });
+      else pair.order('deleteWebhook', { accountId: 1, webhookId: 1 });
+      return undefined;
+    case 'wait':
+      pair.nowMs += each.ms;
+  }
+}
+
+/** Returns the property for the modules in `src`: both answer and show the same. */
+export async function jointProperty(src: string): Promise<fc.IProperty<[SomeLimit[], Step[]]>> {
+  const [openPlain, openJoint] = [await subjects.rules(src), await subjects.engine(src)];
+  const limits = fc.array(limit, { minLength: 4, maxLength: 16 });
+  return fc.property(limits, fc.array(step, { minLength: 20, maxLength: 60 }), (made, steps) => {
+    const pair = new Pair([openPlain(plans, 'dollars'), openJoint(plans, 'dollars')]);
+    setUp(pair, made);
+    for (const each of steps) take(pair, each);
+    pair.close();
+  });
+}

@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { mutants } from './mutants-table.ts';
+
+test('every mutant still fits its source: its code stands there exactly once, and it changes it', () => {
+  const unfit = mutants.flatMap(({ mistake, file, from, to }) => {
+    const source = readFileSync(resolve(import.meta.dirname, '../../src/ledger', file), 'utf8');
+    const times = source.split(from).length - 1;
+    return times === 1 && from !== to ? [] : [`${mistake}: its code stands ${times} times in ${file}`];
+  });
+  expect(unfit).toEqual([]);
+});
+
+test('no two mutants are the same edit, and each has a name of its own', () => {
+  const edits = new Set(mutants.map(({ file, from, to }) => JSON.stringify([file, from, to])));
+  expect(edits.size).toBe(mutants.length);
+  expect(new Set(mutants.map(({ mistake }) => mistake)).size).toBe(mutants.length);
+});

@@ -1,0 +1,85 @@
+/** Two gateways on one PostgreSQL, as their operator starts them. */
+import { rmSync } from 'node:fs';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Gateway, makeHome, readBalance, runCommand, startGateway } from '../gateway.ts';
+import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
+import { type PostgresServer, startPostgres } from './server.ts';
+
+let server: PostgresServer;
+let gateways: Gateway[];
+const config = 'metrics: public\n';
+
+beforeAll(async () => {
+  server = await startPostgres();
+  const environment = { TOLLGATE_DATABASE_URL: server.url };
+  const home = makeHome();
+  // The second has the first one's keys, because the first start of all made them.
+  const other = { ...makeHome(), apiKey: home.apiKey, managementKey: home.managementKey };
+  const first = await startGateway({ home, config, environment });
+  gateways = [first, await startGateway({ home: other, config, environment })];
+}, 90_000);
+
+afterAll(async () => {
+  const ends = await Promise.all(gateways.map(gateway => gateway.stop()));
+  expect(ends.map(({ code }) => code)).toEqual([0, 0]);
+  const [{ home } = { home: makeHome() }] = gateways;
+  const verified = await runCommand(home, ['ledger', 'verify'], { TOLLGATE_DATABASE_URL: server.url });
+  expect([verified.code, verified.stderr]).toEqual([0, expect.any(String)]);
+  await server.stop();
+  for (const gateway of gateways) rmSync(gateway.home.folder, { recursive: true, force: true });
+}, 60_000);
+
+async function generate({ url }: Gateway, key: string): Promise<Response> {
+  const body = JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Hello' }] });
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
+}
+
+test('what one gateway charges, the other shows; a key that one makes and revokes works and ends at the other', async () => {
+  const [one, two] = gateways as [Gateway, Gateway];
+  const before = await readBalance(two);
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, index) => generate(index % 2 === 0 ? one : two, one.apiKey)),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+  expect(await readBalance(two)).toBeLessThan(before);
+  expect(await readBalance(one)).toBe(await readBalance(two));
+  const { key } = await one.admin.createApiKey({ accountId: 1n });
+  expect((await generate(two, key?.key ?? '')).status).toBe(200);
+  await one.admin.setApiKeyState({ apiKeyId: key?.apiKeyId ?? 0n, state: KeyState.REVOKED });
+  expect((await generate(two, key?.key ?? '')).status).toBe(401);
+  const { records } = await two.account.listActivity({});
+  expect(records).toHaveLength(21);
+});
+
+test('while the database is stopped both answer 503 within 5 s, are alive and not ready, and recover by themselves', async () => {
+  const [one, two] = gateways as [Gateway, Gateway];
+  await server.crash();
+  const startedAtMs = performance.now();
+  const refused = await Promise.all([generate(one, one.apiKey), generate(two, one.apiKey)]);
+  expect(performance.now() - startedAtMs).toBeLessThan(5000);
+  expect(refused.map(({ status }) => status)).toEqual([503, 503]);
+  expect(refused.map(({ headers }) => headers.has('retry-after'))).toEqual([true, true]);
+  const readiness = async () => (await fetch(`${one.url}/readyz`)).status;
+  await expect.poll(readiness, { timeout: 10_000 }).toBe(503);
+  expect((await fetch(`${one.url}/healthz`)).status).toBe(200);
+  await server.start();
+  await expect.poll(readiness, { timeout: 15_000 }).toBe(200);
+  await expect.poll(async () => (await generate(two, one.apiKey)).status, { timeout: 15_000 }).toBe(200);
+});
+
+test('an older program is refused with exit code 2, and one that reaches no database with 1', async () => {
+  const connection = await PostgresConnection.open({ url: server.url });
+  await connection.query("UPDATE schema_version SET version = version + 1 WHERE part = 'ledger'");
+  const home = makeHome();
+  const refused = await runCommand(home, ['serve'], { TOLLGATE_DATABASE_URL: server.url });
+  await connection.query("UPDATE schema_version SET version = version - 1 WHERE part = 'ledger'");
+  await connection.end();
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('was written by a newer Tollgate')]);
+  const unreachable = await runCommand(home, ['serve'], {
+    TOLLGATE_DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+  });
+  expect([unreachable.code, unreachable.stderr]).toEqual([1, expect.stringContaining('PostgreSQL can’t be reached')]);
+  rmSync(home.folder, { recursive: true, force: true });
+});

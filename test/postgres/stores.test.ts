@@ -1,0 +1,242 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { PostgresPool } from '../../src/lib/postgres/pool.ts';
+import type { Claims } from '../../src/store/claims.ts';
+import type { Documents, NewDocument } from '../../src/store/documents.ts';
+import { migrateStores, type StoreDatabase } from '../../src/store/postgres/database.ts';
+import { EvictedSpace } from '../../src/store/postgres/evicted-space.ts';
+import { openPostgresBulkFiles } from '../../src/store/postgres/postgres-bulk-files.ts';
+import { openPostgresClaims } from '../../src/store/postgres/postgres-claims.ts';
+import { openPostgresDocuments } from '../../src/store/postgres/postgres-documents.ts';
+import { openPostgresFiles } from '../../src/store/postgres/postgres-files.ts';
+import { shareSecrets } from '../../src/store/postgres/shared-secrets.ts';
+import { toBytes, dayMs, toText } from '../documents/fixture.ts';
+import { createDatabase } from './server.ts';
+
+const max = { bytesMax: 100_000_000, keptBytesMax: 100_000_000 };
+
+interface Member {
+  readonly database: StoreDatabase;
+  readonly documents: Documents;
+  readonly claims: Claims;
+}
+
+let pool: PostgresPool;
+let one: Member;
+let other: Member;
+
+beforeAll(async () => {
+  const url = await createDatabase(inject('postgresUrl'));
+  pool = new PostgresPool({ url, connections: 4 });
+  // As the ledger's schema has it.
+  await pool.query(
+    'CREATE TABLE IF NOT EXISTS instance (boot bigint PRIMARY KEY, number smallint, lease_until_ms bigint NOT NULL)',
+  );
+  // Two first starts at once.
+  await Promise.all([migrateStores(url), migrateStores(url)]);
+  one = join(1);
+  other = join(2);
+  await Promise.all([setLease(1, 'live'), setLease(2, 'live')]);
+});
+
+afterAll(async () => {
+  await Promise.all([one.documents.close(), other.documents.close()]);
+  await pool.close();
+});
+
+function join(boot: number): Member {
+  const database = { pool, boot: () => boot };
+  return { database, documents: openPostgresDocuments(database, max), claims: openPostgresClaims(database) };
+}
+
+async function setLease(boot: number, state: 'live' | 'ended'): Promise<void> {
+  const until = state === 'live' ? Date.now() + dayMs : 0;
+  await pool.query(
+    'INSERT INTO instance VALUES ($1::bigint, $1::bigint, $2::bigint) ON CONFLICT (boot) DO UPDATE SET lease_until_ms = excluded.lease_until_ms',
+    [boot, until],
+  );
+}
+
+let made = 0;
+function make(change: Partial<NewDocument> = {}): NewDocument {
+  made += 1;
+  return {
+    kind: 'response',
+    id: `document ${made}`,
+    accountId: 1,
+    state: 'completed',
+    finished: true,
+    createdAtMs: Date.now(),
+    endsAtMs: Date.now() + 30 * dayMs,
+    body: toBytes(`body ${made}`),
+    ...change,
+  };
+}
+
+test('what one gateway stores, the other reads with all its facts, and nobody of another account does', async () => {
+  const document = make({ apiKeyId: 7, chunks: [{ seq: 0, content: toBytes('a "piece"\\') }] });
+  expect(await one.documents.put(document)).toEqual({ kind: 'stored' });
+  const { chunks, ...facts } = document;
+  expect(await other.documents.find(document, 1)).toEqual(facts);
+  expect(await other.documents.find(document, 2)).toBeUndefined();
+  expect(await other.documents.chunks(document, -1, 10)).toEqual(chunks);
+});
+
+test('of 20 puts of one name over two gateways exactly one is stored, and the others are told what is there', async () => {
+  const { id } = make();
+  const puts = Array.from({ length: 20 }, (_, index) =>
+    (index % 2 === 0 ? one : other).documents.put(make({ id, body: toBytes(String(index)) })),
+  );
+  const outcomes = await Promise.all(puts);
+  expect(outcomes.filter(({ kind }) => kind === 'stored')).toHaveLength(1);
+  const winner = toText((await one.documents.find({ kind: 'response', id }))?.body);
+  const told = outcomes.flatMap(outcome => (outcome.kind === 'exists' ? [toText(outcome.document.body)] : []));
+  expect(new Set(told)).toEqual(new Set([winner]));
+});
+
+test('a document that has ended is not found, and its name is free again', async () => {
+  const document = make({ endsAtMs: Date.now() - 1 });
+  await one.documents.put(document);
+  expect(await one.documents.find(document)).toBeUndefined();
+  expect(await other.documents.update({ ...document, state: 'again' })).toBe('not_found');
+  expect(await other.documents.put({ ...document, endsAtMs: Date.now() + dayMs })).toEqual({ kind: 'stored' });
+});
+
+test('of two changes at once from one state the first wins, and a log never has a number twice', async () => {
+  const document = make({ finished: false, state: 'running' });
+  await one.documents.put(document);
+  const { kind, id } = document;
+  const change = (state: string) => one.documents.update({ kind, id, ifState: 'running', state });
+  expect((await Promise.all([change('a'), change('b')])).toSorted()).toEqual(['other_state', 'updated']);
+  const chunk = { seq: 0, content: toBytes('x') };
+  expect(await one.documents.update({ kind, id, chunks: [chunk] })).toBe('updated');
+  await expect(one.documents.update({ kind, id, state: 'c', chunks: [chunk] })).rejects.toThrow('duplicate');
+  expect((await one.documents.find(document))?.state).not.toBe('c');
+});
+
+test('what an instance that is gone has left belongs to exactly one other; a live one’s to nobody else', async () => {
+  const kind = 'image_task';
+  const third = join(3);
+  await setLease(3, 'live');
+  const task = make({ kind, finished: false, state: 'queued' });
+  await third.documents.put(task);
+  expect(await other.documents.unfinished(kind)).toEqual([]);
+  expect((await third.documents.unfinished(kind)).map(({ id }) => id)).toEqual([task.id]);
+  await setLease(3, 'ended');
+  const taken = await Promise.all([one.documents.unfinished(kind), other.documents.unfinished(kind)]);
+  const again = await Promise.all([one.documents.unfinished(kind), other.documents.unfinished(kind)]);
+  expect(again.flat().map(({ id }) => id)).toEqual([task.id]);
+  expect(taken.flat().map(({ id }) => id)).toContain(task.id);
+  // Who wakes after its lease has ended changes nothing.
+  expect(await third.documents.update({ kind, id: task.id, state: 'completed', finished: true })).toBe('other_state');
+  await third.documents.close();
+});
+
+test('a document that others go on from stays unseen until the last of them is gone', async () => {
+  const [first, second] = [make(), make()];
+  await one.documents.put(first);
+  await other.documents.put({ ...second, parentId: first.id });
+  expect(await one.documents.put(make({ parentId: 'nothing' }))).toEqual({ kind: 'no_parent' });
+  expect(await one.documents.delete(first)).toBe('deleted');
+  expect(await one.documents.find(first)).toBeUndefined();
+  expect((await other.documents.chain(second, 1))?.map(({ id }) => id)).toEqual([first.id, second.id]);
+  expect(await other.documents.delete(second)).toBe('deleted');
+  const left = await pool.query('SELECT id FROM document WHERE id = ANY ($1::text[])', [
+    `{"${first.id}","${second.id}"}`,
+  ]);
+  expect(left).toEqual([]);
+});
+
+test('pages go on after a document, in both orders', async () => {
+  const [accountId, kind] = [9, 'batch'] as const;
+  const ids = [];
+  for (let index = 0; index < 5; index += 1) {
+    const document = make({ kind, accountId, createdAtMs: 1_000 + Math.floor(index / 2) });
+    await one.documents.put(document);
+    ids.push(document.id);
+  }
+  const list = async (order: 'oldest_first' | 'newest_first', after?: string) =>
+    (await other.documents.list({ kind, accountId, order, after, limit: 3 }))?.map(({ id }) => id);
+  expect(await list('oldest_first')).toEqual(ids.slice(0, 3));
+  expect(await list('oldest_first', ids[2])).toEqual(ids.slice(3));
+  expect(await list('newest_first', ids[3])).toEqual(ids.slice(0, 3).toReversed());
+  expect(await list('newest_first', 'nothing')).toBeUndefined();
+});
+
+test('if space is short, the oldest finished ones of the account that has most go', async () => {
+  await pool.query('DELETE FROM document WHERE kind = $1::text', ['response']);
+  const body = new Uint8Array(1_000);
+  const documents = [0, 1, 2, 3].map(index => make({ accountId: 5, body, createdAtMs: index }));
+  for (const document of documents) await one.documents.put(document);
+  const running = make({ accountId: 5, body, finished: false, createdAtMs: 0 });
+  await one.documents.put(running);
+  const sums = await pool.query('SELECT sum(bytes)::bigint AS bytes FROM document');
+  const space = new EvictedSpace(one.database, { ...max, bytesMax: Number(sums[0]?.['bytes']) - 1_500 });
+  await space.look();
+  space.close();
+  const there = await Promise.all([...documents, running].map(document => one.documents.find(document)));
+  expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
+});
+
+test('a claim is one gateway’s until it releases it or its lease ends', async () => {
+  const mortal = join(4);
+  await setLease(4, 'live');
+  const name = 'key of the test';
+  expect(await mortal.claims.take(name, 'first')).toBeUndefined();
+  expect(await one.claims.take(name, 'second')).toBe('first');
+  expect(await other.claims.find(name)).toBe('first');
+  one.claims.release(name);
+  expect(await one.claims.take(name, 'second')).toBe('first');
+  await setLease(4, 'ended');
+  expect(await other.claims.find(name)).toBeUndefined();
+  const taken = await Promise.all([one, other].map(each => each.claims.take(name, 'third')));
+  expect(taken.filter(mark => mark === undefined)).toHaveLength(1);
+  await mortal.documents.close();
+});
+
+test('images, large files and journals are read by every gateway', async () => {
+  const files = openPostgresFiles(one.database, dayMs);
+  const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
+  const picture = await openPostgresFiles(other.database, dayMs).open(name);
+  expect([picture?.size, await picture?.read(), await picture?.read()]).toEqual([
+    3,
+    new Uint8Array([1, 2, 3]),
+    new Uint8Array(),
+  ]);
+  const bulk = openPostgresBulkFiles(one.database, () => 10_000_000);
+  const others = openPostgresBulkFiles(other.database, () => 10_000_000);
+  const writer = await bulk.create('file-1');
+  const large = new Uint8Array(2_500_000).fill(7);
+  await writer.append(large);
+  expect(await others.open('file-1')).toBeUndefined();
+  await writer.finish();
+  expect(await others.link('file-1', 'second')).toBe('linked');
+  await bulk.delete('file-1');
+  const reader = await others.open('second');
+  let bytes = 0;
+  for (let piece = await reader?.read(); piece !== undefined && piece.length > 0; piece = await reader?.read())
+    bytes += piece.length;
+  expect([reader?.size, bytes]).toEqual([2_500_000, 2_500_000]);
+  await expect(
+    openPostgresBulkFiles(one.database, () => 10)
+      .create('b')
+      .then(each => each.append(large)),
+  ).rejects.toThrow('no room');
+  const journal = await bulk.openJournal('journal-1');
+  await journal.scan(() => undefined);
+  const places = await Promise.all(['a', 'b', 'c'].map(text => journal.append(toBytes(text), true)));
+  const again = await others.openJournal('journal-1');
+  const records: string[] = [];
+  await again.scan(record => void records.push(toText(record) ?? ''));
+  expect([records, toText(await again.read(places[1] ?? 0))]).toEqual([['a', 'b', 'c'], 'b']);
+  // Two processes that believe that the journal is theirs can't write one place twice.
+  await again.append(toBytes('d'), true);
+  await expect(journal.append(toBytes('e'), true)).rejects.toThrow('duplicate');
+  bulk.close();
+  others.close();
+  await files.close();
+});
+
+test('all gateways have the secret of the first', async () => {
+  expect(await shareSecrets(one.database, ['mine'])).toEqual(['mine']);
+  expect(await shareSecrets(other.database, ['yours'])).toEqual(['mine']);
+});

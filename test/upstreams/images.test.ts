@@ -1,0 +1,134 @@
+/** Images that an upstream gives by address: fetched only from where nothing of ours can be reached. */
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { IncomingHttpHeaders } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo, LookupFunction } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, describe, expect, test } from 'vitest';
+import { UpstreamFailure } from '../../src/generation/upstream.ts';
+import { systemRuntime as runtime } from '../../src/lib/runtime.ts';
+import { ImageFetcher } from '../../src/upstreams/image-fetcher.ts';
+
+const pemPath = fileURLToPath(new URL('fixtures/self-signed.pem', import.meta.url));
+const pem = readFileSync(pemPath);
+const asked: { path: string; headers: IncomingHttpHeaders }[] = [];
+let connections = 0;
+const server = createServer({ key: pem, cert: pem }, (request, response) => {
+  asked.push({ path: request.url ?? '', headers: request.headers });
+  if (request.url === '/moved') response.writeHead(302, { location: '/picture' }).end();
+  else if (request.url === '/gone') response.writeHead(404).end('no');
+  else response.end(request.url === '/large' ? 'x'.repeat(2_000) : 'a picture');
+});
+server.on('connection', () => (connections += 1));
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+afterAll(() => server.close());
+const origin = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+const run = promisify(execFile);
+
+/** By a process that trusts the server and may ask it. */
+async function fetched(path: string): Promise<string> {
+  const script = fileURLToPath(new URL('fetch-image.ts', import.meta.url));
+  const env = { ...process.env, NODE_EXTRA_CA_CERTS: pemPath };
+  const { stdout } = await run(process.execPath, [script, origin + path, '1000'], { env });
+  return stdout;
+}
+
+describe('an address that may be asked', () => {
+  test('gives its bytes, and is told no credential', async () => {
+    expect(await fetched('/picture?a=1')).toBe('fetched a picture');
+    const [{ path, headers } = { path: '', headers: {} }] = asked.splice(0);
+    expect(path).toBe('/picture?a=1');
+    expect(Object.keys(headers).toSorted()).toEqual(['accept', 'connection', 'host', 'user-agent']);
+  });
+
+  test.each(['/moved', '/gone', '/large'])(
+    '%s is no picture: redirects are not followed, sizes are bounded',
+    async path => {
+      expect(await fetched(path)).toBe('refused malformed');
+      expect(asked.splice(0).map(each => each.path)).toEqual([path]);
+    },
+  );
+});
+
+describe('an address that may not be asked is not connected to', () => {
+  const looksUp =
+    (...addresses: string[]): LookupFunction =>
+    (_host, _options, callback) =>
+      callback(
+        null,
+        addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 })),
+      );
+
+  async function refusal(url: string, lookup?: LookupFunction): Promise<unknown> {
+    const before = connections;
+    const fetcher = new ImageFetcher({ bytesMax: 1_000, runtime, ...(lookup === undefined ? {} : { lookup }) });
+    const kind = await fetcher.fetch(url, new AbortController().signal).then(
+      () => 'fetched',
+      (thrown: unknown) => (thrown instanceof UpstreamFailure ? thrown.kind : 'defect'),
+    );
+    expect(connections).toBe(before);
+    return kind;
+  }
+
+  test.each([
+    `${origin}/picture`,
+    'http://example.com/a.png',
+    'ftp://example.com/a.png',
+    'file:///etc/passwd',
+    'https://user:password@example.com/',
+    'https://2130706433/a.png',
+    'https://0x7f.1/a.png',
+    'https://017700000001/',
+    'https://[::1]/',
+    'https://[::ffff:127.0.0.1]/',
+    'https://169.254.169.254/latest/meta-data',
+    'nonsense',
+    '',
+  ])('%s', async url => {
+    expect(await refusal(url)).toBe('malformed');
+  });
+
+  const { port } = server.address() as AddressInfo;
+  test.each([
+    { name: 'a private address', addresses: ['127.0.0.1'] },
+    { name: 'a private address among public ones', addresses: ['8.8.8.8', '127.0.0.1'] },
+    { name: 'a private IPv6 address', addresses: ['::1'] },
+  ])('a name that has $name', async ({ addresses }) => {
+    expect(await refusal(`https://pictures.example:${port}/picture`, looksUp(...addresses))).toBe('connect');
+  });
+
+  test('a name is looked up once, by the connection itself: what is checked can’t differ from what is asked', async () => {
+    const looked: string[] = [];
+    const checked: string[] = [];
+    const rebinding: LookupFunction = (host, options, callback) => {
+      looked.push(host);
+      looksUp(looked.length === 1 ? '127.0.0.1' : '127.0.0.2')(host, options, callback);
+    };
+    const isAllowed = (address: string): boolean => checked.push(address) > 0;
+    const before = connections;
+    const fetcher = new ImageFetcher({ bytesMax: 1_000, runtime, lookup: rebinding, isAllowed });
+    // The server's certificate is not trusted here: it is connected to and gets no request.
+    await expect(
+      fetcher.fetch(`https://pictures.example:${port}/picture`, new AbortController().signal),
+    ).rejects.toMatchObject({ kind: 'connect' });
+    expect([looked, checked, connections - before]).toEqual([['pictures.example'], ['127.0.0.1'], 1]);
+    expect(asked).toEqual([]);
+  });
+});
+
+test('a caller that leaves ends the fetch with its own reason', async () => {
+  const leave = new AbortController();
+  const never: LookupFunction = () => undefined;
+  const fetcher = new ImageFetcher({ bytesMax: 10, runtime, lookup: never });
+  const fetching = fetcher.fetch('https://pictures.example/', leave.signal);
+  const left = performance.now();
+  leave.abort(new Error('gone'));
+  await expect(fetching).rejects.toThrow('gone');
+  // Not when the connection's own time is over.
+  expect(performance.now() - left).toBeLessThan(5_000);
+});
