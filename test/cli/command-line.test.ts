@@ -431,7 +431,7 @@ test('what the gateway refuses for its state is 1, with the reason and what to d
     [['subscriptions', 'show', '424242'], 'There is no account 424242.'],
     [['subscriptions', 'cancel', account], `Account ${account} has no subscription.`],
     [['subscriptions', 'start', account, '--plan', 'core', '--period', 'monthly'], 'npx tollgate credits add'],
-    [['credits', 'add', account, '-2'], 'balance: the account has less'],
+    [['credits', 'add', account, '-2'], 'Insufficient funds: the account has less'],
     [['keys', 'create', '--account', account, '--balance', '2'], 'npx tollgate credits add'],
   ];
   for (const [args, reason] of failed) {

@@ -84,7 +84,8 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
       status: 'completed',
       tools: [found],
     };
-    const again = { role: 'user', content: 'Fetch the page.' };
+    // Beside a result, and this is one message over Messages, the simulator takes words as an explanation of it unless they order a call.
+    const again = { role: 'user', content: 'Fetch the page.\n!sim calls=1' };
     const second = await post('/v1/responses', {
       model,
       input: [question, search, result, again],

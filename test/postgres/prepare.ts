@@ -1,13 +1,6 @@
 import type { TestProject } from 'vitest/node';
 import { startPostgres } from './server.ts';
 
-declare module 'vitest' {
-  export interface ProvidedContext {
-    /** A server in which each test makes a database of its own. */
-    readonly postgresUrl: string;
-  }
-}
-
 /** Starts one PostgreSQL for all tests of a run, or takes the one that `TOLLGATE_TEST_DATABASE_URL` names. */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const given = process.env['TOLLGATE_TEST_DATABASE_URL'];

@@ -6,6 +6,14 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 
+// Here and not in prepare.ts: the packages of tests that use a ledger's database judge the types of what they import alone.
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** A server in which each test makes a database of its own. */
+    readonly postgresUrl: string;
+  }
+}
+
 /** A PostgreSQL server of the tests' own, reached by a Unix socket alone. */
 export interface PostgresServer {
   /** Of a database that exists. */
