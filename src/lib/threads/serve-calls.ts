@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 
 /**
@@ -25,4 +26,6 @@ export function serveCalls<Request, Reply>(service: CallService<Request, Reply>,
     port.close();
   });
   port.postMessage(ready);
+  // Node.js itself writes it when a thread has ended, and nothing of a process that is killed.
+  flushCompileCache();
 }
