@@ -61,9 +61,14 @@ export class LedgerRequests {
     return this.#tools.lastId();
   }
 
-  async admit(command: AdmitCommand): Promise<Admitted | Denied> {
+  // Not async: that would be two promises more for every answer.
+  admit(command: AdmitCommand): Promise<Admitted | Denied> {
     const named = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
-    const owner = named instanceof Promise ? await named : named;
+    if (named instanceof Promise) return named.then(owner => this.#admitOwned(command, owner));
+    return this.#admitOwned(command, named);
+  }
+
+  #admitOwned(command: AdmitCommand, owner: KeyOwner | Denied): Promise<Admitted | Denied> {
     // A turn later, as every other answer: a caller that asks again and again must not keep the event loop from turning.
     if ('kind' in owner) return nextTurn(owner);
     return this.#tools.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
