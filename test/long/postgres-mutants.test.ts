@@ -11,6 +11,12 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-test.each(postgresMutants.map((mutant, index) => ({ ...mutant, index })))('found: $mistake', async ({ index }) => {
-  expect(await findMutant(index, server.url)).not.toEqual([]);
+test.each(postgresMutants)('found: $mistake', async mutant => {
+  expect(await findMutant(mutant, server.url)).not.toEqual([]);
+});
+
+const files = new Map(postgresMutants.map(mutant => [mutant.test, mutant]));
+
+test.each([...files])('nothing is found in a copy without a mistake: %s', async (_, mutant) => {
+  expect(await findMutant({ ...mutant, to: mutant.from }, server.url)).toEqual([]);
 });

@@ -1,7 +1,10 @@
 import type { Mutant } from '../ledger/mutants-table.ts';
 
+/** A mistake, and the file of this folder whose tests must find it. */
+export type PostgresMutant = Mutant & { readonly test: string };
+
 /** Mistakes that an engineer could make in the engine in PostgreSQL. Tests with three gateways must find each: see `mutants.ts`. */
-export const postgresMutants: readonly (Mutant & { readonly test: string })[] = [
+export const postgresMutants: readonly PostgresMutant[] = [
   {
     mistake: 'rows are loaded before the lock',
     file: 'postgres/engine.ts',
@@ -10,7 +13,7 @@ export const postgresMutants: readonly (Mutant & { readonly test: string })[] = 
     const [begun, ...others] = await connection.run([...steps.slice(0, 1), ...steps.slice(steps.length - early), ...steps.slice(1, steps.length - early)]);
     const results = [begun, ...others.slice(early), ...others.slice(0, early)];
     let place = 1;`,
-    test: 'gateways.test.ts',
+    test: 'races.test.ts',
   },
   {
     mistake: 'accounts are read without their lock',

@@ -2,12 +2,21 @@
  * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs its file of tests beside it: `node test/postgres/mutants.ts [NUMBER]`. Prints which tests found
  * each; exits 1 if one is found by none. As a library: `findMutant`.
  */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { plant } from '../ledger/mutants.ts';
-import { postgresMutants } from './mutants-table.ts';
+import { type PostgresMutant, postgresMutants } from './mutants-table.ts';
 import { startPostgres } from './server.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -21,12 +30,12 @@ interface Report {
 }
 
 /** Returns the titles of the tests that find a mutant; empty: it lives on. Throws if the tests could not run. */
-export async function findMutant(index: number, serverUrl: string): Promise<string[]> {
-  const mutant = postgresMutants[index];
-  if (mutant === undefined) throw new Error(`there is no mutant ${index}`);
-  const { src, remove } = plant(mutant, index);
+export async function findMutant(mutant: PostgresMutant, serverUrl: string): Promise<string[]> {
+  const { src, remove } = plant(mutant, postgresMutants.indexOf(mutant));
   try {
     const folder = resolve(src, '..');
+    // PostgreSQL runs as another user if this one is root.
+    chmodSync(folder, 0o755);
     for (const part of ['ledger', 'postgres']) {
       mkdirSync(join(folder, 'test', part), { recursive: true });
       const files = readdirSync(join(root, 'test', part)).filter(name => name.endsWith('.ts'));
@@ -59,10 +68,10 @@ async function listFailures(folder: string, file: string, serverUrl: string): Pr
 if (import.meta.main) {
   const only = process.argv[2];
   const server = await startPostgres();
-  for (const [index, { mistake }] of postgresMutants.entries()) {
+  for (const [index, mutant] of postgresMutants.entries()) {
     if (only !== undefined && only !== String(index)) continue;
-    const found = await findMutant(index, server.url);
-    console.log(`${found.length === 0 ? 'SURVIVES' : 'found'}: ${index} ${mistake}`);
+    const found = await findMutant(mutant, server.url);
+    console.log(`${found.length === 0 ? 'SURVIVES' : 'found'}: ${index} ${mutant.mistake}`);
     for (const title of found) console.log(`  by: ${title}`);
     if (found.length === 0) process.exitCode = 1;
   }

@@ -87,6 +87,33 @@ test('an admission that was refused for its long wait holds nothing in the end',
   await expect.poll(() => heldBy(accountId)).toBe(0n);
 });
 
+test('counters are exact while three gateways change them at once', async () => {
+  const { accountId, keyId } = await makeAccount('counted');
+  const plain = {
+    timeZone: 'UTC',
+    models: null,
+    endUsers: 'all',
+    action: 'refuse',
+    raised: null,
+    locked: false,
+  } as const;
+  const limit = { ...plain, accountId, scope: 'key', scopeId: keyId, unit: 'usd', window: 'day', max: dollar } as const;
+  const made = await pick(0).createLimit(limit);
+  if (typeof made === 'string') throw new Error(made);
+  // Each goes on by itself, so that their batches meet.
+  const run = async (ledger: PostgresLedger): Promise<void> => {
+    for (let round = 0; round < 25; round += 1) {
+      const ids = Array.from({ length: 4 }, () => ++lastId);
+      await Promise.all(ids.map(id => ledger.admit(makeAdmitCommand(id, { funds: amount(10n) }, 'counted'))));
+      await Promise.all(ids.map(id => ledger.settle(settleAmount(id, 10n))));
+    }
+  };
+  await Promise.all(ledgers.map(run));
+  expect(await pick(1).findAccount(accountId)).toMatchObject({ balance: dollar - 3000n, held: 0n });
+  expect(await pick(2).findLimit(made.limitId, accountId)).toMatchObject({ used: 3000n });
+  expect(await pick(0).verify()).toEqual([]);
+});
+
 test('a limit that one gateway makes counts at the others with the next request', async () => {
   const { accountId, keyId } = await makeAccount('limited');
   const admitAll = async (): Promise<string[]> => {
