@@ -17,7 +17,7 @@ export type ParseReceiver = (parsed: (BoundedText & { readonly raw: Buffer }) | 
 export interface UnparsedBody {
   /** Its bytes, in the pieces in which they arrived. */
   readonly chunks: readonly Buffer[];
-  /** The bounds to judge it by first; absent: they were judged. */
+  /** The bounds to check first; absent: they were checked. */
   readonly bounds?: JsonBounds;
 }
 

@@ -8,7 +8,7 @@ export type ParsedText = { readonly value: unknown } | { readonly problem: strin
 /** A parsed text, or the bound that it exceeds, as a text for the client. */
 export type BoundedText = ParsedText | { readonly exceeded: string };
 
-/** Judges the bytes of a JSON text by its bounds, unless they are absent, and parses them. */
+/** Checks the bounds of a JSON text, unless they are absent, and parses it. */
 export function parseWithin(raw: Buffer, bounds: JsonBounds | undefined): BoundedText {
   const exceeded = bounds === undefined ? undefined : new BoundsScan(bounds).push(raw);
   return exceeded === undefined ? parseText(raw) : { exceeded };

@@ -171,6 +171,20 @@ async function attackRoute(chance: Chance): Promise<string | undefined> {
   return undefined;
 }
 
+/** Sends a request of which nothing is wrong. */
+async function sendValid(): Promise<void> {
+  const headers = { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' };
+  const answer = await request(`${gateway.url}/v1/responses`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(responses),
+    dispatcher: agent,
+  });
+  await answer.body.text();
+  expect(answer.statusCode).toBe(200);
+  delivered.add(String(answer.headers['x-request-id']));
+}
+
 function hostilePath(path: string, chance: Chance): string {
   const part = chance.pick([
     '%00',
@@ -286,6 +300,8 @@ function residentBytes({ pid }: Gateway): number {
 test('whatever is sent, nothing is the gateway’s fault, and nothing is charged that was not delivered', async () => {
   const chance = new Chance(seed);
   const before = await readBalance(gateway);
+  // The first answer loads the tokenizer, once in the life of a process: 120 ms, which are not measured.
+  await sendValid();
   const sinceMs = Date.now();
   const complaints: string[] = [];
   let left = attackSize(1_000_000, 20_000);
