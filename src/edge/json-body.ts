@@ -14,7 +14,7 @@ export interface JsonBody {
   readonly raw: Buffer;
 }
 
-/** Whose body is read, and its maximums. */
+/** The request whose body is read, and its maximums. */
 export interface BodyReading {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -44,10 +44,10 @@ const boundsTip =
 const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
 /**
- * Reads the body of a request that declares JSON, and calls `receive` with it, or with the reason why there is none:
- * `invalid_request` (another content type, an encoding, empty, not JSON, beyond a bound), `body_too_large`,
- * `overloaded` (bodies take too much memory now), `ClientGone`. A body refused by its headers is not read, and
- * `receive` is called at once. Bytes are judged as they arrive, so that refused ones are not kept.
+ * Reads the body of a request that declares JSON, and calls `receive` with it, or with the reason why there is none: `invalid_request`
+ * (another content type, an encoding, empty, not JSON, beyond a bound), `body_too_large`, `overloaded` (bodies take too much memory now),
+ * `ClientGone`. A body that is refused by its headers is not read, and `receive` is called at once. Bounds are checked as bytes arrive, so
+ * that a refused body is not kept.
  */
 export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: JsonBody | Error) => void): void {
   const { request, response, bytesMax } = reading;
@@ -110,7 +110,7 @@ class BodyMemory {
     this.#reading = reading;
   }
 
-  /** Takes memory for the bytes that have arrived. Returns the refusal if there is none left. */
+  /** Reserves memory for the bytes that have arrived. Returns the refusal if there is none left. */
   reach(size: number): GatewayError | undefined {
     if (size <= this.#taken || size <= largeBytes) return undefined;
     const { edge, accountId, response } = { ...this.#reading, edge: this.#edge };
@@ -183,7 +183,8 @@ export function parseJson(raw: Buffer): JsonBody {
 }
 
 /**
- * Parses bytes whose bounds were not judged yet, at once if there are few of them, and calls `receive` with the body or with `invalid_request`.
+ * Parses bytes whose bounds were not checked yet, at once if there are few of them, and calls `receive` with the body or with
+ * `invalid_request`.
  */
 export function parseBounded(edge: Edge, raw: Buffer, receive: (body: JsonBody | Error) => void): void {
   const refusal = raw.length <= unscannedBytes ? undefined : boundsError(new BoundsScan(edge.options.bounds).push(raw));

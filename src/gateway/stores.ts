@@ -111,10 +111,11 @@ export async function openDatabaseStores(
       logger.error('the lease of this gateway had ended: its requests were given back, and it goes on as another');
       leaseEnded(ledger.instanceNumber);
     },
+    onSnapshotAge: ageMs => health.metrics.oldestSnapshot(ageMs),
     onOldSnapshot: ageMs =>
       logger.warn(
         { age_ms: ageMs },
-        'an old transaction keeps the database from removing dead rows: see docs/growth.md',
+        'an old snapshot keeps the database from removing dead rows: see docs/growth.md "Backup"',
       ),
   });
   try {

@@ -18,6 +18,10 @@ export class StorageMetrics {
     help: '0 while a store can’t be written, else 1.',
     labels: ['store'],
   });
+  readonly #oldestSnapshot = new Numbers('gauge', {
+    name: 'tollgate_database_oldest_snapshot_seconds',
+    help: 'Age of the oldest snapshot of the database, 0 if there is none. Only gateways on PostgreSQL have it.',
+  });
   readonly #writtenOff = new Numbers('counter', {
     name: 'tollgate_written_off_dollars_total',
     help: 'Dollars of requests that no funds covered.',
@@ -45,6 +49,11 @@ export class StorageMetrics {
     this.#writable.of(store).value = Number(isWritable);
   }
 
+  /** The age of the database's oldest snapshot; 0: there is none. */
+  oldestSnapshot(ageMs: number): void {
+    this.#oldestSnapshot.of().value = ageMs / 1000;
+  }
+
   /** Counts what was written off of a request. */
   wroteOff(dollars: number): void {
     this.#writtenOff.of().value += dollars;
@@ -57,7 +66,14 @@ export class StorageMetrics {
 
   /** Returns them in Prometheus' text format. */
   text(): string {
-    const families = [this.#diskFree, this.#diskLow, this.#writable, this.#writtenOff, this.#suspended];
+    const families = [
+      this.#diskFree,
+      this.#diskLow,
+      this.#writable,
+      this.#oldestSnapshot,
+      this.#writtenOff,
+      this.#suspended,
+    ];
     return families.map(family => family.text()).join('\n\n');
   }
 }
