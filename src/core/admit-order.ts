@@ -24,8 +24,8 @@ export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitComm
 }
 
 /**
- * Asks the ledger to admit a request: nothing goes upstream without this. `count`: how many answers it requests;
- * absent: one. Throws the error that the caller gets.
+ * Admits a request in the ledger: nothing goes upstream without this. `count`: how many answers it requests; absent: one. Throws the error
+ * for the caller if the ledger refuses.
  */
 export async function admitOrder<Order extends { readonly model: Model; readonly count?: number }>(
   ledger: Pick<Ledger, 'admit' | 'findKey'>,

@@ -32,7 +32,7 @@ export class CourseRecord {
     this.#extensions.push({ atMs: this.#elapsedMs(), heldNanoUsd });
   }
 
-  /** Returns what the ledger stores of it; undefined: the other fields of the record say it all. */
+  /** Returns the text that the ledger stores; undefined if the other fields of the record say it all. */
   get text(): string | undefined {
     return writeCourse({ tries: this.#tries, extensions: this.#extensions });
   }

@@ -55,17 +55,17 @@ export interface EdgeOptions {
   readonly parser: ParserLimits;
   /** When requests are refused because there is too much to do. */
   readonly load: LoadLimits;
-  /** How many requests are begun at a time. */
+  /** How many requests are started at a time. */
   readonly fair: FairLimits;
   readonly unsent: UnsentLimits;
   /** Requests of one address that are refused for their key and still send their bodies. */
   readonly strangersMax: number;
-  /** How long a stream may be quiet before a keep-alive is sent. */
+  /** How long a stream may be silent before a keep-alive is sent. */
   readonly keepAliveMs: number;
-  /** Every translation warning is refused, whatever the request says. */
+  /** Refuses every translation warning, whatever the request sets. */
   readonly strict: boolean;
   readonly texts: ErrorTexts;
-  /** Origins whose pages may call ("https://app.example"); "*" allows all, none allows none. */
+  /** Origins whose pages may call ("https://app.example"); "*" allows all, an empty list none. */
   readonly corsOrigins: readonly string[];
   /** Begins the trace of a request; absent: traces are switched off. */
   readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;

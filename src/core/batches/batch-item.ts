@@ -11,7 +11,7 @@ export interface BatchItem {
   readonly call: ItemCall;
 }
 
-/** Stands in for the call that an item does not have: the headers that name the item's request, and its story. */
+/** Replaces the call that an item does not have: has the headers that name the item's request, and records what becomes known of it. */
 export class ItemCall extends RequestStory implements HeaderReader {
   /** The public id of the request. */
   readonly requestId: string;

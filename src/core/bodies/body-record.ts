@@ -95,7 +95,7 @@ export class BodyRecord implements AnswerTap {
   #waitsForClient: boolean;
   #failed: boolean | undefined;
 
-  /** `waitsForClient`: the edge in this process says when the client has its answer. `done` is called once. */
+  /** `waitsForClient`: the edge in this process reports when the client has received its answer. `done` is called once. */
   constructor(
     request: GenerateRequest,
     options: {

@@ -15,7 +15,7 @@ const deflated = promisify(deflate);
 const inflated = promisify(inflate);
 const kind = 'bodies';
 
-/** What is stored, and for how long. */
+/** Which bodies are stored, and for how long. */
 export interface BodySettings {
   readonly keep: KeepBodies;
   /** The most of each body. */

@@ -18,7 +18,7 @@ import { nobodyLeaves } from '../starting-call.ts';
 import type { DirectKind, DirectOrder, DirectRequest, DirectResponse } from './direct-kind.ts';
 import { DirectRun, type DirectRunTools } from './direct-run.ts';
 
-/** The tools of services whose answers come at once. */
+/** The tools of services whose answers are not streamed. */
 export interface DirectTools extends DirectRunTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
@@ -36,7 +36,9 @@ interface DirectAsk<Request> {
   readonly batchId?: string;
 }
 
-/** All requests of one kind in this process: admitted, tried at the routes, settled, and repeated for an Idempotency-Key. */
+/**
+ * All requests of one direct endpoint in this process: admits them, tries the routes, settles, and repeats answers for an Idempotency-Key.
+ */
 export class DirectAnswers<
   Request extends DirectRequest,
   Response extends DirectResponse,

@@ -5,14 +5,14 @@ import { limitState } from '../limit-state.ts';
 import type { Router } from '../routing/router.ts';
 import type { DirectKind, DirectOrder, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
 
-/** The tools for making answers that come at once. */
+/** The tools of one request whose answer is not streamed. */
 export interface DirectRunTools extends AdmittedRunTools {
   readonly router: Router;
   /** Name the route to the client. */
   readonly exposeRoute: () => boolean;
 }
 
-/** One admitted request whose answer comes at once. */
+/** One admitted request whose answer is not streamed. */
 export class DirectRun<
   Request extends DirectRequest,
   Response extends DirectResponse,

@@ -83,7 +83,7 @@ export class Generations {
     this.#isDraining = true;
   }
 
-  /** How many were requested, without items of batches. */
+  /** How many generations were requested, without items of batches. */
   get begun(): number {
     return this.#begun;
   }
@@ -101,12 +101,12 @@ export class Generations {
     return this.#running.all.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n);
   }
 
-  /** Ends those that still run; each settles what it delivered. */
+  /** Ends all running generations; each settles what it delivered. */
   cutAll(): void {
     this.#running.cutAll();
   }
 
-  /** Ends those of a key that has been revoked; each settles what it delivered. */
+  /** Ends the generations of a key that has been revoked; each settles what it delivered. */
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
@@ -128,11 +128,11 @@ export class Generations {
     };
   }
 
-  /** Counts a request's input tokens. Throws what the caller of such a request would be refused with. */
+  /** Counts a request's input tokens. Throws the error that a generation with this input would be refused with. */
   async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
     const checked = await this.#check(request, credential);
     const { bounds, model } = checked;
-    // What is far too long for the model is not worth asking about.
+    // A provider is not asked to count an input that is far too long for the model.
     const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
     const own = bounds.hasMedia || isFar ? undefined : await this.#tools.router.countTokens(checked.request);
     if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };

@@ -12,7 +12,7 @@ export interface AdmittedRequest extends AdmissionRequest {
   readonly admittedAtMs: number;
   /** The parts of its input; absent: nothing is estimated. */
   readonly input?: MeasuredInput | undefined;
-  /** An answer that the gateway itself cuts costs nothing and leaves no record if no client received any of it. */
+  /** If the gateway itself cuts the answer before the client received any of it, it costs nothing and leaves no record. */
   readonly freeWhenCut?: boolean | undefined;
   /** Collects what becomes known of the request; undefined: not collected. */
   readonly story?: RequestStory | undefined;

@@ -267,7 +267,7 @@ export class Images {
     return { request, endpoint, credential, named, story: findStory(context) };
   }
 
-  /** That it can be drawn and is paid for. */
+  /** Checks that it can be drawn, and admits it. */
   async #admitted(
     { request, endpoint, credential, named, story }: ImageAsk,
     signal: AbortSignal,

@@ -45,7 +45,7 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
-  /** Claims of all who may run responses; undefined: nobody else does. */
+  /** Claims of all gateways that may run responses; undefined: this is the only one. */
   readonly shared: Claims | undefined;
   /** Conversations that responses are made in. */
   readonly kept: StoredConversations;
@@ -111,7 +111,7 @@ export class Responses {
     await this.#stored.recover();
     this.#tools.elsewhere.watch();
     const look = this.#tools.runtime.after(lookMs, () => {
-      // What can't be recorded now is found the next time.
+      // An end that can't be recorded now is recorded at the next look.
       void this.#stored
         .recover()
         .catch(() => undefined)
@@ -154,7 +154,7 @@ export class Responses {
     });
   }
 
-  /** The message that says how a response has begun, now or before it was repeated; then the rest for a caller that takes it as it comes. */
+  /** Yields the message that says how a response has begun, now or at its first request; then, for a streaming caller, the rest. */
   async *#createInBackground(
     request: CreateResponseRequest,
     context: CallContext,
@@ -177,7 +177,7 @@ export class Responses {
       yield createMessage(events, { end });
   }
 
-  /** What repeats of a create need. */
+  /** Returns what a repeat of a create needs. */
   #keyed(
     request: CreateResponseRequest,
     context: CallContext,
