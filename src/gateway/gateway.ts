@@ -92,10 +92,10 @@ export interface Gateway {
   reload(): void;
 }
 
-/** How far a provider's tokenizer may count above the gateway's before an answer is cut at its output limit. */
+/** Factor by which a provider's tokenizer may count more than the gateway before an answer is cut at its output limit. */
 const foreignTolerance = 1.15;
 
-/** What a gateway is opened with. */
+/** The resources of a gateway. */
 export interface GatewayResources {
   readonly environment: Environment;
   readonly config: Config;
@@ -193,7 +193,7 @@ export function makeIds(lastId: number, logger: Logger, instance = 0): IdSource 
   return new IdSource(systemClock, lastId, { instance, monotonicMs: () => systemRuntime.monotonicMs(), refusal });
 }
 
-/** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
+/** Returns an id for a request, even while no ledger id can be made: calls that need none are answered, and admissions are refused. */
 export function requestIdOrNot(ids: IdSource): string {
   try {
     return publicRequestId(ids.next());
@@ -271,7 +271,7 @@ type Core = ReturnType<typeof makeCore>;
 /** The part that answers requests. */
 type RequestCore = ReturnType<typeof makeRequestCore>;
 
-/** What everything in the process is made from. */
+/** The parts from which everything in the process is made. */
 export interface Parts extends GatewayResources {
   readonly live: LiveConfig;
   readonly ids: IdSource;
@@ -393,7 +393,7 @@ function openResponses(
   return { responses, kept };
 }
 
-/** Opens the services whose answers come at once. */
+/** Opens the services whose answers are not streamed. */
 function openDirect(tools: DirectTools) {
   return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
 }

@@ -18,14 +18,14 @@ export interface RpcCall {
   readonly durationMs: number;
   /** The thrown error, for the log; absent if all went well or the caller stopped the call. */
   readonly error?: GatewayError;
-  /** What became known of the call; absent: it reached no service. */
+  /** The facts that became known of the call; absent: it reached no service. */
   readonly story?: RequestStory;
 }
 
 /** Called once for every call that reached a service or its gate. */
 export type CallObserver = (call: RpcCall) => void;
 
-/** Who hears of calls, and the time that they are measured by. */
+/** Observes calls, and times them. */
 export interface CallWatch {
   readonly observe: CallObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -33,7 +33,7 @@ export interface CallWatch {
 
 type Facts = Pick<HandlerContext, 'signal' | 'service' | 'method' | 'requestHeader'>;
 
-/** Returns the gate of the network listener: what a call must satisfy before its body is read. `check` throws what the caller is refused with. */
+/** Returns the gate of the network listener, which checks a call before its body is read. `check` throws the refusal. */
 export function createGate(
   check: (context: HandlerContext) => Promise<void> | void,
   watch: CallWatch,
@@ -78,10 +78,7 @@ async function* watched(
   }
 }
 
-/**
- * Returns the functions that end a call: `end` reports it, once; `fail` ends it with what was thrown, and returns the
- * caller's error.
- */
+/** Returns the functions that end a call: `end` reports it, once; `fail` ends it with an error, and returns the caller's error. */
 function watchCall({ service, method, requestHeader, signal }: Facts, { observe, runtime }: CallWatch) {
   const beganMs = runtime.monotonicMs();
   const requestId = requestHeader.get(requestIdHeader) ?? '';

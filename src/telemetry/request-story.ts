@@ -16,7 +16,7 @@ export type RouteReason =
   | 'cheapest'
   /** The fastest first event among the routes. */
   | 'fastest'
-  /** A route whose speed is not known well enough was measured. */
+  /** The route was chosen to measure its speed, which was not known well enough. */
   | 'measured'
   /** The conversation has been on this route before. */
   | 'conversation'
@@ -29,7 +29,7 @@ export type RouteReason =
  */
 export type Operation = 'chat' | 'generate_content' | 'embeddings' | 'rerank';
 
-/** How an attempt ended, for a trace. */
+/** The end of an attempt, for a trace. */
 export interface AttemptEnd {
   /** `completed`, or what ended it. */
   readonly result: string;
@@ -48,7 +48,7 @@ export interface SettledFacts {
   readonly providerCostNanoUsd: bigint | undefined;
 }
 
-/** Takes what the client is answered, to be kept. */
+/** Receives the client's answer, to be kept. */
 export interface AnswerTap {
   /** Takes a piece of the answer's body, in order. */
   answered(text: string): void;
@@ -56,7 +56,7 @@ export interface AnswerTap {
   clientEnded(): void;
 }
 
-/** How a request was answered, for a trace. */
+/** The end of a request, for a trace. */
 export interface RequestEnd {
   /** The path's pattern. */
   readonly endpoint: string;
@@ -87,8 +87,8 @@ export interface RequestTrace {
 }
 
 /**
- * What becomes known of one request on its way through the gateway, for its log line, its metrics and its trace. The
- * edge makes it, and the core of the same process writes into it; a core in another process has its own.
+ * Collects the facts of one request on its way through the gateway, for its log line, its metrics and its trace. The edge creates it, and
+ * the core in the same process adds to it; a core in another process has its own.
  */
 export class RequestStory {
   /** The client's own id of the request, which is sent upstream unchanged. */
@@ -181,7 +181,7 @@ export class RequestStory {
     this.trace?.admissionEnded(this, code);
   }
 
-  /** Its usage is charged; undefined: nothing is, and it leaves no record. */
+  /** Called when its usage is charged; undefined: nothing is charged, and it leaves no record. */
   settleEnded(settled: SettledFacts | undefined): void {
     this.settled = settled;
     this.trace?.settleEnded(settled);

@@ -28,7 +28,7 @@ import { SpanTrace } from './span-trace.ts';
 /** Traces and metrics that are exported. */
 export interface OpenTelemetry {
   readonly startTrace: (story: RequestStory) => RequestTrace;
-  /** Sends what is still here, and ends; resolves also if it can't be sent, after two seconds at the latest. */
+  /** Sends everything that is left, and ends; resolves even if sending fails, after two seconds at the latest. */
   close(): Promise<void>;
 }
 

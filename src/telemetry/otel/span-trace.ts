@@ -43,7 +43,7 @@ export class SpanTrace implements RequestTrace {
   readonly #root: Span | undefined;
   /** Most traces of a busy gateway are not sampled: they have names, and nothing else is made for them. */
   readonly #isRecorded: boolean;
-  /** Whether anything is made of what it is told. */
+  /** False if the trace is not recorded: all calls are then ignored. */
   readonly #isFollowed: boolean;
   readonly #startedAtMs: number;
   readonly #rootContext: Context;
