@@ -57,6 +57,11 @@ const keepAliveTimeoutMs = 75_000;
 /** Connections that are still open this long after `close()` are cut. */
 const closeGraceMs = 2000;
 
+/** Instead of Fastify's own compilers of schemas: 100 modules that every start would load, and no route here has a schema. */
+function noSchemas(): never {
+  throw new Error('a route has a schema, and nothing compiles schemas of Fastify here');
+}
+
 /**
  * The public listener: REST and SSE over the core's services, to be started with `listen`. It has no access to storage, prices or
  * providers. To stop it: make `draining()` return true, await `idle()` for at most the grace period, then call `close()`, which takes at
@@ -76,6 +81,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     // Requests that arrive while the gateway stops are refused here, with the envelope.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     ...serverOptions(options.tls),
     frameworkErrors: (error, request, reply) => {
       request.call = toCall(edge, request);
