@@ -46,7 +46,7 @@ import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
-import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
+import type { RequestTelemetry, RequestTrace } from '../telemetry/request-telemetry.ts';
 import { decodeSource } from '../edge/decode-source.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { openDashboards, People } from './dashboards.ts';
@@ -108,7 +108,7 @@ export interface GatewayResources {
   readonly metrics: Metrics;
   readonly health: Pick<StorageHealth, 'reason' | 'onLow'>;
   /** Begins the trace of a request; absent: traces are switched off. */
-  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
+  readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }

@@ -6,7 +6,7 @@ import { requestIdHeader } from '../lib/ids.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { defined } from '../lib/defined.ts';
 import { findNetworkCall } from './network-call.ts';
-import type { RequestStory } from '../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
 /** A call over the network that has ended. */
 export interface RpcCall {
@@ -19,7 +19,7 @@ export interface RpcCall {
   /** The thrown error, for the log; absent if all went well or the caller stopped the call. */
   readonly error?: GatewayError;
   /** The facts that became known of the call; absent: it reached no service. */
-  readonly story?: RequestStory;
+  readonly telemetry?: RequestTelemetry;
 }
 
 /** Called once for every call that reached a service or its gate. */
@@ -88,7 +88,13 @@ function watchCall({ service, method, requestHeader, signal }: Facts, { observe,
     if (hasEnded) return;
     hasEnded = true;
     const durationMs = runtime.monotonicMs() - beganMs;
-    observe({ procedure, requestId, code, durationMs, ...defined({ error, story: findNetworkCall(requestHeader) }) });
+    observe({
+      procedure,
+      requestId,
+      code,
+      durationMs,
+      ...defined({ error, telemetry: findNetworkCall(requestHeader) }),
+    });
   };
   const fail = (thrown: unknown): ConnectError => {
     // If the caller stopped the call, whatever a service then throws is only the echo of it.
