@@ -13,12 +13,30 @@ export default defineConfig({
     projects: [
       // Units share a process: loading what they test takes longer than they do.
       { extends: true, test: { name: 'unit', include: ['src/**/*.test.ts'], isolate: false } },
+      // So do tests of whole gateways: to start a process and load what they all import costs as much as many of them take.
       {
         extends: true,
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', 'test/long/**', 'test/browser/**', 'test/postgres/**'],
+          exclude: [
+            '**/node_modules/**',
+            'test/long/**',
+            'test/browser/**',
+            'test/postgres/**',
+            'test/clients/**',
+            'test/e2e/upstream-faults-*',
+          ],
+          isolate: false,
+        },
+      },
+      // Files that import another file of tests, which a shared process would run once only.
+      {
+        extends: true,
+        test: {
+          name: 'clients',
+          include: ['test/clients/**/*.test.ts', 'test/e2e/upstream-faults-*.test.ts'],
+          exclude: ['**/node_modules/**'],
         },
       },
       {
@@ -42,6 +60,7 @@ export default defineConfig({
     ],
     // Node.js strips the types itself, as it does for the gateway; Vite's own runner takes twice the processor time.
     experimental: { viteModuleRunner: false, nodeLoader: false },
+    setupFiles: ['test/setup.ts'],
     pool: 'forks',
     // Tests start gateways and wait for them: more than there are cores.
     maxWorkers: availableParallelism() + 2,

@@ -7,6 +7,7 @@ cleanEnvironment(process.env);
 export default defineConfig({
   test: {
     include: ['test/long/**/*.test.ts'],
+    setupFiles: ['test/setup.ts'],
     pool: 'forks',
     fileParallelism: false,
     testTimeout: 3_600_000,

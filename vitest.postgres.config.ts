@@ -20,6 +20,7 @@ export default defineConfig({
     ],
     globalSetup: ['test/postgres/prepare.ts'],
     env: { TOLLGATE_TEST_ENGINE: 'postgres' },
+    setupFiles: ['test/setup.ts'],
     pool: 'forks',
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -11,10 +11,11 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
-import { afterAll, expect } from 'vitest';
+import { expect } from 'vitest';
 import { AccountService, type ActivityRecord } from '../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
 import { verifyLedgerFile } from '../src/ledger/sqlite/verify.ts';
+import { unverified } from './unverified.ts';
 
 /** The root of the checkout. */
 export const root = resolve(import.meta.dirname, '..');
@@ -90,13 +91,6 @@ const children = new Set<ChildProcess>();
 // A worker that ends early (a test run cut short) leaves no gateway behind.
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
-});
-
-/** Data directories on which this test file has started gateways and has not seen since that every invariant of the ledger holds. */
-const unverified = new Set<string>();
-// Registered first, so that it runs last.
-afterAll(() => {
-  expect([...unverified], 'a test file ends its gateways with endGateway, or looks with expectVerified').toEqual([]);
 });
 
 /** The environment of a program that sees nothing of the developer's. */

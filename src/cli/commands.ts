@@ -164,7 +164,7 @@ type UpdateKeyOptions = Partial<
   readonly allowedModels?: string[];
 };
 
-/** What `keys update` changes: only what is named. */
+/** Returns the changes of `keys update`: only the named options. */
 function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, group, ...given }: UpdateKeyOptions) {
   const { expires, tags, metadata, subsFirst, fallback, keepBodies, paused } = given;
   const isAll = allowedModels?.includes('all') === true;

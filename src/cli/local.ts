@@ -9,7 +9,7 @@ import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions } from './remote.ts';
 import { runningConfigCommands } from './running-config.ts';
 
-/** `config check`. A bad file is exit code 2, and with `--json` a document that lists what is wrong. */
+/** `config check`. An invalid file is exit code 2, and with `--json` a document that lists the errors. */
 export function configCommands(program: Command, ports: CommandLinePorts): void {
   const config = program.command('config').description('the configuration file');
   config

@@ -17,7 +17,7 @@ import type { Document } from './output.ts';
 
 /** How the command line shows a kind of resource. */
 export interface ResourceView<T> {
-  /** All fields, for programs and for the lines of one resource. */
+  /** All fields, for JSON and for the lines of one resource. */
   readonly document: (resource: T) => Document;
   /** The columns of a table, members of `row`. */
   readonly columns: readonly string[];

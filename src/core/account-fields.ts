@@ -39,12 +39,12 @@ export function readId(id: bigint, what: string): number {
   return Number(id);
 }
 
-/** The error for an id that does not exist, or belongs to another account: callers must not be able to tell which. */
+/** Returns the error for an id that does not exist or belongs to another account: callers must not be able to tell which. */
 export function notFound(what: string, id: bigint | number | string): GatewayError {
   return new GatewayError('not_found', `There is no ${what} ${id}.`);
 }
 
-/** The error for a field whose value is not allowed. `param` is the path of the field, with dots. */
+/** Returns the error for a field whose value is not allowed. `param` is the path of the field, with dots. */
 export function invalidField(param: string, message: string, input?: unknown): GatewayError {
   const inputJson = input === undefined ? undefined : JSON.stringify(input);
   return new GatewayError('validation_error', `${param}: ${message}`, {
@@ -54,8 +54,8 @@ export function invalidField(param: string, message: string, input?: unknown): G
 }
 
 /**
- * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, `no_group`, `closed`, and `insufficient`: `payer` has less than
- * what no hold covers.
+ * Returns the ledger's row. Throws if the ledger returned a refusal instead: `not_found` (or nothing), which names `what` and `id`,
+ * `no_group`, `closed`, and `insufficient` if `payer` has less money than requested outside its holds.
  */
 export function found<Row extends object>(
   row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
@@ -72,7 +72,7 @@ export function found<Row extends object>(
   throw new GatewayError('validation_error', message, { param: 'balance', tip });
 }
 
-/** A text that says something, in at most `max` characters; taken as it is. Throws for any other. */
+/** Returns the text unchanged if it is not blank and has at most `max` characters; else throws. */
 export function checkText(param: string, text: string, max: number): string {
   if (text.trim() === '' || text.length > max) {
     throw invalidField(param, `must have 1 to ${max} characters and not only blanks`, text.slice(0, max));
@@ -124,7 +124,7 @@ export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigi
   return nanoUsd;
 }
 
-/** Returns which bodies are kept; null: as the configuration says; undefined: it does not change. */
+/** Returns which bodies are kept. Null: as the configuration decides; undefined: unchanged. */
 function readKeepBodies(text: string | undefined): KeySettings['keepBodies'] | undefined {
   if (text === undefined || text === '') return text === '' ? null : undefined;
   const known = keepBodies.find(each => each === text);
@@ -202,7 +202,7 @@ function parseOrUndefined(text: string): unknown {
   }
 }
 
-/** A key as the contract says it; `text` is the full key, only in the answer that made it. */
+/** Converts a key to its contract message. `text` is the full key, which only the answer to its creation contains. */
 export function toApiKey(row: KeyRow, text?: string): MessageInitShape<typeof ApiKeySchema> {
   const { balance, lastUsedAtMs, allowedModels, monthlyLimit, expiresAtMs } = row;
   return {

@@ -40,7 +40,7 @@ export function groups(ledger: Ledger): Groups {
   };
 }
 
-/** Makes a group of an account. Throws what the caller is refused with. */
+/** Creates a group of an account. Throws the error for the caller if that is refused. */
 export async function createGroup(
   ledger: Ledger,
   accountId: number,
@@ -57,7 +57,7 @@ interface NamedGroup {
   readonly accountId: number | undefined;
 }
 
-/** Changes a group. Throws what the caller is refused with. */
+/** Changes a group. Throws the error for the caller if that is refused. */
 export async function updateGroup(
   ledger: Ledger,
   { groupId: id, accountId, settings: message }: NamedGroup & { readonly settings: SettingsMessage | undefined },
@@ -67,7 +67,7 @@ export async function updateGroup(
   return { group: toGroup(done(await ledger.updateGroup({ groupId, accountId, settings }), groupId)) };
 }
 
-/** Removes a group. Throws what the caller is refused with. */
+/** Deletes a group. Throws the error for the caller if that is refused. */
 export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: NamedGroup): Promise<object> {
   const groupId = readId(id, 'group');
   const reply = await ledger.deleteGroup({ groupId, accountId });
@@ -101,7 +101,7 @@ function readGroupSettings(message: SettingsMessage | undefined): GroupSettings 
   });
 }
 
-/** A group as the contract says it. */
+/** Converts a group to its contract message. */
 export function toGroup(row: GroupRow): MessageInitShape<typeof GroupSchema> {
   const { parentId, balance } = row;
   return {

@@ -69,7 +69,7 @@ export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   return reply;
 }
 
-/** Returns what the ledger did. Throws `not_found`, and `permission_denied` for a limit that the caller can't change. */
+/** Returns the changed limit, or 'deleted'. Throws `not_found`, and `permission_denied` for a limit that the caller can't change. */
 export function unlocked<Done extends LimitRow | 'deleted'>(reply: Done | LimitRefusal, limitId: number): Done {
   if (reply === 'not_found') throw notFound('limit', limitId);
   if (reply === 'fixed') {

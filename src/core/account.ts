@@ -35,10 +35,7 @@ interface AccountOptions {
 
 type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedService<typeof AccountService>, K>;
 
-/**
- * AccountService: what a management key with the right scope may do with its own account. Ids of other accounts are
- * `not_found`.
- */
+/** AccountService: what a management key may do with its own account, by its scopes. Ids of other accounts are `not_found`. */
 export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
   const { ledger, listedId } = options;
   const methods = {
@@ -57,7 +54,7 @@ async function authenticateAccount(caller: Caller, ledger: Ledger, scope: Scope)
   return (await authenticate(caller, ledger, { scope })).accountId;
 }
 
-/** Who is short of money when a key's settings move some. */
+/** Named as the payer in the error if a change of a key's settings needs more money than there is. */
 const eitherPayer = 'the account or the key';
 
 function keys({
@@ -152,8 +149,8 @@ function money({
 }
 
 /**
- * Returns whose records are requested: the whole account's for a management key with the scope, else those of the
- * calling API key.
+ * Authenticates the caller and returns whose records it may read: the whole account's for a management key with the scope, else those of
+ * the calling API key.
  */
 async function authenticateOwner(
   caller: Caller,

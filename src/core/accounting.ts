@@ -39,8 +39,7 @@ const noPrices: PriceSheet = {
 };
 
 /**
- * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeated call returns
- * what the first one returned.
+ * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeated call returns the first one's result.
  * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
  */
 export function accountingService(options: AccountingOptions): PushedService<typeof AccountingService> {
@@ -66,7 +65,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
         heldNanoUsd: reply.heldNanoUsd,
         availableNanoUsd: reply.availableNanoUsd,
         limits: reply.windows.map(limitState),
-        // A repeat returns what was agreed the first time.
+        // A repeated call returns the expiry of the first one.
         expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };
     },

@@ -2,7 +2,7 @@ import { actAs, hasActor } from '../ledger/actor.ts';
 import type { UnaryContext } from '../lib/pushed-service.ts';
 import { authenticate, type CredentialPort, toActor } from './credential.ts';
 
-/** Who the audit says did something. */
+/** The name that the audit log records for a change. */
 
 type Methods = Record<string, (request: never, context: UnaryContext) => unknown>;
 

@@ -60,7 +60,7 @@ interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   readonly listedId: ListedId;
   /** Called for every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
-  /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
+  /** Reads the configuration again. Throws `invalid_request` with the reason if it is invalid; the old one then stays in force. */
   readonly reload: () => Promise<Reloaded>;
   /** The address that clients know, without a slash at its end. */
   readonly publicUrl: () => string;
@@ -86,7 +86,7 @@ const noteMax = 1_000;
 const referenceMax = 200;
 const listLimit = { preset: 100, max: 1_000 };
 
-/** AdminService: what the operator may do with all accounts. */
+/** AdminService: the operator's calls, for all accounts. */
 export function adminService(options: AdminOptions): PushedService<typeof AdminService> {
   const methods = {
     ...accounts(options),

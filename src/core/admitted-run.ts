@@ -7,7 +7,7 @@ import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
 import { CourseRecord } from './course-record.ts';
 import { checkSettled } from './check-settled.ts';
 import { toCharge, type Outcome, toClientError } from './generation/settlement.ts';
-import type { RequestStory } from '../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Routed } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
 import { type Cuttable, keyRevoked, stopping } from './running-requests.ts';
@@ -17,7 +17,7 @@ export interface PricedOrder {
   readonly prices: PriceSheet;
   /** A factor of the prices, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number | undefined;
-  /** What the price of its images depends on; absent: it requests no images. */
+  /** What the price of the requested images depends on; absent: it requests none. */
   readonly picture?: ImageTerms;
 }
 
@@ -25,7 +25,7 @@ export interface PricedOrder {
 export interface AdmittedRunTools {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
-  /** How long a client waits for the end of a hold after its answer failed; absent: 10 s. */
+  /** How long a client waits for its hold to end after its answer failed; absent: 10 s. */
   readonly settleMs?: number;
 }
 
@@ -42,7 +42,7 @@ export interface AdmittedOrder<Order> {
   readonly keyId: number;
   readonly admitted: Admitted;
   /** Undefined: not traced. */
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
 }
 
 /** The usage of an answer. */
@@ -53,8 +53,8 @@ export interface UsedUp {
 }
 
 /**
- * One admitted request whose answer comes all at once (images, vectors), from the first attempt to the settled
- * charge. However it ends, its hold is settled or voided exactly once.
+ * One admitted request whose answer is not streamed (images, vectors), from the first attempt to the settled charge. However it ends, its
+ * hold is settled or voided exactly once.
  */
 export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements Cuttable {
   /** See `Cuttable`. */
@@ -65,7 +65,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   protected readonly requested: AdmittedOrder<Order>;
   /** Aborted when the answer is no longer wanted. */
   protected readonly signal: AbortSignal;
-  /** How the request goes, stored with its charge. */
+  /** The request's attempts and routing, stored with its charge. */
   protected readonly course: CourseRecord;
   readonly #tools: AdmittedRunTools;
   readonly #abort = new AbortController();
@@ -128,7 +128,10 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     }
   }
 
-  /** Charges what a kept answer has used. Returns the cost in nano-dollars. If that can't be stored the answer is free, and it throws. */
+  /**
+   * Charges for what a kept answer used. Returns the cost in nano-dollars. If the charge can't be stored, the answer is free and this
+   * throws.
+   */
   async charge(used: UsedUp): Promise<bigint> {
     try {
       return await this.#settle(used, 'bounded');
@@ -140,8 +143,8 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
-    const { id, order, story } = this.requested;
-    story?.trace?.settleBegan();
+    const { id, order, telemetry } = this.requested;
+    telemetry?.trace?.settleBegan();
     const command = {
       id,
       state,
@@ -161,7 +164,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     checkSettled(settled, id);
     const { costNanoUsd } = settled;
     const { providerCostNanoUsd } = command;
-    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
+    telemetry?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
     return costNanoUsd;
   }
 
@@ -187,7 +190,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
   }
 
-  /** Returns the kept answer, not charged yet. What it throws has ended the hold. */
+  /** Returns the kept answer, not charged yet. If it throws, the hold has already ended. */
   async #made(beforeSettle: (answer: Answer) => Promise<void> | undefined): Promise<Answer> {
     try {
       const answer = await this.make();
@@ -214,7 +217,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     const charge = toCharge(outcome, progress);
     if (charge.kind === 'void') {
       await this.#tools.ledger.void(this.requested.id, charge.reason);
-      this.requested.story?.settleEnded(undefined);
+      this.requested.telemetry?.settleEnded(undefined);
     } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

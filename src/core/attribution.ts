@@ -10,7 +10,7 @@ const nobody: Pick<AdmitCommand, 'tags' | 'endUser'> = {};
 const endUserMax = 128;
 
 /**
- * Returns what a request is counted by besides its key. `named`: the request's own names of its end user, in order of
+ * Returns the user and tags that a request is counted under besides its key. `named`: the request's own names of its end user, in order of
  * precedence. Throws `validation_error` for invalid tags.
  */
 export function readAttribution(

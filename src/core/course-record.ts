@@ -1,6 +1,6 @@
 import { type HoldExtension, type RequestTry, writeCourse } from '../ledger/course.ts';
 import type { Runtime } from '../lib/runtime.ts';
-import type { RouteReason } from '../telemetry/request-story.ts';
+import type { RouteReason } from '../telemetry/request-telemetry.ts';
 import type { AttemptOutcome, RouteName } from './routing/observer.ts';
 
 /** Gathers how one request goes, to be stored with its charge. Made when the request is admitted. */
@@ -32,7 +32,7 @@ export class CourseRecord {
     this.#extensions.push({ atMs: this.#elapsedMs(), heldNanoUsd });
   }
 
-  /** Returns what the ledger stores of it; undefined: the other fields of the record say it all. */
+  /** Returns the text that the ledger stores; undefined if the other fields of the record say it all. */
   get text(): string | undefined {
     return writeCourse({ tries: this.#tries, extensions: this.#extensions });
   }

@@ -26,9 +26,9 @@ export type Caller = Pick<CallContext, 'requestHeader'>;
 
 /** The part of the ledger that authentication needs. */
 export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
-  /** Returns a cached credential synchronously; undefined: there is none. */
+  /** Returns a cached credential synchronously; undefined if there is none. */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
-  /** Returns an API key by its id; undefined: there is none, or it was revoked. */
+  /** Returns an API key by its id; undefined if there is none or it was revoked. */
   findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
 }
 
@@ -76,7 +76,7 @@ function checked(
     : checkedFor(credential, found, ledger, wanted);
 }
 
-/** Checks what a credential may do; `found`: as it was presented. */
+/** Checks what a credential may do. `found`: the credential as presented. */
 function checkedFor(
   credential: Credential,
   found: Credential,
@@ -133,9 +133,8 @@ function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken |
 }
 
 /**
- * Accepts only service tokens with a scope, and sessions of the operator. Returns the caller's identity. Any other
- * credential is refused for what it is: a valid key with `permission_denied`, an invalid one as `authenticate`
- * refuses it.
+ * Accepts only service tokens with a scope, and sessions of the operator. Returns the caller's identity. Any other credential is refused: a
+ * valid key with `permission_denied`, an invalid one as `authenticate` refuses it.
  */
 export async function requireService(
   caller: Caller,
@@ -155,8 +154,9 @@ export async function requireService(
 }
 
 /**
- * Returns the same methods of a service, each passing only service tokens with the scope of the method. Others are refused as `requireService` does. What methods with the scope
- * `admin:write` do is done by the operator, unless a caller in this process has named somebody else.
+ * Wraps the methods of a service so that only service tokens with the scope of the method may call them; others are refused as
+ * `requireService` does. Changes by methods with the scope `admin:write` are recorded as the operator's, unless a caller in this process
+ * has named someone else.
  */
 export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
@@ -191,10 +191,7 @@ export async function visibleModels(
   return allowedModels;
 }
 
-/**
- * The gate of the network listener: every caller of the gateway's services needs a valid credential. What it may do,
- * the service decides.
- */
+/** Authenticates every call on the network listener. The service decides what the credential may do. */
 export async function requireCredential(caller: Caller, { ledger, tokens }: CredentialOptions): Promise<void> {
   if (presentedToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
 }

@@ -8,7 +8,7 @@ type ModelUsage = Required<Omit<MessageInitShape<typeof ModelUsageSchema>, '$typ
 /** Records are read in pages of so many. */
 const pageSize = 1_000;
 
-/** Returns what a key's settled requests were by model, the dearest first; of a revoked key too. */
+/** Returns a key's settled requests by model, the most expensive first; also for a revoked key. */
 export async function usageByModel(
   ledger: Pick<Ledger, 'listActivity'>,
   { accountId, keyId }: { readonly accountId: number; readonly keyId: number },

@@ -22,7 +22,7 @@ const keyTextMax = 512;
 /** 62^43 is the first power of 62 above 2^256. */
 const keyDigits = 43;
 
-/** A key as it was made. `text` is shown once; `hash` (SHA-256) and `masked` are what is stored. */
+/** A new key. `text` is shown once; `hash` (SHA-256) and `masked` are stored. */
 export interface KeyMaterial {
   readonly text: string;
   readonly hash: Uint8Array;
@@ -35,7 +35,7 @@ export function makeKey(kind: keyof typeof keyPrefixes): KeyMaterial {
   return keyMaterial(keyPrefixes[kind] + digits);
 }
 
-/** Hash and mask of a key whose text is given (bootstrap variables). */
+/** Returns hash and mask of a key whose text is given (bootstrap variables). */
 export function keyMaterial(text: string): KeyMaterial {
   return { text, hash: hashKey(text), masked: maskKey(text) };
 }

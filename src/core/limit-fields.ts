@@ -25,7 +25,7 @@ const actions = ['refuse', 'alert'] as const;
 const maxMost = 9_000_000_000_000_000_000n;
 const patternsMax = 1_000;
 
-/** Reads what of a limit an account's or the operator's caller supplied, and checks it. `account`: whose it is to be. */
+/** Reads and checks the fields of a new limit. `account`: the account that it will belong to. */
 export function readNewLimit(
   message: NewLimitMessage | undefined,
   {
@@ -48,7 +48,7 @@ export function readNewLimit(
   return { ...preset, ...settings, max, accountId, scope, scopeId, unit, window, locked };
 }
 
-/** An id that no key or group can have is that of none: the ledger says so. */
+/** Returns 0 for an id that no key or group can have: the ledger then refuses it as unknown. */
 function readScopeId(id: bigint): number {
   return id < 1n || id > BigInt(Number.MAX_SAFE_INTEGER) ? 0 : Number(id);
 }
@@ -91,7 +91,7 @@ function readMax(
   return max;
 }
 
-/** Only names: an offset says nothing of the days when clocks change. Returns the name as it was sent, in its usual case. */
+/** Accepts only names: an offset does not define the days when clocks change. Returns the name as it was sent, in its usual case. */
 function readTimeZone(text: string): string {
   try {
     // Intl refuses what only Temporal reads, such as a time with a zone, and calls some zones by older names.
@@ -126,7 +126,7 @@ function readUntil({ untilMs }: LimitRaiseSettings): number {
   return Number(untilMs);
 }
 
-/** A limit as the contract says it. */
+/** Converts a limit to its contract message. */
 export function toLimit(row: LimitRow): MessageInitShape<typeof LimitSchema> {
   const { models, raised, resetsAtMs } = row;
   return {

@@ -8,14 +8,14 @@ import { found, readId, invalidField } from './account-fields.ts';
 import { refusal, toAdmitCommand } from './generation/admission.ts';
 import { toLimit } from './limit-fields.ts';
 
-/** What a dry run of an admission works with. */
+/** The tools of a dry run of an admission. */
 export interface NextPaymentTools {
   readonly ledger: Ledger;
-  /** Returns the model that a name means; of '' the first one. Throws `model_not_found`. */
+  /** Returns the model with that name; for '' the first one. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
 }
 
-/** Which request is thought of. `accountId` undefined: whatever the key's account (the operator). */
+/** The request whose admission is tried. `accountId` undefined: whichever account the key belongs to (the operator). */
 export interface ThoughtRequest {
   readonly accountId: number | undefined;
   readonly apiKeyId: bigint;
@@ -28,7 +28,10 @@ export interface ThoughtRequest {
 const inputTokensUsual = 1_000;
 const inputTokensMax = 10_000_000;
 
-/** Says what would decide and pay a key's next request, by a dry run of its admission. Throws `not_found`, `model_not_found` and `validation_error`. */
+/**
+ * Returns which limits would decide on a key's next request and who would pay it, by a dry run of its admission. Throws `not_found`,
+ * `model_not_found` and `validation_error`.
+ */
 export async function readNextPayment(
   { ledger, findModel }: NextPaymentTools,
   thought: ThoughtRequest,

@@ -5,10 +5,7 @@ import type { GroupRow, KeyRow, Ledger, LimitRow } from '../ledger/ledger.ts';
 import { found } from './account-fields.ts';
 import { toLimit } from './limit-fields.ts';
 
-/**
- * Returns what the holder of a key may know of it: its limits and those above it, and what would pay its next
- * request.
- */
+/** Returns what the holder of a key may see of it: its limits and those above it, and what would pay its next request. */
 export async function readOwnKey(
   ledger: Ledger,
   { keyId, accountId }: { readonly keyId: number; readonly accountId: number },
@@ -50,7 +47,7 @@ function binds({ scope, scopeId }: LimitRow, key: KeyRow, groups: readonly Group
   return scope === 'account' || groups.some(({ groupId }) => groupId === scopeId);
 }
 
-/** What pays first for a text request of the plan's models; unspecified if nothing is left that may pay. */
+/** Returns what would pay first for a text request to one of the plan's models; unspecified if nothing is left to pay with. */
 async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer> {
   const plan = await ledger.findSubscription(key.accountId);
   if (plan !== undefined && plan.freeLeftToday > 0) return Payer.FREE;
@@ -60,7 +57,7 @@ async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupR
   return hasPlan ? Payer.SUBSCRIPTION : Payer.UNSPECIFIED;
 }
 
-/** Whose money pays; undefined if it is spent. */
+/** Returns whose money would pay; undefined if it is spent. */
 async function chooseMoney(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer | undefined> {
   if (key.balance !== null) return key.balance > 0n ? Payer.KEY_BALANCE : undefined;
   const group = groups.find(({ balance }) => balance !== null);

@@ -6,7 +6,10 @@ import { makeKey } from './keys.ts';
 
 const overlapMaxSeconds = 30 * 86_400;
 
-/** Gives a key of an account (undefined: of any) another secret, which the answer has in full. Throws what the caller is refused with. */
+/**
+ * Gives a key of an account (undefined: of any account) a new secret, which only this answer contains in full. Throws the error for the
+ * caller.
+ */
 export async function rotateKey(
   ledger: Ledger,
   of: { readonly apiKeyId: bigint; readonly overlapSeconds: number; readonly accountId: number | undefined },

@@ -4,7 +4,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 export interface Cuttable {
   /** Ends it now. */
   cut(): void;
-  /** Ends it because its key has been revoked: what was delivered is charged. */
+  /** Ends it because its key was revoked: what was delivered is charged. */
   revoke(): void;
   /** The API key that pays for it. */
   readonly keyId: number;
@@ -32,7 +32,7 @@ export class RunningRequests<Run extends Cuttable = Cuttable> {
   readonly #running: Run[] = [];
   readonly #whenIdle: (() => void)[] = [];
 
-  /** All running requests, in no particular order. */
+  /** Returns all running requests, in no particular order. */
   get all(): readonly Run[] {
     return this.#running;
   }

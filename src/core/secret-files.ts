@@ -26,7 +26,7 @@ export function serverSecrets(dataDir: string): string[] {
   return keepSecretFile(join(dataDir, 'server.secret'), () => randomBase62(43)).split(/\s+/);
 }
 
-/** `prefix`: what the tokens begin with, so that they are not mistaken for keys. */
+/** `prefix`: starts every token, so that none is mistaken for a key. */
 function keepTokens(dataDir: string, name: string, prefix: string): string[] {
   return keepSecretFile(join(dataDir, name), () => prefix + randomBase62(43)).split(/\s+/);
 }

@@ -3,9 +3,9 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { hashKey } from './keys.ts';
 
 /**
- * What a service token may do: `operator` everything, `admin:read` and `admin:write` what AdminService shows and
- * changes, `metering` AccountingService, `generate` generations and images for an API key by its id, `edge` be the
- * public listener of another process.
+ * The scopes of a service token: `operator` may do everything, `admin:read` and `admin:write` cover what AdminService shows and changes,
+ * `metering` AccountingService, `generate` generations and images for an API key by its id, `edge` acting as the public listener in another
+ * process.
  */
 export const serviceScopes = ['operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge'] as const;
 

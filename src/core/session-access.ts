@@ -4,7 +4,7 @@ import { accountIdHeader, apiKeyIdHeader } from '../lib/call-headers.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import { allScopes, type Scope } from './scopes.ts';
 
-/** What a person who signed in without a key may do. A session of a management key has that key's scopes. */
+/** The scopes of a person who signed in without a key. A session of a management key has that key's scopes. */
 
 const viewerScopes: readonly Scope[] = allScopes.filter(
   scope => scope.endsWith(':read') || scope === 'account:activity' || scope === 'account:balance',
@@ -19,8 +19,9 @@ export const roleScopes: Readonly<Record<SessionRole, readonly Scope[]>> = {
 };
 
 /**
- * Returns a session as the key that it stands for in a call: a management key with the scopes of its role, or, if an API key is needed, the API key that the caller names by its id. Throws
- * `invalid_api_key` if the session has ended, `permission_denied` and `not_found` if the person can't act for that key or account.
+ * Returns the credential that a session has in a call: a management key with the scopes of its role, or, if an API key is needed, the API
+ * key that the caller names by its id. Throws `invalid_api_key` if the session has ended, `permission_denied` and `not_found` if the person
+ * can't act for that key or account.
  */
 export function resolveSession(
   found: Credential,
@@ -52,7 +53,7 @@ function checkKey(
   if (key === undefined || (role !== 'operator' && key.accountId !== found.accountId)) {
     throw new GatewayError('not_found', `There is no API key ${keyId}.`);
   }
-  // Who may make a key may spend with one.
+  // A role that may create keys may also spend with one.
   if (!scopes.includes('keys:create')) {
     throw new GatewayError('permission_denied', 'Only who may make keys may generate with one.');
   }

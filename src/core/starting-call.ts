@@ -11,12 +11,12 @@ export class StartingCall implements StreamControl {
   #failure: Error | undefined;
   #isPaused = false;
 
-  /** Whether the caller cancelled the call without a failure: it has disconnected. */
+  /** True if the caller cancelled the call without a failure: it has disconnected. */
   get isCancelled(): boolean {
     return this.#isCancelled;
   }
 
-  /** Passes the caller's control on to `control`, beginning with what the caller did so far. */
+  /** Passes the caller's control on to `control`, beginning with the actions so far. */
   attach(control: StreamControl): void {
     this.#control = control;
     if (this.#isCancelled || this.#failure !== undefined) control.cancel(this.#failure);

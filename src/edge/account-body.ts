@@ -83,7 +83,7 @@ export const rotationSchema = z.strictObject(
   'must be an object',
 );
 
-/** How long a replaced secret works on. Throws `validation_error` for what is out of bounds. */
+/** Reads how long a replaced secret stays valid. Throws `validation_error` if that is out of bounds. */
 export function readRotation(body: JsonBody): { overlapSeconds: number } {
   return { overlapSeconds: readBody(rotationSchema, body, 'a rotation').overlap_seconds ?? 0 };
 }

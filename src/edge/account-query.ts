@@ -117,8 +117,8 @@ function readTagFilter(query: Query): string {
 }
 
 /**
- * Reads the id in a path; `name` is what it identifies ("key"). An integer that no id can have is left to the core to
- * refuse. Throws `invalid_request` if it is not an integer.
+ * Reads the id in a path; `name` is what it identifies ("key"). The core refuses integers that no id can have. Throws `invalid_request` if
+ * it is not an integer.
  */
 export function readPathId(text: string, name: string): bigint {
   if (text === '') throw new GatewayError('not_found', 'No such path, or not with this method.');
@@ -131,12 +131,12 @@ export function readPathId(text: string, name: string): bigint {
   return id > idMax || id < 0n ? 0n : id;
 }
 
-/** Returns the thing whose own are wanted; 0 for those of all. */
+/** Returns the id that the list is filtered by; 0: no filter. */
 function readIdFilter(query: Query, parameter: string, name: string): bigint {
   const text = readText(query, parameter);
   if (text === undefined) return 0n;
   if (!/^\d{1,40}$/.test(text) || BigInt(text) < 1n) throw refuse(query, parameter, `must be the id of a ${name}`);
-  // Nothing has an id above: such a one has nothing either.
+  // No id is above the maximum, so this one finds nothing either.
   return BigInt(text) > idMax ? idMax : BigInt(text);
 }
 

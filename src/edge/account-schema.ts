@@ -37,7 +37,7 @@ export function exactDollars({ raw }: JsonBody, ...path: readonly string[]): big
 
 const source = Symbol('source');
 
-/** A time as ISO 8601 writes it, in ms. `orNull` says what null means. */
+/** A time in ISO 8601, as ms. `orNull` describes what null means. */
 export function timeField(orNull: string): z.ZodType<bigint, string> {
   const allowed = `must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z")${orNull}`;
   const schema = z.string(allowed).transform((text, context): bigint => {
@@ -59,7 +59,7 @@ export const tagsField = z
   .record(z.string(), z.string('must be a string'), 'must be an object of strings')
   .transform(tags => ({ tags }));
 
-/** The number of a thing. What is no integer from 0 is no id; one that no thing has is the ledger's to refuse. */
+/** The number of an object. Anything but an integer from 0 is invalid; an unknown number is refused by the ledger. */
 export const idField = documented(
   z
     .number('must be an integer')
@@ -97,7 +97,7 @@ function toViolations(issue: z.core.$ZodIssue, { what, fields }: Described): Vio
   return [{ path, message: issue.message, type: issue.code, ...shownInput(issue.input) }];
 }
 
-/** Returns what was sent as JSON; nothing if it is too long to be repeated. */
+/** Returns what was sent as JSON; nothing if it is too long to be repeated in an error. */
 function shownInput(value: unknown): Pick<Violation, 'inputJson'> {
   if (typeof value === 'string') return { inputJson: JSON.stringify(value.slice(0, shownLengthMax)) };
   const inputJson = JSON.stringify(value) as string | undefined;

@@ -19,7 +19,7 @@ export interface Answer {
 
 /** An unread body up to this size is read over, so that its connection can be used again. */
 const skippedBodyBytes = 65_536;
-/** How long a client that still sends a refused body is listened to, so that it reads the answer before the connection closes. */
+/** How long the connection of a client that still sends a refused body stays open, so that the client can read the answer. */
 const lingerMs = 2000;
 
 /** Returns JSON as an answer. Its content type is added to `headers`. */
@@ -77,7 +77,7 @@ export function writeAnswer(
     response.end();
   };
   const timer = setTimeout(end, lingerMs);
-  // Discarding the rest ends in an error if the client leaves; there is no one to report it to.
+  // Discarding the rest fails if the client disconnects; there is no one to report that to.
   request.on('error', () => undefined);
   request.on('end', end).on('close', end).resume();
 }

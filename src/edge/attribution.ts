@@ -3,18 +3,18 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Attribution } from '../gen/tollgate/v1/request_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
 
-/** Reads what a request's headers say it is counted by. Source: docs/interfaces/account.md "Tags and end users". */
+/** Reads the tags and end user in a request's headers. Source: docs/interfaces/account.md "Tags and end users". */
 
 const tagsHeader = 'x-tollgate-tags';
 const endUserHeader = 'x-tollgate-end-user';
 
-/** Adds to a request what its headers say; nothing if they say nothing. Throws `invalid_request` for tags that are none. */
+/** Adds the tags and end user of the headers to a request, if there are any. Throws `invalid_request` for invalid tags. */
 export function attribute(request: { attribution?: Attribution | undefined }, headers: IncomingHttpHeaders): void {
   const attribution = readAttribution(headers);
   if (attribution !== undefined) request.attribution = attribution;
 }
 
-/** Returns what headers say that requests are counted by; undefined if they say nothing. Throws `invalid_request` for tags that are none. */
+/** Returns the tags and end user of the headers; undefined if there are none. Throws `invalid_request` for invalid tags. */
 export function readAttribution(headers: IncomingHttpHeaders): Attribution | undefined {
   const tags = headers[tagsHeader];
   const endUser = headers[endUserHeader];

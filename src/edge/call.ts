@@ -6,7 +6,7 @@ import { clientAddressHeader, fingerprintHeader, idempotencyKeyHeader } from '..
 import { requestIdHeader } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import type { Runtime } from '../lib/runtime.ts';
-import { readClientRequestId, readTraceparent, RequestStory } from '../telemetry/request-story.ts';
+import { readClientRequestId, readTraceparent, RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** Headers of an answer, lower case. */
@@ -16,10 +16,10 @@ export type AnswerHeaders = Record<string, string | number>;
 export type ErrorShape = 'openai' | 'messages' | 'account';
 
 /**
- * What is known of one request, from its first byte to its log line. The core is called with it as the headers; a
- * core in the same process adds to the story.
+ * Collects the facts of one request, from its first byte to its log line. Passed to the core as the headers; a core in the same process
+ * adds its own facts.
  */
-export class Call extends RequestStory implements HeaderReader {
+export class Call extends RequestTelemetry implements HeaderReader {
   /** The public request id; `x-request-id` of the answer, whatever it is. */
   readonly id: string;
   readonly errorShape: ErrorShape;
@@ -34,7 +34,7 @@ export class Call extends RequestStory implements HeaderReader {
   credential: AuthenticateResponse | undefined;
   /** The network address of the client; only of calls that can change an account. */
   address: string | undefined;
-  /** Whether the answer has the rate limit headers of the key (generation and images). */
+  /** True if the answer has the rate limit headers of the key (generation and images). */
   sendsLimitHeaders = false;
 
   /** `cors`: what every answer to the page that calls has; absent: nothing. */
@@ -66,7 +66,7 @@ export class Call extends RequestStory implements HeaderReader {
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }
 
-  /** Whether the answer may be an earlier request's, because this one has an `Idempotency-Key`. */
+  /** True if the answer may be an earlier request's, because this one has an `Idempotency-Key`. */
   get isRepeatable(): boolean {
     return this.#idempotencyKey !== null;
   }
@@ -117,7 +117,7 @@ export class Call extends RequestStory implements HeaderReader {
   }
 }
 
-/** Makes the headers those of the answer that was given to request `repeatedId` before: by that id the account finds what was charged. */
+/** Sets the headers of the answer to the earlier request `repeatedId`, the id under which the account finds the charge. */
 export function setRepeated(headers: AnswerHeaders, repeatedId: string): void {
   headers['x-request-id'] = repeatedId;
   if ('request-id' in headers) headers['request-id'] = repeatedId;

@@ -13,8 +13,8 @@ interface WatchedSocket extends Socket {
 }
 
 /**
- * Watches a connection while one request is answered. The socket is watched and not the response: of requests that were sent ahead on one
- * connection (pipelining) only the first has a response that hears of its end. All of them share one listener.
+ * Watches a connection while one request is answered. It watches the socket, not the response: if requests are sent ahead on one connection
+ * (pipelining), only the first one's response reports that the connection has ended. All of them share one listener.
  */
 export class ClientWatch {
   readonly #socket: WatchedSocket;
@@ -75,7 +75,10 @@ function watchesOn(socket: WatchedSocket): ClientWatch[] {
   return all;
 }
 
-/** Runs what is pointless once the client has left: `signal` is aborted then, and the failure that follows becomes `ClientGone`. */
+/**
+ * Runs work that is pointless once the client has disconnected: then `signal` is aborted, and the failure that follows becomes
+ * `ClientGone`.
+ */
 export async function whileConnected<T>(socket: Socket, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const watch = new ClientWatch(socket);
   try {

@@ -21,8 +21,8 @@ interface Answering extends Socket {
 }
 
 /**
- * Answers 400 with the envelope if that can't be mistaken for another request's answer, then closes. Nothing is
- * written into an answer that has begun, nor ahead of one that is still due on this connection.
+ * Answers 400 with the envelope if that can't be mistaken for another request's answer, then closes. Writes nothing into an answer that has
+ * begun, or ahead of one that is still due on this connection.
  */
 export function answerConnectionError(edge: Edge, error: Error & { code?: string }, socket: Answering): void {
   const pending = socket._httpMessage;

@@ -25,7 +25,7 @@ const preflightSeconds = 600;
 export function corsHeaders(allowed: readonly string[], origin: string | undefined): AnswerHeaders {
   if (origin === undefined || allowed.length === 0) return {};
   if (allowed.includes('*')) return { 'access-control-allow-origin': '*', 'access-control-expose-headers': exposed };
-  // Whether or not the origin is allowed: a cache must not serve one origin's answer to another.
+  // Set for every origin, allowed or not: a cache must not serve one origin's answer to another.
   if (!allowed.includes(origin)) return { vary: 'origin' };
   return { 'access-control-allow-origin': origin, 'access-control-expose-headers': exposed, vary: 'origin' };
 }

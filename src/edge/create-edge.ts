@@ -54,12 +54,18 @@ const requestTimeoutMs = 300_000;
 const headersTimeoutMs = 60_000;
 /** Longer than the 60 s of the usual load balancers, so that it is they who close idle connections. */
 const keepAliveTimeoutMs = 75_000;
-/** What is still open this long after `close()` is cut. */
+/** Connections that are still open this long after `close()` are cut. */
 const closeGraceMs = 2000;
 
+/** Instead of Fastify's own compilers of schemas: 100 modules that every start would load, and no route here has a schema. */
+function noSchemas(): never {
+  throw new Error('a route has a schema, and nothing compiles schemas of Fastify here');
+}
+
 /**
- * The public listener: REST and SSE over the core's services, to be started with `listen`. It knows no storage, prices or providers. To stop
- * it: let `draining()` be true, await `idle()` as long as the grace is, then `close()`, which ends at latest two seconds later.
+ * The public listener: REST and SSE over the core's services, to be started with `listen`. It has no access to storage, prices or
+ * providers. To stop it: make `draining()` return true, await `idle()` for at most the grace period, then call `close()`, which takes at
+ * most two seconds.
  */
 export function createEdge(options: EdgeOptions): FastifyInstance {
   const edge = new Edge(options);
@@ -75,6 +81,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     // Requests that arrive while the gateway stops are refused here, with the envelope.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     ...serverOptions(options.tls),
     frameworkErrors: (error, request, reply) => {
       request.call = toCall(edge, request);
@@ -147,7 +154,7 @@ function toCall({ options }: Edge, { id, raw }: FastifyRequest): Call {
   return new Call(runtime, id, chooseErrorShape(raw), cors).follow(headers, options);
 }
 
-/** All clients of the Anthropic interface name its version, whatever they ask for. */
+/** Every client of the Anthropic interface sends its version, on every path. */
 function chooseErrorShape({ url = '', headers }: IncomingMessage): ErrorShape {
   if (isAccountPath(url)) return 'account';
   return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';

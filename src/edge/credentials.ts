@@ -67,7 +67,7 @@ export function authenticate(edge: Edge, allowed: Allowed, generates = false): o
   };
 }
 
-/** A key, and what it must be allowed to do. */
+/** A key, and the kind and scope that it needs. */
 interface IdentifiedKey {
   readonly key: string;
   readonly allowed: Allowed;
@@ -93,7 +93,7 @@ export function identify(
   if (found instanceof Promise) {
     const refusal = edge.load.refusesStranger();
     if (refusal === undefined) return found.then(accept);
-    // Nothing waits for it.
+    // No one awaits this promise.
     found.catch(() => undefined);
     throw refusal;
   }

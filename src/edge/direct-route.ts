@@ -17,7 +17,7 @@ import { Exchange } from './exchange.ts';
 import { warningsText } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 
-/** What the edge adds to every request whose answer comes at once. */
+/** The fields that the edge adds to every request whose answer is not streamed. */
 interface DirectRequest {
   strict: boolean;
   attribution?: Attribution | undefined;
@@ -33,7 +33,7 @@ interface DirectAnswer {
   readonly costNanoUsd: bigint;
 }
 
-/** A path whose answers come at once. */
+/** A path whose answers are not streamed. */
 export interface DirectRoute<Request extends DirectRequest, Answer extends DirectAnswer> {
   /** Throws `validation_error` that names the field. */
   decode(body: unknown): Request;
@@ -53,7 +53,7 @@ export function rerankRoute({ rerank }: Edge): DirectRoute<RerankRequest, Rerank
   return { decode: decodeRerankRequest, ask: rerank.rerank, render: renderRerankAnswer };
 }
 
-/** Registers a path whose answers come at once: authenticate, decode, call the core, render. */
+/** Registers a path whose answers are not streamed: authenticate, decode, call the core, render. */
 export function registerDirect<Request extends DirectRequest, Answer extends DirectAnswer>(
   app: FastifyInstance,
   edge: Edge,

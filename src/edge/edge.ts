@@ -17,7 +17,7 @@ import { LoadWatch } from './load-watch.ts';
 import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
-/** What every route needs: the options, the core's clients, and the open answers. */
+/** Shared by all routes: the options, the core's clients, and the open answers. */
 export class Edge {
   readonly options: EdgeOptions;
   readonly catalog: LeanClient<typeof CatalogService>;

@@ -99,7 +99,8 @@ function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
 const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
 
 /**
- * `x-should-retry`: of all refusals with 429 only those of a minute window pass soon enough for an automatic retry. Undefined leaves it to the client.
+ * Returns `x-should-retry`: of the refusals with 429, only those of a minute window pass soon enough for an automatic retry. Undefined: the
+ * client decides.
  */
 function shouldRetry(error: GatewayError): boolean | undefined {
   if (error.facets.http !== 429) return error.retry;
@@ -107,7 +108,7 @@ function shouldRetry(error: GatewayError): boolean | undefined {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' || error.facts.retry === true;
 }
 
-/** Adds the headers that tell a client whether and when to retry, and the state of its windows. */
+/** Adds the headers that say whether and when to retry, and the state of the key's windows. */
 export function addErrorHeaders(
   headers: AnswerHeaders,
   error: GatewayError,
@@ -143,7 +144,7 @@ function fromFramework(error: Error & { code: unknown }, status: number): Gatewa
   return toGatewayError(error);
 }
 
-/** Returns the key's windows: the error's own, else the core's; none if it has none. */
+/** Returns the key's windows: the error's own, else the core's; empty if it has none. */
 async function findWindows(edge: Edge, call: Call, error: GatewayError): Promise<readonly LimitWindow[]> {
   const { limits = [] } = error.facts;
   if (limits.length > 0 || !call.sendsLimitHeaders || call.credential === undefined) return limits;
@@ -165,7 +166,7 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
   }
 }
 
-/** Why a request failed, and what is known of the answer that it would have had. */
+/** Why a request failed, and what is known of its unfinished answer. */
 export interface RequestFailure {
   readonly thrown: unknown;
   readonly facts?: GenerationFacts;

@@ -11,7 +11,7 @@ import { GenerationFacts } from './generation-facts.ts';
 import { type BodyReading, generationReading, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
-/** How often, and how many times, a client that sends nothing more is sent something to find out whether it reads. */
+/** Interval and number of probes to a client that sends nothing more, to find out whether it still reads. */
 const probeMs = 200;
 const probesMax = 3;
 
@@ -66,7 +66,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     });
   }
 
-  /** How the body of a request that generates is read. */
+  /** The options for reading the body of a request that generates. */
   get reading(): BodyReading {
     const { edge, request, reply } = this;
     return generationReading(edge, request, reply);
@@ -113,7 +113,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.end(outcome);
   }
 
-  /** Ends with an error for the client, unless it has left. Nothing may have been answered before. */
+  /** Ends with an error for the client, unless it has disconnected. Nothing may have been sent before. */
   fail(thrown: unknown): void {
     const { edge, request, reply, facts } = this;
     const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts };
@@ -134,7 +134,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 }
 
-/** Returns the refusal of an account whose requests arrive faster than they are begun. */
+/** Returns the refusal for an account whose requests arrive faster than they are started. */
 function tooManyWaiting(): GatewayError {
   return new GatewayError('overloaded', 'Too many requests of this account wait to begin.', { retryAfterMs: 1000 });
 }

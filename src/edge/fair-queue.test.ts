@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { FairQueue } from './fair-queue.ts';
 
-/** A queue whose jobs take a millisecond each, and a list of what it has done. */
+/** Returns a queue whose jobs take a millisecond each, and a list of the jobs that it has run. */
 function setUp(limits = { sliceMs: 2, waitingMax: 100 }) {
   let nowMs = 0;
   const done: string[] = [];

@@ -1,4 +1,4 @@
-/** How much work is begun at a time, and how much may wait. */
+/** How much work is started at a time, and how much may wait. */
 export interface FairLimits {
   /** Milliseconds of work that is begun in one turn of the event loop. */
   readonly sliceMs: number;

@@ -41,7 +41,7 @@ export async function readForm(request: FastifyRequest, reply: FastifyReply, lim
   }
 }
 
-/** Returns what a repeated form is compared by: its fields and files, without the separators between them. */
+/** Returns the bytes by which a repeated form is compared: its fields and files, without the separators. */
 export function comparedBytes(parts: readonly FormPart[]): Uint8Array {
   const hash = createHash('sha256');
   for (const { name, value } of parts) {

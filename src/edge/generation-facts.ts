@@ -15,24 +15,24 @@ import type { RequestOutcome } from './request-record.ts';
 /** A message of an answer, whichever method of the core it comes from. */
 export interface AnswerMessage {
   readonly events: GenerationEvent[];
-  /** The response's first message, with what it is. */
+  /** The response's first message, with its id and settings. */
   readonly head?: ResponseHead | undefined;
   /** The request windows of the key, in the first message of a response. */
   readonly limits?: readonly LimitState[];
-  /** How a background response has ended, in its last message. */
+  /** The end of a background response, in its last message. */
   readonly end?: ResponseEnd | undefined;
 }
 
-/** Collects what the headers, the log line and the metrics of a generation need from its events. */
+/** Collects from a generation's events what its headers, log line and metrics need. */
 export class GenerationFacts {
   readonly #call: Call;
   #started: Started | undefined;
   #completed: Completed | undefined;
   #limits: readonly LimitState[] = [];
   #firstEventMs: number | undefined;
-  /** Of the first choice that ended. */
+  /** The finish reason of the first choice that ended. */
   #finish: FinishReason | undefined;
-  /** The request that the answer was made for, if a response says so. */
+  /** The id of the request that the answer was made for, if a response reports it. */
   #answered: string | undefined;
 
   constructor(call: Call) {
@@ -50,7 +50,7 @@ export class GenerationFacts {
     return this.#call.isRepeatable && answered !== this.#call.id ? answered : undefined;
   }
 
-  /** Takes what is known before any event: the request that the answer was made for, and the key's windows. */
+  /** Takes the facts that are known before any event: the request that the answer was made for, and the key's windows. */
   answers(requestId: string | undefined, limits: readonly LimitState[]): void {
     this.#answered = requestId;
     this.#limits = limits;
@@ -71,7 +71,7 @@ export class GenerationFacts {
     }
   }
 
-  /** Adds what is known before the end: request windows, warnings, route, and whether it is a repeat. */
+  /** Adds the facts that are known before the end: request windows, warnings, route, and whether it is a repeat. */
   addHeaders(headers: AnswerHeaders, nowMs: number): AnswerHeaders {
     addLimitHeaders(headers, this.#limits, nowMs);
     if (this.#started !== undefined) {
@@ -104,7 +104,7 @@ export class GenerationFacts {
   }
 }
 
-/** How logs and traces say why an answer ended. */
+/** The finish reasons in logs and traces. */
 const finishNames: Readonly<Partial<Record<FinishReason, string>>> = {
   [FinishReason.STOP]: 'stop',
   [FinishReason.LENGTH]: 'length',

@@ -17,9 +17,7 @@ export interface GenerationRoute {
   readonly endpoint: Endpoint;
 }
 
-/**
- * Registers a path that generates: authenticate, decode, call the core, render; streamed or not, as the client asks.
- */
+/** Registers a path that generates: authenticate, decode, call the core, render; streamed or not, as the client requests. */
 export function registerGeneration(app: FastifyInstance, edge: Edge, route: GenerationRoute): void {
   const url = { url: route.path };
   app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {

@@ -81,7 +81,7 @@ function isKnown(header: string | undefined, etag: string): boolean {
   return tags.includes('*') || tags.includes(`"${etag}"`);
 }
 
-/** The client has read what was written. Throws `ClientGone`. */
+/** Resolves when the client has read everything that was written. Throws `ClientGone`. */
 async function drained({ raw }: FastifyReply, client: ClientWatch): Promise<void> {
   await once(raw, 'drain', { signal: client.signal }).catch(() => undefined);
   if (client.isGone) throw new ClientGone();

@@ -4,7 +4,7 @@ import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 
 const loose: JsonBounds = { depthMax: 1000, valuesMax: 1_000_000, entriesMax: 1_000_000 };
 
-/** The bound that a text exceeds whose bytes arrive in chunks of `size`. */
+/** Returns the bound that a text exceeds if its bytes arrive in chunks of `size`. */
 function exceeded(text: string, bounds: Partial<JsonBounds>, size = Infinity): string | undefined {
   const scan = new BoundsScan({ ...loose, ...bounds });
   const bytes = new TextEncoder().encode(text);

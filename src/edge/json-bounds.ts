@@ -62,7 +62,7 @@ export class BoundsScan {
     return entries > entriesMax ? `has an array or object with more than ${entriesMax} entries` : undefined;
   }
 
-  /** Returns the place after the string whose bytes go on at `from`; the end of the bytes if it does not end there. */
+  /** Returns the index after the string whose bytes continue at `from`; the end of the bytes if the string does not end there. */
   #skipString(bytes: Uint8Array, from: number): number {
     let at = from + (this.#isEscaped ? 1 : 0);
     this.#isEscaped = false;
@@ -85,7 +85,7 @@ export class BoundsScan {
   }
 }
 
-/** How many backslashes end right before `end`, none of them before `from`. */
+/** Returns how many backslashes directly precede `end`, none of them before `from`. */
 function backslashesBefore(bytes: Uint8Array, from: number, end: number): number {
   let count = 0;
   while (end - 1 - count >= from && bytes[end - 1 - count] === backslash) count += 1;

@@ -68,9 +68,7 @@ function fixedField() {
   return z.never('can’t be changed: make another limit').optional();
 }
 
-/**
- * Reads what a body changes of a limit. Throws `validation_error` with a violation for every wrong or unknown field.
- */
+/** Reads the changes to a limit. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readLimitChange(body: JsonBody): MessageInitShape<typeof LimitSettingsSchema> {
   return toSettings(body, readBody(limitChangeSchema, body, 'a limit that can change'));
 }

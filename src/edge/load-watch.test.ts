@@ -23,7 +23,7 @@ test.each([
 
 test('a busy gateway refuses strangers and who runs more than twice its share, and nobody else', async () => {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-  // Half of what is in use counts as full: well below the next level, which is far above.
+  // The limit is half of the used heap: the load exceeds it, but stays well below the next level.
   const watch = new LoadWatch(() => ({ lagMs: 60_000, heapShare: used / limit / 2 }), systemRuntime);
   watches.push(watch);
   await expect.poll(() => watch.level, { timeout: 5_000 }).toBe('busy');

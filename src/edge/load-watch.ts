@@ -7,16 +7,16 @@ import type { Runtime, Timer } from '../lib/runtime.ts';
 export interface LoadLimits {
   /** The event loop is this late. */
   readonly lagMs: number;
-  /** That share of the heap that V8 may have is in use. */
+  /** The level begins when this share of the heap that V8 may use is in use. */
   readonly heapShare: number;
 }
 
-/** How much there is to do: with each level more is refused. */
+/** How loaded the process is; each level refuses more than the one before. */
 export type LoadLevel = 'calm' | 'busy' | 'overloaded' | 'critical';
 
 /** From the least to the most. */
 const levels: readonly LoadLevel[] = ['calm', 'busy', 'overloaded', 'critical'];
-/** How often it is judged. */
+/** Interval at which the load is measured. */
 const lookMs = 500;
 /** Lateness, as a multiple of the limit, from which on a level holds. */
 const lagFactors = { overloaded: 2, critical: 5 } as const;
@@ -28,9 +28,9 @@ const retryAfterMs = 2000;
 /** No account is refused for its share below this many running requests. */
 const shareLeast = 4;
 
-/** What a load is measured by. */
+/** A measured load. */
 export interface Load {
-  /** How late the event loop was for nine of ten timers. */
+  /** The delay of the event loop: nine of ten timers were at most this late. */
   readonly lagMs: number;
   /** Heap in use, as a share of V8's maximum. */
   readonly heapShare: number;
@@ -46,8 +46,9 @@ export function measureLevel(load: Load, { lagMs, heapShare }: LoadLimits): Load
 }
 
 /**
- * Watches how late the event loop is and how full the heap, and says which requests are refused before either hurts: the cheapest first. `busy`: who has no known key, and accounts that run more than twice
- * their share. `overloaded`: accounts over their share; the gateway is not ready. `critical`: every request that generates.
+ * Watches the delay of the event loop and the use of the heap, and refuses requests before either becomes harmful, the cheapest first.
+ * `busy`: callers without a known key, and accounts that run more than twice their share. `overloaded`: accounts over their share; the
+ * gateway is not ready. `critical`: every request that generates.
  */
 export class LoadWatch {
   readonly #limits: () => LoadLimits;
@@ -90,7 +91,7 @@ export class LoadWatch {
     else this.#running.set(accountId, left);
   }
 
-  /** Returns the refusal of a caller whose key is not known yet; undefined if there is time to look. */
+  /** Returns the refusal of a caller whose key is not known yet; undefined if there is time to look it up. */
   refusesStranger(): GatewayError | undefined {
     return this.#level === 'calm' ? undefined : overloaded('The gateway has too much to do to look for this key.');
   }

@@ -4,7 +4,7 @@ import { type Query, readInteger, readName, readText, refuse } from './query.ts'
 
 /** The query of `GET /v1/models`. Source: docs/interfaces/models.md "The list". */
 
-/** Which part of the list is wanted. Absent `limit`: all of it. */
+/** The requested part of the list. Absent `limit`: all of it. */
 interface Page {
   readonly limit?: number | undefined;
   readonly afterId?: string | undefined;

@@ -1,14 +1,14 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
 /**
- * Query parameters. What is wrong throws `invalid_request` with a violation that names the parameter; parameters that are not documented are ignored, as
- * clients add their own (`?beta=true`). Source: docs/interfaces/README.md "Unknown fields and values".
+ * Query parameters. A wrong value throws `invalid_request` with a violation that names the parameter; undocumented parameters are ignored,
+ * because clients add their own (`?beta=true`). Source: docs/interfaces/README.md "Unknown fields and values".
  */
 
 /** Query parameters as the router reads them: a repeated one is an array. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Returns the error of a parameter; `message` says what it must be ("must be sent once"). */
+/** Returns the error of a parameter; `message` describes a valid value ("must be sent once"). */
 export function refuse(query: Query, parameter: string, message: string): GatewayError {
   return new GatewayError('invalid_request', `Query parameter ${parameter}: ${message}.`, {
     param: parameter,

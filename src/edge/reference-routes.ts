@@ -9,8 +9,8 @@ import { answerError } from './error-answer.ts';
 import { errorDocsPath } from './error-docs.ts';
 
 /**
- * The API reference, for programs and for people, and the greeting that links to it. No key is needed. What these
- * paths need is loaded on first use.
+ * The API reference, for programs and for people, and the start page that links to it. They need no key. Their content is loaded on first
+ * use.
  */
 
 /** The files of the packaged viewer that its page loads. */

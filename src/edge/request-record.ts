@@ -8,7 +8,7 @@ import type { RequestSample, TokenCounts } from '../telemetry/metrics.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
 
-/** How a request ended. */
+/** The end of a request. */
 export interface RequestOutcome {
   /** The HTTP status that was sent; 499 if the client left before it. */
   readonly status: number;

@@ -10,7 +10,7 @@ export interface UnsentLimits {
   readonly bytesMax: number;
 }
 
-/** How often connections are looked at, at least. */
+/** Longest interval between two checks of the connections. */
 const lookMs = 1000;
 
 /** How much a connection had sent at the last check. */
@@ -20,8 +20,8 @@ interface Progress {
 }
 
 /**
- * Cuts connections whose clients do not read: streams, whole answers and WebSockets alike. Their requests then end
- * like those of clients that have left. Checking every connection once a second costs less than a timer for each.
+ * Cuts connections whose clients do not read: streams, whole answers and WebSockets alike. Their requests then end like those of clients
+ * that have disconnected. Checking every connection once a second costs less than a timer for each.
  */
 export class StalledWrites {
   readonly #limits: () => UnsentLimits;

@@ -32,7 +32,7 @@ export function readWebhookSettings(body: JsonBody): MessageInitShape<typeof Web
 /** The fields of a body that changes the account. */
 export const accountChangeSchema = z.strictObject({ low_balance: lowBalanceField }, 'must be an object');
 
-/** Reads what a body changes of the account. */
+/** Reads the changes to an account. */
 export function readAccountChange(body: JsonBody): MessageInitShape<typeof UpdateOwnAccountRequestSchema> {
   const { low_balance: low } = readBody(accountChangeSchema, body, 'an account that can change');
   return {

@@ -89,7 +89,7 @@ export class LiveConfig {
     return atStart.filter(([, of]) => compareSettings(of(this.#started), of(config)).length > 0).map(([key]) => key);
   }
 
-  /** Reads the file again and hands it on. Throws `ConfigError`; then nothing has changed, and the log says why. */
+  /** Reads the file again and applies it. Throws `ConfigError`; then nothing has changed, and the reason is logged. */
   reload(targets: ReloadTargets): Promise<Reloaded> {
     // One after the other, so that the file that was read last is the one in use.
     const reloaded = this.#reloading.then(() => this.#reload(targets));
@@ -103,7 +103,7 @@ export class LiveConfig {
     this.#hand(this.#current, targets);
   }
 
-  /** Passes a configuration on. Returns what is listed now. */
+  /** Applies a configuration. Returns the models that are now listed. */
   #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
@@ -142,7 +142,7 @@ export class LiveConfig {
   }
 }
 
-/** Only models whose provider is there, and whose id nothing else has. */
+/** Adds the models whose provider is configured and whose id nothing else has. */
 function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
   // Not those of the file: a model that was found costs nothing, and theirs may.

@@ -38,7 +38,7 @@ export interface Stores {
   readonly shared: Claims | undefined;
   /** Opens large files and journals; `bytesMax`: of all of them. Called once. */
   readonly openBulk: (bytesMax: () => number) => BulkFiles;
-  /** What is sealed, newest first: see `SealedBox`. */
+  /** Secrets for sealing, newest first: see `SealedBox`. */
   readonly secrets: readonly string[];
   /** Returns the size of the database in bytes; absent: everything is in the data directory. */
   readonly databaseBytes?: () => Promise<number>;
@@ -58,7 +58,7 @@ export interface DatabaseStores extends Stores {
   readonly ledger: PostgresLedger;
 }
 
-/** How long a picture can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
+/** How long an image can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
 export const fileLifetimeMs = 3_600_000;
 
 interface StoreTools {
@@ -67,7 +67,10 @@ interface StoreTools {
   readonly health: StorageHealth;
 }
 
-/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended or the backup before an upgrade failed. */
+/**
+ * Opens the ledger, whose lock reserves the data directory for this process, and the documents. Throws `LedgerStartError`, or `BackupError`
+ * if a restore has not ended or the backup before an upgrade failed.
+ */
 export async function openStores(environment: Environment, config: Config, tools: StoreTools): Promise<LendingStores> {
   const { dataDir, workers } = environment;
   const { logger, metrics, health } = tools;
@@ -113,10 +116,11 @@ export async function openDatabaseStores(
       logger.error('the lease of this gateway had ended: its requests were given back, and it goes on as another');
       leaseEnded(ledger.instanceNumber);
     },
+    onSnapshotAge: ageMs => health.metrics.oldestSnapshot(ageMs),
     onOldSnapshot: ageMs =>
       logger.warn(
         { age_ms: ageMs },
-        'an old transaction keeps the database from removing dead rows: see docs/growth.md',
+        'an old snapshot keeps the database from removing dead rows: see docs/growth.md "Backup"',
       ),
   });
   try {
@@ -140,7 +144,7 @@ function ledgerSettings({ dailyLimitUnit, plans, ledger: settings }: Config) {
   return { dailyLimitUnit, plans, settleMs, writeOffMax: writeOffMaxNanoUsd === 0n ? undefined : writeOffMaxNanoUsd };
 }
 
-/** Opens what is kept beside the ledger, in the data directory; closes the ledger if that fails. */
+/** Opens the storage beside the ledger, in the data directory; closes the ledger if that fails. */
 async function openContent(
   ledger: Ledger,
   dataDir: string,

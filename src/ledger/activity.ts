@@ -1,6 +1,6 @@
 import type { CostLine } from '../generation/price.ts';
 
-/** Which settled requests are listed, and how they are summed. */
+/** Queries of settled requests: which are listed, and how they are summed. */
 
 /** Newest first; absent filters mean any. */
 export interface ActivityFilter {
@@ -19,7 +19,7 @@ export interface ActivityFilter {
   readonly endMs?: number;
 }
 
-/** What sums are grouped by; a tag by its values. */
+/** The values that sums can be grouped by; a tag by its values. */
 export type AnalyticsGroup =
   | 'none'
   | 'model'
@@ -47,16 +47,13 @@ export interface AnalyticsQuery {
 export interface AnalyticsRow {
   /** When the period begins. */
   readonly periodMs: number;
-  /**
-   * The model, key, provider, endpoint, group, end user or value of the tag; null if the query does not group, or the
-   * request has none.
-   */
+  /** The model, key, provider, endpoint, group, end user or tag value; null if the query does not group, or the requests have none. */
   readonly group: string | number | null;
   readonly requests: number;
-  /** Those whose state is `upstream_failed`. */
+  /** Requests whose state is `upstream_failed`. */
   readonly failed: number;
   readonly costNanoUsd: bigint;
-  /** What providers charged for the requests whose cost is known, and what those requests were debited minus that. */
+  /** Over the requests whose provider cost is known: that cost, and what they were debited minus that cost. */
   readonly providerCostNanoUsd: bigint;
   readonly marginNanoUsd: bigint;
   readonly input: number;

@@ -4,7 +4,7 @@ import type { Actor } from './history.ts';
 const gateway: Actor = { type: 'gateway', id: null, address: null, requestId: null };
 const actors = new AsyncLocalStorage<Actor>();
 
-/** Runs `work`; the ledger's administrative commands in it are the actor's. Returns what it returns. */
+/** Runs `work` and returns its result; administrative commands in it are recorded as the actor's. */
 export function actAs<T>(actor: Actor, work: () => T): T {
   return actors.run(actor, work);
 }

@@ -46,18 +46,18 @@ import type { WireCommand } from './sqlite/wire.ts';
 import { type CredentialSource, type LedgerRequestTools, LedgerRequests } from './ledger-requests.ts';
 import type { Reads } from './reader/reads.ts';
 
-/** Where commands go: the writer of an engine. */
+/** The writer of an engine, which runs the commands. */
 export interface CommandWriter {
   /** Sends a command; resolves with the engine's answer. `isBounded`: a settle that is given up after a while. */
   send<R>(request: WireCommand, decode: (value: unknown) => R, isBounded?: boolean): Promise<R>;
-  /** Whether something may be committed that is not durable yet. */
+  /** True if something may be committed that is not durable yet. */
   readonly isUnsynced: boolean;
 }
 
-/** Reads what is committed. */
+/** Reads committed data. */
 export interface LedgerReader {
   read<N extends keyof Reads>(name: N, ...args: Parameters<Reads[N]>): Promise<ReturnType<Reads[N]>>;
-  /** As `read`, after everything whose time is over by `nowMs` has been swept. */
+  /** Like `read`, after sweeping everything that has ended by `nowMs`. */
   readSwept<N extends keyof Reads>(
     nowMs: number,
     name: N,
@@ -66,19 +66,19 @@ export interface LedgerReader {
   close(): Promise<void>;
 }
 
-/** What a ledger is made of. */
+/** The parts of a ledger. */
 export interface CommandParts {
   readonly writer: CommandWriter;
   readonly startReader: () => LedgerReader;
   readonly credentials: CredentialSource;
   readonly now: () => number;
   readonly lastId: () => number;
-  /** Told of what no funds covered of a request. */
+  /** Called with the amount of a request that no funds covered. */
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
   readonly close: (reader: LedgerReader) => Promise<void>;
 }
 
-/** A ledger whose methods are commands to an engine's writer, and reads. */
+/** A ledger whose methods send commands to an engine's writer, or read. */
 export class CommandLedger extends LedgerRequests implements Ledger {
   readonly #parts: CommandParts;
   readonly #reader: LedgerReader;
@@ -407,7 +407,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     }
   }
 
-  /** What was read, once nothing of it can be lost any more: others may have been committed and not synced yet. */
+  /** Returns what was read once it is durable: other commands may have been committed and not synced yet. */
   async #told<T>(reading: Promise<T>): Promise<T> {
     const read = await reading;
     if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);

@@ -1,4 +1,7 @@
-/** How a request went between its admission and its charge: the calls to routes, and how its hold grew. Times in ms since the request was admitted. */
+/**
+ * The course of a request between its admission and its charge: the calls to routes, and how its hold grew. Times in ms since the request
+ * was admitted.
+ */
 
 /** A call that went to a route. */
 export interface RequestTry {
@@ -21,7 +24,7 @@ export interface RequestTry {
 /** A growth of a hold. */
 export interface HoldExtension {
   readonly atMs: number;
-  /** All that was held from then on. */
+  /** The total hold from then on. */
   readonly heldNanoUsd: bigint;
 }
 
@@ -43,13 +46,10 @@ type TryValues = [
 ];
 type CourseValues = [tries: TryValues[], extensions: [atMs: number, held: string][]];
 
-/** The most entries of each list that are stored; what is between the first ones and the last is left out. */
+/** The most entries of each list that are stored; entries between the first ones and the last are left out. */
 const entriesMax = 32;
 
-/**
- * Returns a course as stored; undefined if the record says it all: one attempt that completed and needed no choice
- * and no extension.
- */
+/** Encodes a course for storage; undefined if the record says it all: one attempt that completed and needed no choice and no extension. */
 export function writeCourse({ tries, extensions }: StoredCourse): string | undefined {
   const [only] = tries;
   const isPlain = tries.length <= 1 && extensions.length === 0;
@@ -74,7 +74,7 @@ function bounded<T>(entries: readonly T[]): readonly T[] {
   return entries.length <= entriesMax ? entries : [...entries.slice(0, entriesMax - 1), ...entries.slice(-1)];
 }
 
-/** Returns a course from its stored text. */
+/** Decodes a stored course. */
 export function readCourse(text: string): StoredCourse {
   const [tries, extensions] = JSON.parse(text) as CourseValues;
   return {

@@ -52,7 +52,7 @@ export interface Actor {
   readonly id: string | null;
   /** The network address of the caller; null: none. */
   readonly address: string | null;
-  /** The call's request id; null: it has none. */
+  /** The id of the call; null: it has none. */
   readonly requestId: string | null;
 }
 

@@ -35,17 +35,19 @@ export interface CredentialSource {
   forget(): void;
 }
 
-/** What requests work with. */
+/** The tools of requests. */
 export interface LedgerRequestTools {
   readonly send: SendCommand;
   readonly now: () => number;
   readonly lastId: () => number;
   readonly credentials: CredentialSource;
-  /** Told of what no funds covered. */
+  /** Called with the amount that no funds covered. */
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
 }
 
-/** The part of the ledger that every request uses: on the thread that opened it, and in workers, whose commands go to that thread. */
+/**
+ * The part of the ledger that every request uses: on the thread that opened it, and in workers, which send their commands to that thread.
+ */
 export class LedgerRequests {
   readonly #tools: LedgerRequestTools;
   protected readonly credentials: CredentialSource;
@@ -69,7 +71,7 @@ export class LedgerRequests {
   }
 
   #admitOwned(command: AdmitCommand, owner: KeyOwner | Denied): Promise<Admitted | Denied> {
-    // A turn later, as every other answer: a caller that asks again and again must not keep the event loop from turning.
+    // Resolves a turn later, like every other answer: a caller that repeats calls must not block the event loop.
     if ('kind' in owner) return nextTurn(owner);
     return this.#tools.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
   }
@@ -129,7 +131,7 @@ export class LedgerRequests {
     return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
   }
 
-  /** Whose request it is, or why it is nobody's. */
+  /** Returns the owner of the request's key, or the denial if it has none. */
   #findOwner(hash: Uint8Array): KeyOwner | Denied | Promise<KeyOwner | Denied> {
     const found = this.credentials.find(hash);
     return found instanceof Promise ? found.then(ownerOf) : ownerOf(found);

@@ -53,10 +53,11 @@ export type { VoidedHoldRow, VoidReason } from './voids.ts';
 export type { UsageBuckets };
 
 /**
- * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves only when its effect is durable. Exception:
- * `admit` and `extend` for the gateway's own requests survive the end of the process, but a power cut before they settle may undo them; no client has seen them by then.
- * Expected outcomes are return values; a throw means that the ledger itself failed and nothing was done (`overloaded` if its queue or its disk is full, which the caller
- * answers as 503). Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: docs/accounting.md.
+ * The ledger's port: permissions, payers and payments. Every method is one transaction, and a promise resolves only when its effect is
+ * durable. Exception: `admit` and `extend` for the gateway's own requests survive the end of the process, but a power cut before they
+ * settle may undo them; no client has seen them by then. Expected outcomes are return values; a throw means that the ledger itself failed
+ * and nothing was done (`overloaded` if its queue or its disk is full, which the caller answers as 503). Money is in nano-dollars, times in
+ * ms since 1970 UTC. Behaviour: docs/accounting.md.
  */
 export interface Ledger extends History, Outbox, SessionLedger {
   /** Checks every limit and the funds, then holds: all or nothing. The same id again returns the same. */
@@ -80,7 +81,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
    * it is known.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
-  /** Returns an API key by its id; undefined: there is none, or it was revoked. */
+  /** Returns an API key by its id; undefined if there is none or it was revoked. */
   findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
   /** The limits of requests and tokens that bind a key as they stand, tightest first; those of free models too where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
@@ -91,8 +92,8 @@ export interface Ledger extends History, Outbox, SessionLedger {
   listAccounts(): Promise<AccountRow[]>;
   findAccount(accountId: number): Promise<AccountRow | undefined>;
   /**
-   * `insufficient`: a negative credit takes more than what no hold covers. `reference`: the client's own name of this credit: the same again changes nothing, and
-   * `conflict` says that it was another command's.
+   * `insufficient`: a negative credit exceeds the balance outside holds. `reference`: the client's own name of this credit; the same
+   * command again changes nothing, and a different one with that name is a `conflict`.
    */
   addCredit(command: {
     accountId: number;
@@ -103,8 +104,9 @@ export interface Ledger extends History, Outbox, SessionLedger {
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /**
-   * Ends every key of an account and its plan, and moves what keys and groups have back to its balance, from which a negative credit pays it out. What running requests
-   * hold moves back when they end. A closed account gets no new keys and no plan. A repeat changes nothing.
+   * Ends every key of an account and its plan, and moves the balances of keys and groups back to the account, from which a negative credit
+   * pays them out. The holds of running requests move back when they end. A closed account gets no new keys and no plan. A repeat changes
+   * nothing.
    */
   closeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /** Only the fields that are there change. */
@@ -226,7 +228,7 @@ export interface AdmitCommand {
   readonly free: boolean;
   /** Token estimate of a text request, for token limits. Absent: its tokens do not count. */
   readonly text?: TextEstimate;
-  /** How many requests it counts as if it costs nothing; absent means 1. */
+  /** How many requests it counts as if it costs nothing; absent: 1. */
   readonly requests?: number;
   /** The caller's own end user; absent means none. */
   readonly endUser?: string;
@@ -234,9 +236,9 @@ export interface AdmitCommand {
   readonly tags?: Tags;
   /** The path of its interface; absence means none. */
   readonly endpoint?: string;
-  /** The batch whose item it is; absence means none. */
+  /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
-  /** What to hold; undefined if the request costs nothing. */
+  /** The amount to hold; undefined if the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
   readonly expiresAtMs?: number;
@@ -244,7 +246,7 @@ export interface AdmitCommand {
   readonly durable?: true;
 }
 
-/** A key by its number, and whose it is. */
+/** A key by its number, and its owner. */
 export interface KeyOwner {
   readonly id: number;
   readonly accountId?: number;
@@ -295,7 +297,7 @@ export interface Admitted {
   readonly expiresAtMs?: number;
 }
 
-/** Nothing was held or counted. */
+/** The refusal of an admission: nothing was held or counted. */
 export interface Denied {
   readonly kind: 'denied';
   readonly code: Extract<
@@ -330,7 +332,7 @@ export interface Extended {
   readonly kind: 'extended' | 'denied' | 'not_held';
   /** Granted output tokens. */
   readonly outputTokens: number;
-  /** All that is held now. */
+  /** The total hold. */
   readonly heldNanoUsd: bigint;
   /** Output tokens that the funds could still pay in addition. */
   readonly outputTokensAvailable: number;
@@ -357,7 +359,7 @@ export interface SettleCommand {
   /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` makes the cost of them. */
   readonly prices: PriceSheet;
   readonly multiplierPermille: number;
-  /** How it went, as `writeCourse` writes it; absent: as its other fields say. */
+  /** Its course, as `writeCourse` returns it; absent: the other fields say it all. */
   readonly course?: string | undefined;
   /** Calls of tools with a price of their own; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
@@ -367,7 +369,7 @@ export interface SettleCommand {
   readonly providerCostNanoUsd?: bigint | undefined;
 }
 
-/** The charge. `cost` is what was debited; `writtenOff` what no funds covered. */
+/** The charge. `cost` was debited; no funds covered `writtenOff`. */
 export interface Settled {
   readonly kind: 'settled' | 'not_held' | 'conflict';
   readonly costNanoUsd: bigint;
@@ -387,7 +389,7 @@ export interface Credential {
   readonly scopes: readonly string[];
   /** For an API key; null allows all. */
   readonly allowedModels: readonly string[] | null;
-  /** Whether a limit of requests or tokens binds the key, besides the windows of free models. */
+  /** True if a limit of requests or tokens binds the key, besides the windows of free models. */
   readonly hasWindow: boolean;
   /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
@@ -402,12 +404,12 @@ export interface Credential {
 }
 
 /**
- * Why an account takes no requests, until the operator resumes it. `damaged`: a row of it is broken, so that what is over can't be ended. `write_offs`: more of its
- * requests was written off than is allowed.
+ * Why an account is suspended, until the operator resumes it. `damaged`: one of its rows is broken, so its expired holds can't be ended.
+ * `write_offs`: more of its requests was written off than is allowed.
  */
 export type Suspension = 'damaged' | 'write_offs';
 
-/** Whose bodies are stored: those of no, of failed, or of all requests. */
+/** Which bodies are stored: none, those of failed requests, or all. */
 export type KeepBodies = 'off' | 'errors' | 'all';
 
 export type KeyState = 'enabled' | 'disabled' | 'revoked';
@@ -441,13 +443,13 @@ export interface KeySettings {
   readonly metadata?: string;
   /** An event is sent when the balance falls below it; null: none is. */
   readonly lowBalance?: bigint | null;
-  /** null: as the configuration says. */
+  /** Null: as the configuration decides. */
   readonly keepBodies?: KeepBodies | null;
   /** The account's own switch: a paused key is refused. */
   readonly paused?: boolean;
 }
 
-/** Which keys: the page, those whose label has a text in it, and those of a group. */
+/** Selects keys: by page, by a text in the label, by group. */
 export interface KeyFilter {
   readonly limit?: number;
   readonly offset?: number;
@@ -480,7 +482,7 @@ export interface KeyRow {
   readonly masked: string;
   readonly createdAtMs: number;
   readonly label: string;
-  /** The value of the limit that the field has made; 0: there is none; null: it was edited so that the field can't express it. */
+  /** The value of the limit that this field created; 0: none; null: it was edited so that the field can't express it. */
   readonly dailyLimit: number | null;
   readonly minuteLimit: number | null;
   readonly allowedModels: readonly string[] | null;
@@ -500,7 +502,7 @@ export interface KeyRow {
   /** A JSON text. */
   readonly metadata: string;
   readonly lowBalance: bigint | null;
-  /** null: as the configuration says. */
+  /** Null: as the configuration decides. */
   readonly keepBodies: KeepBodies | null;
   /** By the account; `disabled` is the operator's. */
   readonly paused: boolean;
@@ -526,7 +528,7 @@ export interface PlanPeriodTerms {
   readonly tokens: number;
 }
 
-/** How a key's `daily_limit` is read. */
+/** The unit of a key's `daily_limit`. */
 export type DailyLimitUnit = 'dollars' | 'requests';
 
 /** All plans by name. */
@@ -575,7 +577,7 @@ export interface UsageRow {
   readonly createdAtMs: number;
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
-  /** What the provider charged the operator, shown to the operator only; undefined: unknown. */
+  /** The provider's charge to the operator, shown to the operator only; undefined: unknown. */
   readonly providerCostNanoUsd: bigint | undefined;
   readonly state: RecordState;
   readonly usageSource: 'reported' | 'estimated';

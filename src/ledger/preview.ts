@@ -1,27 +1,27 @@
 import type { Denied } from './ledger.ts';
 
-/** Who would pay a request. */
+/** A payer of a request. */
 export interface NextPayer {
   readonly payer: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
-  /** Of a group's balance. */
+  /** If a group's balance pays. */
   readonly groupId?: number;
-  /** Of money: what no hold covers. */
+  /** If money pays: the balance outside holds. */
   readonly leftNanoUsd?: bigint;
-  /** Of a plan. */
+  /** If a plan pays. */
   readonly leftTokens?: number;
   /** When a plan begins a new period. */
   readonly resetsAtMs?: number;
 }
 
-/** What an admission would decide. */
+/** The result that an admission would have. */
 export interface AdmissionPreview {
   /** Why it would be refused; absent: it would be admitted. */
   readonly denied?: Denied;
-  /** In the order in which they pay; empty: nobody may. */
+  /** In paying order; empty: no one can pay. */
   readonly payers: readonly NextPayer[];
   /** The limits that bind it, in the order in which they refuse. */
   readonly limitIds: readonly number[];
-  /** What would be held at first. */
+  /** The amount that would be held first. */
   readonly heldNanoUsd: bigint;
   /** Output tokens that this would pay; null: it costs nothing. */
   readonly outputTokens: number | null;

@@ -23,19 +23,15 @@ import type { Rolling } from './rules/rolling.ts';
 import type { NewSession } from './sessions.ts';
 
 /**
- * What rules read and write. Rows are never changed, only replaced. Numbers of accounts, keys, entries and so on are
- * made by the rules from counters in rows, never by a database. Money is in nano-dollars, times in ms since 1970 UTC,
- * days and hours are counted from 1970 UTC.
+ * The rows that rules read and write. Rows are never changed, only replaced. Rules number accounts, keys, entries and so on from counters
+ * in rows, never a database. Money is in nano-dollars, times in ms since 1970 UTC, days and hours are counted from 1970 UTC.
  */
 
-/**
- * Who pays: the key's own balance if it has one (0 included), else the nearest group's that has one, else the
- * account's.
- */
+/** The balance that pays: the key's own if it has one (0 included), else the nearest group's that has one, else the account's. */
 export type Payer = 'account' | 'key_balance' | 'group_balance';
 
 /**
- * Who pays, in their order. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
+ * The payers in their order. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
  * costs neither.
  */
 export type Payers = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
@@ -91,9 +87,9 @@ export interface Key {
   readonly tags: Tags;
   /** The owner's own JSON. */
   readonly metadata: string;
-  /** As of `Account`. */
+  /** See `Account`. */
   readonly lowBalance: bigint | null;
-  /** Which bodies of its requests are kept; null: as the configuration says. */
+  /** Which bodies of its requests are kept; null: as the configuration decides. */
   readonly keepBodies: KeepBodies | null;
   /** By the account. */
   readonly paused: boolean;
@@ -107,16 +103,16 @@ export interface Group {
   /** null: directly under the account. */
   readonly parentId: number | null;
   readonly tags: Tags;
-  /** null: what is above pays. */
+  /** Null: the next group above, or the account, pays. */
   readonly balance: bigint | null;
   readonly held: bigint;
   /** Live holds that its balance pays or may pay. */
   readonly running: number;
-  /** What its balance has paid. */
+  /** What was paid from its balance. */
   readonly spent: bigint;
   readonly removed: boolean;
   readonly createdAtMs: number;
-  /** As of `Account`. */
+  /** See `Account`. */
   readonly lowBalance: bigint | null;
 }
 
@@ -160,7 +156,7 @@ export interface AccountDay {
   readonly requests: number;
 }
 
-/** How much of a unit a scope may use in a window. */
+/** The maximum that a scope may use of a unit in a window. */
 export interface Limit {
   readonly id: number;
   readonly accountId: number;
@@ -184,15 +180,15 @@ export interface Limit {
   readonly raisedUntilMs: number | null;
   /** The operator's: the account's owner does not change it. */
   readonly locked: boolean;
-  /** What made it, if not a limit command. */
+  /** The field that created it, if no limit command did. */
   readonly field: LimitField | null;
   readonly removed: boolean;
   readonly createdAtMs: number;
 }
 
 /**
- * What is used and held of a limit in one of its windows: the sum over its requests, stored so that it need not be
- * added up. Every window that was ever read has a row with `endUser` 0.
+ * The used and held amounts of a limit in one of its windows: the sum over its requests, stored so that it need not be added up. Every
+ * window that was ever read has a row with `endUser` 0.
  */
 export interface LimitUse {
   readonly limitId: number;
@@ -206,7 +202,7 @@ export interface LimitUse {
   readonly rolling: Rolling | null;
 }
 
-/** What a request, or several of one model and one end user, add to limits. */
+/** The amounts that a request, or several of one model and one end user, add to limits. */
 export interface Tally {
   readonly modelId: number;
   readonly endUserId: number | null;
@@ -220,7 +216,7 @@ export interface Tally {
   readonly running: bigint;
 }
 
-/** Which requests to add up: those of a scope that were admitted from `startMs` on and before `endMs`. */
+/** Selects the requests to add up: those of a scope that were admitted from `startMs` on and before `endMs`. */
 export interface TallySpan extends Pick<Limit, 'accountId' | 'scope' | 'scopeId'> {
   readonly startMs: number;
   readonly endMs: number;
@@ -241,7 +237,7 @@ export interface Request {
   readonly free: boolean;
   /** Its tokens count. */
   readonly text: boolean;
-  /** As how many requests it counts. */
+  /** How many requests it counts as. */
   readonly requests: number;
   readonly endUserId: number | null;
   /** The key's group when it was admitted, and the groups above it, nearest first. */
@@ -250,14 +246,14 @@ export interface Request {
   readonly tagsId: number | null;
   /** The path of its interface. */
   readonly endpointId: number;
-  /** The batch whose item it is; null: none. */
+  /** The batch that it is an item of; null: none. */
   readonly batchId: number | null;
-  /** Whose money, if money pays. */
+  /** Whose money pays, if money pays. */
   readonly payer: Payer;
   /** The group that pays; null if no group pays. */
   readonly payerGroup: number | null;
   readonly payers: Payers;
-  /** Whose tokens; null if no plan pays. */
+  /** The plan period whose tokens pay; null if no plan pays. */
   readonly period: number | null;
   readonly discountPermille: number;
   readonly admittedAtMs: number;
@@ -278,7 +274,7 @@ export interface Hold extends Request {
   readonly held: bigint;
   /** Estimated input tokens. */
   readonly inputTokens: number;
-  /** Output tokens that are held, whoever pays; null: it costs nothing. */
+  /** Held output tokens, whoever pays; null: the request costs nothing. */
   readonly tokens: number | null;
   readonly outputPicoUsd: bigint;
   /** Tokens held of the plan, and the output tokens among them. */
@@ -306,9 +302,9 @@ export interface Usage extends Request, UsageBuckets {
   readonly firstEventMs: number | null;
   readonly providerId: number;
   readonly attempts: number;
-  /** What the provider charges the operator; null: unknown. */
+  /** The provider's charge to the operator; null: unknown. */
   readonly providerCost: bigint | null;
-  /** As `writeCourse` writes it; null: the rest says it. */
+  /** As `writeCourse` returns it; null: the other fields say it all. */
   readonly course: string | null;
   /** Calls of tools with a price of their own. */
   readonly tools: readonly ToolCharge[];
@@ -345,7 +341,7 @@ export interface Entry {
   readonly amount: bigint;
   /** The pocket's balance. */
   readonly balanceAfter: bigint;
-  /** What could not be debited of the request `usageId`; 0 for every other kind. */
+  /** The part of the request `usageId` that could not be debited; 0 for every other kind. */
   readonly writtenOff: bigint;
   readonly usageId: number | null;
   readonly period: number | null;
@@ -381,7 +377,7 @@ export interface Webhook {
   readonly createdAtMs: number;
 }
 
-/** Something that happened, for webhooks. Of account 0: it concerns no account. */
+/** An event for webhooks. `accountId` 0: it concerns no account. */
 export interface WebhookEvent {
   readonly id: number;
   readonly accountId: number;
@@ -399,7 +395,7 @@ export interface Delivery {
   readonly webhookId: number;
   readonly scope: string;
   readonly state: DeliveryState;
-  /** That failed, and the last one. */
+  /** Failed attempts, and the last one. */
   readonly attempts: number;
   readonly nextAtMs: number;
   /** When a further failure is the last one. */
@@ -411,7 +407,7 @@ export interface Delivery {
   readonly endedAtMs: number | null;
 }
 
-/** Which event webhooks have already received, by its name. `number`: the window's, or the time of the event. */
+/** Marks an event that webhooks have already received, by its name. `number`: the window's, or the time of the event. */
 export interface EventMark {
   readonly name: string;
   readonly number: number;
@@ -470,8 +466,8 @@ export interface Applied {
 }
 
 /**
- * What a record adds to one sum of records. `number`: the hour or day; `groupId`: the id of the kind of the call, the
- * key, the group, the end user or the tag.
+ * The amounts that a record adds to one sum of records. `number`: the hour or day; `groupId`: the id of the endpoint, key, group, end user
+ * or tag.
  */
 export interface SumChange {
   readonly accountId: number;
@@ -505,8 +501,8 @@ export interface Rows {
   readonly limits: Table<Limit, [id: number]>;
   readonly limitUses: Table<LimitUse, [limitId: number, number: number, endUser: number]>;
   /**
-   * Limits that are counted together, by scope: their rows in `limitUses` are not up to date. Absent: none are. Who has it calls `separate` before anybody else reads or
-   * removes those rows, and empties it when a batch was not stored.
+   * Limits that are counted together, by scope: their rows in `limitUses` are not up to date. Absent: none are. The owner of this map calls
+   * `separate` before anyone else reads or removes those rows, and clears the map if a batch was not stored.
    */
   readonly joint?: Readonly<Record<LimitScope, Map<number, JointLimits>>>;
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
@@ -549,13 +545,13 @@ export interface Rows {
   addSecret(secret: OldSecret): void;
   /** Returns the number of a kind of call: a model, a provider and an interface. */
   kindNumber(modelId: number, providerId: number, endpointId: number): number;
-  /** The number of these tags, which are kept as one; null: there are none. */
+  /** The number of these tags, which are stored as one set; null: there are none. */
   tagsNumber(tags: Tags): number | null;
   /** The numbers of each of the tags that have that number. */
   tagNumbers(tagsId: number): readonly number[];
   /** The limits of a scope that were not removed, by id. */
   listLimits(scope: LimitScope, scopeId: number): readonly Limit[];
-  /** Removes every use of a limit, because what it counts has changed. */
+  /** Removes all uses of a limit, because it now counts something else. */
   forgetUses(limitId: number): void;
   /** Adds up requests, as the commands before have left them, by model and end user. */
   tally(span: TallySpan): readonly Tally[];

@@ -2,7 +2,7 @@ import type { HoldExtension, RequestTry } from './course.ts';
 
 /** Sessions of people at the dashboard in the ledger's commands and replies. */
 
-/** What a person may do. */
+/** The permissions of a person. */
 export type SessionRole = 'operator' | 'owner' | 'member' | 'viewer';
 
 export interface NewSession {
@@ -11,45 +11,45 @@ export interface NewSession {
   readonly role: SessionRole;
   /** null: the operator's, which names an account in each call. */
   readonly accountId: number | null;
-  /** SHA-256 of the key that signed in: the session may do what the key may, and ends with it. null: no key did. */
+  /** SHA-256 of the key that signed in: the session has that key's permissions, and ends with it. Null: no key signed in. */
   readonly keyHash: Uint8Array | null;
   /** For people. */
   readonly subject: string;
   readonly endsAtMs: number;
 }
 
-/** A session as it stands. */
+/** A stored session. */
 export interface SessionRow extends Omit<NewSession, 'hash' | 'keyHash'> {
   readonly sessionId: number;
   readonly createdAtMs: number;
 }
 
-/** What a session credential says of the person. */
+/** The person of a session credential. */
 export interface SessionFacts {
   readonly sessionId: number;
   readonly role: SessionRole;
   readonly subject: string;
 }
 
-/** How a request went, between its admission and its charge. */
+/** The course of a request between its admission and its charge. */
 export interface RequestCourse {
-  /** What was held when it was admitted. */
+  /** The amount held at admission. */
   readonly admittedNanoUsd: bigint;
   /** From its admission to its first event; null: no event came. */
   readonly firstEventMs: number | null;
   /** The provider that answered; '': none did. */
   readonly provider: string;
-  /** How many calls went to routes. */
+  /** The number of calls to routes. */
   readonly attempts: number;
   /** The calls in their order. */
   readonly tries: readonly RequestTry[];
-  /** How the hold grew, in the order of time. */
+  /** The extensions of its hold, in order of time. */
   readonly extensions: readonly HoldExtension[];
 }
 
 /** The ledger's sessions, and what pages say of it. */
 export interface SessionLedger {
-  /** How many entries and charges an account's ledger has: it grows by one with each. Undefined: there is no such account. */
+  /** The number of entries and charges in an account's ledger. Undefined: there is no such account. */
   lastEntry(accountId: number): Promise<number | undefined>;
   /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;

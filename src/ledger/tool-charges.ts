@@ -3,7 +3,7 @@ import type { ToolCharge } from '../generation/price.ts';
 /** Calls of tools as the ledger stores them: a JSON array of `[tool, calls, nano-dollars of one]`, which SQL can sum. */
 type ChargeValues = [tool: ToolCharge['tool'], calls: number, nanoUsd: number];
 
-/** Returns charges as stored; null: there are none. */
+/** Encodes charges for storage; null: there are none. */
 export function writeToolCharges(charges: readonly ToolCharge[] | undefined): string | null {
   if (charges === undefined || charges.length === 0) return null;
   return JSON.stringify(charges.map(({ tool, calls, nanoUsd }): ChargeValues => [tool, calls, Number(nanoUsd)]));

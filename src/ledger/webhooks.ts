@@ -78,7 +78,7 @@ export interface DueDelivery {
   readonly untilMs: number;
 }
 
-/** How an attempt ended. */
+/** The end of a delivery attempt. */
 export interface DeliveryReport {
   readonly webhookId: number;
   readonly eventId: number;
@@ -105,7 +105,7 @@ export interface NamedWebhook {
   readonly accountId: number | undefined;
 }
 
-/** Which deliveries of a webhook, newest first. */
+/** Selects deliveries of a webhook, newest first. */
 export interface DeliveryFilter {
   readonly webhookId: number;
   readonly state?: DeliveryState;
@@ -113,7 +113,7 @@ export interface DeliveryFilter {
   readonly offset: number;
 }
 
-/** The outbox: events are written in the transaction that they tell of, with a delivery for each webhook that wants them. */
+/** The outbox: events are written in the transaction that they report, with a delivery for each webhook that subscribes to them. */
 export interface Outbox {
   /** `not_found`: there is no such account; `too_many`: it has as many as it can have. */
   createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'>;
@@ -122,7 +122,7 @@ export interface Outbox {
   findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined>;
   /** Only the fields that are there change. */
   updateWebhook(command: NamedWebhook & { change: Partial<WebhookSettings> }): Promise<WebhookRow | 'not_found'>;
-  /** What is undelivered is no longer delivered. */
+  /** Its undelivered events are dropped. */
   deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'>;
   listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
   /** Delivers an event again, whatever became of it. */
@@ -130,7 +130,7 @@ export interface Outbox {
 
   /** Returns whether there are webhooks. */
   hasWebhooks(): Promise<boolean>;
-  /** Returns what is due: for each scope of a webhook the oldest undelivered event, if its time has come. */
+  /** Returns the due deliveries: for each scope of a webhook the oldest undelivered event, if its time has come. */
   listDueDeliveries(limit: number): Promise<DueDelivery[]>;
   reportDelivery(report: DeliveryReport): Promise<void>;
   /** Writes events from outside the ledger. */

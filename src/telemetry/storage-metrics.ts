@@ -3,7 +3,7 @@ import { Numbers } from './families.ts';
 /** The stores, as labels name them. */
 export type StoreName = 'ledger' | 'content';
 
-/** Metrics of the disk and of what is stored on it. */
+/** Metrics of the disk and the stored data. */
 export class StorageMetrics {
   readonly #diskFree = new Numbers('gauge', {
     name: 'tollgate_disk_free_bytes',
@@ -17,6 +17,10 @@ export class StorageMetrics {
     name: 'tollgate_store_writable',
     help: '0 while a store can’t be written, else 1.',
     labels: ['store'],
+  });
+  readonly #oldestSnapshot = new Numbers('gauge', {
+    name: 'tollgate_database_oldest_snapshot_seconds',
+    help: 'Age of the oldest snapshot of the database, 0 if there is none. Only gateways on PostgreSQL have it.',
   });
   readonly #writtenOff = new Numbers('counter', {
     name: 'tollgate_written_off_dollars_total',
@@ -45,7 +49,12 @@ export class StorageMetrics {
     this.#writable.of(store).value = Number(isWritable);
   }
 
-  /** Counts what was written off of a request. */
+  /** Sets the age of the database's oldest snapshot; 0: there is none. */
+  oldestSnapshot(ageMs: number): void {
+    this.#oldestSnapshot.of().value = ageMs / 1000;
+  }
+
+  /** Counts the part of a request that was written off. */
   wroteOff(dollars: number): void {
     this.#writtenOff.of().value += dollars;
   }
@@ -57,7 +66,14 @@ export class StorageMetrics {
 
   /** Returns them in Prometheus' text format. */
   text(): string {
-    const families = [this.#diskFree, this.#diskLow, this.#writable, this.#writtenOff, this.#suspended];
+    const families = [
+      this.#diskFree,
+      this.#diskLow,
+      this.#writable,
+      this.#oldestSnapshot,
+      this.#writtenOff,
+      this.#suspended,
+    ];
     return families.map(family => family.text()).join('\n\n');
   }
 }

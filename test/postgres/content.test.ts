@@ -1,10 +1,8 @@
 /** Two gateway processes on one database: what one keeps, the other knows. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { openPostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
-import { systemClock } from '../../src/lib/clock.ts';
-import { plans } from '../ledger/fixture.ts';
-import { type Gateway, makeHome, startGateway } from '../gateway.ts';
+import type { Gateway } from '../gateway.ts';
+import { expectSound, killGateway, makeEndLease, startTwo } from './lost-gateways.ts';
 import { createDatabase } from './server.ts';
 
 let url: string;
@@ -13,23 +11,13 @@ let other: Gateway;
 
 beforeAll(async () => {
   url = await createDatabase(inject('postgresUrl'));
-  const home = makeHome();
-  const start = (folder: string) =>
-    startGateway({
-      home: { ...home, folder, dataDir: `${folder}/data` },
-      config: 'simulator: { steering: true }\n',
-      environment: { TOLLGATE_DATABASE_URL: url },
-    });
-  one = await start(home.folder);
-  other = await start(makeHome().folder);
+  [one, other] = await startTwo(url);
 }, 60_000);
 
 afterAll(async () => {
   await other.stop();
   expect((await one.stop()).code).toBe(0);
-  const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans });
-  expect(await ledger.verify()).toEqual([]);
-  await ledger.close();
+  await expectSound(url);
 }, 60_000);
 
 interface Reply {
@@ -116,11 +104,7 @@ test('files and batches, images and tasks are everywhere', async () => {
   expect((await poll(other, `/v1/images/tasks/${id}`, ['completed']))['status']).toBe('completed');
 });
 
-test('what a killed gateway ran in the background is ended by the other one within 30 s, and its key is free', async () => {
-  const slow = { model: 'sim/large', input: '!sim tokens=4000 tps=20\nTell.', background: true };
-  const begun = (await send(other, '/v1/responses', slow)).body;
-  await sleep(500);
-  await other.kill();
-  const ended = await poll(one, `/v1/responses/${String(begun['id'])}`, ['failed']);
-  expect((ended['error'] as { code: string }).code).toBe('server_restarted');
+// With a lease that ends by itself: test/long/leases.test.ts.
+test('what a killed gateway ran in the background is ended by the other one once its lease is over', async () => {
+  await killGateway([one, other], makeEndLease(url));
 });

@@ -53,6 +53,24 @@ test('what one gateway charges, the other shows; a key that one makes and revoke
   expect(records).toHaveLength(21);
 });
 
+test('both show the age of the oldest snapshot of the database', async () => {
+  const ages = () =>
+    Promise.all(
+      gateways.map(async ({ url }) => {
+        const page = await (await fetch(`${url}/metrics`)).text();
+        return Number(/^tollgate_database_oldest_snapshot_seconds (\S+)$/m.exec(page)?.[1]);
+      }),
+    );
+  const connection = await PostgresConnection.open({ url: server.url });
+  // The role of the gateways ends sessions that idle in a transaction after five seconds.
+  await connection.script(
+    'SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1',
+  );
+  await expect.poll(async () => Math.min(...(await ages())), { timeout: 15_000 }).toBeGreaterThan(1);
+  await connection.end();
+  await expect.poll(ages, { timeout: 15_000 }).toEqual([0, 0]);
+});
+
 test('while the database is stopped both answer 503 within 5 s, are alive and not ready, and recover by themselves', async () => {
   const [one, two] = gateways as [Gateway, Gateway];
   await server.crash();

@@ -50,7 +50,7 @@ interface CalledItem {
   readonly beganMs: number;
 }
 
-/** How soon an item is tried again that found no room, or whose gateway had too much to do. */
+/** Wait before an item is tried again after it found no free slot or its gateway was overloaded. */
 const againMs = 100;
 const overloadedMs = 1_000;
 /** A window's own word is believed up to here: a limit may be raised meanwhile. */
@@ -112,7 +112,7 @@ export class BatchJob {
     return this.#accountId;
   }
 
-  /** As it is now. */
+  /** The batch in its present state. */
   get batch(): Batch {
     const { costNanoUsd, usage, counts } = this.#journal;
     const { total = 0 } = this.#batch.counts ?? {};
@@ -130,7 +130,7 @@ export class BatchJob {
     return this.#waitsUntilMs;
   }
 
-  /** All that will run has run. */
+  /** True if every item that will run has run. */
   get isDone(): boolean {
     return this.#running === 0 && this.nextAtMs === undefined;
   }

@@ -39,7 +39,8 @@ export class BatchJournal {
   }
 
   /**
-   * Opens the journal of a batch. A result whose charge a crash has left open counts if the ledger has its request; else it is forgotten, uncharged, and its item runs again.
+   * Opens the journal of a batch. If a crash came between a result and its charge, the result counts if the ledger has a record of its
+   * request; else it is dropped uncharged, and its item runs again.
    */
   static async open(
     bulk: BulkFiles,
@@ -57,7 +58,7 @@ export class BatchJournal {
     return journal;
   }
 
-  /** Nothing can be added any more: the batch is to be taken up again. */
+  /** True after a failed write: nothing more can be added, and the batch must be opened again. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
@@ -70,7 +71,7 @@ export class BatchJournal {
     return toUsage(this.#usage);
   }
 
-  /** How the items stand; what has not run yet counts nowhere. */
+  /** Counts the completed and failed items; those that have not run count as neither. */
   get counts(): { readonly completed: number; readonly failed: number } {
     return { completed: this.#answered, failed: this.#failed };
   }

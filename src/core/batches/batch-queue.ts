@@ -7,9 +7,9 @@ import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
 /** How often to look for batches that no process is running. */
 const lookMs = 10_000;
-/** How soon it is looked again whether others leave time for an item. */
+/** Wait before checking again whether other requests leave room for an item. */
 const againMs = 20;
-/** Batches whose files are open at once; the others wait for one of them to end. */
+/** Batches whose files are open at once; further ones wait until one ends. */
 const openMax = 32;
 
 interface QueueTools extends BatchJobTools {
@@ -95,7 +95,7 @@ export class BatchQueue {
     }
   }
 
-  /** Closes what is open. */
+  /** Closes all open batches. */
   async close(): Promise<void> {
     await Promise.all(this.#jobs.splice(0).map(job => job.close()));
   }
@@ -105,14 +105,14 @@ export class BatchQueue {
       await this.#heedCancels();
       await this.#takeUp();
     } catch (thrown) {
-      // What can't be read now is read the next time.
+      // A batch that can't be read now is read at the next look.
       this.#tools.onDefect('', thrown);
     } finally {
       if (!this.#isDraining) this.#look.restart(lookMs);
     }
   }
 
-  /** Cancels batches that run here and that another gateway was asked to cancel: it has stored that. */
+  /** Cancels batches of this process whose cancellation another gateway has stored. */
   async #heedCancels(): Promise<void> {
     for (const job of this.#jobs.slice()) {
       const stored = await this.#tools.store.find(job.id);
@@ -154,7 +154,7 @@ export class BatchQueue {
     }
   }
 
-  /** Begins as many items as may run now, and finishes what is done. */
+  /** Starts as many items as may run now, and finishes batches that are done. */
   #pump(): void {
     if (this.#isDraining) return;
     for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);

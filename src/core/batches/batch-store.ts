@@ -4,10 +4,10 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { DocumentFacts, DocumentName, DocumentPage, Documents, StoredDocument } from '../../store/documents.ts';
 import { keptMs } from './file-store.ts';
 
-/** A batch and whose it is. */
+/** A batch and its owner. */
 export interface OwnedBatch {
   readonly accountId: number;
-  /** As it was stored last. */
+  /** The last stored state. */
   readonly batch: Batch;
 }
 
@@ -49,7 +49,7 @@ export class BatchStore {
     });
   }
 
-  /** Stores how a batch stands. */
+  /** Stores the state of a batch. */
   async update(batch: Batch): Promise<void> {
     const body = toBinary(BatchSchema, batch);
     await this.#documents.update({

@@ -39,7 +39,7 @@ const lifetimeMs = 86_400_000;
 const openMax = 1_000;
 const page = { preset: 20, max: 1_000 };
 const metadataMax = { pairs: 16, key: 64, value: 512 };
-/** How often files are looked for whose time is over. */
+/** Interval at which expired files are removed. */
 const sweepMs = 3_600_000;
 
 const endpoints: ReadonlySet<Endpoint> = new Set([
@@ -81,7 +81,7 @@ export class Batches implements StoppableService {
     };
   }
 
-  /** Takes up the batches that an earlier process has left, and removes files whose time is over, now and from time to time. */
+  /** Resumes the batches that an earlier process left unfinished; removes expired files now and at intervals. */
   async resume(): Promise<void> {
     await this.#queue.resume();
     const sweep = this.#tools.runtime.after(0, () => {
@@ -102,13 +102,13 @@ export class Batches implements StoppableService {
     await this.#queue.idle();
   }
 
-  /** Nothing to do: the services that answer the items end them. */
+  /** Does nothing: the services that answer the items end them. */
   cutAll(): void {}
 
-  /** Nothing to do: the services that answer the items end them, and later items find the key revoked. */
+  /** Does nothing: the services that answer the items end them, and later items find the key revoked. */
   revoke(): void {}
 
-  /** Closes what is open; the next process continues it. */
+  /** Closes all open batches; the next process resumes them. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.#files.close();

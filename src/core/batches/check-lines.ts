@@ -30,7 +30,7 @@ export interface NumberedLine {
 const itemsMax = 50_000;
 /** The most faults that are reported. */
 const faultsMax = 100;
-/** How long lines are checked before yielding. */
+/** How long lines are checked before yielding to the event loop. */
 const turnMs = 5;
 
 /**

@@ -11,7 +11,7 @@ export const keptMs = 30 * 86_400_000;
 /** Hidden files are a batch's own: their account sees them only through the batch. */
 export type FileKind = Extract<DocumentPage['kind'], 'file' | 'hidden_file'>;
 
-/** A file and whose it is. */
+/** A file and its owner. */
 export interface OwnedFile {
   readonly kind: FileKind;
   readonly accountId: number;
@@ -29,7 +29,7 @@ export class FileStore {
   readonly #documents: Documents;
   readonly #bulk: BulkFiles;
   readonly #clock: Clock;
-  /** What the last sweep found expired. */
+  /** Names that the last sweep found expired. */
   #ended: ReadonlySet<string> = new Set();
 
   constructor(documents: Documents, bulk: BulkFiles, clock: Clock) {
@@ -38,7 +38,7 @@ export class FileStore {
     this.#clock = clock;
   }
 
-  /** Makes a file known whose bytes are stored. The same file again changes nothing. */
+  /** Registers a file whose bytes are stored. Repeats change nothing. */
   async put({ kind, accountId, apiKeyId, file }: OwnedFile): Promise<void> {
     const facts: Omit<NewDocument, 'body'> = {
       kind,
@@ -87,8 +87,8 @@ export class FileStore {
   }
 
   /**
-   * Removes bytes whose file or batch has ended, if it had ended at the last sweep already: bytes are stored before what names them. `isKept`: whether what has another name
-   * than a file's id stays.
+   * Removes bytes whose file or batch had expired at the last sweep already: bytes are stored before the document that names them.
+   * `isKept`: decides about names that are not ids of files.
    */
   async sweep(isKept: (name: string) => Promise<boolean>): Promise<void> {
     const ended = new Set<string>();

@@ -46,7 +46,7 @@ interface Upload {
   last: Promise<unknown>;
 }
 
-/** The files of all accounts, and what is being uploaded to this process. */
+/** The files of all accounts, and the uploads to this process. */
 export class Files {
   readonly #tools: FileTools;
   readonly #uploads = new Map<string, Upload>();
@@ -77,7 +77,7 @@ export class Files {
     };
   }
 
-  /** Forgets what is being uploaded. */
+  /** Discards unfinished uploads. */
   async close(): Promise<void> {
     await Promise.all(Array.from(this.#uploads.values(), upload => this.#forget(upload)));
   }

@@ -4,7 +4,7 @@ import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 const calmMs = 1_000;
 /** Load is measured by the delay of the event loop. */
 const windowMs = 50;
-/** While others ask, items begin only if the event loop is busy for less than that part of the time. */
+/** While other requests arrive, items start only if the event loop is busy for less than this part of the time. */
 const busyPart = 0.4;
 
 /** Decides whether a batch may use the process now: freely if nothing else runs, else only spare capacity. */

@@ -8,7 +8,7 @@ import type { Responses } from '../responses/responses.ts';
 import { StartingCall } from '../starting-call.ts';
 import type { BatchItem } from './batch-item.ts';
 
-/** Who embeds. */
+/** The embeddings service, as items of batches call it. */
 export interface EmbeddingAnswers {
   /** Answers an item and stores the answer before it is charged. Rejects with the error that the item gets. */
   answerItem(request: EmbedRequest, item: BatchItem, keeper: AnswerStore<EmbedResponse>): Promise<EmbedResponse>;
@@ -64,7 +64,7 @@ async function generate(
 ): Promise<ItemCharge> {
   const { request } = body;
   const { requestId } = call;
-  const generation = await generations.begin({ request, credential, requestId, batchId, story: call });
+  const generation = await generations.begin({ request, credential, requestId, batchId, telemetry: call });
   return new Promise((resolve, reject) => {
     let charge: ItemCharge | undefined;
     generation.start({

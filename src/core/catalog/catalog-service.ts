@@ -19,10 +19,7 @@ interface CatalogServiceOptions {
 
 type Filter = (model: Model) => boolean;
 
-/**
- * What `capability` may name. `service_tiers` matches any tier, like the key of that name in a model's
- * `capabilities`.
- */
+/** The values of `capability`. `service_tiers` matches any tier, like the key of that name in a model's `capabilities`. */
 const capabilityFilters: Readonly<Record<string, Filter>> = {
   vision: model => model.vision,
   function_call: model => model.functionCall,
@@ -32,7 +29,7 @@ const capabilityFilters: Readonly<Record<string, Filter>> = {
   service_tiers: model => model.serviceTiers.length > 0,
 };
 
-/** CatalogService: a key with allowed models sees only those; what it can't see is not found. */
+/** CatalogService. A key with allowed models sees only those; any other is `not_found`. */
 export function catalogService({ catalog, visible }: CatalogServiceOptions): PushedService<typeof CatalogService> {
   return {
     async listModels(request, context) {

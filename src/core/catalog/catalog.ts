@@ -43,8 +43,8 @@ interface Index {
 }
 
 /**
- * The models that can be requested, and which of them a name means. Pure and in memory: `isAvailable` says whether a
- * model has a working route (the circuit breakers know), `replace` swaps in a newly read configuration in one step.
+ * The models that can be requested; resolves names to them. Pure and in memory: `isAvailable` returns whether a model has a working route
+ * (by the circuit breakers), `replace` swaps in a newly read configuration in one step.
  */
 export class Catalog {
   readonly #isAvailable: (modelId: string) => boolean;
@@ -55,12 +55,12 @@ export class Catalog {
     this.#index = buildIndex(content);
   }
 
-  /** Uses other content for all later requests; what is already resolved stays as it is. */
+  /** Uses new content for all later requests; models that are already resolved do not change. */
   replace(content: CatalogContent): void {
     this.#index = buildIndex(content);
   }
 
-  /** All models in their order, `available` as it is now. */
+  /** Returns all models in their order, with their present `available`. */
   list(): Model[] {
     return this.#index.models.map(model => this.#asNow(model));
   }
@@ -203,7 +203,7 @@ function checkEndpoint(model: Model, endpoint: Endpoint): void {
   });
 }
 
-/** The tier of a request whose name and field may each say one. */
+/** Returns the tier of a request; both its model name and its field may set one. */
 function chooseTier(name: string, named: ServiceTier | undefined, field: ServiceTier): ServiceTier {
   if (field === ServiceTier.UNSPECIFIED) return named ?? ServiceTier.DEFAULT;
   if (named === undefined || named === field) return field;

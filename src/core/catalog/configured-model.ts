@@ -13,7 +13,7 @@ import { tierByName } from '../service-tiers.ts';
 
 type Plain<Fields extends Message, Other extends keyof Fields = never> = Readonly<Omit<Fields, keyof Message | Other>>;
 
-/** A model as the configuration has it: plain values, because the core knows no configuration. */
+/** A model from the configuration, as plain values: the core does not import the configuration. */
 export interface ConfiguredModel extends Plain<
   Model,
   'createdAt' | 'endpoints' | 'serviceTiers' | 'pricing' | 'dimensions' | 'tokenizer'

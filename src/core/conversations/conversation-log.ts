@@ -23,7 +23,7 @@ export interface ConversationLogTools {
   readonly ledger: Pick<Ledger, 'findActivity'>;
   readonly ids: IdSource;
   readonly clock: Clock;
-  /** How long one is kept after its last use. */
+  /** How long a conversation is kept after its last use. */
   readonly lifetimeMs: number;
 }
 
@@ -108,7 +108,10 @@ export class ConversationLog {
     return conversation;
   }
 
-  /** Adds items at the end. `requestId`: of the request whose response they are part of; they are there once that is charged. Undefined: they are there at once. */
+  /**
+   * Adds items at the end. `requestId`: the request whose response they are part of; they become visible when it is charged. Undefined:
+   * they are visible at once.
+   */
   async add(name: ConversationName, items: readonly Item[], requestId?: string): Promise<void> {
     const chunk = this.#chunk({ added: [...items], ...(requestId === undefined ? {} : { requestId }) });
     await this.#change(name, { chunks: [chunk] });
@@ -140,7 +143,7 @@ export class ConversationLog {
     return { seq: this.#tools.ids.next(), content: toBinary(StoredConversationChangeSchema, message) };
   }
 
-  /** What a response adds becomes visible if it was charged: after a crash between the two, neither holds. */
+  /** Items of a response become visible only if it was charged: after a crash between the two, neither is kept. */
   async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationName): Promise<boolean> {
     if (requestId === undefined) return true;
     const record = await this.#tools.ledger.findActivity(accountId, requestId);

@@ -33,7 +33,7 @@ const intervalMs = 500;
 const quietMs = 5_000;
 const runningMax = 200;
 
-/** What a viewer may see. */
+/** Restricts what a viewer sees. */
 interface View {
   /** Undefined: everybody's. */
   readonly accountId: number | undefined;

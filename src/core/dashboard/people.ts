@@ -11,7 +11,7 @@ export interface PersonRule {
   readonly accountId: number | null;
 }
 
-/** Returns what a person may do: as the first rule says that fits the claims. undefined: none fits. */
+/** Returns a person's role and accounts by the first rule that matches the claims; undefined if none does. */
 export function findPerson(
   claims: Readonly<Record<string, unknown>>,
   rules: readonly PersonRule[],

@@ -25,7 +25,7 @@ export interface SessionOptions {
   readonly publicUrl: () => string;
   /** The address of the internal listener, without a slash at its end. */
   readonly internalUrl: () => string;
-  /** Whether people can sign in with an identity provider. */
+  /** Returns true if people can sign in with an identity provider. */
   readonly hasProvider: () => boolean;
 }
 
@@ -136,7 +136,7 @@ async function lookUp(text: string, ledger: CredentialPort): Promise<Credential>
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }
 
-/** Returns the role of a key's holder in the account; the key itself says what exactly they may do. */
+/** Returns the role of a key's holder in the account; the key's scopes define exactly what they may do. */
 function keyRole({ kind, scopes }: Credential): SessionRole {
   if (kind === 'api_key') return 'member';
   return scopes.every(scope => roleScopes.viewer.some(each => each === scope)) ? 'viewer' : 'owner';
@@ -146,7 +146,7 @@ function keySubject({ kind, keyId }: Credential): string {
   return `${kind === 'api_key' ? 'API key' : 'management key'} ${keyId}`;
 }
 
-/** What a page may know before anyone has signed in. */
+/** Returns what a page may know before anyone has signed in. */
 function listenerFacts(
   { publicUrl, hasProvider }: Pick<SessionOptions, 'publicUrl' | 'hasProvider'>,
   caller: Caller,

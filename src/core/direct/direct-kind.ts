@@ -6,12 +6,12 @@ import type { Attribution, Endpoint } from '../../gen/tollgate/v1/request_pb.ts'
 import type { DirectAnswer, DirectCall } from '../../generation/direct-call.ts';
 import type { PriceSheet } from '../../generation/price.ts';
 import type { Credential, FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
-import type { Operation } from '../../telemetry/request-story.ts';
+import type { Operation } from '../../telemetry/request-telemetry.ts';
 import type { UsedUp } from '../admitted-run.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { LiveRoute } from '../routing/live-routes.ts';
 
-/** The fields of every request whose answer comes at once. */
+/** The fields of every request whose answer is not streamed. */
 export interface DirectRequest extends Message {
   /** A model's id as a caller may write it; in an order the listed one. */
   model: string;
@@ -32,7 +32,7 @@ export interface DirectResponse extends Message {
 /** Fields that the answers of all services share. */
 export type CommonFields = Pick<DirectResponse, Exclude<keyof DirectResponse, keyof Message>>;
 
-/** A checked request: what it requests, of which model, at which price. */
+/** A checked request with its model and its price. */
 export interface DirectOrder<Request> {
   /** `model` is the listed id. */
   readonly request: Request;
@@ -50,16 +50,13 @@ export interface DirectEstimate {
   readonly text?: TextEstimate;
 }
 
-/** An answer whose cost is not known yet, and what it is charged by. */
+/** An answer whose cost is not known yet, and the usage that it is charged by. */
 export interface MadeAnswer<Response> {
   readonly response: Response;
   readonly used: UsedUp;
 }
 
-/**
- * What differs between services whose answers come at once. The rest, from admission to settling, is in
- * `DirectAnswers`.
- */
+/** What differs between services whose answers are not streamed. The rest, from admission to settling, is in `DirectAnswers`. */
 export interface DirectKind<
   Request extends DirectRequest,
   Response extends DirectResponse,
@@ -70,7 +67,7 @@ export interface DirectKind<
   readonly operation: Operation;
   /** The message of the answer. */
   readonly answer: GenMessage<Response>;
-  /** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
+  /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
   takeOrder(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Order>;
   estimate(order: Order): DirectEstimate;
   /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an answer that can't be right. */

@@ -5,7 +5,7 @@ import type { DirectEstimate } from './direct-kind.ts';
 
 /** An order that is paid by its input. */
 interface InputOrder {
-  /** As the gateway counts it. */
+  /** The gateway's own count. */
   readonly inputTokens: number;
   readonly prices: PriceSheet;
   /** A factor of the prices, in thousandths; absent: 1000. */

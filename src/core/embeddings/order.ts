@@ -19,7 +19,7 @@ export interface EmbedOrder extends DirectOrder<EmbedRequest> {
   readonly inputTokens: number;
 }
 
-/** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
+/** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
 export async function takeEmbedOrder(
   catalog: Catalog,
   request: EmbedRequest,
@@ -49,7 +49,7 @@ async function countInputs(request: EmbedRequest, { contextLength = Infinity }: 
   const tokenizer = await loadTokenizer();
   let sum = 0;
   for (const [index, { text, tokens }] of request.inputs.entries()) {
-    // Without counting what is too long by any count.
+    // A text that is too long even by the lowest estimate is refused without a count.
     const isOver = estimateTokens(text).low > contextLength;
     const count = isOver ? Infinity : tokens.length + (await countInPieces([text], tokenizer));
     if (count > contextLength) {

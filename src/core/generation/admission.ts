@@ -25,7 +25,7 @@ export interface AdmissionRequest {
   readonly durable?: boolean | undefined;
 }
 
-/** The batch whose item a request is. */
+/** The batch that a request is an item of. */
 export interface AppliedBatch extends BatchTerms {
   readonly id: string;
 }
@@ -84,7 +84,7 @@ export function deniedError(denied: Denied, applicant: DeniedRequest): GatewayEr
   });
 }
 
-/** Returns the refusal of a key whose limits leave no room for any request. */
+/** Returns the refusal for a key whose limits leave no room for any request. */
 export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied, keyId: number): GatewayError {
   const message = denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
   const tip = denial === undefined ? undefined : limitTip(denial, keyId);

@@ -14,7 +14,7 @@ export interface CountingTools {
   readonly router: Pick<Router, 'countTokens'>;
 }
 
-/** Measures how long one answer takes, so that what its upstream does not report can be estimated, and what it reports can be learned. */
+/** Measures one answer, to estimate usage that its upstream does not report, and to learn from usage that it does report. */
 export class AnswerCounts implements CountCorrection {
   readonly #tools: CountingTools;
   readonly #measured: MeasuredInput | undefined;
@@ -27,7 +27,7 @@ export class AnswerCounts implements CountCorrection {
   #reasoningMs: number | undefined;
   #stoppedMs: number | undefined;
 
-  /** `measured`: absent if the input is not text, whose tokens can be counted. */
+  /** `measured`: absent if the input has parts whose tokens can't be counted. */
   constructor(tools: CountingTools, request: GenerateRequest, measured: MeasuredInput | undefined) {
     this.#tools = tools;
     this.#measured = measured?.hasMedia === true ? undefined : measured;
@@ -35,7 +35,7 @@ export class AnswerCounts implements CountCorrection {
     this.#wantsReasoning = wantsReasoning(request);
   }
 
-  /** The upstream runs elsewhere: what it produced has to be paid, whether or not it was delivered. */
+  /** True if the upstream runs elsewhere: what it produced has to be paid, whether or not it was delivered. */
   get isRemote(): boolean {
     return this.#isRemote;
   }
@@ -63,7 +63,7 @@ export class AnswerCounts implements CountCorrection {
     return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
   }
 
-  /** As the provider itself counts, if it tells; else as it has counted others. */
+  /** Returns the input tokens by the provider's own count, if it offers one; else by what was learned from its earlier reports. */
   readonly input = async (): Promise<number | undefined> => {
     const measured = this.#measured;
     if (measured === undefined) return undefined;
@@ -123,13 +123,13 @@ export class AnswerCounts implements CountCorrection {
     return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
   }
 
-  /** How long the last attempt ran. */
+  /** Returns how long the last attempt ran. */
   #ranMs(): number {
     return this.#stoppedMs ?? this.#sentMs();
   }
 }
 
-/** Returns whether a request asks for reasoning. */
+/** Returns true if a request asks for reasoning. */
 function wantsReasoning({ reasoning }: GenerateRequest): boolean {
   if (reasoning === undefined || reasoning.thinking === ThinkingMode.DISABLED) return false;
   const { effort } = reasoning;

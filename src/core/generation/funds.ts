@@ -45,7 +45,7 @@ export function outputTokensMost(request: GenerateRequest, model: Model): number
   return limitOfOne * (request.candidates ?? 1);
 }
 
-/** Held for input that can't be counted, of a model whose context is not known. */
+/** Tokens held for input that can't be counted, if the model's context is unknown. */
 const contextTokensDefault = 200_000;
 
 /** Returns the input tokens that one call of a request is held for: the upper bound, or all that the model takes if something in it can't be counted. */
@@ -61,7 +61,7 @@ export interface MeasuredInput {
   readonly calls: number;
 }
 
-/** Estimates what a request costs, by the factor of `terms`, else of its tier; undefined if it costs nothing, whatever it does. */
+/** Estimates what a request costs, by the factor of `terms`, else of its tier; undefined if it is free whatever it produces. */
 export function estimateFunds(
   request: GenerateRequest,
   model: Model,
@@ -84,7 +84,7 @@ export function estimateFunds(
     outputPicoUsd: ceilDivide(outputPico * multiplier, 1000n),
     toolsNanoUsd,
     plan: costsTokens,
-    // A plan's free requests are of text: what a tool costs is never free.
+    // A plan's free requests cover text only: a tool with a price is never free.
     freeDaily: toolsNanoUsd === 0n && tier === ServiceTier.DEFAULT && multiplierPermille === 1000,
   };
 }

@@ -13,11 +13,11 @@ export interface GenerationSink {
    * cost the last. The charge waits for it; if it rejects, the generation fails with that.
    */
   beforeSettle?(rest: readonly GenerationEvent[]): Promise<void>;
-  /** Absent: nothing has to be. Called if the answer has broken off with `error`, before what was delivered is charged. It must not reject. */
+  /** Called if the answer broke off with `error`, before what was delivered is charged. Must not reject. Absent: nothing is to be done. */
   beforeBrokenSettle?(error: Error): Promise<void>;
   /**
-   * The generation has ended, and its charge or void is durable (or can't be written now, which `error` says). Called
-   * once, last. `error`: the error for the client.
+   * Called once, last: the generation has ended, and its charge or void is durable (or can't be written now, as `error` then says).
+   * `error`: the error for the client.
    */
   end(error?: Error): void;
 }

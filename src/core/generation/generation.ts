@@ -38,7 +38,7 @@ export interface GenerationTools extends CountingTools {
   readonly runtime: Runtime;
   /** Name the route to the client. */
   readonly exposeRoute: () => boolean;
-  /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
+  /** Factor by which a provider's token count may exceed the gateway's before an answer is cut at its limit; 1: no excess. */
   readonly findTolerance: (provider: string) => number;
   /** The most bytes of one choice of a streamed answer, and of a whole answer. */
   readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
@@ -101,7 +101,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly #finishes: FinishReason[] = [];
   /** Output tokens of all choices that funds pay, once they have ended. */
   #paidTokens = Infinity;
-  /** How it ends; undefined: it runs, or has not started. */
+  /** How it ended; undefined: it runs, or has not started. */
   #outcome: Outcome | undefined;
   #isPaused = false;
   #isCut = false;
@@ -295,7 +295,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
-          watch: this.#asked.story,
+          watch: this.#asked.telemetry,
           course: this.#course,
           bodies: this.#asked.bodies,
         },
@@ -315,7 +315,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#outcome === undefined ? this.#show(joined) : undefined;
   }
 
-  /** Gives the client what it may see of these events. Returns why the answer can't go on. */
+  /** Passes the events on to the client as far as it may see them. Returns why the answer can't go on, if it can't. */
   #show(joined: GenerationEvent[]): Error | undefined {
     if (this.#guard === undefined) return new Error('events before an answer began');
     let shown: GenerationEvent[];
@@ -332,7 +332,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return undefined;
   }
 
-  /** What may go to the client now; the rest is held back. */
+  /** Returns the events that may go to the client now; the rest is held back. */
   #release(events: readonly GenerationEvent[]): GenerationEvent[] {
     const ready: GenerationEvent[] = [];
     for (const event of events) {
@@ -399,7 +399,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      this.#asked.story?.trace?.settleBegan();
+      this.#asked.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
       const settled = await this.#tools.ledger.settle(command, 'bounded');
       checkSettled(settled, this.#asked.id);
@@ -418,7 +418,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     sink?.end();
   }
 
-  /** Settles or voids what got no `completed`, and says so when that is durable. Never rejects. */
+  /** Settles or voids a generation that got no `completed` event. Resolves when that is durable. Never rejects. */
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const error = toClientError(outcome);
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
@@ -449,12 +449,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = toCharge(outcome, this.#progress);
-    const { id, story } = this.#asked;
-    story?.trace?.settleBegan();
+    const { id, telemetry } = this.#asked;
+    telemetry?.trace?.settleBegan();
     if (charge.kind === 'void') {
       await this.#tools.ledger.void(id, charge.reason);
-      story?.holds(this.heldNanoUsd);
-      story?.settleEnded(undefined);
+      telemetry?.holds(this.heldNanoUsd);
+      telemetry?.settleEnded(undefined);
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
@@ -466,10 +466,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
-    const { story } = this.#asked;
-    if (story === undefined) return;
-    story.holds(this.heldNanoUsd);
-    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
+    const { telemetry } = this.#asked;
+    if (telemetry === undefined) return;
+    telemetry.holds(this.heldNanoUsd);
+    telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
   }
 
   /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
@@ -491,8 +491,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   /**
-   * Of a stopped answer the upstream has produced more than it sent: that is estimated, never above the hold. An
-   * answer that the upstream failed or ended is counted as it came.
+   * Counts the usage. If the gateway stopped the answer, the upstream has produced more than it sent: the rest is estimated, never above
+   * the hold. If the upstream failed or ended it, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
     const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
@@ -503,9 +503,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       : this.#tally.count(this.#asked.request, most);
   }
 
-  /**
-   * Returns the usage of an answer that broke off. Nothing was received of a non-streamed one: what ran is estimated.
-   */
+  /** Returns the usage of an answer that broke off. A non-streamed one has delivered nothing: its usage is estimated. */
   async #countUnanswered(outcome: Outcome): Promise<CountedUsage> {
     const counted = await this.#count();
     const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
@@ -551,8 +549,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 }
 
 /**
- * Returns the request without what the gateway enforces itself: a repeated prompt may contain a stop sequence, and
- * providers would apply it there.
+ * Returns the request without the limits that the gateway enforces itself: a repeated prompt may contain a stop sequence, and providers
+ * would apply it there.
  */
 function guarded(request: GenerateRequest, isRemote: boolean): GenerateRequest {
   return isRemote && request.endpoint === Endpoint.COMPLETIONS ? { ...request, stop: [] } : request;

@@ -1,13 +1,13 @@
 import type { TextKind } from '../../generation/text-kind.ts';
 import type { RouteName } from '../routing/observer.ts';
 
-/** A text's upper bound of tokens without a tokenizer, and its kind: what the tokens of a provider are learned by. */
+/** A text's upper bound of tokens without a tokenizer, and its kind; the ratio of a provider's tokens is learned per kind. */
 export interface MeasuredTokens {
   readonly estimate: number;
   readonly kind: TextKind;
 }
 
-/** What a provider reported of one answer, and what was measured of it. Absent: not reported, or not comparable. */
+/** What a provider reported about one answer, and what was measured. Absent: not reported, or not comparable. */
 export interface TokenReport {
   readonly input?: MeasuredTokens & { readonly tokens: number };
   /** Without reasoning. */
@@ -27,7 +27,7 @@ export interface LearnedSample {
 
 /** The weight that earlier reports keep as each answer comes. */
 const keptShare = 0.9;
-/** How many answers of a route are all learned from, and the wait between later ones, in ms. */
+/** The first so many answers of a route are all learned from; after them, one per interval (ms). */
 const eagerAnswers = 64;
 const pauseMs = 1_000;
 /** Routes beyond this number push the oldest out. */
@@ -39,8 +39,8 @@ const templateTokensMax = 1_024;
 const spreadMax = 4;
 
 /**
- * Tokens as a function of the estimate: linear regression over the latest reports; the intercept is what a chat
- * template adds. Short texts weigh as much as long ones.
+ * Predicts tokens from the estimate: linear regression over the latest reports; the intercept is what a chat template adds. Short texts
+ * weigh as much as long ones.
  */
 class TokenRegression {
   #weight = 0;
@@ -51,13 +51,13 @@ class TokenRegression {
   #spread = 1;
 
   constructor() {
-    // Before anything is known of long texts, or of short ones: what the upper bound usually is too high by.
+    // Initial samples, until long and short texts have been seen: how much too high the upper bound usually is.
     this.#add(32, 32 * 0.67, 0.05);
     this.#add(4_096, 4_096 * 0.67, 0.05);
   }
 
   learn(estimate: number, tokens: number): void {
-    // No tokenizer counts so: what one wrong report says must not hold the money of the next requests.
+    // No tokenizer counts like this: one wrong report must not hold the money of the next requests.
     if (tokens > templateTokensMax + slope.max * estimate || tokens < slope.min * estimate) return;
     const predicted = this.predict(estimate);
     if (predicted > 0) {
@@ -82,7 +82,7 @@ class TokenRegression {
     return start + bounded * estimate;
   }
 
-  /** At most so many, as far as the latest reports tell. */
+  /** Returns the most tokens to expect, by the latest reports. */
   high(estimate: number): number {
     return this.predict(estimate) * this.#spread;
   }
@@ -180,7 +180,7 @@ export class LearnedTokens {
     return known.length === 0 ? undefined : Math.max(...known);
   }
 
-  /** All that is learned, for those who watch. */
+  /** Returns all samples, for metrics. */
   samples(): LearnedSample[] {
     const routes = [...this.#models.values()].flatMap(model => [...model.values()]);
     return routes.flatMap(({ name: route, learned }) =>

@@ -11,9 +11,8 @@ import { itemNumber, withItem } from '../../generation/guard/serialise.ts';
 const pausesMax = 8;
 
 /**
- * Joins several calls into one answer: an upstream that pauses is asked to continue, and the client never sees the
- * pause. The start event of every further call is dropped and its items are numbered on; a pause's own end is held
- * back.
+ * Joins several calls into one answer: after a pause the upstream is called again to continue, and the client never sees the pause. The
+ * start event of every further call is dropped and its items are numbered on; a pause's own end is held back.
  */
 export class PauseJoin {
   #pauses = 0;
@@ -23,7 +22,7 @@ export class PauseJoin {
   #said = new EventLog();
   #isPaused = false;
 
-  /** Nothing has paused yet. */
+  /** True until the upstream has paused. */
   get isFirstCall(): boolean {
     return this.#pauses === 0;
   }

@@ -13,10 +13,10 @@ import type { CountedUsage } from '../../generation/guard/tally.ts';
 import type { ToolCharge } from '../../generation/price.ts';
 import { sumInput } from '../../generation/usage-buckets.ts';
 
-/** How a generation ended; who pays for what follows from it. */
+/** How a generation ended; decides who pays for what. */
 export type Outcome =
   | { readonly kind: 'answered'; readonly finishes: readonly FinishReason[] }
-  /** `error`: why a request ended whose client was still there; absent: the client left. */
+  /** `error`: why a request ended although its client was still connected; absent: the client disconnected. */
   | { readonly kind: 'client_gone'; readonly error?: GatewayError }
   /** The gateway stops and cut the answer. */
   | { readonly kind: 'cut' }
@@ -35,7 +35,7 @@ export type Charge =
   | { readonly kind: 'nothing'; readonly state: RecordState }
   | { readonly kind: 'void'; readonly reason: 'rejected' | 'gateway_failure' | 'cancelled' };
 
-/** What the table of docs/accounting.md "Settlement" needs besides the outcome. */
+/** The inputs of the table in docs/accounting.md "Settlement" besides the outcome. */
 export interface Progress {
   /** The client takes the answer as it comes. */
   readonly streamed: boolean;
@@ -54,7 +54,7 @@ const lengthFinishes: ReadonlySet<FinishReason> = new Set([
   FinishReason.REFUSAL,
 ]);
 
-/** Who pays for what. Source: docs/accounting.md "Settlement". */
+/** Decides who pays for what. Source: docs/accounting.md "Settlement". */
 export function toCharge(outcome: Outcome, progress: Progress): Charge {
   switch (outcome.kind) {
     case 'answered':
@@ -83,7 +83,7 @@ function toFailureCharge({ code }: GatewayError, progress: Progress): Charge {
   return { kind: delivered ? 'usage' : 'nothing', state: 'upstream_failed' };
 }
 
-/** What every settlement of a generation contains besides its usage. */
+/** Part of every settlement of a generation, besides its usage. */
 export interface SettleFacts {
   readonly id: number;
   readonly model: Model;
@@ -96,7 +96,7 @@ export interface SettleFacts {
   readonly counted: CountedUsage;
   /** Calls of tools with a price of their own; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
-  /** How many calls the counts are the sum of, each with the whole input; thresholds of prices are those of one. */
+  /** How many upstream calls the counts add up, each with the whole input; price thresholds apply to each call. */
   readonly calls: number;
   readonly latencyMs: number;
   readonly firstEventMs: number | undefined;

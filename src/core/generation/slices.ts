@@ -67,7 +67,7 @@ export class Slices {
     this.#most += most;
   }
 
-  /** All that the request holds now. It never shrinks. */
+  /** The total that the request holds now. It never shrinks. */
   get heldNanoUsd(): bigint {
     return this.#heldNanoUsd;
   }

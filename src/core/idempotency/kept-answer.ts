@@ -46,7 +46,7 @@ export class MessageLog<Desc extends DescMessage> {
     if (this.#openBytes >= pieceBytes) this.#close();
   }
 
-  /** All that was added, to be stored. Nothing is added any more. */
+  /** Returns all chunks to be stored; nothing may be added afterwards. */
   end(): Chunk[] {
     this.#close();
     this.#hasEnded = true;
@@ -74,7 +74,7 @@ export function* decodeMessages<Desc extends DescMessage>(
   }
 }
 
-/** What makes a stored answer valid: a ledger record of its request, the storing itself, or a document that exists. */
+/** What makes a stored answer valid: the ledger record of its request, being stored, or a document that exists. */
 export type Binding = 'settled' | 'kept' | DocumentName;
 
 /** Facts that are stored with an answer besides its messages. */

@@ -24,9 +24,9 @@ import {
 import type { RestoredFacts } from './restored-event.ts';
 
 /**
- * Idempotency-Key: one upstream call, one charge and the same answer, however often a request is repeated within a day. An answer is durable before it
- * is charged, and binding only once the charge is: what a crash left uncharged is forgotten, and its key is free. Which keys are being answered is known
- * in memory alone, for the same reason. Source: docs/accounting.md "Idempotency".
+ * Idempotency-Key: one upstream call, one charge and the same answer, however often a request is repeated within a day. An answer is
+ * durable before it is charged, and valid only once the charge is: an answer that a crash left uncharged is dropped, and its key is free.
+ * For the same reason the keys in progress are kept in memory only. Source: docs/accounting.md "Idempotency".
  */
 
 const lifetimeMs = 86_400_000;
@@ -49,7 +49,7 @@ interface KeyedCall {
   readonly model?: string | undefined;
 }
 
-/** A request with a key, and how its service answers it. */
+/** A request with a key, and the service's way of answering it. */
 export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
   readonly answer: Desc;
   /**
@@ -66,17 +66,14 @@ export interface UnaryKeyedRequest<Desc extends DescMessage> extends Omit<KeyedR
   readonly run: (keeper: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
 }
 
-/**
- * Where a service stores its answer. The answer is durable when the promise resolves; the service does afterwards
- * what makes it valid.
- */
+/** Stores a service's answer. It is durable when the promise resolves; the service then does what makes it valid. */
 export interface AnswerStore<Message> {
   /**
    * Stores the whole answer: what was already sent, and the rest. `binding`: what makes it valid; `settled` by
    * default.
    */
   keep(requestId: string, rest: readonly Message[], binding?: Binding): Promise<void>;
-  /** Stores an answer that breaks off after what was sent. Stores nothing if nothing was sent, or if storing fails. */
+  /** Stores an answer that broke off, as far as it was sent. Stores nothing if nothing was sent, or if storing fails. */
   keepFailure(requestId: string, failure: unknown): Promise<void>;
 }
 
@@ -91,7 +88,7 @@ export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHead
   });
 }
 
-/** A key whose request is being answered, or whose kept answer is being looked for. */
+/** A key whose request is in progress, or whose kept answer is being looked up. */
 interface Claim {
   /** The document that holds the answer. */
   readonly id: string;
@@ -135,8 +132,8 @@ export class Replays {
   }
 
   /**
-   * Pushes the answer to a request with a key: the kept one, or a new one. Ends with `idempotency_key_reused`, `idempotency_in_progress`, or what the service
-   * ends with.
+   * Pushes the answer to a request with a key: the kept one, or a new one. Ends with `idempotency_key_reused`, `idempotency_in_progress`,
+   * or the service's own error.
    */
   answer<Desc extends DescMessage>(requested: KeyedRequest<Desc>, sink: Sink<MessageShape<Desc>>): StreamControl {
     return startCall(sink, async call => {
@@ -205,7 +202,7 @@ export class Replays {
     }
   }
 
-  /** Finds the kept answer that is binding. What is not is what a crash has left: it is forgotten. */
+  /** Finds the kept answer if it is valid. One that is not was left by a crash and is deleted. */
   async #find(id: string, accountId: number): Promise<FoundAnswer | undefined> {
     const found = await this.#read(id, accountId);
     if (found !== 'not_binding') return found;
@@ -325,7 +322,7 @@ function documentId({ credential, key }: KeyedCall): string {
   return createHash('sha256').update(`${credential.keyId}\0${key}`).digest('base64url');
 }
 
-/** What bodies are compared by: the edge's hash of path and bytes, or a hash of the method and the message. */
+/** Returns the value by which bodies are compared: the edge's hash of path and bytes, or a hash of the method and the message. */
 function makeFingerprint({ context, request }: KeyedCall): Uint8Array {
   const named = context.requestHeader.get(fingerprintHeader);
   if (named !== null) return Buffer.from(named, 'base64url');

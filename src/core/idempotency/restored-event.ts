@@ -1,6 +1,6 @@
 import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** What was unknown when an answer was stored, or has changed since. */
+/** The parts of a stored answer that were unknown when it was stored, or have changed since. */
 export interface RestoredFacts {
   /** The cost of the request; 0 if it is not charged yet. */
   readonly costNanoUsd: bigint;

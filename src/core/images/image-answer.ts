@@ -3,7 +3,7 @@ import type { RestoredFacts } from '../idempotency/restored-event.ts';
 import { limitState } from '../limit-state.ts';
 import type { AdmittedImages, KeptDrawing } from './image-run.ts';
 
-/** What is decided anew each time an answer is sent. */
+/** Decided anew each time an answer is sent. */
 export interface AnswerView {
   /** Name the route. */
   readonly exposeRoute: boolean;
@@ -48,7 +48,7 @@ export function* answerParts(
   }
 }
 
-/** Returns a part of a stored answer, whose images are stored by name, as it is sent now. */
+/** Returns a part of a stored answer as it is sent now; its images are stored by name. */
 export function restoredPart(
   part: Part,
   { costNanoUsd, limits, toUrl }: RestoredFacts & Pick<AnswerView, 'toUrl'>,

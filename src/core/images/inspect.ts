@@ -8,7 +8,7 @@ import { Semaphore } from '../../lib/semaphore.ts';
 const pixelsMax = 4096 * 4096;
 /** Images that are decoded at once, each of them up to 64 MB. */
 const decodedAtOnce = 2;
-/** As long as a request may run at all. */
+/** Equal to the longest time that a request may run. */
 const waitMaxMs = 3_600_000;
 
 const decoding = new Semaphore({ slots: decodedAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });

@@ -27,13 +27,13 @@ export interface ImageOrder {
   readonly model: Model;
   readonly count: number;
   readonly prices: PriceSheet;
-  /** What the prices depend on. */
+  /** What the price depends on. */
   readonly picture: ImageTerms;
 }
 
 /**
- * Checks a request and finds its model. Throws what the caller is refused with; nothing is charged or counted yet. `signal` ends the decoding of the
- * files.
+ * Checks a request and finds its model. Throws the error for the caller; nothing is charged or counted yet. `signal` stops the decoding of
+ * the files.
  */
 export async function takeOrder(
   catalog: Catalog,

@@ -15,9 +15,9 @@ import type { Clock } from '../../lib/clock.ts';
 import { parseLedgerId } from '../../lib/ids.ts';
 import type { DocumentFacts, DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
 
-/** How long a task that has ended is kept. Source: docs/interfaces/images.md "Tasks". */
+/** How long a task is kept after it ended. Source: docs/interfaces/images.md "Tasks". */
 const keptMs = 86_400_000;
-/** How long one that has not ended is kept: longer than any gateway is stopped. */
+/** How long an unfinished task is kept: longer than any gateway is stopped. */
 const unfinishedMs = 365 * keptMs;
 const kind = 'image_task';
 

@@ -21,7 +21,7 @@ interface TaskTools extends ImageRunTools {
   /** The parts of an answer, all but the last. */
   readonly toParts: (requested: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
   readonly slots: number;
-  /** How many may wait; more are refused. */
+  /** How many may wait; further ones are refused. */
   readonly waitersMax: number;
   /** Called if something other than a task's own failure ends it, for the log. */
   readonly onDefect: (taskId: string, error: unknown) => void;
@@ -58,7 +58,7 @@ export class ImageTasks {
   async resume(): Promise<void> {
     await this.#takeUp();
     this.#look = this.#tools.runtime.after(lookMs, () => {
-      // What can't be read now is read the next time.
+      // A task that can't be read now is read at the next look.
       void this.#takeUp()
         .catch((thrown: unknown) => this.#tools.onDefect('', thrown))
         .finally(() => {

@@ -20,7 +20,7 @@ export interface RerankOrder extends DirectOrder<RerankRequest> {
   readonly searches: number;
 }
 
-/** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
+/** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
 export async function takeRerankOrder(
   catalog: Catalog,
   request: RerankRequest,
@@ -44,7 +44,7 @@ export async function takeRerankOrder(
 async function countInputs({ query, documents }: RerankRequest, contextLength = Infinity): Promise<number> {
   const tokenizer = await loadTokenizer();
   const count = async (text: string, max: number): Promise<number> =>
-    // Without counting what is too long by any count.
+    // A text that is too long even by the lowest estimate is not counted.
     estimateTokens(text).low > max ? Infinity : countInPieces([text], tokenizer);
   const queryTokens = await count(query, contextLength);
   if (queryTokens > contextLength) {

@@ -97,7 +97,7 @@ export class BackgroundJob implements GenerationSink {
     });
   }
 
-  /** Ends it; what was delivered is charged. */
+  /** Ends the response; what was delivered is charged. */
   cancel(): void {
     this.#isCancelled = true;
     this.#generation.cancel();
@@ -178,7 +178,7 @@ export class BackgroundJob implements GenerationSink {
     }
   }
 
-  /** The end of the stored response: what is stored and `rest`. */
+  /** Returns the final body: what is stored, and `rest`. */
   #ending(
     { state, failure }: EndFacts,
     rest: readonly GenerationEvent[],
@@ -199,18 +199,18 @@ export class BackgroundJob implements GenerationSink {
   }
 }
 
-/** Begins a response in the background, independent of any client. Returns the message that says so. */
+/** Begins a response in the background, independent of any client. Returns the first message, which says so. */
 export async function beginInBackground(
   tools: BackgroundTools,
   requested: RequestedResponse,
   keeper: AnswerStore<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
   const { documents, generations, jobs, beginning } = tools;
-  const { credential, requestId, story } = requested;
+  const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
   const told = { durable: true, freeWhenCut: true };
   const generation = await withCallerPaths(requested, () =>
-    generations.begin({ request, credential, requestId, story, ...told }),
+    generations.begin({ request, credential, requestId, telemetry, ...told }),
   );
   const head = responseHead(requested, generation);
   const { id, input } = ownInput(requested);
@@ -224,7 +224,7 @@ export async function beginInBackground(
     generation.start(job);
     return first;
   } catch (thrown) {
-    // Nothing was sent: the hold is released, and the stored response says that it failed.
+    // Nothing was sent: the hold is voided, and the stored response is marked as failed.
     generation.cut();
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });

@@ -18,22 +18,25 @@ const instructions = `You sum up conversations so that another model can go on f
 open question and unfinished task that may matter later, what was tried and what came of it, and what the user wants and how. Leave out what does not \
 matter any more. Write plain text without an introduction.`;
 
-/** How a compaction is made. */
+/** The caller's part of a compaction. */
 export interface CompactHow {
   readonly signal: AbortSignal;
   /** Stores the answer before it is charged; absent: not stored. */
   readonly keeper?: AnswerStore<CompactConversationResponse>;
 }
 
-/** Compacts a conversation; charged as a generation of its model. Throws what such a generation ends with, and `upstream_error` if the model says nothing. */
+/**
+ * Compacts a conversation; charged as a generation of its model. Throws the generation's error, and `upstream_error` if the model returns
+ * no text.
+ */
 export async function compactConversation(
   generations: Generations,
   requested: RequestedResponse,
   { signal, keeper }: CompactHow,
 ): Promise<CompactConversationResponse> {
-  const { credential, requestId, story } = requested;
+  const { credential, requestId, telemetry } = requested;
   const request = summaryRequest(requested.request);
-  const generation = await generations.begin({ request, credential, requestId, story });
+  const generation = await generations.begin({ request, credential, requestId, telemetry });
   const said: GenerationEvent[] = [];
   const ended = Promise.withResolvers<void>();
   const leave = (): void => generation.cancel();

@@ -12,10 +12,10 @@ import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
 import { turnIn } from './stored-response.ts';
 
-/** How long the turns of a long conversation may keep the event loop before it lets others go on. */
+/** How long reading the turns of a long conversation may occupy the event loop before it yields. */
 const sliceMs = 4;
 
-/** A conversation that is about to go on. */
+/** A conversation that is about to continue. */
 export interface Conversation {
   /** The earlier items, oldest first, with the ids that the client saw. */
   readonly before: readonly Item[];
@@ -27,7 +27,7 @@ export interface Conversation {
   readonly bodyBytes: number;
 }
 
-/** What identifies a conversation. */
+/** Identifies a conversation. */
 export interface Continuation {
   readonly accountId: number;
   readonly previousResponseId: string | undefined;

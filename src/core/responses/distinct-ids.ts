@@ -2,9 +2,8 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
 
 /**
- * Returns the items of one response with distinct ids: an item whose id is taken gets the id of its position, which
- * counts `from` there. A client may send or refer to an item twice, and a reader that pages asks for what comes after
- * an id.
+ * Returns the items of one response with distinct ids: an item whose id is taken gets the id of its position, which counts `from` there. A
+ * client may send or refer to an item twice, and a paging reader requests the items after an id.
  */
 export function withDistinctIds(
   responseId: string,

@@ -5,14 +5,14 @@ import type { Claims } from '../../store/claims.ts';
 import type { DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
 import { type Answer, eventsIn, toAnswer } from './stored-response.ts';
 
-/** How often a gateway looks whether another one has stored more, or wants one of its responses to end. */
+/** Interval at which a gateway checks whether another one has stored more of a response, or wants one of its own to end. */
 const lookMs = 500;
-/** How long the end of a response elsewhere is waited for. */
+/** How long to wait for a response of another gateway to end. */
 const endMs = 10_000;
 const chunksAtOnce = 64;
 const cancelPrefix = 'cancel response ';
 
-/** What responses of other gateways are seen with. */
+/** The tools for responses of other gateways. */
 interface ElsewhereTools {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;
@@ -22,7 +22,7 @@ interface ElsewhereTools {
   readonly jobs: ReadonlyMap<string, { cancel(): void }>;
 }
 
-/** Responses in the background that another gateway runs: known by what it stores, ended by a claim that it finds. */
+/** Responses in the background that another gateway runs: read from what it stores, and ended by a claim that it finds. */
 export class Elsewhere {
   readonly #tools: ElsewhereTools;
 
@@ -30,7 +30,7 @@ export class Elsewhere {
     this.#tools = tools;
   }
 
-  /** Whether there may be other gateways. */
+  /** True if there may be other gateways. */
   get hasOthers(): boolean {
     return this.#tools.shared !== undefined;
   }
@@ -90,7 +90,7 @@ export class Elsewhere {
       for (const name of await shared.list(cancelPrefix)) jobs.get(name.slice(cancelPrefix.length))?.cancel();
     };
     const timer = runtime.after(lookMs, () => {
-      // What can't be read now is read the next time.
+      // A response that can't be read now is read at the next look.
       void look()
         .catch(() => undefined)
         .finally(() => timer.restart(lookMs));

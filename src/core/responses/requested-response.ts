@@ -10,7 +10,7 @@ import type {
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { toResponseId } from '../../generation/response-ids.ts';
 import type { Credential } from '../../ledger/ledger.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { ConversationLock } from '../conversations/stored-conversations.ts';
 import type { Conversation } from './conversations.ts';
@@ -26,7 +26,7 @@ export interface RequestedResponse {
   readonly requestId: string;
   /** With the whole conversation, as an upstream may see it. */
   readonly request: GenerateRequest;
-  /** As requested, for the fields that the response repeats. */
+  /** The request's own fields, which the response repeats. */
   readonly settings: GenerateRequest;
   readonly conversation: Conversation;
   readonly previousResponseId: string | undefined;
@@ -35,17 +35,17 @@ export interface RequestedResponse {
   readonly session: SessionName | undefined;
   /** The stored conversation that it is made in; undefined: none. */
   readonly lock: ConversationLock | undefined;
-  readonly story: RequestStory | undefined;
+  readonly telemetry: RequestTelemetry | undefined;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
 }
 
-/** What a call requests: a create, a count or a compaction. */
+/** The fields of a create, a count or a compaction. */
 export type Ask = Partial<
   Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'conversationId' | 'store' | 'background' | 'session'>
 >;
 
-/** Reads what a call requests, without the conversation. Throws if the fields contradict each other. */
+/** Reads a call's fields, without the conversation. Throws if they contradict each other. */
 export function readAsk({ request, previousResponseId, conversationId, store = true, background = false }: Ask): {
   readonly request: GenerateRequest;
   readonly store: boolean;
@@ -76,7 +76,7 @@ export function ownInput({ requestId, conversation }: RequestedResponse): {
   return { id, input: withIds(id, conversation.input) };
 }
 
-/** Returns what an admitted response says of itself. */
+/** Returns the head of an admitted response. */
 export function responseHead(
   requested: RequestedResponse,
   { model, createdAtMs }: Pick<Generation, 'model' | 'createdAtMs'>,
@@ -130,7 +130,10 @@ export function createMessage(
   };
 }
 
-/** Does what checks a whole conversation. What it throws names the fields of the caller, who wrote only the last part of that. */
+/**
+ * Runs a check of a whole conversation. Errors that it throws name the fields of the caller, who sent only the last part of the
+ * conversation.
+ */
 export async function withCallerPaths<T>({ conversation }: RequestedResponse, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

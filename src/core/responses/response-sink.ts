@@ -25,13 +25,13 @@ export interface ResponseCaller {
   /** The generation that it controls. */
   readonly call: StartingCall;
   readonly sink: Sink<CreateResponseResponse>;
-  /** Keeps the answer for repeats; absent: there are none. */
+  /** Stores the answer for repeats; absent: it is not stored. */
   readonly keeper?: AnswerStore<CreateResponseResponse>;
 }
 
-/** What a response reports of the generation that answers it. */
+/** The generation's fields that the response reports. */
 export interface AnsweringGeneration extends Pick<Generation, 'model' | 'createdAtMs' | 'limits'> {
-  /** Nothing was generated: there is no charge, and no record. Absent: there is. */
+  /** Nothing was generated: there is no charge and no record. Absent: there is a charge. */
   readonly isFree?: true;
 }
 
@@ -94,7 +94,7 @@ export class ResponseSink implements GenerationSink {
     lock?.release();
     this.#tools.settling.end(this.#head.id);
     if (error !== undefined) this.#tools.sessions.evict(session, previousResponseId);
-    // A session whose client has left has ended.
+    // If the client has disconnected, its session has ended.
     else if (!call.isCancelled) this.#keepInSession();
     if (error === undefined || !store || !this.#isShown || this.#isStored) sink.end(error);
     else void this.#storeCut(error).then(() => sink.end(error));
@@ -119,7 +119,7 @@ export class ResponseSink implements GenerationSink {
     this.#isStored = true;
   }
 
-  /** Stores what was delivered of a response that its caller left, or that failed. */
+  /** Stores what was delivered of a response that failed, or whose caller disconnected. */
   async #storeCut(error: Error): Promise<void> {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);

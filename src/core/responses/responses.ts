@@ -18,7 +18,7 @@ import type { Claims } from '../../store/claims.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import type { StoredConversations } from '../conversations/stored-conversations.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
@@ -45,7 +45,7 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
-  /** Claims of all who may run responses; undefined: nobody else does. */
+  /** Claims of all gateways that may run responses; undefined: this is the only one. */
   readonly shared: Claims | undefined;
   /** Conversations that responses are made in. */
   readonly kept: StoredConversations;
@@ -111,7 +111,7 @@ export class Responses {
     await this.#stored.recover();
     this.#tools.elsewhere.watch();
     const look = this.#tools.runtime.after(lookMs, () => {
-      // What can't be recorded now is found the next time.
+      // An end that can't be recorded now is recorded at the next look.
       void this.#stored
         .recover()
         .catch(() => undefined)
@@ -154,7 +154,7 @@ export class Responses {
     });
   }
 
-  /** The message that says how a response has begun, now or before it was repeated; then the rest for a caller that takes it as it comes. */
+  /** Yields the message that says how a response has begun, now or at its first request; then, for a streaming caller, the rest. */
   async *#createInBackground(
     request: CreateResponseRequest,
     context: CallContext,
@@ -177,7 +177,7 @@ export class Responses {
       yield createMessage(events, { end });
   }
 
-  /** What repeats of a create need. */
+  /** Returns what a repeat of a create needs. */
   #keyed(
     request: CreateResponseRequest,
     context: CallContext,
@@ -198,10 +198,10 @@ export class Responses {
   }
 
   async #begin(requested: RequestedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId, story, batchId } = requested;
+    const { request, credential, requestId, session, previousResponseId, telemetry, batchId } = requested;
     try {
       return await withCallerPaths(requested, () =>
-        this.#tools.generations.begin({ request, credential, requestId, story, batchId }),
+        this.#tools.generations.begin({ request, credential, requestId, telemetry, batchId }),
       );
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
@@ -271,7 +271,14 @@ export class Responses {
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const requested = { credential, sealing, requestId, request: whole, settings: request, conversation };
-      const rest = { previousResponseId, store, background, session, story: findStory(context), lock: undefined };
+      const rest = {
+        previousResponseId,
+        store,
+        background,
+        session,
+        telemetry: findTelemetry(context),
+        lock: undefined,
+      };
       return { ...requested, ...rest };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);

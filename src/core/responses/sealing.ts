@@ -138,7 +138,7 @@ export class SealStep {
     this.#shows = shows;
   }
 
-  /** Returns what the client may see of further events. */
+  /** Returns the further events as far as the client may see them. */
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     const shown: GenerationEvent[] = [];
     for (const event of events) if (!this.#gathers(event, shown)) shown.push(event);
@@ -180,7 +180,7 @@ export class SealStep {
   }
 }
 
-/** Reasoning whose text is still to come. */
+/** Returns reasoning whose text is still to come. */
 function emptyReasoning({ content }: Part): Part {
   const text = '';
   return content.case === 'summaryText'

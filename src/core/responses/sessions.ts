@@ -21,15 +21,15 @@ interface Session {
   readonly responses: Map<string, Kept>;
 }
 
-/** Which session of whose. */
+/** A session and its owner. */
 export interface SessionName {
   readonly accountId: number;
   readonly session: string;
 }
 
 /**
- * Responses that were not stored, for as long as their caller's session lives. In memory alone: nothing of them is left behind. What an account or all of them keep is bounded: the
- * oldest session's oldest responses go first.
+ * Responses that were not stored, kept while their caller's session is open, and in memory only. Memory is bounded per account and in
+ * total: the oldest responses of the oldest session are evicted first.
  */
 export class Sessions {
   readonly #clock: Clock;
@@ -39,7 +39,7 @@ export class Sessions {
   readonly #accountBytes = new Map<number, number>();
   #bytes = 0;
 
-  /** `memory`: what the responses of all sessions may take, and those of one account. */
+  /** `memory`: returns the bounds for all sessions and for those of one account. */
   constructor(clock: Clock, memory: () => BudgetLimits) {
     this.#clock = clock;
     this.#memory = memory;

@@ -18,18 +18,18 @@ import { inputItemId } from '../../generation/response-ids.ts';
 import { defined } from '../../lib/defined.ts';
 import type { StoredDocument } from '../../store/documents.ts';
 
-/** Responses as documents: what stands in their bodies and logs, and what their states mean. */
+/** Responses as documents: the format of their bodies and logs, and the meaning of their states. */
 
 /** `running` until it has ended. `restarted`: it ran when the gateway was stopped or died. */
 export type StoredState = 'running' | 'ended' | 'failed' | 'cancelled' | 'restarted';
 
-/** The failure of a stored response whose real one could not be recorded. */
+/** Failures of stored responses whose real failure could not be recorded. */
 const failures: Partial<Record<StoredState, readonly [code: string, message: string]>> = {
   restarted: ['server_restarted', 'The gateway was restarted while the response ran.'],
   failed: ['upstream_error', 'The model’s provider failed.'],
 };
 
-/** Returns what a response says of its request. */
+/** Returns the request's settings that a response repeats. */
 export function toSettings(request: GenerateRequest): GenerateRequest {
   const { source: _, ...settings } = request;
   return { ...settings, items: [] };
@@ -43,7 +43,7 @@ export function withIds(responseId: string, items: readonly Item[]): Item[] {
 /** The model's output so far, and its end if it has ended. */
 export type Answer = Pick<StoredResponse, 'output' | 'finished' | 'completed' | 'extensions'>;
 
-/** Returns events as an answer. What was cut off is incomplete. `isOver`: nothing follows them. */
+/** Folds events into an answer. An item that was cut off is incomplete. `isOver`: no events follow. */
 export function toAnswer(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
   const fold = new ResponseFold(responseId);
   for (const event of events) fold.add(event);
@@ -58,14 +58,14 @@ function ended(item: Item): Item {
   return isCut ? { ...item, status: ItemStatus.INCOMPLETE } : item;
 }
 
-/** How a response has ended. */
+/** The end of a response. */
 export interface EndFacts {
   readonly state: StoredState;
   /** Why it failed; absent if it did not, or if that is unknown. */
   readonly failure?: ResponseFailure;
 }
 
-/** Returns the end of a response that failed with what was thrown. */
+/** Returns the end of a response that failed with this error. */
 export function failedWith(thrown: unknown): EndFacts {
   const { code, message } = toGatewayError(thrown);
   return { state: 'failed', failure: { $typeName: 'tollgate.v1.ResponseFailure', code, message } };
@@ -94,7 +94,7 @@ export function storedIn(document: StoredDocument): StoredResponse {
   return fromBinary(StoredResponseSchema, document.body, { readUnknownFields: false });
 }
 
-/** The same, only what a conversation needs: settings and tools of a thousand turns are not read. */
+/** Reads only what a conversation needs: settings and tools of a thousand turns are not decoded. */
 export function turnIn(document: StoredDocument): StoredTurn {
   return fromBinary(StoredTurnSchema, document.body, { readUnknownFields: false });
 }

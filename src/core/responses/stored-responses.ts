@@ -46,7 +46,7 @@ interface StoredTools {
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
   /** Those that it is about to run, by id. */
   readonly beginning: ReadonlySet<string>;
-  /** Those whose callers wait for them. */
+  /** The responses whose callers wait for them. */
   readonly settling: Settling;
   readonly elsewhere: Elsewhere;
 }
@@ -59,7 +59,7 @@ export interface OwnedName {
 
 const pageDefault = 20;
 const pageMax = 100;
-/** How soon it is looked again whether a response is charged. */
+/** Interval at which to check whether a response is charged. */
 const settleLookMs = 20;
 /** Chunks of a log that are read at a time. */
 const chunksAtOnce = 64;
@@ -97,10 +97,7 @@ export class StoredResponses {
     };
   }
 
-  /**
-   * Records the end of responses that no process runs: those of an earlier process, and those whose storage failed in
-   * the middle.
-   */
+  /** Records the end of responses that no process runs: those of an earlier process, and those whose storage failed midway. */
   async recover(): Promise<void> {
     const { documents, jobs, beginning } = this.#tools;
     const unfinished = await documents.unfinished('response');
@@ -128,7 +125,7 @@ export class StoredResponses {
     let after = -1;
     while (!signal.aborted) {
       const job = this.#tools.jobs.get(name.id);
-      // Before it is read: what is stored meanwhile is not missed.
+      // Subscribed before reading, so that nothing stored in between is missed.
       const changed = job?.changed();
       const isFar = job === undefined && elsewhere.hasOthers && elsewhere.runs(await this.#document(name));
       const chunks = await this.#tools.documents.chunks(document, after, chunksAtOnce);
@@ -277,7 +274,7 @@ export class StoredResponses {
   }
 }
 
-/** How a response has ended, and its usage if it is complete. */
+/** The end of a response, and its usage if it is complete. */
 interface Ended {
   readonly status: ResponseStatus;
   readonly failure?: ResponseFailure;

@@ -8,7 +8,7 @@ export type BreakerState = 'closed' | 'open' | 'half_open';
 export interface BreakerPolicy {
   /** Failed requests in a row that open it. */
   readonly failuresToOpen: number;
-  /** How long it stays open before it lets one request through. */
+  /** How long the breaker stays open before it lets one request through. */
   readonly openMs: number;
   /** For how long another account counts as a user of the route. */
   readonly usedMs: number;
@@ -46,7 +46,7 @@ export interface Permit {
   succeeded(): void;
   /** It failed in a way that counts, after the request's last attempt there. */
   failed(): void;
-  /** Nothing was learnt: the caller left, or the upstream refused for a reason that says nothing about its health. */
+  /** Nothing was learned: the caller disconnected, or the upstream refused for a reason that is not about its health. */
   released(): void;
 }
 
@@ -69,7 +69,7 @@ export class Breaker {
   #userBefore: RouteUser | undefined;
   #openedAtMs = 0;
   #probing = false;
-  /** Grows whenever the breaker opens: what was permitted before is history. */
+  /** Grows whenever the breaker opens: results of calls that were permitted before are ignored. */
   #era = 0;
 
   constructor(clock: Clock, policy: BreakerPolicy, changed: (state: BreakerState) => void) {

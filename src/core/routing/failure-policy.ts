@@ -9,7 +9,7 @@ export interface Verdict {
    * is at fault, nothing may be tried.
    */
   readonly retry: 'same_route' | 'next_route' | 'never' | 'rejected';
-  /** Whether the route's circuit breaker counts it. */
+  /** True if the route's circuit breaker counts it. */
   readonly counts: boolean;
 }
 
@@ -26,7 +26,7 @@ function statusVerdict(status: number): Verdict {
   return { retry: 'next_route', counts: false };
 }
 
-/** What follows a failure without a status, and the client's error. Breakers count all of them. */
+/** The consequences of a failure without a status, and the client's error. Breakers count all of them. */
 const kinds: Readonly<
   Record<Exclude<UpstreamFailureKind, 'status'>, { readonly retry: Verdict['retry']; readonly message: string }>
 > = {
@@ -83,7 +83,7 @@ export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict
   };
 }
 
-/** The error of a model none of whose routes can be used now; `retryAfterMs`: when one may be, absent if that is not known. */
+/** Returns the error of a model none of whose routes can be used now. `retryAfterMs`: when one may be; absent if unknown. */
 export function modelUnavailable(model: string, retryAfterMs?: number): GatewayError {
   const facts = { param: 'model', ...defined({ retryAfterMs }) };
   return new GatewayError('model_unavailable', `The model ${model} is temporarily not available.`, facts);

@@ -9,10 +9,10 @@ import type { RouteName, RoutingObserver } from './observer.ts';
 import { RouteRecord } from './route-record.ts';
 import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
 
-/** A route and what was learned of it. */
+/** A route, its provider's clients, and its record. */
 export interface LiveRoute extends RouteConfig {
   readonly name: RouteName;
-  /** As its provider has them. */
+  /** The clients of its provider; undefined if the provider has none of that kind. */
   readonly upstream: Upstream | undefined;
   readonly images: ImageUpstream | undefined;
   readonly embeddings: EmbeddingUpstream | undefined;
@@ -40,12 +40,12 @@ interface LiveRouteTools {
   readonly observer: RoutingObserver;
 }
 
-/** What was learned of a route; kept when the configuration is read again. */
+/** The learned part of a route; kept when the configuration is read again. */
 type Learnt = Pick<LiveRoute, 'breaker' | 'record'>;
 
 const toKey = (name: RouteName): string => JSON.stringify([name.modelId, name.provider, name.model]);
 
-/** The routes of all models. A new configuration keeps what is known of the routes and providers that stay. */
+/** The routes of all models. A new configuration keeps the records of routes and providers that stay. */
 export class LiveRoutes {
   readonly #tools: LiveRouteTools;
   #providers = new Map<string, LiveProvider>();

@@ -21,7 +21,7 @@ export interface Attempt {
   readonly number: number;
 }
 
-/** How an attempt ended. Times in ms since it began; `firstEventMs` is absent if no event came. */
+/** The end of an attempt. Times in ms since it began; `firstEventMs` is absent if no event came. */
 export interface AttemptOutcome {
   /**
    * `completed`: answered to the end. `cut`: the reader had enough. `aborted`: the answer is no longer wanted.

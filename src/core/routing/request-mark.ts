@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
 
-/** Bytes of a long body that tell it from others: as many of its end. */
+/** Bytes at each end of a long body that distinguish it from others. */
 const sampledBytes = 262_144;
 
-/** Returns what a request is known by when it comes again: the bytes of its body if it has them, else its fields. Costs milliseconds: for failures alone. */
+/**
+ * Returns a string that identifies a request when it is repeated: from the bytes of its body if it has them, else from its fields. Takes
+ * milliseconds: used after failures only.
+ */
 export function markRequest(request: object): string {
   const hash = createHash('sha256');
   const body = 'source' in request ? (request.source as { readonly body?: Uint8Array } | undefined)?.body : undefined;

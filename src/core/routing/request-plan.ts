@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../lib/backoff.ts';
 import type { Release } from '../../lib/semaphore.ts';
-import type { RouteReason } from '../../telemetry/request-story.ts';
+import type { RouteReason } from '../../telemetry/request-telemetry.ts';
 import type { BreakerCaller, Permit } from './breaker.ts';
 import { clientError, modelUnavailable, providersBusy, toVerdict } from './failure-policy.ts';
 import type { LiveRoute } from './live-routes.ts';
@@ -23,7 +23,7 @@ export const defaultRetryPolicy: RetryPolicy = {
   retryAfterMaxMs: 15_000,
 };
 
-/** What the plan depends on. */
+/** The tools of a plan. */
 export interface PlanTools {
   readonly policy: RetryPolicy;
   readonly random: Random;
@@ -33,7 +33,7 @@ export interface PlanTools {
 /** The routes that a request may take, in their order. */
 export interface OrderedRoutes {
   readonly routes: readonly LiveRoute[];
-  /** Why the first stands first; undefined: the model has no other. */
+  /** Why the first route was chosen; undefined: the model has no other. */
   readonly reason: RouteReason | undefined;
 }
 
@@ -65,19 +65,19 @@ export class RequestPlan {
   #slot: Release | undefined;
   #number = 0;
   #failuresHere = 0;
-  /** Whether the breaker counts the last failure at this route. */
+  /** True if the breaker counts the last failure at this route. */
   #countsHere = false;
   /** The wait before a further attempt at the same route; undefined: it has had its last. */
   #waitMs: number | undefined;
   #failed: GatewayError | undefined;
   #refused: GatewayError | undefined;
   #busy = false;
-  /** How long the keys of routes that were passed over still rest, at least. */
+  /** How long until a key of the skipped routes is usable again, at least. */
   #restMs = Infinity;
   /** Ends the current wait. */
   #waiting: AbortController | undefined;
 
-  /** `model`: the listed id; `caller`: whose request it is. */
+  /** `model`: the listed id; `caller`: the requester. */
   constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, tools: PlanTools) {
     this.#model = model;
     this.#caller = caller;
@@ -123,7 +123,7 @@ export class RequestPlan {
     if (failure instanceof UpstreamFailure) return this.#upstreamFailed(failure, delivered);
     this.#countsHere = false;
     this.#leaveRoute();
-    // What this route's protocol can't express, another's may.
+    // Another route's protocol may express what this one can't.
     if (!(failure instanceof GatewayError) || delivered) return failure;
     this.#refused ??= failure;
     return undefined;
@@ -155,7 +155,7 @@ export class RequestPlan {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
       this.#position += 1;
-      // All keys of its provider rest: its breaker learns nothing of that.
+      // All keys of its provider are resting; its breaker is not involved.
       if (route?.keys?.isUsable === false) {
         this.#restMs = Math.min(this.#restMs, route.keys.restMs);
         continue;

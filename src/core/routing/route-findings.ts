@@ -52,7 +52,7 @@ export class Findings {
     this.#observer.inputCut?.(route);
   }
 
-  /** Returns what is known of a route. */
+  /** Returns the findings about a route. */
   of(route: RouteName): RouteFindings {
     return this.#found.get(toKey(route)) ?? none;
   }

@@ -3,7 +3,7 @@ import type { AttemptOutcome } from './observer.ts';
 
 /** Attempts that are remembered, of each kind. */
 const samplesMax = 256;
-/** How long an attempt says something about the route as it is. */
+/** How long an attempt counts for the state of its route. */
 const windowMs = 5 * 60_000;
 
 /** The last numbers, of the last minutes. */
@@ -37,14 +37,14 @@ class Samples {
   }
 }
 
-/** How long something took: the median, and what 99 of 100 do not exceed. In ms. */
+/** Durations: the median, and what 99 of 100 do not exceed. In ms. */
 export interface Quantiles {
   readonly count: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
-/** How a route's last attempt that failed has failed. */
+/** The failure of a route's last failed attempt. */
 export interface RouteFailure {
   readonly atMs: number;
   readonly result: string;
@@ -59,7 +59,7 @@ export class RouteRecord {
   failures = 0;
   lastFailure: RouteFailure | undefined;
   readonly #clock: Clock;
-  /** First events of streamed answers, and of non-streamed ones, whose first event is their last. */
+  /** Times to the first event, of streamed answers and of non-streamed ones, whose first event is their last. */
   readonly #firstEvents: { readonly streamed: Samples; readonly whole: Samples };
   readonly #durations: Samples;
 

@@ -1,15 +1,15 @@
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { RouteReason } from '../../telemetry/request-story.ts';
+import type { RouteReason } from '../../telemetry/request-telemetry.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { OrderedRoutes } from './request-plan.ts';
 import { orderRoutes, type RouteStrategy } from './route-table.ts';
 
 /** The favourite of a model stays until another route is this much faster: medians of a few minutes differ by chance. */
 const advantage = 0.8;
-/** How long a favourite is not looked at again. */
+/** Interval at which the favourite is chosen anew. */
 const reviewMs = 1_000;
-/** One request of so many goes to a route whose speed is not known. */
+/** One request in so many goes to a route whose speed is unknown. */
 const measuredEvery = 10;
 
 /** The fastest route of a model as it was found last. */
@@ -18,7 +18,7 @@ interface Favourite {
   readonly reviewedAtMs: number;
 }
 
-/** What the order of routes depends on. */
+/** The tools for ordering routes. */
 export interface StrategyTools {
   readonly clock: Clock;
   readonly random: Random;

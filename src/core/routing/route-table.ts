@@ -39,7 +39,7 @@ export interface RouteConfig {
   readonly cost?: Pricing | undefined;
 }
 
-/** How a model's routes are ordered: by priority and weight, by what they cost, or by how soon they begin to answer. */
+/** How a model's routes are ordered: by priority and weight, by cost, or by time to first token. */
 export type RouteStrategy = 'priority' | 'cheapest' | 'fastest';
 
 /** The routing table: providers, and the routes of each listed model id. */

@@ -8,7 +8,7 @@ import {
   type UpstreamReceiver,
 } from '../../generation/upstream.ts';
 import type { Runtime } from '../../lib/runtime.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { BodyRecord } from '../bodies/body-record.ts';
 import type { CourseRecord } from '../course-record.ts';
 import type { LiveRoute } from './live-routes.ts';
@@ -19,11 +19,11 @@ import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts
 export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 'tap'> {
   /** The public request id, for logs. */
   readonly requestId: string;
-  readonly watch?: RequestStory | undefined;
+  readonly watch?: RequestTelemetry | undefined;
   readonly course?: CourseRecord | undefined;
   /** Absent: its bodies are not kept. */
   readonly bodies?: BodyRecord | undefined;
-  /** Whether the receiver can forget what it got: then an answer that breaks in the middle may be restarted. */
+  /** True if the receiver can discard what it got: then an answer that breaks off midway may be restarted. */
   readonly restartable: boolean;
 }
 
@@ -32,15 +32,15 @@ export interface BegunAnswer {
   readonly route: RouteName;
   /** What its provider charges; undefined: unknown. */
   readonly cost: Pricing | undefined;
-  /** Which attempt of the request it is, from 1. */
+  /** The number of the attempt within the request, from 1. */
   readonly attempt: number;
-  /** How many calls it is made of, each with the whole input. */
+  /** How many upstream calls it consists of, each with the whole input. */
   readonly calls: number;
-  /** The answer may end with a pause, after which the upstream wants to be asked to continue. */
+  /** The answer may end with a pause, after which the upstream expects to be called again to continue. */
   readonly mayPause: boolean;
 }
 
-/** Receives the answer of a routed request. Nothing is called once the call is cancelled or has had enough. */
+/** Receives the answer of a routed request. Not called after the call was cancelled or `enough` was called. */
 export interface RoutedReceiver {
   /** An attempt goes to an upstream; `isRemote`: see `Upstream`. */
   attemptStarted(route: RouteName, isRemote: boolean): void;
@@ -65,7 +65,7 @@ interface RoutedCallTools {
   readonly took: (route: LiveRoute, model: string) => void;
 }
 
-/** How an attempt ended, apart from its times. */
+/** The end of an attempt, apart from its times. */
 type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
 
 /**
@@ -110,7 +110,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#leave('aborted');
   }
 
-  /** The receiver has what it wants of the answer: the upstream is stopped, which says nothing against it. */
+  /** Stops the upstream because the receiver needs no more of the answer; the breaker does not count it. */
   enough(): void {
     if (this.#isWhole) this.#leave('completed');
     else this.#leave(this.#firstEventAtMs === undefined ? 'aborted' : 'cut');

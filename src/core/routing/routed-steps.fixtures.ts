@@ -13,19 +13,19 @@ import type { Router } from './router.ts';
 
 /** A routed answer for tests that read it step by step. */
 
-/** What the reader receives. */
+/** One step that the reader receives. */
 export type RoutedStep =
   | ({ readonly kind: 'begun' } & BegunAnswer)
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
-/** How a test reads. */
+/** The options of a test's reader. */
 export interface Reading extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
   /** Judges events: see `RoutedReceiver.events`. Absent: all are well. */
   readonly judge?: (events: readonly GenerationEvent[]) => Error | undefined;
 }
 
-/** Reads a routed answer. A reader that stops has had enough; one whose signal is aborted has left. */
+/** Reads a routed answer. A reader that stops calls `enough`; one whose signal is aborted cancels. */
 export function routedSteps(router: Router, { signal, judge, ...routed }: Reading): AsyncIterableIterator<RoutedStep> {
   return pull<RoutedStep>(sink => {
     if (signal.aborted) {
@@ -58,9 +58,7 @@ export function routedSteps(router: Router, { signal, judge, ...routed }: Readin
   }, signal);
 }
 
-/**
- * What a scripted upstream does with a call: events and failures in order; `hang` waits until the call is cancelled.
- */
+/** The behaviour of a scripted upstream during one call: events and failures in order; `hang` waits until the call is cancelled. */
 export type Act = GenerationEvent[] | Error | 'hang';
 
 /** Makes an upstream that answers each call by a script. */

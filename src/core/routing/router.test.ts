@@ -94,7 +94,7 @@ function shown(step: RoutedStep): string {
   return parts.join('');
 }
 
-/** What the caller sees: `[` when an answer begins, texts, `.` at the end, and the error. */
+/** Returns what the caller sees: `[` when an answer begins, texts, `.` at the end, and the error. */
 async function outcome(router: Router, asked: Asked = {}): Promise<{ seen: string; error?: GatewayError }> {
   let seen = '';
   try {

@@ -13,7 +13,7 @@ import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from '
 import { RouteStrategies } from './route-strategy.ts';
 import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-table.ts';
 import { StickyRoutes } from './sticky-routes.ts';
-import type { Operation, RequestStory } from '../../telemetry/request-story.ts';
+import type { Operation, RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { CourseRecord } from '../course-record.ts';
 
 /** The options of a router; anything left out has its default. */
@@ -28,7 +28,7 @@ export interface RouterOptions {
   readonly sleep?: Sleep;
 }
 
-/** A request whose answer comes all at once (images, vectors), as the routes of its model see it. */
+/** A request whose answer is not streamed (images, vectors), as the routes of its model see it. */
 export interface RoutedWork<Answer> {
   /** The listed id of the model. */
   readonly model: string;
@@ -38,7 +38,7 @@ export interface RoutedWork<Answer> {
   readonly requestId: string;
   readonly operation: Operation;
   /** Absent: not traced. */
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
   readonly course?: CourseRecord | undefined;
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
@@ -113,7 +113,7 @@ export class Router {
     return this.#routes.of(modelId).every(({ semaphore }) => semaphore?.hasRoom(running) !== false);
   }
 
-  /** How long the keys of a model that is not available still rest, in ms; undefined: it is not for its keys. */
+  /** Returns how many ms remain until a key of an unavailable model is usable again; undefined: its keys are not the reason. */
   restMs(modelId: string): number | undefined {
     const rests = this.#routes.of(modelId).map(({ keys }) => keys?.restMs ?? 0);
     const shortest = Math.min(...rests.filter(ms => ms > 0));
@@ -129,7 +129,10 @@ export class Router {
     return most;
   }
 
-  /** Counts a request's input as the provider of a route does, absent: of its first route; undefined if that tells no counts, or not in time. */
+  /**
+   * Counts a request's input at the provider of a route (absent: of its first route); undefined if that provider has no count, or not in
+   * time.
+   */
   async countTokens(request: GenerateRequest, at?: RouteName): Promise<number | undefined> {
     const routes = this.#routes.of(request.model);
     const route = routes.find(({ name, breaker }) => (at === undefined ? breaker.passable : name === at));
@@ -156,7 +159,7 @@ export class Router {
     return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
   }
 
-  /** What answers have shown of a route. */
+  /** Returns what answers have shown about a route. */
   findings(route: RouteName): RouteFindings {
     return this.#findings.of(route);
   }
@@ -166,7 +169,7 @@ export class Router {
     this.#findings.inputCut(route);
   }
 
-  /** How a model's routes are ordered. */
+  /** Returns how a model's routes are ordered. */
   strategy(modelId: string): RouteStrategy {
     return this.#config.strategies?.get(modelId) ?? 'priority';
   }
@@ -219,18 +222,18 @@ export class Router {
     const next = await plan.next();
     if (next instanceof Error) throw next;
     const { route, number, reason } = next;
-    const { signal, story, course } = work;
+    const { signal, telemetry, course } = work;
     const attempt = { route: route.name, requestId: work.requestId, number };
     const startedAtMs = this.#runtime.monotonicMs();
     const ended = (result: ReturnType<typeof toOutcome>): void => {
       const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
       route.record.add(outcome, true);
-      story?.attemptEnded(result, result.failure?.facts.logMessage);
+      telemetry?.attemptEnded(result, result.failure?.facts.logMessage);
       course?.attemptEnded(outcome);
       this.#observer.attemptEnded?.(attempt, outcome);
     };
     work.onAttempt();
-    story?.attemptBegan(route.name, number, reason, work.operation);
+    telemetry?.attemptBegan(route.name, number, reason, work.operation);
     course?.attemptBegan(route.name, reason);
     this.#observer.attemptStarted?.(attempt);
     try {

@@ -5,7 +5,7 @@ import type { RouteName } from './observer.ts';
 
 /** Conversations that are remembered; the one that was not used for longest goes first. */
 const conversationsMax = 10_000;
-/** How much of a text is compared to tell conversations apart. */
+/** How many characters of a text are compared to tell conversations apart. */
 const charactersMax = 4_096;
 
 /** A route as the order of routes sees it. */
@@ -15,14 +15,15 @@ interface Ordered {
 }
 
 /**
- * Which route a conversation took, so that it takes the same one again: an upstream's cache of the prompt is there, and what it sealed only it can read.
- * Source: docs/architecture.md "Routing".
+ * Remembers the route of each conversation, so that it takes the same one again: that upstream has the prompt cached, and only it can read
+ * what it has sealed. Source: docs/architecture.md "Routing".
  */
 export class StickyRoutes {
   readonly #routes = new Map<string, string>();
 
   /**
-   * The same routes, the conversation's own first. What is sealed goes before priority, a cache never does; with `onlySealed` no cache counts.
+   * Returns the same routes with the conversation's own first. Sealed content outranks priority, a cache never does; with `onlySealed` no
+   * cache counts.
    */
   ordered<Each extends Ordered>(
     routes: readonly Each[],

@@ -17,9 +17,9 @@ export interface DeliveryOptions {
   readonly failed: (error: unknown) => void;
 }
 
-/** How often the outbox is polled. */
+/** Interval at which the outbox is polled. */
 const pollMs = 1_000;
-/** How often keys that expire soon are searched for. */
+/** Interval at which keys that expire soon are searched for. */
 const remindMs = 30_000;
 const timeoutMs = 10_000;
 /** Attempts that run at once. */
@@ -50,7 +50,7 @@ export class Deliveries {
     this.#options = options;
   }
 
-  /** Whether there are webhooks, so that the loop runs. */
+  /** True if there are webhooks, so that the loop has to run. */
   get isNeeded(): boolean {
     return this.#timer !== undefined;
   }

@@ -30,7 +30,7 @@ export function toEventId(id: number): string {
   return eventPrefix + String(id);
 }
 
-/** Returns the number of an event. Throws `not_found` for what is no event's id. */
+/** Returns the number of an event. Throws `not_found` if the text is not an event's id. */
 export function readEventId(text: string): number {
   const id = new RegExp(`^${eventPrefix}([1-9]\\d{0,14})$`).exec(text)?.[1];
   if (id === undefined) throw notFound('event', text);
@@ -121,7 +121,7 @@ export function readState(text: string): DeliveryState | undefined {
   return state;
 }
 
-/** A webhook as the contract says it; `secret` only in the answer that made it. */
+/** Converts a webhook to its contract message; `secret` only in the answer that created it. */
 export function toWebhook(row: WebhookRow, secret = ''): MessageInitShape<typeof WebhookSchema> {
   const { url, disabled } = row;
   return {
@@ -135,7 +135,7 @@ export function toWebhook(row: WebhookRow, secret = ''): MessageInitShape<typeof
   };
 }
 
-/** An event for a webhook as the contract says it. */
+/** Converts a webhook's event to its contract message. */
 export function toWebhookEvent(row: DeliveryRow): MessageInitShape<typeof WebhookEventSchema> {
   const time = (ms: number | null): bigint | undefined => (ms === null ? undefined : BigInt(ms));
   return defined({

@@ -30,7 +30,7 @@ import {
 /** The tools that webhooks need. */
 export interface WebhookOptions {
   readonly box: SealedBox;
-  /** Whether addresses may be in the operator's own network. */
+  /** Returns true if addresses may be in the operator's own network. */
   readonly allowPrivate: () => boolean;
   /** Called for each new webhook. */
   readonly made: () => void;

@@ -18,12 +18,12 @@ interface OneFile {
 
 const path = '/v1/files';
 const onePath = `${path}/:id`;
-/** What a form contains besides its file. */
+/** Maximum of a form's bytes besides its file. */
 const fieldBytesMax = 65_536;
 /** Pieces of an upload are passed on at this size. */
 const pieceBytes = 262_144;
 const pageMax = 10_000;
-/** What the core returns synchronously. */
+/** The largest page that the core returns. */
 const pageMost = 1_000;
 
 /**

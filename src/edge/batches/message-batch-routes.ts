@@ -22,7 +22,7 @@ const onePath = `${path}/:id`;
 const limits = { min: 1, max: 1_000 };
 /** A batch's body has many more entries than one request's; its bytes bound it. */
 const bounds = { depthMax: 512, valuesMax: Infinity, entriesMax: Infinity };
-/** How many requests are written as lines before other work gets a turn. */
+/** How many requests are written as lines before yielding to other work. */
 const linesAtOnce = 500;
 
 /** Offers Anthropic's message batches: made, read, listed, cancelled, deleted, and their results. */

@@ -83,7 +83,7 @@ function registerItems(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** `empty`: what stands for a body that was not sent; absent: there must be one. */
+/** `empty`: replaces a body that was not sent; absent: a body is required. */
 async function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply, empty?: object): Promise<unknown> {
   const { 'content-length': length, 'transfer-encoding': coding } = request.raw.headers;
   if (empty !== undefined && coding === undefined && (length === undefined || length === '0')) return empty;

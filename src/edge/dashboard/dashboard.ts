@@ -24,7 +24,7 @@ import { Login, type LoginOptions } from './login.ts';
 import { isOwnOrigin } from './own-origin.ts';
 import { SessionCookie } from './session-cookie.ts';
 
-/** What the dashboard is served from. */
+/** The options of the dashboard's listener. */
 export interface DashboardOptions extends MessageLimits {
   readonly listener: 'public' | 'internal';
   /** The listener has a certificate. */
@@ -33,7 +33,7 @@ export interface DashboardOptions extends MessageLimits {
   readonly core: PushTransport;
   /** The services that pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
-  /** Signs people in with an identity provider; undefined: there is none. */
+  /** Signs people in with an identity provider; undefined if there is none. */
   readonly login: LoginOptions | undefined;
   readonly runtime: Runtime;
   readonly observe: CallObserver;
@@ -192,7 +192,7 @@ export class Dashboard {
   }
 }
 
-/** Refuses a call as the Connect protocol does. Nothing of its body was read, so it is the last of an HTTP/1.1 connection. */
+/** Refuses a call in the Connect protocol. Nothing of its body was read, so an HTTP/1.1 connection is closed afterwards. */
 function refuse({ request, response }: Omit<BrowserCall, 'path'>, status: number, code: string, message: string): void {
   const last = request.httpVersionMajor === 1 ? { connection: 'close' } : {};
   response.writeHead(status, {

@@ -60,7 +60,7 @@ export function pagesFolder(): string {
   return resolve(import.meta.dirname, isCheckout ? '../../../dist/dashboard' : '../../dashboard');
 }
 
-/** The pages of a folder. It is read at the first request, and never again; what is missing then is 404. */
+/** The pages of a folder, which is read once, at the first request. Any other path is 404. */
 export class PageFiles {
   readonly #folder: string;
   #files: ReadonlyMap<string, PageFile> | undefined;

@@ -11,7 +11,7 @@ import {
   randomState,
 } from 'openid-client';
 
-/** How the provider of OpenID Connect is reached. */
+/** The settings of an OpenID Connect provider. */
 export interface ProviderSettings {
   /** `http:` only of a provider on this machine. */
   readonly issuer: string;
@@ -20,7 +20,7 @@ export interface ProviderSettings {
   readonly scopes: readonly string[];
 }
 
-/** What the browser stores while the person is at the provider. */
+/** Stored by the browser while the person is at the provider. */
 export interface PendingLogin {
   readonly state: string;
   readonly nonce: string;
@@ -43,8 +43,7 @@ export class IdentityProvider {
   }
 
   /**
-   * Returns the address to redirect the browser to, and what it must bring back. Rejects if the provider does not
-   * answer.
+   * Returns the address to redirect the browser to, and the values that must come back with it. Rejects if the provider does not answer.
    */
   async begin(callback: string): Promise<{ readonly url: string; readonly login: PendingLogin }> {
     const configuration = await this.#discover();
@@ -60,7 +59,7 @@ export class IdentityProvider {
     return { url: url.href, login };
   }
 
-  /** Returns what the provider says of the person who comes back to this address. Rejects if the answer is not one to this login. */
+  /** Returns the provider's claims about the person who returns to this address. Rejects if the answer does not belong to this login. */
   async finish(address: URL, { state, nonce, verifier }: PendingLogin): Promise<Claims> {
     const configuration = await this.#discover();
     const tokens = await authorizationCodeGrant(configuration, address, {
@@ -71,7 +70,7 @@ export class IdentityProvider {
     });
     const claims = tokens.claims();
     if (claims === undefined) throw new Error('the provider sent no ID token');
-    // Many providers tell groups here alone.
+    // Many providers list groups only here.
     const { userinfo_endpoint: hasMore } = configuration.serverMetadata();
     const more = hasMore === undefined ? {} : await fetchUserInfo(configuration, tokens.access_token, claims.sub);
     return { ...claims, ...more };

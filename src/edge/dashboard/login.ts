@@ -3,7 +3,7 @@ import { answerText, pageHeaders } from './files.ts';
 import type { Claims, IdentityProvider, PendingLogin } from './identity-provider.ts';
 import type { SessionCookie } from './session-cookie.ts';
 
-/** How people sign in with an identity provider. */
+/** The options for signing in with an identity provider. */
 export interface LoginOptions {
   readonly provider: IdentityProvider;
   /** The origin that browsers know the listener by. */

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 /**
- * Returns whether the browser says that the request comes from a page of this very origin, or no browser sent it. The
- * same site is not enough: cookies, even strict ones, are sent from other ports of the host too. Source: Fetch
- * Metadata Request Headers, "Sec-Fetch-Site".
+ * Returns true if the browser declares that the request comes from a page of this very origin, or if no browser sent it. The same site is
+ * not enough: cookies, even strict ones, are also sent from other ports of the host. Source: Fetch Metadata Request Headers,
+ * "Sec-Fetch-Site".
  */
 export function isOwnOrigin(headers: IncomingHttpHeaders): boolean {
   const { 'sec-fetch-site': site, origin } = headers;

@@ -16,7 +16,7 @@ import { errors } from './shapes/errors.ts';
 
 /** The API reference: every public path, its fields, errors and examples, as OpenAPI 3.1. */
 
-/** All public operations. A new path is a line here, or in one of these lists. */
+/** All public operations. Add a new path here, or to one of these lists. */
 export const operations: readonly Operation[] = [
   ...generationOperations,
   ...completionOperations,
@@ -208,7 +208,7 @@ function errorSchema(shape: ErrorShape): JsonSchema {
   return refTo(schema);
 }
 
-/** An error as it looks on a gateway whose operator says nothing of his own. */
+/** Returns an error as a gateway without custom error texts sends it. */
 function exampleError(code: ErrorCode, shape: ErrorShape): JsonSchema {
   const { http, tip, meaning } = errorTable[code];
   const id = 'req_01k2m3n4p5q6r7s8t9v0w1x2y3';

@@ -39,7 +39,7 @@ export function toJsonSchema(schema: z.core.$ZodType): JsonSchema {
   return plain(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: addNotes }));
 }
 
-/** Without the members that say which document it is: it stands in one. */
+/** Removes the members that identify a schema document: this one is embedded. */
 function plain(schema: object): JsonSchema {
   const { $schema: _schema, $id: _id, id: _name, fields: _fields, ...members } = schema as JsonSchema;
   return members;

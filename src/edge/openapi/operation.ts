@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import type { JsonSchema } from './json-schema.ts';
 
-/** Who may call: an API key, a management key with a scope, a key of either kind, or anyone. */
+/** The credential that is required: an API key, a management key with a scope, a key of either kind, or none. */
 export type Access = 'api_key' | 'any_key' | 'anyone' | { readonly scope: string };
 
 /** A value that a parameter, a body or an answer can have. */
@@ -20,11 +20,11 @@ export interface Parameter {
   readonly required?: boolean;
 }
 
-/** The body of a request: JSON whose schema has a name, a form, or either. */
+/** The body of a request: JSON with a named schema, a form, or either. */
 export interface Body {
   readonly schema?: z.ZodType;
   readonly examples: Readonly<Record<string, Example>>;
-  /** Whether the body may be absent. */
+  /** True if the body may be absent. */
   readonly optional?: boolean;
   /** The same as a form: its JSON Schema. */
   readonly form?: JsonSchema;
@@ -48,7 +48,7 @@ export type ErrorShape = 'openai' | 'messages' | 'account';
 /** One method of one public path. */
 export interface Operation {
   readonly method: 'get' | 'post' | 'patch' | 'put' | 'delete';
-  /** As OpenAPI writes it: `/v1/account/keys/{key_id}`. */
+  /** In OpenAPI's notation: `/v1/account/keys/{key_id}`. */
   readonly path: string;
   readonly id: string;
   readonly tag: string;

@@ -13,7 +13,7 @@ import { Exchange } from '../exchange.ts';
 import { generationReading, type JsonBody, readJsonBody } from '../json-body.ts';
 import { createCall, responsesPath } from './create-route.ts';
 
-/** Offers what is done with a whole conversation: its tokens counted, and it made shorter. */
+/** Registers the paths for whole conversations: counting tokens, and compaction. */
 export function registerConversations(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(`${responsesPath}/input_tokens`, { onRequest }, async (request, reply) => {

@@ -19,8 +19,8 @@ export const responsesPath = '/v1/responses';
 const createUrl = { url: responsesPath };
 
 /**
- * Registers `POST /v1/responses`: authenticate, decode, call the core, render; whole, streamed or in the background,
- * as the client asks.
+ * Registers `POST /v1/responses`: authenticate, decode, call the core, render; whole, streamed or in the background, as the client
+ * requests.
  */
 export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
   app.post(responsesPath, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
@@ -58,7 +58,7 @@ export interface CreateSettings {
   readonly strict: boolean;
   /** The session of responses that are not stored. */
   readonly session?: string;
-  /** Whether to generate at all; absent means yes. */
+  /** False: nothing is generated. Absent: true. */
   readonly generate?: boolean;
 }
 

@@ -17,13 +17,13 @@ import { ResponsesSocket, type SocketParts } from './socket.ts';
 /** A connection that is still open so long after the gateway began to close is cut. */
 const closeGraceMs = 2_000;
 
-/** Returns whether a request asks for a WebSocket of this interface: any other upgrade is ignored, as HTTP allows. */
+/** Returns true if a request asks for a WebSocket of this interface. Any other upgrade is ignored, as HTTP allows. */
 export function isSocketUpgrade({ method, url = '', headers }: IncomingMessage): boolean {
   const [path] = resolveAlias(url).split('?', 1);
   return method === 'GET' && path === responsesPath && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Offers the WebSocket transport at the path of the Responses interface. Who calls is known before the upgrade. */
+/** Registers the WebSocket transport at the path of the Responses interface. The caller is authenticated before the upgrade. */
 export function registerSocket(app: FastifyInstance, edge: Edge): void {
   const server = new WebSocketServer({
     noServer: true,
@@ -92,7 +92,7 @@ function refuse(
   const status = error.facets.http;
   const { runtime, texts } = edge.options;
   const headers = addErrorHeaders(call.headers, error, [], runtime.now());
-  // Nothing times an upgraded socket out, and the server waits for it when it closes: a client that keeps its side open must not keep both.
+  // An upgraded socket has no timeout, and the server waits for it when it closes: a client that keeps its side open must not block either.
   socket.once('finish', () => socket.destroy());
   socket.end(answerText(jsonAnswer(status, headers, errorEnvelope(error, call.id, texts))));
   const recorded = { call, method: 'GET', routeOptions: { url: responsesPath } };

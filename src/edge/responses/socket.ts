@@ -8,7 +8,7 @@ import type { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { errorEvent, SocketTurn } from '../sinks/socket.ts';
 
-/** How long a connection may live. Source: docs/interfaces/responses.md "WebSocket". */
+/** Maximum lifetime of a connection. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 60 * 60_000;
 /** Turns that wait for the one that runs, and what they may take together. */
 const waitingMax = 32;
@@ -29,9 +29,9 @@ export interface SocketParts {
   readonly call: Call;
   readonly key: string;
   readonly strict: boolean;
-  /** Of the request that opened the connection. */
+  /** The headers of the request that opened the connection. */
   readonly headers: IncomingHttpHeaders;
-  /** What the connection's turns are counted by, from its headers. */
+  /** Tags and end user of the connection's turns, from its headers. */
   readonly attribution: Attribution | undefined;
 }
 
@@ -65,7 +65,7 @@ export class ResponsesSocket {
   #whenSent: (() => void)[] = [];
   /** When the ping was sent that has yet to be answered, on the clock that never steps. */
   #pingedAt: number | undefined;
-  /** Nothing more is answered. */
+  /** True once no more turns are accepted. */
   #isOver = false;
   #isGone = false;
 
@@ -196,7 +196,7 @@ export class ResponsesSocket {
   }
 
   #ping(): void {
-    // A client that has yet to read what was sent can't answer; the deadlines of the turn end it.
+    // A client that has not read everything yet can't answer; the deadlines of the turn end it.
     if (this.#socket.bufferedAmount > 0) return;
     const nowMs = this.edge.options.runtime.monotonicMs();
     if (this.#pingedAt === undefined) {

@@ -37,7 +37,7 @@ export class StepRenderer {
     this.#open().end();
   }
 
-  /** Returns the events that tell of a failure; only once it has begun. */
+  /** Returns the events that report a failure; only once the response has begun. */
   fail(error: GatewayError, requestId: string): ResponseEvent[] {
     return this.#open().fail(error, requestId);
   }

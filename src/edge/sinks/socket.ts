@@ -18,8 +18,8 @@ import { StepRenderer } from '../responses/step-renderer.ts';
 const refusedMembers = ['stream_options', 'background'] as const;
 
 /**
- * One turn of a WebSocket: a `response.create`, and the events that answer it at the client's pace. What fails before the response has begun is an `error` event with its
- * status; what fails later ends the response's own events.
+ * One turn of a WebSocket: a `response.create`, and the events of its answer at the client's pace. A failure before the response has begun
+ * is an `error` event with its status; a later one ends the response's own events.
  */
 export class SocketTurn implements Sink<AnswerMessage> {
   readonly #connection: ResponsesSocket;
@@ -62,7 +62,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
     });
   }
 
-  /** Nothing more is wanted: the connection has ended. */
+  /** Stops the turn: the connection has ended. */
   cancel(): void {
     this.#control?.cancel();
   }
@@ -127,7 +127,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
   }
 }
 
-/** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
+/** Decodes a message as a call of the core. A turn that can't be read also evicts the response that it refers to. */
 function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw }: JsonBody): CreateResponseRequest {
   const { edge, session, strict, attribution } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');

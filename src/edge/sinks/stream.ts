@@ -110,7 +110,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     };
   }
 
-  /** Sends the status line; it leaves together with the next frames. */
+  /** Writes the status line, which is sent together with the next frames. */
   #begin(headers: AnswerHeaders): void {
     this.#hasBegun = true;
     const { edge, reply } = this.#exchange;
@@ -120,7 +120,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     reply.raw.chunkedEncoding = false;
   }
 
-  /** Returns a text as it stands in the body. */
+  /** Returns a text in the encoding of the body. */
   #chunk(text: string): string {
     return this.#isChunked && text !== '' ? `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n` : text;
   }

@@ -21,15 +21,13 @@ import { Instances, leaseMs, renewMs } from './instances.ts';
 import { addPartitions } from './partitions.ts';
 import { PostgresReader } from './postgres-reader.ts';
 import { removeOld } from './pruning.ts';
+import { SnapshotWatch } from './snapshot-watch.ts';
 import { makeStatements } from './statements.ts';
 import { verifyPostgres } from './verify.ts';
 
 /** Connections beside the one of the batches: reads, leases and sweeps. */
 const poolConnections = 3;
 const sweepsMax = 500;
-/** A snapshot as old as that slows busy accounts down. */
-const oldSnapshotMs = 60_000;
-const warnAgainMs = 600_000;
 const dayMs = 86_400_000;
 
 /** How to open the ledger. */
@@ -48,7 +46,9 @@ export interface PostgresLedgerOptions {
   readonly watch?: LedgerWatch;
   /** Told when this instance's lease had ended: what it has under way must end. */
   readonly onLeaseEnded?: () => void;
-  /** Told of a transaction that has kept dead rows from being removed for long. */
+  /** Told every few seconds how old the database's oldest snapshot is, which keeps dead rows from being removed; 0: there is none. */
+  readonly onSnapshotAge?: (ageMs: number) => void;
+  /** Told of a snapshot that is older than a minute, every ten minutes at most. */
   readonly onOldSnapshot?: (ageMs: number) => void;
   /** Tests only: `clock` judges commands instead of the database's. */
   readonly drivesTime?: true;
@@ -72,12 +72,11 @@ export interface PostgresLedger extends Ledger {
   readonly databaseBytes: () => Promise<number>;
 }
 
-/** What was done since the start, and how old the oldest snapshot of the database is: it keeps dead rows from being removed. */
+/** What was done since the start. */
 export interface PostgresStats {
   batches: number;
   commands: number;
   roundTrips: number;
-  oldestSnapshotMs: number;
 }
 
 /** Brings the database up to date and opens the ledger in it. Throws `LedgerStartError` if it is newer than the program, or what the database throws if it can't be reached. */
@@ -128,7 +127,7 @@ interface Found {
 function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { types, lastId }: Found): Parts {
   const { clock, watch = unwatched, settleMs = 10_000, plans, observe, drivesTime = false, url } = options;
   const number = { value: 0 };
-  const stats: PostgresStats = { batches: 0, commands: 0, roundTrips: 0, oldestSnapshotMs: 0 };
+  const stats: PostgresStats = { batches: 0, commands: 0, roundTrips: 0 };
   const shared = makeShared(types, number);
   let offsetMs = 0;
   const now = (): number => (drivesTime ? clock.now() : Math.floor(clock.now() + offsetMs));
@@ -174,11 +173,11 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
   readonly voidedHoldsAtStart = 0;
   readonly violationsAtStart: readonly string[] = [];
   readonly #own: Parts;
+  readonly #snapshots: SnapshotWatch;
   #timer: NodeJS.Timeout | undefined;
   #isLeader = false;
   #isTicking = false;
   #partitionsAtMs = performance.now();
-  #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(own: Parts) {
     const { writer, reader, pool, now, lastId, options } = own;
@@ -193,6 +192,8 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
       close: () => Promise.resolve(),
     });
     this.#own = own;
+    const { onSnapshotAge: onAge, onOldSnapshot: onOld } = options;
+    this.#snapshots = new SnapshotWatch({ now: () => performance.now(), onAge, onOld });
   }
 
   get stats(): PostgresStats {
@@ -265,6 +266,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     try {
       await this.#renew();
       await this.#sweep();
+      await this.#snapshots.look(this.#own.pool);
     } catch {
       // The writer finds out whether the database is gone, and says so.
       this.#own.writer.probe();
@@ -282,23 +284,10 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
       this.#own.options.onLeaseEnded?.();
     }
     this.#isLeader = await instances.isLeader(this.#own.shared.boot);
-    const [row] = await pool.query(
-      `SELECT coalesce(max(floor(extract(epoch FROM clock_timestamp() - xact_start) * 1000)), 0)::bigint AS ms FROM pg_stat_activity
-       WHERE backend_xmin IS NOT NULL AND datname = current_database()`,
-    );
-    this.#own.stats.oldestSnapshotMs = Number(row?.['ms'] ?? 0n);
-    this.#warnOfOldSnapshot(this.#own.stats.oldestSnapshotMs);
     if (performance.now() - this.#partitionsAtMs > dayMs) {
       this.#partitionsAtMs = performance.now();
       await pool.use(addPartitions);
     }
-  }
-
-  #warnOfOldSnapshot(ageMs: number): void {
-    const nowMs = performance.now();
-    if (ageMs < oldSnapshotMs || nowMs - this.#warnedAtMs < warnAgainMs) return;
-    this.#warnedAtMs = nowMs;
-    this.#own.options.onOldSnapshot?.(ageMs);
   }
 
   async #sweep(): Promise<void> {

@@ -150,7 +150,7 @@ export class Accounts {
     return record === undefined ? undefined : accountRow(record);
   }
 
-  /** Returns an account's keys without the revoked ones, oldest first: a page of them, those of a group, those whose label has a text in it. */
+  /** Returns an account's keys without the revoked ones, oldest first, filtered by page, group, or a text in the label. */
   keys({ accountId, ...filter }: KeyFilter & { readonly accountId: number }, nowMs: number): KeyRow[] {
     const { limit = Number.MAX_SAFE_INTEGER, offset = 0, label = '', groupId = 0 } = filter;
     const fields = Map.groupBy(this.#fields.all(accountId).map(fieldRecord), ({ keyId }) => keyId);

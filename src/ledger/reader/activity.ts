@@ -244,7 +244,7 @@ function paidLines(record: PricedRecord, { usage }: UsageRow): PaidLine[] {
   return [...tokenLines, ...tools.map(line => ({ ...line, paidBy: moneyPayer(record) }))];
 }
 
-/** Returns whose money paid what the plan did not. */
+/** Returns whose money paid the part that the plan did not pay. */
 function moneyPayer({ payer, cost, writtenOff, planTokens }: PricedRecord): PaidLine['paidBy'] {
   return cost + writtenOff === 0n && planTokens === 0 ? 'free' : decode(codes.payer, payer);
 }

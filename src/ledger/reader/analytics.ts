@@ -13,7 +13,7 @@ interface Range {
   readonly to: number;
 }
 
-/** Which source covers which part of a span of time. Ranges may be empty. */
+/** The part of a span of time that each source covers. Ranges may be empty. */
 interface Cut {
   readonly days: Range;
   /** Hours before and after the whole days. */
@@ -51,7 +51,7 @@ type SumQuery = Query<[Values], SumRecord>;
 
 /** How sums and records are grouped: by this column, under this name. */
 interface Divider {
-  /** Which of the stored sums, and whose number; undefined: there are none. */
+  /** The stored sums to use, and the number of their owner; undefined: there are none. */
   readonly kept: SumChange['grouped'];
   readonly ofSum: string;
   readonly ofRecord: string;
@@ -176,7 +176,7 @@ function queryText(source: Source, { granularity, divider, ofKey }: Asked): stri
       WHERE ${conditions.join(' AND ')} GROUP BY 1, 2 LIMIT @limit)`;
 }
 
-/** Returns the groups, and as group null the part of each period that has none. */
+/** Returns the groups, and the remainder of each period as group null. */
 function withRest(found: ReadonlyMap<string, SumRecord>, all: ReadonlyMap<string, SumRecord>): SumRecord[] {
   const rest = new Map([...all.values()].map(row => [row.periodMs, { ...row }]));
   for (const row of found.values()) {

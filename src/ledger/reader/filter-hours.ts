@@ -5,7 +5,7 @@ import { codes } from '../sqlite/codes.ts';
 
 type Values = { account: number; first: number; last: number; provider: string; tag: string; value: string };
 
-/** What the sums of a day call the tags that are too many. */
+/** The group of a day's sums for tags beyond the maximum number. */
 const others = '(other)';
 const hour = codes.period.indexOf('hour');
 
@@ -18,7 +18,9 @@ function hoursText(grouped: (typeof codes.grouped)[number], groups: string): str
 /** Finds in the stored sums when requests of a provider, a group or a tag were made: their records have no index of their own. */
 export class FilterHours {
   readonly #ofProvider: Query<[Values], { number: bigint }>;
-  /** Of any group: a record is one of a group's also by where its own group lay when it was admitted, which sums do not say. */
+  /**
+   * For records of any group: a record also belongs to the groups that its own group lay in when it was admitted, which sums do not store.
+   */
   readonly #ofGroups: Query<[Values], { number: bigint }>;
   readonly #ofTag: Query<[Values], { number: bigint }>;
 

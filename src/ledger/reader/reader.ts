@@ -22,18 +22,18 @@ export class Reader {
   });
   #isClosed = false;
 
-  /** `sweep` ends the holds and the plans' periods whose time is over. */
+  /** `sweep` ends expired holds and plan periods. */
   constructor(data: ReaderData, sweep: (nowMs: number) => Promise<unknown>) {
     this.#data = data;
     this.#sweep = sweep;
   }
 
-  /** Reads what is committed. Throws `overloaded` if the file can't be read now or too many reads wait. */
+  /** Reads committed data. Throws `overloaded` if the file can't be read now or too many reads wait. */
   read<N extends keyof Reads>(name: N, ...args: Parameters<Reads[N]>): Promise<ReturnType<Reads[N]>> {
     return this.#call({ name, args, sweptBy: undefined }) as Promise<ReturnType<Reads[N]>>;
   }
 
-  /** As `read`, after everything whose time is over by `nowMs` has been swept. */
+  /** Like `read`, after sweeping everything that has ended by `nowMs`. */
   readSwept<N extends keyof Reads>(
     nowMs: number,
     name: N,
@@ -57,7 +57,7 @@ export class Reader {
   #post(call: ReadCall): void {
     if (this.#isClosed) return call.reject(overloaded('The gateway is stopping.'));
     if (this.#thread.waiting >= waitingMax) return call.reject(overloaded('Too many reads are waiting.'));
-    // If the start fails, `#onEnd` answers the calls.
+    // If the start fails, `#onEnd` rejects the calls.
     if (!this.#thread.isRunning) this.#thread.start(this.#data).catch(() => undefined);
     this.#thread.post(call);
   }

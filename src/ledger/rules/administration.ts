@@ -66,9 +66,9 @@ export interface AdminCommands {
 }
 
 /**
- * The id of what was made or changed (for a plan its account's), or why nothing was. `conflict`: the account has a
- * plan already, or the reference is another command's; `nothing_to_do`: the ledger has an account already; `locked`,
- * `fixed`: see `LimitRefusal`; `too_many`: the scope has as many limits as it can have.
+ * The id of the created or changed row (for a plan, its account's), or why nothing was done. `conflict`: the account already has a plan, or
+ * the reference belongs to another command; `nothing_to_do`: the ledger already has an account; `locked`, `fixed`: see `LimitRefusal`;
+ * `too_many`: the scope has the maximum number of limits.
  */
 export type AdminReply =
   | number
@@ -280,7 +280,7 @@ function hasGroup(rows: Rows, accountId: number, { groupId }: KeySettings): bool
   return groupId === undefined || groupId === null || findGroup(rows, groupId, accountId) !== undefined;
 }
 
-/** Gives a key another secret; the one before works as long as the overlap says. Those of earlier rotations keep their time. */
+/** Gives a key another secret; the previous one stays valid for the overlap. Secrets of earlier rotations keep their expiry. */
 function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: number): AdminReply {
   const { keyId, accountId, hash, masked, overlapMs } = command;
   const key = findLiving(rows, keyId, accountId);
@@ -322,7 +322,7 @@ function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['set
   if (key === undefined) return 'not_found';
   const after = { ...key, state };
   rows.keys.put(after);
-  // What a hold covers stays until the hold ends.
+  // Held amounts stay until the hold ends.
   sendBack(rows, after, nowMs);
   if (state === 'revoked') emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   return key.id;

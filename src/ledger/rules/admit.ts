@@ -32,7 +32,7 @@ import { choosePayment, countSources, describeShortPlan, keepPayment, type Payme
 import { sliceSize } from './slices.ts';
 import { findRefusal, listWindows, sortByOrder, tokenRoom } from './windows.ts';
 
-/** An admission whose key, model and end user are known by their numbers. */
+/** An admission with its key, model and end user resolved to their numbers. */
 export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint' | 'batchId'> {
   readonly owner: KeyOwner;
   readonly modelId: number;
@@ -78,7 +78,7 @@ interface Decision extends Paid {
   readonly grant: Grant;
 }
 
-/** Returns who pays a new request of a key that works, and what is held of it; or why it is refused. Writes nothing. */
+/** Returns who pays a new request of a valid key, and how much is held; or why it is refused. Writes nothing. */
 function decide(context: Context, order: AdmitOrder, key: Key, nowMs: number): Decision | Denied {
   const { rows } = context;
   const asking = ask(rows, order, key, nowMs);
@@ -110,7 +110,7 @@ export function previewAdmission(context: Context, order: AdmitOrder, nowMs: num
   const payment = choosePayment(context, key, asking, nowMs);
   const limits = sortByOrder(listEach(bound), groups).map(({ limit }) => limit);
   return {
-    // Money is asked last.
+    // Money is checked last.
     limitIds: [...limits.filter(({ unit }) => unit !== 'usd'), ...limits.filter(({ unit }) => unit === 'usd')].map(
       ({ id }) => id,
     ),
@@ -214,7 +214,7 @@ interface Refusal extends Paid {
   readonly windows: readonly WindowState[];
 }
 
-/** If money pays at all, money is what is short: it is the payer that can be topped up. */
+/** If money pays at all, the denial says that money is short: it is the payer that can be topped up. */
 function refuse(context: Context, { asking, payment, lacks, windows }: Refusal, nowMs: number): Denied {
   if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
     return fundDenial(describeShortPlan(context, payment.period), windows, nowMs);
@@ -285,10 +285,7 @@ interface Known {
   readonly firstSpent: boolean;
 }
 
-/**
- * Returns the reply to a repeat: what was granted then, and what is left now; `conflict` if the id was another
- * request's.
- */
+/** Returns the reply to a repeat: the original grant, and what is left now; `conflict` if the id belongs to another request. */
 function admitAgain(
   context: Context,
   order: AdmitOrder,

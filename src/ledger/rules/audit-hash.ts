@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { AuditRow } from '../history.ts';
 
-/** Returns the SHA-256, in hexadecimal, of everything that a row of the audit says, the hash of the row before included. */
+/** Returns the SHA-256, in hexadecimal, of all fields of an audit row, the previous row's hash included. */
 export function hashAudit(row: Omit<AuditRow, 'hash'>): string {
   const said = [
     row.accountId,

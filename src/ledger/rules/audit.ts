@@ -6,7 +6,7 @@ import type { AdminOrder } from './administration.ts';
 import { hashAudit } from './audit-hash.ts';
 import { fieldValue } from './limit-commands.ts';
 
-/** The audit: each administrative command that changed something leaves a row in the chain of the account that it changed. */
+/** The audit: each administrative command that changed something adds a row to the chain of the account that it changed. */
 
 /** Things that commands change. */
 type ResourceType =
@@ -27,7 +27,7 @@ interface Resource {
 
 const unknownActor: Actor = { type: 'gateway', id: null, address: null, requestId: null };
 
-/** What a command does to which thing; `id` undefined: the command makes it. */
+/** The action of a command and its object; `id` undefined: the command creates it. */
 interface Deed {
   readonly action: string;
   readonly type: ResourceType;
@@ -97,7 +97,7 @@ function describeDeed({ name, command }: AdminOrder): Deed | undefined {
 
 const stateActions = { enabled: 'enable', disabled: 'disable', revoked: 'revoke' } as const;
 
-/** Does a command, and adds to the audit what it changed; a command that is refused or changes nothing leaves no row. */
+/** Runs a command and adds its changes to the audit; a command that is refused or changes nothing adds no row. */
 export function audited<Reply>(rows: Rows, order: AdminOrder, nowMs: number, work: () => Reply): Reply {
   const deed = describeDeed(order);
   const { by = unknownActor } = order;

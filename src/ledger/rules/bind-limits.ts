@@ -5,13 +5,16 @@ import { isWatched } from './events.ts';
 import { findJoint, joinLimits, type JointPlace } from './joint-limits.ts';
 import { type BoundLimit, countedUser, coversModel, currentMax, readUse, type Windows } from './limits.ts';
 
-/** What decides which limits bind a request, and in which windows. */
+/** The fields of a request that decide which limits bind it, and in which windows. */
 export interface Bindable extends Pick<Request, 'accountId' | 'keyId' | 'endUserId' | 'groups' | 'admittedAtMs'> {
   /** The listed id. */
   readonly model: string;
 }
 
-/** Returns the limits that bind a request: of its key, its groups from the nearest on, and its account. Of those that are counted together the tightest: see `listEach`. */
+/**
+ * Returns the limits that bind a request: of its key, its groups from the nearest on, and its account. Of limits that are counted together
+ * only the tightest: see `listEach`.
+ */
 export function bindLimits(rows: Rows, request: Bindable, nowMs: number): BoundLimit[] {
   const binding = { request, nowMs, isWatched: isWatched(rows, request.accountId), bound: [] };
   bindScope(rows, ['key', request.keyId], binding);

@@ -14,7 +14,7 @@ export function closeAccount(context: Context, accountId: number, nowMs: number)
   for (const key of rows.listKeys(accountId)) {
     const after = { ...key, state: 'revoked' } as const;
     rows.keys.put(after);
-    // What a hold covers moves back when the hold ends.
+    // Held amounts move back when the hold ends.
     sendBack(rows, after, nowMs);
     emitKeyEvent(rows, after, 'key.revoked', { nowMs });
   }

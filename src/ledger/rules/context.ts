@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
 import type { Account, Counter, Key, Rows } from '../rows.ts';
 
-/** What rules depend on: the rows, the plans that accounts can have, and how `daily_limit` is read. */
+/** The inputs of rules: the rows, the plans that accounts can have, and the unit of `daily_limit`. */
 export interface Context {
   readonly rows: Rows;
   readonly plans: Plans;
   readonly dailyLimitUnit: DailyLimitUnit;
-  /** An account of whose requests more is written off is suspended; absent: none is. */
+  /** An account is suspended if more than this of its requests is written off; absent: never. */
   readonly writeOffMax?: bigint | undefined;
   /** Called with an account that this command suspends. */
   readonly onSuspended?: (accountId: number, reason: Suspension) => void;

@@ -5,11 +5,11 @@ import type { Account, Group, Key, Rows } from '../rows.ts';
 import type { BoundLimit } from './limits.ts';
 import { nextNumber } from './context.ts';
 
-/** Events, written with what causes them. Nothing is written if no webhook wants them. */
+/** Events, written in the transaction that causes them. Nothing is written if no webhook subscribes to them. */
 
 const deliveryMs = 3 * 86_400_000;
 
-/** Something to tell. `accountId` 0: it concerns no account. */
+/** An event to write. `accountId` 0: it concerns no account. */
 export interface Happening {
   readonly accountId: number;
   readonly type: EventType;
@@ -107,7 +107,7 @@ type Pocket =
   | { readonly type: 'key'; readonly row: Key }
   | { readonly type: 'group'; readonly row: Group };
 
-/** Writes an event if a balance has fallen below what its owner named; `before`: what it was. */
+/** Writes an event if a balance has fallen below its owner's threshold; `before`: the balance before. */
 export function tellLowBalance(rows: Rows, { type, row }: Pocket, before: bigint, nowMs: number): void {
   const { lowBalance, balance } = row;
   if (lowBalance === null || balance === null || before < lowBalance || balance >= lowBalance) return;

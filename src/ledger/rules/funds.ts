@@ -4,7 +4,7 @@ import { findOwner, present } from './context.ts';
 import { amountBeside, type BoundLimit, inOrder } from './limits.ts';
 import { describeLimit, computeReset } from './windows.ts';
 
-/** Money that a request can draw on: the limits of dollars and the balance, together. What the account's plan pays is in `payments.ts`. */
+/** Money that a request can draw on: dollar limits and the balance, together. The plan's part is in `payments.ts`. */
 
 /** One thing that bounds what can be paid; `used` is settled plus held. */
 export interface Fund extends Pick<DenialFacts, 'limit' | 'row'> {
@@ -14,17 +14,17 @@ export interface Fund extends Pick<DenialFacts, 'limit' | 'row'> {
   readonly resetAtMs?: number;
 }
 
-/** Returns what is left of a fund; negative if a limit was lowered below what was used. */
+/** Returns how much is left of a fund; negative if a limit was lowered below its use. */
 export function amountLeft(fund: Fund): bigint {
   return fund.max - fund.used;
 }
 
-/** The fields that say whose money pays a request. */
+/** The fields that name the balance that pays a request. */
 export type PayerFields = Pick<Request, 'payer' | 'payerGroup'>;
 
 /**
- * Returns whose money pays a request of this key that is admitted now: the key's own, the nearest group's that has
- * some, or the account's.
+ * Returns the balance that pays a request of this key that is admitted now: the key's own, the nearest group's that has one, or the
+ * account's.
  */
 export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): PayerFields {
   if (key.balance !== null) return { payer: 'key_balance', payerGroup: null };
@@ -34,7 +34,7 @@ export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): Pa
   return { payer: 'account', payerGroup: null };
 }
 
-/** Whose money pays a request, and the limits that bind it. */
+/** The balance that pays a request, and the limits that bind it. */
 export interface Paying {
   readonly payerFields: PayerFields;
   readonly groups: readonly number[];

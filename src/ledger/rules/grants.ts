@@ -2,18 +2,18 @@ import type { FundsEstimate } from '../ledger.ts';
 import type { Payers } from '../rows.ts';
 
 /**
- * How much of a request its payers can take on together. Pure. One payer pays the tokens from the beginning of the paying order as far as it can go, the
- * next one the rest, so that what they hold together pays every usage within the estimate.
+ * How much of a request its payers can cover together. Pure. The first payer in the paying order covers as many tokens as it can, the next
+ * one the rest, so that their holds together cover every usage within the estimate.
  */
 
-/** What the payers can still pay; 0 for one that does not take part. */
+/** What each payer can still pay; 0 if it does not take part. */
 export interface Sources {
   readonly payers: Payers;
   readonly planTokens: number;
   readonly nanoUsd: bigint;
 }
 
-/** What is held for a request. */
+/** The hold of a request. */
 export interface Grant {
   /** Money, in nano-dollars. */
   readonly held: bigint;
@@ -29,7 +29,7 @@ export interface Grant {
 /** A hold as extensions see it. */
 export type Extendable = Grant & { readonly payers: Payers; readonly outputPicoUsd: bigint };
 
-/** More output tokens, by payer, and what the money for them is. */
+/** Further output tokens, by payer, and the money for them. */
 export interface More {
   readonly byPlan: number;
   readonly byMoney: number;
@@ -136,7 +136,7 @@ function moneyFirst(estimate: FundsEstimate, sources: Sources): Grant | { readon
   return { held, tokens, planHeld: planInput + tokens, planOutput: tokens, firstSpent: true };
 }
 
-/** Returns how many of the wanted tokens the sources pay besides what is held. */
+/** Returns how many of the wanted tokens the sources can pay beyond the hold. */
 export function computeMore(hold: Extendable, wanted: number, sources: Sources): More {
   const moneyTokens = (hold.tokens ?? 0) - hold.planOutput;
   const { plan, money } = available(hold, sources);
@@ -148,7 +148,7 @@ export function computeMore(hold: Extendable, wanted: number, sources: Sources):
   return { byPlan, byMoney, nanoUsd };
 }
 
-/** Returns how many output tokens the sources pay besides what is held; Infinity if they cost nothing. */
+/** Returns how many output tokens the sources can pay beyond the hold; Infinity if they cost nothing. */
 export function tokensLeft(hold: Extendable, sources: Sources): number {
   if (hold.tokens === null) return Number.POSITIVE_INFINITY;
   const { plan, money } = available(hold, sources);
@@ -166,10 +166,7 @@ function available(hold: Extendable, sources: Sources): { plan: number; money: n
   };
 }
 
-/**
- * Returns the cost of that many of the estimated input tokens. If there are none: the price of the parts without
- * tokens.
- */
+/** Returns the cost of that many of the estimated input tokens. If there are none: the price of the parts without tokens. */
 function inputCost({ inputTokens, inputNanoUsd }: FundsEstimate, tokens: number): bigint {
   return inputTokens === 0 ? 0n : ceilDivide(inputNanoUsd * BigInt(tokens), BigInt(inputTokens));
 }

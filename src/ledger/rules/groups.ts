@@ -5,7 +5,7 @@ import { moveToGroup, sendBackGroup } from './holds.ts';
 
 /** Groups: how keys and groups lie in each other, and how groups are made, changed and removed. */
 
-/** How deep groups can lie in each other. */
+/** Maximum depth of nested groups. */
 const depthMax = 5;
 
 /** Returns the ids of a group and of those above it, nearest first. */
@@ -82,7 +82,7 @@ export function updateGroup(
   return groupId;
 }
 
-/** How many groups lie in each other from this one down. */
+/** Returns the depth of the groups nested in this one, itself included. */
 function measureHeight(rows: Rows, { id, accountId }: Group): number {
   const below = rows.listGroups(accountId).filter(({ parentId }) => parentId === id);
   return 1 + Math.max(0, ...below.map(group => measureHeight(rows, group)));
@@ -96,7 +96,7 @@ function changeGroupBalance(rows: Rows, group: Group, balance: bigint | null, no
   return { ...moveToGroup(rows, group, amount, nowMs), balance };
 }
 
-/** Removes a group, and moves its balance back; what a hold covers when that ends. `conflict`: it has keys or groups. */
+/** Deletes a group and moves its balance back; held amounts move when their hold ends. `conflict`: it has keys or groups. */
 export function deleteGroup(
   rows: Rows,
   { groupId, accountId }: { readonly groupId: number; readonly accountId: number | undefined },

@@ -8,7 +8,7 @@ import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits
 
 /** Changes what holds touch, and moves money: every change of a balance is in this file. */
 
-/** How a hold ends: what its payers pay. A free request that is not taken is given back. */
+/** How a hold ends: what each payer pays. A free request that was not used is given back. */
 export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;
@@ -31,7 +31,9 @@ function countHold(
   changeUses(rows, bound, { before: before && tallyHold(before), after: tallyHold(after) }, nowMs);
 }
 
-/** Puts a hold and raises what it touches. The request must be counted in its day. `bound` has the uses after it. */
+/**
+ * Stores a new hold and raises everything that it counts in. The request must already be counted in its day. `bound` has the uses after it.
+ */
 export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], nowMs: number): void {
   countHold(rows, bound, [undefined, hold], nowMs);
   rows.holds.put(hold);
@@ -40,7 +42,7 @@ export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], 
   if (hold.payers === 'free_request') countFreeRequest(rows, hold, hold.requests);
 }
 
-/** Puts a hold that was extended, and raises what it touches by the change. `bound` has the uses after it. */
+/** Stores an extended hold and raises everything that it counts in by the change. `bound` has the uses after it. */
 export function raiseHold(
   rows: Rows,
   [before, hold]: readonly [Hold, Hold],
@@ -53,7 +55,10 @@ export function raiseHold(
   changePeriod(rows, hold, hold.planHeld - before.planHeld, 0);
 }
 
-/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked or expired key then has moves to the account. */
+/**
+ * Ends a hold: lowers everything that it counted in, and debits the payers. The remaining balance of a revoked or expired key moves to the
+ * account.
+ */
 export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: number): void {
   const { debit, planTokens, freeTaken, tally } = release;
   changeUses(rows, release.bound, { before: tallyHold(hold), after: tally }, atMs);
@@ -111,10 +116,7 @@ function addEntry(rows: Rows, accountId: number, entry: EntryFacts & Pick<Entry,
   rows.addEntry({ ...nothing, ...entry, accountId, number });
 }
 
-/**
- * Adds to an account's balance (negative: takes from it), with the entry that says why. The caller has checked that
- * this is allowed.
- */
+/** Adds to an account's balance (negative: subtracts), with the entry that explains it. The caller has checked that this is allowed. */
 export function changeBalance(rows: Rows, account: Account, amount: bigint, entry: EntryFacts): void {
   const balanceAfter = account.balance + amount;
   const after = { ...account, balance: balanceAfter };
@@ -123,7 +125,7 @@ export function changeBalance(rows: Rows, account: Account, amount: bigint, entr
   addEntry(rows, account.id, { ...entry, amount, balanceAfter });
 }
 
-/** Adds the entry for what a request could not be debited, in its payer's pocket. */
+/** Adds the entry for the part of a request that could not be debited, to its payer's entries. */
 export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: number): void {
   const keyId = hold.payer === 'key_balance' ? hold.keyId : null;
   const { payerGroup: groupId } = hold;
@@ -167,7 +169,7 @@ function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
   return `${amount > 0n ? 'to' : 'from'} ${pocket} ${id}`;
 }
 
-/** Moves to the account what a removed group has beyond its holds. */
+/** Moves the balance of a removed group beyond its holds to the account. */
 export function sendBackGroup(rows: Rows, group: Group, atMs: number): void {
   if (!group.removed || group.balance === null || group.balance === group.held) return;
   moveToGroup(rows, group, group.held - group.balance, atMs);
@@ -178,21 +180,21 @@ export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= nowMs;
 }
 
-/** Moves to the account what a revoked or expired key has beyond its holds. */
+/** Moves the balance of a revoked or expired key beyond its holds to the account. */
 export function sendBack(rows: Rows, key: Key, atMs: number): void {
   const isOver = key.state === 'revoked' || hasExpired(key, atMs);
   if (!isOver || key.balance === null || key.balance === key.held) return;
   moveToKey(rows, key, key.held - key.balance, atMs);
 }
 
-/** What a hold changes for its payer: what is held, what is taken, and how many holds run. */
+/** The changes to a payer: held amount, debited amount, and number of running holds. */
 interface PayerChange {
   readonly held: bigint;
   readonly debit: bigint;
   readonly running: number;
 }
 
-/** Changes the payer, and what is held and spent of the key's day of admission. */
+/** Changes the payer, and the held and spent amounts of the key's day of admission. */
 function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number): void {
   const { held, debit } = change;
   const running = hold.tokens === null ? 0 : change.running;

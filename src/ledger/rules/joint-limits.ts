@@ -2,9 +2,9 @@ import type { Limit, LimitUse, Rows } from '../rows.ts';
 import { type BoundLimit, inOrder, raiseUse, sumUse, type Windows } from './limits.ts';
 
 /**
- * Limits of one scope that count the same requests in the same unit are counted once: each request changes only the tightest of them, which decides for all, because
- * what is left of the others stays above it by the same amount. So a request costs as much as it has units, not limits. The others are
- * brought up to date when a window ends, a limit changes, or somebody reads them.
+ * Limits of one scope that count the same requests in the same unit are counted once: each request changes only the tightest of them. It
+ * decides for all, because the amounts left of the others exceed its own by a constant. So the work per request grows with the number of
+ * units, not of limits. The others are brought up to date when a window ends, a limit changes, or someone reads them.
  */
 
 /** The tightest of them. Its use is in memory alone until they are separated. */
@@ -19,22 +19,22 @@ export interface JointLimits {
   readonly leads: readonly Lead[];
   /** Places in `limits` of those that count by themselves. */
   readonly apart: readonly number[];
-  /** Of requests that were admitted in that time. */
+  /** They are counted together for requests admitted in these windows. */
   readonly windows: Windows;
   /** While no raise begins or ends. */
   readonly fromMs: number;
   readonly untilMs: number;
 }
 
-/** Scopes whose limits are counted together at a time. */
+/** How many scopes may have their limits counted together at a time. */
 const scopesMax = 50_000;
 
-/** Where and when they bind a request. */
+/** The scope and time in which they bind a request. */
 export interface JointPlace {
   readonly limits: readonly Limit[];
   readonly windows: Windows;
   readonly nowMs: number;
-  /** Events of thresholds are told of each limit by itself. */
+  /** Threshold events are sent for each limit separately. */
   readonly isWatched: boolean;
 }
 
@@ -84,7 +84,7 @@ function isPlain(limit: Limit | undefined): boolean {
   return models === null && endUsers === 'all' && per !== 'minute' && (field === null || unit === 'usd');
 }
 
-/** Where nothing is left, it is no longer the tightest that decides, but the first. */
+/** Once nothing is left, the first limit decides, not the tightest. */
 function isOpen({ limit, max, use }: BoundLimit): boolean {
   return limit.action === 'alert' || sumUse(use, 0) < max;
 }
@@ -109,7 +109,7 @@ export function listEach(bound: readonly BoundLimit[]): BoundLimit[] {
   return bound.flatMap(each => (isLead(each) ? listOfLead(each) : each));
 }
 
-/** Returns whether a limit stands for others. */
+/** Returns true if a limit represents others. */
 export function isLead(bound: BoundLimit): bound is Lead {
   return 'others' in bound;
 }

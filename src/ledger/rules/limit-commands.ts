@@ -11,7 +11,7 @@ import { countUses } from './limits.ts';
 const limitsMax = 100;
 const nanoPerDollar = 1_000_000_000n;
 
-/** Whose limits a command may change: an account's own, or, undefined, all (the operator). */
+/** The account whose limits a command may change; undefined: all accounts (the operator). */
 type Owner = number | undefined;
 
 /** Makes a limit. Returns its id. */
@@ -32,7 +32,7 @@ function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: num
   return key?.accountId === accountId && key.state !== 'revoked';
 }
 
-/** Changes a limit; what it counts is counted anew if that changes. */
+/** Changes a limit; recounts its use if it now counts something else. */
 export function updateLimit(
   rows: Rows,
   { limitId, accountId, change }: { readonly limitId: number; readonly accountId: Owner; readonly change: LimitChange },
@@ -83,7 +83,7 @@ function addLimit(rows: Rows, parts: LimitParts, nowMs: number): number {
   return limit.id;
 }
 
-/** Counts the present window, so that the limit is shown as it stands. */
+/** Counts the present window, so that the limit is shown with its current use. */
 function countNow(rows: Rows, limit: Limit, nowMs: number): void {
   countUses(rows, limit, windowAt(limit.per, limit.timeZone, nowMs), nowMs);
 }

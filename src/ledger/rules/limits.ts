@@ -5,19 +5,19 @@ import { isWatched, tellThresholds } from './events.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
 /**
- * Limits: which of them bind a request, what is used of them, and how requests change that. A use is the sum over its
- * requests: it is counted when its window is first read, and kept up to date from then on.
+ * Limits: which of them bind a request, their use, and how requests change it. A use is the sum over its requests: it is counted when its
+ * window is first read, and kept up to date from then on.
  */
 
 /** A limit that binds a request, with its use in the window of the admission. */
 export interface BoundLimit {
   readonly limit: Limit;
-  /** As it is raised now. */
+  /** The maximum, including its temporary raise. */
   readonly max: bigint;
   readonly window: Window;
   /** Replaced by `changeUses`. */
   use: LimitUse;
-  /** Set if it stands for limits that are counted with it: see `joint-limits.ts`. */
+  /** Set if it represents limits that are counted with it: see `joint-limits.ts`. */
   readonly others?: readonly BoundLimit[];
 }
 
@@ -37,21 +37,21 @@ export function currentMax({ max, raisedMax, raisedUntilMs }: Limit, nowMs: numb
   return raisedMax !== null && raisedUntilMs !== null && nowMs < raisedUntilMs ? raisedMax : max;
 }
 
-/** Returns what is used and held of a limit now: of a rolling minute in the 60 s before. */
+/** Returns the used and held amounts of a limit now; for a rolling minute those of the last 60 s. */
 export function readAmounts({ used, held, rolling }: LimitUse, nowMs: number): { used: bigint; held: bigint } {
   if (rolling === null) return { used, held };
   const sums = sumRolling(rolling, nowMs);
   return { used: BigInt(sums.used), held: BigInt(sums.held) };
 }
 
-/** Returns the sum of what is used and held of a limit now. */
+/** Returns the sum of the used and held amounts of a limit now. */
 export function sumUse(use: LimitUse, nowMs: number): bigint {
   if (use.rolling === null) return use.used + use.held;
   const { used, held } = sumRolling(use.rolling, nowMs);
   return BigInt(used + held);
 }
 
-/** Returns what is used and held next to which more of a request admitted then must fit. */
+/** Returns the used and held amounts that count against a request admitted at that time. */
 export function amountBeside({ used, held, rolling }: LimitUse, admittedAtMs: number, nowMs: number): bigint {
   return rolling === null ? used + held : BigInt(peakRolling(rolling, admittedAtMs, nowMs));
 }
@@ -59,7 +59,7 @@ export function amountBeside({ used, held, rolling }: LimitUse, admittedAtMs: nu
 const patterns = new Map<string, RegExp>();
 const patternsMax = 10_000;
 
-/** Returns whether a limit counts requests of a model; of patterns, `*` stands for any text. */
+/** Returns true if a limit counts requests of a model; `*` in a pattern matches any text. */
 export function coversModel({ models }: Limit, model: string): boolean {
   return models === null || models.some(each => (each.includes('*') ? toPattern(each).test(model) : each === model));
 }
@@ -74,19 +74,19 @@ function toPattern(text: string): RegExp {
   return pattern;
 }
 
-/** Returns whose use a request is counted in. */
+/** Returns the end user whose use a request is counted in. */
 export function countedUser({ endUsers }: Limit, endUserId: number | null): number {
   return endUsers === 'each' ? (endUserId ?? 0) : 0;
 }
 
-/** Whose use of a limit, and in which window. `endUser` 0: nobody's. */
+/** Identifies a use of a limit by end user and window. `endUser` 0: all users together. */
 export interface UsePlace {
   readonly limit: Limit;
   readonly window: Window;
   readonly endUser: number;
 }
 
-/** Returns a use; counts it from its requests where nobody has asked for its window yet. */
+/** Returns a use; counts it from its requests if its window has not been read yet. */
 export function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number): LimitUse {
   const first = rows.limitUses.get(limit.id, window.number, 0) ?? countUses(rows, limit, window, nowMs);
   if (endUser === 0) return first;
@@ -141,7 +141,7 @@ export function addUp(limit: Limit, { window, nowMs, tally: read, modelName }: C
   return uses;
 }
 
-/** What is added to a limit. */
+/** The amount added to a limit. */
 export interface Measure {
   readonly used: bigint;
   readonly held: bigint;
@@ -183,8 +183,8 @@ export interface Change {
 }
 
 /**
- * Changes the uses of the limits that bind a request. Must come before the request's rows are changed, because a use that is first asked for is counted
- * from those. `bound` has their uses after it.
+ * Changes the uses of the limits that bind a request. Must come before the request's rows are changed, because a use that is read for the
+ * first time is counted from those. `bound` has their uses after it.
  */
 export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Change, nowMs: number): void {
   if (bound.length === 0) return;
@@ -192,17 +192,17 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
   const { admittedAtMs } = after;
   const at = { admittedAtMs, isNew: before === undefined, nowMs };
   const previous = isWatched(rows, bound[0]?.limit.accountId ?? 0) ? bound.map(each => ({ ...each })) : undefined;
-  // Of each unit once, because many limits count the same.
+  // Computed once per unit, because many limits count the same one.
   const changes: Partial<Record<LimitUnit, Measure>> = {};
   for (const each of bound) {
     const { limit } = each;
     const more = changes[limit.unit] ?? difference(limit, before, after);
     changes[limit.unit] = more;
-    // A rolling minute records every admission: what it holds may come later.
+    // A rolling minute records every admission: its use may come later.
     const isKnown = before !== undefined || each.use.rolling === null;
     if (more.used === 0n && more.held === 0n && isKnown) continue;
     each.use = raiseUse(each.use, more, at);
-    // Of those that are counted together, uses are put when they are separated.
+    // Uses of limits that are counted together are stored when they are separated.
     if (each.others === undefined) rows.limitUses.put(each.use);
   }
   if (previous === undefined) return;
@@ -220,7 +220,7 @@ function difference(limit: Limit, before: Tally | undefined, after: Tally): Meas
   return { used: is.used - was.used, held: is.held - was.held };
 }
 
-/** Returns what a live request adds to limits. */
+/** Returns the amounts that a running request adds to limits. */
 export function tallyHold(hold: Hold): Tally {
   return {
     ...tallyAdmission(hold),
@@ -230,14 +230,14 @@ export function tallyHold(hold: Hold): Tally {
   };
 }
 
-/** Returns what a settled request adds to limits. */
+/** Returns the amounts that a settled request adds to limits. */
 export function tallyUsage(usage: Usage): Tally {
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = usage;
   const tokens = usage.text ? BigInt(input + cacheRead + cacheWrite5m + cacheWrite1h + output) : 0n;
   return { ...tallyAdmission(usage), spent: usage.cost, tokens };
 }
 
-/** Returns what a request adds to limits that was admitted, whatever became of it. */
+/** Returns the amounts that an admitted request adds to limits, whatever became of it. */
 export function tallyAdmission(
   request: Pick<Voided, 'modelId' | 'endUserId' | 'admittedAtMs' | 'requests' | 'free'>,
 ): Tally {

@@ -10,9 +10,9 @@ import { drawsOnMoney, drawsOnPlan, type Sources } from './grants.ts';
 /** Decides who pays a request, and what they have left. Source: docs/accounting.md "Who pays". */
 export interface Payment {
   readonly payers: Payers;
-  /** Whose tokens; undefined if no plan pays. */
+  /** The plan period whose tokens pay; undefined if no plan pays. */
   readonly period: PlanPeriod | undefined;
-  /** What dollar limits and the balance leave; 0 if money does not pay. */
+  /** The money that dollar limits and the balance leave; 0 if money does not pay. */
   readonly nanoUsd: bigint;
   /** Taken off what money pays. */
   readonly discountPermille: number;
@@ -60,7 +60,7 @@ export function keepPayment(
   return { payers, period, nanoUsd, discountPermille };
 }
 
-/** Returns what the payers can still pay. */
+/** Returns what each payer can still pay. */
 export function countSources({ payers, period, nanoUsd }: Payment): Sources {
   const planTokens = period !== undefined && drawsOnPlan(payers) ? period.tokens - period.used - period.held : 0;
   return { payers, planTokens, nanoUsd };

@@ -1,14 +1,14 @@
 import { minuteMs } from './calendar.ts';
 
 /**
- * A rolling minute as data: amounts by the time of their admission, ascending, three numbers each: `time, used, held`. An amount counts while it is younger
- * than 60 s, also if it is later than now because the clock stepped back. Times are exact while few enough; beyond that each counts as the end of its
- * quarter second, so that it leaves after 60 to 60.25 s. Those that have left stay while there is room, for a clock that steps back. Amounts are exact up
- * to 2^53. Source: docs/accounting.md "Windows".
+ * A rolling minute as data: amounts by their time of admission, ascending, three numbers each: `time, used, held`. An amount counts while
+ * it is younger than 60 s, also if it is later than now because the clock stepped back. Times are exact while there are few; beyond that
+ * each is rounded up to a quarter second, so that it stops counting after 60 to 60.25 s. Older amounts are kept while there is room, for a
+ * clock that steps back. Amounts are exact up to 2^53. Source: docs/accounting.md "Windows".
  */
 export type Rolling = Float64Array<ArrayBuffer>;
 
-/** What is used and what is held. */
+/** Used and held amounts. */
 export interface Amounts {
   readonly used: number;
   readonly held: number;
@@ -57,7 +57,7 @@ export function peakRolling(rolling: Rolling, atMs: number, nowMs: number): numb
   return peak;
 }
 
-/** Sums what is younger than 60 s at a time and not later than `lastMs`. */
+/** Sums the amounts that are younger than 60 s at that time and not later than `lastMs`. */
 function sumUp(rolling: Rolling, atMs: number, lastMs: number): number {
   let sum = 0;
   for (let at = rolling.length - width; at >= 0 && (rolling[at] ?? 0) > atMs - minuteMs; at -= width) {
@@ -91,7 +91,7 @@ export function addToRolling(before: Rolling, atMs: number, amounts: Amounts, no
     : raise(before, place, amounts);
 }
 
-/** Returns the minute with other amounts of an admission that it has, by how much they change; what was dropped since stays so. */
+/** Returns the minute with the amounts of one of its admissions changed by `change`; entries that were dropped since stay dropped. */
 export function changeRolling(before: Rolling, atMs: number, change: Amounts): Rolling {
   const place = findTime(before, atMs) ?? findTime(before, ceilTime(atMs));
   return place === undefined ? before : raise(before, place, change);

@@ -19,7 +19,7 @@ import { writeOffFrom } from './suspensions.ts';
 import { countSources, keepPayment } from './payments.ts';
 import { listSums } from './sums.ts';
 
-/** A settle whose prices and provider are known by their numbers. */
+/** A settle with its prices and provider resolved to their numbers. */
 export interface SettleOrder extends SettleCommand {
   readonly priceId: number;
   readonly providerId: number;
@@ -57,7 +57,7 @@ export function voidRequest({ rows }: Context, id: number, reason: VoidReason, n
   return 'voided';
 }
 
-/** Returns the reply to a repeat: what was charged then; `conflict` if it was another charge. */
+/** Returns the reply to a repeat: the original charge; `conflict` if this charge differs. */
 function settleAgain(rows: Rows, order: SettleOrder, lines: readonly CostLine[]): Settled {
   const done = rows.usage.get(order.id);
   if (done === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
@@ -71,7 +71,7 @@ function settleAgain(rows: Rows, order: SettleOrder, lines: readonly CostLine[])
 
 type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
 
-/** What is left for money to pay. */
+/** Returns the cost that money has to pay. */
 function sumMoneyCost(order: SettleOrder, lines: readonly CostLine[], shares: Shares): bigint {
   const { payers, planTokens, discountPermille } = shares;
   if (payers === 'free_request') return 0n;
@@ -82,8 +82,8 @@ function sumMoneyCost(order: SettleOrder, lines: readonly CostLine[], shares: Sh
 }
 
 /**
- * Who pays what: each payer all that its hold covers, and of the rest as much as no other hold covers and no cap forbids. `total` is money's part, `cost`
- * what is debited of it.
+ * Divides the cost: each payer pays all that its hold covers, and of the rest as much as no other hold covers and no cap forbids. `total`
+ * is money's part, `cost` the debited part of that.
  */
 function makeBill(
   order: SettleOrder,

@@ -7,8 +7,8 @@ import { emit } from './events.ts';
 import { changeBalance } from './holds.ts';
 
 /**
- * Starts, renews and ends plans. Nothing runs at the end of a period: the next command finds it over and renews it
- * first, so that none sees an old one. Unpaid periods in between are skipped.
+ * Starts, renews and ends plans. No timer runs at the end of a period: the next command finds it over and renews it first, so that no
+ * command sees an old one. Unpaid periods in between are skipped.
  */
 
 /** Starts a plan and pays its first period; `conflict`: the account has one, `insufficient`: it can't pay. */
@@ -38,7 +38,7 @@ export function cancelSubscription({ rows }: Context, accountId: number): number
   return accountId;
 }
 
-/** Renews a plan whose period is over, or ends it: a cancelled one, or one whose account can't pay. */
+/** Renews a plan whose period is over. Ends it instead if it was cancelled, or if its account can't pay. */
 export function renewSubscription(context: Context, over: PlanPeriod, nowMs: number): void {
   const { rows, plans } = context;
   const subscription = present(rows.subscriptions.get(over.accountId, over.subscription));

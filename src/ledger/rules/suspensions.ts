@@ -15,7 +15,7 @@ export function writeOffFrom(
   return { ...account, writtenOff, suspended: 'write_offs' };
 }
 
-/** Suspends an account. Does nothing if there is none. */
+/** Suspends an account. Does nothing if it does not exist. */
 export function suspend(rows: Rows, accountId: number, reason: Suspension): void {
   const account = rows.accounts.get(accountId);
   if (account !== undefined) rows.accounts.put({ ...account, suspended: reason });

@@ -9,8 +9,8 @@ export type EndOne = (accountId: number, end: () => void) => void;
 const atOnce: EndOne = (_, end) => end();
 
 /**
- * Ends what is over by now, so that no command sees it: holds that expired, then balances of keys that did, then periods of plans, which both can pay. What belongs to an account that is
- * suspended as damaged stays as it is.
+ * Ends everything that is over by now, so that no command sees it: expired holds, then balances of expired keys, then plan periods, which
+ * either may pay. Rows of an account that is suspended as damaged are skipped.
  */
 export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce): void {
   const { rows } = context;
@@ -28,7 +28,7 @@ export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce):
   }
 }
 
-/** Gives back what a process that is gone has left, and what has expired. Returns how many holds of the gateway's own that were. */
+/** Voids the holds of processes that have ended, and sweeps. Returns how many holds of the gateway's own requests that were. */
 export function recover(context: Context, nowMs: number, endOne: EndOne = atOnce): number {
   const { rows } = context;
   for (const hold of rows.expiredHolds(nowMs)) {

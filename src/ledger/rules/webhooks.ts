@@ -6,7 +6,7 @@ import { emit, emitKeyEvent } from './events.ts';
 
 /** Rules for webhooks and their deliveries, events from outside the ledger, and reminders of expiry. */
 
-/** How many webhooks an account can have. */
+/** The most webhooks that an account can have. */
 const webhooksMax = 20;
 const dayMs = 86_400_000;
 const deliveryMs = 3 * dayMs;

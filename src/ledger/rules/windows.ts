@@ -40,7 +40,7 @@ function chooseShown(bound: readonly BoundLimit[], groups: readonly number[], no
   return shown;
 }
 
-/** A limit, and what is left of it; negative where it was lowered. */
+/** A limit, and the amount left of it; negative if it was lowered. */
 interface Tightest {
   readonly bound: BoundLimit;
   readonly left: bigint;
@@ -84,7 +84,7 @@ export function computeReset({ use, max, window }: BoundLimit, need: bigint, now
   return use.rolling === null ? window.endMs : opensAtMs(use.rolling, Number(max - need), nowMs);
 }
 
-/** What a request needs of limits to be admitted. */
+/** The amounts that a request needs of limits to be admitted. */
 export interface Need {
   readonly requests: bigint;
   /** The least. */
@@ -134,7 +134,7 @@ function refusal(bound: BoundLimit, need: Need, nowMs: number): Pick<Denied, 'co
   return { code: 'rate_limit', denial: { ...denial, resetAtMs: at }, retryAfterMs };
 }
 
-/** Returns which limit it is, as a denial says it. */
+/** Returns the fields of a denial that identify the limit. */
 export function describeLimit({ id, scope, scopeId, per, field }: Limit): Pick<DenialFacts, 'limit' | 'row'> {
   return { limit: field ?? 'limit', row: { id, scope, scopeId, window: per } };
 }

@@ -29,7 +29,7 @@ export class AddedTable<R> {
     this.#insert = sql.prepare(insertText(spec.table, this.#codec.names));
   }
 
-  /** How many rows the batch has added. */
+  /** The number of rows that the batch has added. */
   get added(): number {
     return this.#added.length;
   }
@@ -43,7 +43,7 @@ export class AddedTable<R> {
     return stored === undefined ? undefined : this.#codec.read(stored);
   }
 
-  /** Returns the row whose column has that value; no two have the same. */
+  /** Returns the row with that value in the column; values are unique. */
   findBy(property: keyof R & string, value: number | string): R | undefined {
     const added = this.#added.find(row => row[property] === value);
     if (added !== undefined) return added;
@@ -61,7 +61,7 @@ export class AddedTable<R> {
     if (typeof first === 'number' && first > this.#highest) this.#highest = first;
   }
 
-  /** Writes what the batch has added. */
+  /** Writes the batch's added rows. */
   write(): void {
     for (const row of this.#added) this.#insert.run(...this.#codec.write(row));
   }
@@ -71,7 +71,7 @@ export class AddedTable<R> {
     this.clear();
   }
 
-  /** Forgets what the batch has added. */
+  /** Discards the batch's added rows. */
   clear(): void {
     this.#added.length = 0;
   }

@@ -1,6 +1,6 @@
 import type { AdminReply } from '../rules/administration.ts';
 
-/** What the writer receives and what it replies. */
+/** The messages that the writer receives, and its replies. */
 
 /** Returns why nothing was done, if it was for one of two reasons. */
 export function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {

@@ -4,7 +4,7 @@ import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
 import type { Sql } from './sql.ts';
 
-/** A row in memory; undefined: there is none. */
+/** A row in memory; undefined: it does not exist. */
 export interface Entry<R> {
   readonly name: number | string;
   readonly key: readonly (number | string)[];
@@ -94,12 +94,12 @@ export class CachedTable<R> {
     this.replace(entry, undefined);
   }
 
-  /** How many rows are in memory. */
+  /** The number of rows in memory. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** How many rows wait to be written. */
+  /** The number of rows to be written. */
   get changedCount(): number {
     return this.#changed.length;
   }
@@ -109,7 +109,7 @@ export class CachedTable<R> {
     return this.#changed.flatMap(({ row }) => (row === undefined ? [] : [row]));
   }
 
-  /** Writes what the batch has changed. */
+  /** Writes the batch's changed rows. */
   write(): void {
     for (const entry of this.#changed) {
       const { row, isStored, isRemoved } = entry;

@@ -14,8 +14,8 @@ export interface CheckpointerData {
 const intervalMs = 50;
 
 /**
- * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for and blocks no
- * one; what it can't move now it moves the next time. Dies of `StorageLost`.
+ * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for no one and blocks no one; pages that
+ * it can't move now it moves the next time. Ends with `StorageLost`.
  */
 function serve({ path, log: memory }: CheckpointerData): void {
   const db = new Database(path, { timeout: 0 });

@@ -17,7 +17,7 @@ export function encode<T extends string>(texts: readonly T[], text: T): number {
   return texts.indexOf(text);
 }
 
-/** Returns the text that a stored number means. Throws if there is none. */
+/** Returns the text for a stored number. Throws if there is none. */
 export function decode<T extends string>(texts: readonly T[], code: bigint | number): T {
   const text = texts[Number(code)];
   if (text === undefined) throw new Error(`the ledger has an unknown code ${code}`);

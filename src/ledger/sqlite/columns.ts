@@ -3,7 +3,7 @@ import { decode, encode } from './codes.ts';
 /** The values that SQLite stores; integers are read as bigint. */
 export type Stored = bigint | number | string | Uint8Array | null;
 
-/** How a property of a row is stored. */
+/** Converts a property of a row to and from its stored form. */
 export interface Codec<T> {
   read(stored: Stored): T;
   write(value: T): Stored;

@@ -73,7 +73,7 @@ export class Credentials {
     return session && this.#toSession(session);
   }
 
-  /** Returns what a session may do: what its key may now, or what its role allows; undefined if its key was revoked. */
+  /** Returns the session's credential with its key's present permissions, or those of its role; undefined if its key was revoked. */
   #toSession({ id, role, account_id, key_hash, subject, ends_at_ms }: SessionRecord): Credential | undefined {
     const session = { sessionId: Number(id), role, subject };
     const endsAtMs = Number(ends_at_ms);
@@ -86,7 +86,7 @@ export class Credentials {
     return { kind: 'session', keyId: 0, accountId, ...nothing, expiresAtMs: endsAtMs, session };
   }
 
-  /** Returns an API key as committed; undefined if there is none with this id or it was revoked. */
+  /** Returns a committed API key; undefined if there is none with this id or it was revoked. */
   findApiKey(keyId: number): Credential | undefined {
     if (!Number.isSafeInteger(keyId)) return undefined;
     const apiKey = this.#apiKeyById.get(BigInt(keyId));

@@ -25,7 +25,7 @@ import {
   type WireReply,
 } from './wire.ts';
 
-/** How the engine reads limits, the plans that accounts can have, and its faults on purpose. */
+/** The settings of limits and plans, and the faults to inject. */
 export interface EngineOptions {
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly plans: Plans;
@@ -38,7 +38,7 @@ export interface EngineOptions {
 export interface SuspendedAccount {
   readonly accountId: number;
   readonly reason: Suspension;
-  /** What broke; absent if nothing did. */
+  /** The error, if something broke. */
   readonly cause?: string;
 }
 
@@ -92,7 +92,7 @@ export class Engine {
     });
   }
 
-  /** Gives back what a process that is gone has left, and what has expired. Returns how many holds of the gateway's own that were. */
+  /** Voids the holds of processes that have ended, and sweeps. Returns how many holds of the gateway's own requests that were. */
   recover(nowMs: number): number {
     try {
       const voided = recover(this.#context, nowMs);
@@ -105,7 +105,7 @@ export class Engine {
     }
   }
 
-  /** Writes what is in memory alone, for the next process, which otherwise counts it again. */
+  /** Writes counts that are in memory only, so that the next process need not count again. */
   finish(): void {
     try {
       this.#rows.flush();
@@ -141,7 +141,7 @@ export class Engine {
     }
   };
 
-  /** Ends what is over by now, the one thing apart from the other if one of them breaks. */
+  /** Ends everything that is over by now; one item at a time after an item has broken. */
   #sweep(nowMs: number): void {
     try {
       sweep(this.#context, nowMs);
@@ -156,7 +156,7 @@ export class Engine {
   #runApart(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
-      // What has ended stays so, even if the command fails.
+      // Ended items stay ended, even if the command fails.
       this.#sweep(command[1]);
       outcome = 'failed';
       return this.#transact([command])[0] ?? describe(outcome, undefined);

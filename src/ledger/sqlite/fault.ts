@@ -4,8 +4,8 @@
  */
 
 /**
- * Where a step can fail: before a statement, before the commit, before the sync, before the reply (which is lost),
- * when a message has come.
+ * Points where a step can fail: before a statement, before the commit, before the sync, before the reply (which is lost), when a message
+ * has come.
  */
 export type FaultPoint = 'statement' | 'commit' | 'sync' | 'reply' | 'message';
 
@@ -25,7 +25,7 @@ export class WriterDeath extends Error {
   override readonly name = 'WriterDeath';
 }
 
-/** Counts steps and throws what the plan orders. */
+/** Counts steps and throws as planned. */
 export class Faults {
   readonly #plan: FaultPlan;
   readonly #failure: (code: string) => Error;
@@ -37,7 +37,7 @@ export class Faults {
     this.#failure = failure;
   }
 
-  /** Passes, or throws if the plan says so. */
+  /** Throws if the plan says so. */
   step(point: FaultPoint): void {
     const { nth, times, kind } = this.#plan;
     if (point !== this.#plan.point) return;

@@ -18,7 +18,7 @@ const buckets = [
   'written_off',
   'latency_ms',
 ];
-/** Columns that are summed over records whose provider's cost is known. */
+/** Columns that are summed over records with a known provider cost. */
 const known = { provider_cost: 'provider_cost', margin: 'cost - provider_cost' } as const;
 
 const account = encode(codes.payer, 'account');
@@ -225,7 +225,7 @@ function violations(db: Connection, invariant: Invariant): string[] {
   return rows.map(row => `${invariant.name}: broken by ${row.what}`);
 }
 
-/** What SQLite itself finds wrong with the file. */
+/** Returns the damage that SQLite itself finds in the file. */
 function damage(db: Connection): string[] {
   const checked = db.prepare<[], { quick_check: string }>('PRAGMA quick_check').all();
   const orphans = db.prepare<[], { table: string }>('PRAGMA foreign_key_check').all();

@@ -1,18 +1,18 @@
 import type { Credential } from '../ledger.ts';
 
-/** As many customers as may be active at once; beyond it all are read anew. */
+/** The most credentials in the cache; beyond it the cache is cleared. */
 const credentialsMax = 10_000;
 
 /**
- * Credentials that were read, cached until any may have changed. This delays nothing: only the commands of this
- * process change keys (the node lock keeps others away), and the sender of one calls `forget` before it reports that
- * it is done. Each thread has its own cache; a shared number says whether any of them has called `forget` since.
+ * Caches credentials until any may have changed. This delays no change: only commands of this process change keys (the node lock keeps
+ * other processes away), and the sender of a command calls `forget` before it reports success. Each thread has its own cache; a shared
+ * version counts the calls of `forget` by any of them.
  */
 export class KnownCredentials {
   readonly #read: (hash: Uint8Array) => Credential | undefined;
   readonly #known = new Map<string, Credential>();
   readonly #version: Int32Array;
-  /** The version that what is known belongs to. */
+  /** The version of the cached credentials. */
   #knownVersion: number;
 
   /** `read` finds the present state; undefined: there is no such credential. `version`: the shared number, 4 bytes. */
@@ -22,9 +22,9 @@ export class KnownCredentials {
     this.#knownVersion = Atomics.load(this.#version, 0);
   }
 
-  /** The credential as it stands. What does not exist is not remembered: guesses must not fill the memory. */
+  /** Returns the current credential. Unknown keys are not cached: guesses must not fill the memory. */
   find(hash: Uint8Array): Credential | undefined {
-    // Before it is read: what is changed meanwhile has another version.
+    // Read before the credential: a change in between has another version.
     const version = Atomics.load(this.#version, 0);
     if (version !== this.#knownVersion) {
       this.#known.clear();

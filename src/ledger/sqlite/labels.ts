@@ -81,7 +81,7 @@ export class Labels {
     return this.#kinds.number(`${modelId} ${providerId} ${endpointId}`, () => [modelId, providerId, endpointId]);
   }
 
-  /** Returns the number of these tags together; null: there are none. */
+  /** Returns the number of this set of tags; null: it is empty. */
   tagSet(tags: Tags): number | null {
     const names = Object.keys(tags);
     if (names.length === 0) return null;
@@ -100,7 +100,7 @@ export class Labels {
     return numbers;
   }
 
-  /** Returns the number under which sums go whose end users, or values of a tag, are too many: that of `other`. */
+  /** Returns the number of `other`, under which the end users or tag values beyond the maximum are summed. */
   other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
     return grouped === 'end_user' ? (this.endUser(other) ?? 0) : this.#tag(this.#tags.name(groupId), other);
   }

@@ -5,7 +5,8 @@ export interface LedgerWatch {
   /** It can't be written from now on, because of `cause`; undefined: it can again. */
   failing(cause: Error | undefined): void;
   /**
-   * The disk has lost writes. Nothing is written any more, and the process must end at once and without closing the ledger: the next one reads everything back from the log.
+   * Called if the disk has lost writes. Nothing more is written, and the process must end at once without closing the ledger: the next one
+   * reads everything back from the log.
    */
   lost(cause: Error): void;
   /** An account takes no requests any more. */

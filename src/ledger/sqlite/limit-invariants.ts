@@ -11,7 +11,7 @@ import { Tallies } from './tallies.ts';
 const limits = new RowCodec(limitTable);
 const uses = new RowCodec(limitUseTable);
 
-/** Returns the limits whose uses are not what their requests make. Rolling minutes, which forget, are not among them. */
+/** Returns the limits whose uses differ from the sums of their requests. Skips rolling minutes, which drop old amounts. */
 export function checkLimitUses(db: Connection): string[] {
   const whole = db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
   // The writer has some of them in memory.
@@ -19,7 +19,7 @@ export function checkLimitUses(db: Connection): string[] {
   return listCountedLimits(db).flatMap(limit => checkLimit(db, limit));
 }
 
-/** Returns the limits whose uses are kept. */
+/** Returns the limits whose uses are stored. */
 export function listCountedLimits(db: Connection): Limit[] {
   const counted = db
     .prepare<[], Stored[]>(

@@ -5,7 +5,7 @@ import type { Query } from '../../lib/sqlite/database.ts';
 import type { Sql } from './sql.ts';
 import { limitTable } from './tables.ts';
 
-/** Scopes whose limits stay in memory. */
+/** The most scopes whose limits stay in memory. */
 const scopesMax = 50_000;
 
 /** Limits by their number, and those of each scope. */

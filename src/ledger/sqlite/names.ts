@@ -26,7 +26,7 @@ export class Names {
     this.#insert = sql.prepare(insertText(table, ['id', ...columns]));
   }
 
-  /** Returns the first value of the row with that number; '' if there is none. */
+  /** Returns the first value of the row with that number; '' if there is no such row. */
   name(number: number): string {
     const known = this.#named.get(number);
     if (known !== undefined) return known;

@@ -7,8 +7,8 @@ import { sqliteCode } from '../../lib/sqlite/database.ts';
 const locks = new Map<string, Database.Database>();
 
 /**
- * Makes this process the only one that serves the data directory, until `release`. The lock is the operating
- * system's, so a killed process leaves none. Throws `LedgerStartError` (`locked`) if another process has it.
+ * Makes this process the only one that serves the data directory, until `release`. The lock belongs to the operating system, so a killed
+ * process leaves none behind. Throws `LedgerStartError` (`locked`) if another process has it.
  */
 export function acquireNodeLock(dataDir: string): { release(): void } {
   const path = join(dataDir, 'lock.sqlite');

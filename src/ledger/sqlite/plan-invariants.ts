@@ -11,7 +11,7 @@ export interface Invariant {
   readonly sql: string;
 }
 
-/** SQL for the time from when on all records are there: what is older was removed, and its sums stayed. */
+/** SQL for the time from which all records exist: older ones were removed, their sums were kept. */
 export const activityStart = "coalesce((SELECT value FROM meta WHERE name = 'activity_start'), 0)";
 
 const money = encode(codes.payers, 'money');
@@ -119,8 +119,8 @@ const listed = [
 const ofTools = `coalesce((SELECT sum(CAST(json_extract(value, '$[1]') AS BIGINT) * CAST(json_extract(value, '$[2]') AS BIGINT)) FROM json_each(u.tools)), 0)`;
 
 /**
- * The cost of what money paid: the exact sum by factor and discount, rounded once, half up. Split at 10^6 between the
- * two, because the full product does not fit 64 bits.
+ * The cost in money: the exact sum by factor and discount, rounded once, half up. Split at 10^6 between the two, because the full product
+ * does not fit 64 bits.
  */
 export const arithmetic: Invariant = {
   name: 'a record’s cost is its arithmetic: what money paid of its buckets by prices by factor, one rounding, half up',

@@ -6,13 +6,13 @@ import type { StoredRows } from './stored-rows.ts';
 
 /** Rows that one command removes at most, so that other commands do not wait long. */
 const rowsMax = 2_000;
-/** How long the row of an ended session stays. */
+/** How long the row of an ended session is kept. */
 export const endedSessionMs = dayMs;
 
-/** What was used of a limit in a window that ended that long ago is not kept: nobody asks for it. */
+/** How long uses of limits are kept after their window ended: no one reads them later. */
 export const usesMs = 7 * dayMs;
 
-/** Removes what is older than it is kept. Sums, entries and balances stay. */
+/** Removes rows after their retention time. Sums, entries and balances stay. */
 export class Pruning {
   readonly #rows: StoredRows;
   readonly #accounts: Query<[], { id: bigint }>;

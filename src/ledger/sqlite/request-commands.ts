@@ -4,7 +4,7 @@ import { type LedgerRequestTools, LedgerRequests } from '../ledger-requests.ts';
 import { Credentials } from './credentials.ts';
 import { KnownCredentials } from './known-credentials.ts';
 
-/** What requests work with. */
+/** The tools of requests. */
 export interface RequestTools extends Pick<LedgerRequestTools, 'send' | 'wroteOff'> {
   readonly clock: Clock;
   /** A connection that only reads. */
@@ -31,7 +31,7 @@ export function readingFrom({ send, wroteOff, clock, db, credentialVersion }: Re
   };
 }
 
-/** The part of the ledger that every request uses, in workers, whose commands go to the thread that opened it. */
+/** The part of the ledger that every request uses, for workers, which send their commands to the thread that opened it. */
 export class RequestCommands extends LedgerRequests {
   constructor(tools: RequestTools) {
     super(readingFrom(tools));

@@ -17,16 +17,16 @@ import { type CommitFacts, Writer } from './writer.ts';
 
 const settleMsDefault = 10_000;
 
-/** How to open the ledger. */
+/** The options of the ledger. */
 export interface SqliteLedgerOptions {
   /** Created if missing. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** How keys' `daily_limit` is read. */
+  /** The unit of keys' `daily_limit`. */
   readonly dailyLimitUnit: DailyLimitUnit;
-  /** What plans cost and give, from this opening on. */
+  /** The prices and contents of plans, as of this opening. */
   readonly plans: Plans;
-  /** An account of whose requests more is written off is suspended; absent: none is. */
+  /** An account is suspended if more than this of its requests is written off; absent: never. */
   readonly writeOffMax?: bigint | undefined;
   /** How long a settle may wait for storage if its caller can't wait longer; absent: 10 s. */
   readonly settleMs?: number;
@@ -38,7 +38,7 @@ export interface SqliteLedgerOptions {
   readonly fault?: FaultPlan;
 }
 
-/** The ledger on a SQLite file, and what was found when it was opened. */
+/** The ledger on a SQLite file, with the findings of its start. */
 export interface SqliteLedger extends Ledger {
   /** Holds of the gateway's own that a crash had left: given back, and listed for the operator. */
   readonly voidedHoldsAtStart: number;

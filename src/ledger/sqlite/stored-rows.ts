@@ -329,7 +329,7 @@ export class StoredRows implements Rows {
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
 
-  /** Writes what the batch has changed so far, in its transaction, which it begins if necessary. */
+  /** Writes the batch's changes so far in its transaction, which it begins if necessary. */
   flush(): void {
     this.#begin();
     this.write();
@@ -340,7 +340,7 @@ export class StoredRows implements Rows {
     if (!this.#db.inTransaction) this.#db.exec('BEGIN IMMEDIATE');
   }
 
-  /** Writes what the batch has changed, each row once. Throws what SQLite throws: then `clear` must follow. */
+  /** Writes the batch's changes, each row once. If SQLite throws, so does this, and `clear` must follow. */
   write(): void {
     for (const table of this.#tables) table.write();
     if (this.applied.added > 0) this.#queries.pruneApplied.run(appliedMax);
@@ -351,7 +351,7 @@ export class StoredRows implements Rows {
     for (const table of this.#tables) table.settle();
   }
 
-  /** Forgets what is in memory, because a batch was not stored. */
+  /** Discards the rows in memory, because a batch was not stored. */
   clear(): void {
     for (const table of this.#tables) table.clear();
     for (const scopes of Object.values(this.joint)) scopes.clear();
@@ -408,7 +408,7 @@ function existing<R>(rows: readonly (R | undefined)[]): R[] {
   return rows.filter(row => row !== undefined);
 }
 
-/** The table, which says of each row that is put when it ends. */
+/** Returns the table wrapped so that it reports when each stored row ends. */
 function watched<R, K extends readonly number[]>(
   table: CachedTable<R>,
   onPut: (row: R) => void,

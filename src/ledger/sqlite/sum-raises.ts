@@ -23,21 +23,21 @@ export const sumColumns = [
   'provider_cost',
   'margin',
 ] as const;
-/** How many of them name a sum. */
+/** How many of the columns identify a sum. */
 export const sumKeys = 5;
 
 const numberMax = 2 ** 21;
 const groupedMax = 8;
 
-/** What a batch adds to one sum. */
+/** The amounts that a batch adds to one sum. */
 interface Raise {
   readonly sum: SumChange;
   readonly counts: number[];
   cost: bigint;
   writtenOff: bigint;
-  /** Of the records whose provider's cost is known. */
+  /** Over the records with a known provider cost. */
   providerCost: bigint;
-  /** What they were debited less that. */
+  /** Their debits minus that cost. */
   margin: bigint;
 }
 

@@ -18,7 +18,7 @@ export class SumTable {
   readonly #raise: Query<(number | bigint)[], unknown>;
   readonly #has: Query<number[], unknown>;
   readonly #count: Query<number[], { count: bigint }>;
-  /** How many end users, and how many tags, accounts have on days. */
+  /** The number of end users and of tags per account and day. */
   readonly #counts = new Map<string, number>();
 
   constructor(sql: Sql, labels: Labels) {
@@ -37,7 +37,7 @@ export class SumTable {
     this.#changes.push(this.#bounded(change));
   }
 
-  /** Writes what the batch has added. */
+  /** Writes the batch's additions. */
   write(): void {
     for (const values of sumUp(this.#changes)) this.#raise.run(...values);
   }
@@ -47,7 +47,7 @@ export class SumTable {
     this.#changes.length = 0;
   }
 
-  /** Forgets what the batch has added. */
+  /** Discards the batch's additions. */
   clear(): void {
     this.#changes.length = 0;
     this.#counts.clear();

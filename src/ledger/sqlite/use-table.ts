@@ -16,7 +16,7 @@ const keptMax = 50_000;
  */
 export class UseTable {
   readonly #rows: CachedTable<LimitUse>;
-  /** The last that was asked for of each limit, without an end user: the next question is nearly always about the same. */
+  /** The use of each limit that was read last, without an end user: the next read is nearly always the same. */
   readonly #last = new Map<number, { readonly number: number; readonly entry: Entry<LimitUse> }>();
   readonly #begin: () => void;
   readonly #drop: Query<[], unknown>;
@@ -24,7 +24,7 @@ export class UseTable {
   readonly #kinds: Query<[], { per: CalendarWindow; zone: string }>;
   readonly #removeBefore: Query<[string, string, number, number], unknown>;
   readonly #mark: Query<[number], unknown>;
-  /** `stale`: what the file has is not true; `partial`: it is, with what is in memory; `whole`: it is, alone. */
+  /** `stale`: the file is out of date; `partial`: the file together with memory is right; `whole`: the file alone is right. */
   #state: 'stale' | 'partial' | 'whole';
   #isWanted = false;
   #isWritten = false;
@@ -67,7 +67,10 @@ export class UseTable {
     this.#last.clear();
   }
 
-  /** Removes those of windows of the calendar that ended that long ago, at most `most`. Returns how many those were. Who asks for one again has it counted again. */
+  /**
+   * Removes uses of calendar windows that ended before that time, at most `most`. Returns how many were removed. A use that is read again
+   * is counted again.
+   */
   removeEnded(beforeMs: number, most: number): number {
     if (this.#state === 'stale') return 0;
     this.#begin();
@@ -131,7 +134,7 @@ export class UseTable {
     this.#last.clear();
   }
 
-  /** From now on only what is counted here is true. */
+  /** Discards earlier uses: only those counted from now on are right. */
   #restart(): void {
     this.#begin();
     this.#drop.run();

@@ -22,7 +22,7 @@ export function verifyLedgerFile(dataDir: string): string[] {
   throw new LedgerStartError('unreadable', 'The ledger was written by an older Tollgate: start this one on it first.');
 }
 
-/** As `verifyLedgerFile`, but returns `older` if an older Tollgate wrote the ledger, whose invariants this one can't check. */
+/** Like `verifyLedgerFile`, but returns `older` if an older Tollgate wrote the ledger, whose invariants this version can't check. */
 export function checkLedgerFile(dataDir: string): string[] | 'older' {
   const path = ledgerPath(dataDir);
   if (!existsSync(path)) throw new LedgerStartError('unreadable', `There is no ledger in ${dataDir}.`);

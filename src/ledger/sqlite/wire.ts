@@ -91,7 +91,7 @@ export type WireCommand =
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
   | [...Head<'refusal'>, keyId: number]
-  /** What an admit would be answered. */
+  /** The result that an admit would have. */
   | [...Head<'preview'>, admit: [...Head<'admit'>, ...AdmitValues]]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
@@ -103,7 +103,7 @@ export type WireCommand =
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
   | [...Head<'sync'>]
   | [...Head<'probe'>]
-  /** How an attempt to deliver an event ended. */
+  /** The end of an attempt to deliver an event. */
   | [...Head<'report'>, report: DeliveryReport]
   /** Writes events of keys that expire soon. */
   | [...Head<'remind'>]

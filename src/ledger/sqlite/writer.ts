@@ -9,12 +9,12 @@ import type { SuspendedAccount } from './engine.ts';
 import type { LedgerWatch } from './ledger-watch.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 
-/** Commands that wait; above it, admits are refused. Settles and voids never are: what was begun must end. */
+/** The most waiting commands; beyond it admits are refused. Settles and voids never are: a request that has begun must end. */
 export const waitingMax = 20_000;
-/** How often a command may be in the writer while it dies before it is taken for the cause. */
+/** A command is considered the cause after this many deaths of the writer while it ran. */
 const deathsMax = 3;
 const backoffMs = { min: 50, max: 2000 };
-/** How often calls are looked at that wait too long. */
+/** Interval at which calls are checked for having waited too long. */
 const impatienceMs = 500;
 
 /** Makes the caller's answer of a posted one. */
@@ -190,7 +190,7 @@ export class Writer {
       return call.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
     }
     if (waitsForStorage(call.request)) this.#parked.push(call);
-    // Nothing of its batch was committed, and all before it is on the disk.
+    // Nothing of its batch was committed, and everything before it is on the disk.
     else if (call.request[0] === 'sync') call.resolve(undefined);
     else call.reject(unwritable(new Error(String(value))));
     this.#fail(new Error(`${code ?? ''} ${String(value)}`));
@@ -214,8 +214,8 @@ export class Writer {
   }
 
   /**
-   * Refuses settles that have waited too long. One that waits for storage is given up for good; one that the writer works at may be done nevertheless, and then its repeat says
-   * so.
+   * Refuses settles that have waited too long. One that still waits for storage is dropped; one that the writer is working on may be done
+   * nevertheless, and then a repeat of it says so.
    */
   #giveUp(): void {
     const beforeMs = performance.now() - this.#tools.settleMs;
@@ -225,7 +225,7 @@ export class Writer {
     this.#checkDrained();
   }
 
-  /** Sends what is parked, a probe last; a writer that has died is started again first. */
+  /** Sends the parked commands, a probe last; first restarts the writer if it has died. */
   #tryAgain(): void {
     if (this.#thread.isRunning) return this.#unpark();
     const data = {
@@ -250,7 +250,7 @@ export class Writer {
     this.#thread.post({ ...unheard, request: ['probe', this.#tools.now()], resolve });
   }
 
-  /** The writer is gone; what it had may be done or not. Gives up what was in the writer each time it died. */
+  /** Called when the writer has died; its commands may be done or not. Refuses those that were in the writer each time it died. */
   #onEnd(lost: readonly Pending[], cause: Error): void {
     if (isStorageLost(cause)) {
       this.#parked.push(...lost);

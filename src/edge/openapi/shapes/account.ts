@@ -176,7 +176,7 @@ export const account = {
   ),
 };
 
-/** What the holder of a key sees of it. */
+/** A key as its holder sees it. */
 export const ownKey = named(
   'OwnKey',
   z.object({

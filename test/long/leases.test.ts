@@ -1,0 +1,25 @@
+/** Leases of gateways on PostgreSQL, for as long as they last: test/postgres has the same with leases that are ended. */
+import { afterAll, beforeAll, test } from 'vitest';
+import { expectSound, killGateway, pauseGateway, startTwo } from '../postgres/lost-gateways.ts';
+import { createDatabase, type PostgresServer, startPostgres } from '../postgres/server.ts';
+
+let server: PostgresServer;
+const ends = (): Promise<void> => Promise.resolve();
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+
+afterAll(() => server.stop());
+
+test('a gateway that is paused for longer than its lease has its holds given back within 30 s, and charges nothing when it wakes', async () => {
+  await pauseGateway(await createDatabase(server.url), ends);
+});
+
+test('what a killed gateway ran in the background is ended within 30 s', async () => {
+  const url = await createDatabase(server.url);
+  const gateways = await startTwo(url);
+  await killGateway(gateways, ends);
+  await gateways[0].stop();
+  await expectSound(url);
+});

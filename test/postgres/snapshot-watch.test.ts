@@ -1,0 +1,80 @@
+/** A gateway sees snapshots that keep dead rows from being removed, whoever holds them. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { SnapshotWatch } from '../../src/ledger/postgres/snapshot-watch.ts';
+import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
+import { PostgresPool } from '../../src/lib/postgres/pool.ts';
+import { createDatabase } from './server.ts';
+
+let url: string;
+let pool: PostgresPool;
+let holder: PostgresConnection;
+
+beforeAll(async () => {
+  url = await createDatabase(inject('postgresUrl'));
+  pool = new PostgresPool({ url, connections: 1 });
+  holder = await PostgresConnection.open({ url });
+});
+
+afterAll(async () => {
+  await holder.end();
+  await pool.close();
+});
+
+/** A watch on a clock of the test's own, and what it has reported. */
+function watchSnapshots() {
+  const seen = { nowMs: 1_000_000, ages: [] as number[], warnings: [] as number[] };
+  const watch = new SnapshotWatch({
+    now: () => seen.nowMs,
+    onAge: ageMs => seen.ages.push(ageMs),
+    onOld: ageMs => seen.warnings.push(ageMs),
+  });
+  return { seen, look: (from = pool) => watch.look(from) };
+}
+
+const open = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1';
+
+test('an open snapshot shows with its age, is warned of after a minute and every ten minutes, and is gone with its end', async () => {
+  const { seen, look } = watchSnapshots();
+  await look();
+  await holder.script(open);
+  await look();
+  for (const seconds of [59, 2, 300, 301]) {
+    seen.nowMs += seconds * 1000;
+    await look();
+  }
+  await holder.script('COMMIT');
+  await look();
+  const [before, early, ...late] = seen.ages;
+  expect([before, late]).toEqual([0, [59_000, 61_000, 361_000, 662_000, 0]]);
+  expect(early).toBeLessThan(59_000);
+  expect(seen.warnings).toEqual([61_000, 662_000]);
+});
+
+test('each snapshot is as old as itself: many short ones are never an old one', async () => {
+  const { seen, look } = watchSnapshots();
+  for (let round = 0; round < 5; round += 1) {
+    // Each begins behind a change, so that it is another snapshot than the last.
+    await pool.query('SELECT pg_current_xact_id() AS id');
+    await holder.script(open);
+    await look();
+    await holder.script('COMMIT');
+    seen.nowMs += 50_000;
+  }
+  expect(seen.ages.every(ageMs => ageMs < 50_000)).toBe(true);
+  expect(seen.warnings).toEqual([]);
+});
+
+test('a role that may not see the times of others measures them itself', async () => {
+  const role = `watcher_${process.pid}`;
+  await holder.script(`CREATE ROLE ${role} LOGIN`);
+  const asRole = new PostgresPool({ url: url.replace('postgres://postgres@', `postgres://${role}@`), connections: 1 });
+  await holder.script(open);
+  const { seen, look } = watchSnapshots();
+  await look(asRole);
+  seen.nowMs += 61_000;
+  await look(asRole);
+  await asRole.close();
+  await holder.script('COMMIT');
+  await holder.script(`DROP ROLE ${role}`);
+  expect([seen.ages, seen.warnings]).toEqual([[0, 61_000], [61_000]]);
+});

@@ -1,0 +1,10 @@
+/** Runs before every test file, also where files share a process and the modules that they import. */
+import { afterAll, expect } from 'vitest';
+import { unverified } from './unverified.ts';
+
+// Registered first, so that it runs last.
+afterAll(() => {
+  const left = [...unverified];
+  unverified.clear();
+  expect(left, 'a test file ends its gateways with endGateway, or looks with expectVerified').toEqual([]);
+});
