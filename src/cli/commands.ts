@@ -29,6 +29,7 @@ import {
   managementKeyView,
   modelView,
   planPeriods,
+  planView,
   plans,
   subscriptionView,
 } from './resources.ts';
@@ -384,10 +385,15 @@ interface StartOptions {
   readonly period: (typeof planPeriods)[keyof typeof planPeriods];
 }
 
-/** `subscriptions start | show | cancel`. */
+/** `subscriptions plans | start | show | cancel`. */
 export function subscriptionCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('subscriptions').description('plans of accounts');
   const subscriptions = new ResourceCommands(group, ports, subscriptionView);
+  new ResourceCommands(group, ports, planView).list(
+    'list the plans: what they cost and give',
+    async ({ admin }) => (await admin.listPlans({})).plans,
+    'plans',
+  );
   subscriptions
     .one(
       'start',

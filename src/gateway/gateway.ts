@@ -51,6 +51,9 @@ import { decodeSource } from '../edge/decode-source.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import { configurationView } from './configuration-view.ts';
+import { ledgerCheck } from './ledger-check.ts';
+import { storageView } from './storage-view.ts';
 import { openImages } from './images.ts';
 import { errorTexts, type ListenerParts, openFront, shareFront } from './public-listener.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -127,7 +130,7 @@ export async function openGateway(ground: GatewayResources): Promise<Gateway> {
   const state = { serving: false };
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl, workers });
-  const services = makeServices(core, people, workers);
+  const services = makeServices(core, people, workers, operatorView(parts));
   const dashboards = openDashboards({ config, core: services, logger, people });
   const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
   const front = workers === undefined ? openFront(listening, () => !state.serving) : shareFront(workers, listening);
@@ -431,8 +434,23 @@ export function listRequestServices({ generations, images, embeddings, rerank }:
   return [generations, images, embeddings, rerank];
 }
 
+/** What the operator sees of the gateway as a whole. */
+function operatorView({ environment, config, live, health, stores }: Parts) {
+  return {
+    plans: config.plans,
+    configuration: configurationView(live, environment),
+    readStorage: storageView({ environment, live, health, stores }),
+    verifyLedger: ledgerCheck(environment),
+  };
+}
+
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core, people: People, workers: Workers | undefined): InProcessTransport {
+function makeServices(
+  core: Core,
+  people: People,
+  workers: Workers | undefined,
+  operator: ReturnType<typeof operatorView>,
+): InProcessTransport {
   const { ledger, catalog, tokens, webhooks, bodies } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people.options;
@@ -473,6 +491,7 @@ function makeServices(core: Core, people: People, workers: Workers | undefined):
         bodies,
         people: people.options,
         ...seen,
+        ...operator,
       }),
     )
     .service(DashboardService, people.service);

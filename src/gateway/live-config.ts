@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { compareSettings } from '../config/compare-settings.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { Config, ModelSettings } from '../config/settings.ts';
 import type { Reloaded } from '../core/admin.ts';
@@ -8,6 +9,7 @@ import type { RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import { systemClock } from '../lib/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { builtInModels, retryPolicy, toRoutes, toStrategies } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
@@ -57,6 +59,7 @@ export class LiveConfig {
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
   #discovered: readonly ModelSettings[] = [];
+  #readAtMs = systemClock.now();
   #whole: Config;
 
   /** `read` reads the file again and throws `ConfigError`. */
@@ -74,6 +77,16 @@ export class LiveConfig {
   /** The current configuration, and the discovered models. */
   get whole(): Config {
     return this.#whole;
+  }
+
+  /** When the current configuration was read, in ms since 1970 UTC. */
+  get readAtMs(): number {
+    return this.#readAtMs;
+  }
+
+  /** Returns the keys of the file that differ from those at the start and take effect only at the next one. */
+  listRestartKeys(config: Config): string[] {
+    return atStart.filter(([, of]) => compareSettings(of(this.#started), of(config)).length > 0).map(([key]) => key);
   }
 
   /** Reads the file again and applies it. Throws `ConfigError`; then nothing has changed, and the reason is logged. */
@@ -113,12 +126,11 @@ export class LiveConfig {
       logger.error(problems, 'the configuration was not reloaded: nothing has changed');
       throw thrown;
     }
-    const needsRestart = atStart
-      .filter(([, of]) => comparedText(of(config)) !== comparedText(of(this.#started)))
-      .map(([key]) => key);
+    const needsRestart = this.listRestartKeys(config);
     targets.tokens(config);
     const content = this.#hand(config, targets);
     this.#current = config;
+    this.#readAtMs = systemClock.now();
     const reloaded = {
       file: config.file ?? '',
       providers: config.providers.length,

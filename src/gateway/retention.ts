@@ -9,7 +9,7 @@ const firstMs = 60_000;
 /** The pause between two removing commands, so that requests come in between. */
 const pauseMs = 50;
 /** Events that were delivered or given up are shown that long. */
-const eventsMs = 30 * 86_400_000;
+export const eventsMs = 30 * 86_400_000;
 
 /** Removes rows after their configured retention time: hourly, a little at a time. Returns a function that stops it. */
 export function startRetention(ledger: Ledger, live: LiveConfig, logger: Logger): () => void {

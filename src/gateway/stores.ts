@@ -40,6 +40,8 @@ export interface Stores {
   readonly openBulk: (bytesMax: () => number) => BulkFiles;
   /** Secrets for sealing, newest first: see `SealedBox`. */
   readonly secrets: readonly string[];
+  /** Returns the size of the database in bytes; absent: everything is in the data directory. */
+  readonly databaseBytes?: () => Promise<number>;
   /** Tells when others may have ended what this gateway had under way, with the number of the instance that it goes on as; absent: it is alone. */
   readonly onLeaseEnded?: (listener: (instance: number) => void) => void;
 }
@@ -57,7 +59,7 @@ export interface DatabaseStores extends Stores {
 }
 
 /** How long an image can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
-const fileLifetimeMs = 3_600_000;
+export const fileLifetimeMs = 3_600_000;
 
 interface StoreTools {
   readonly metrics: Metrics;
@@ -125,7 +127,12 @@ export async function openDatabaseStores(
     makeDirectory(dataDir);
     const { openSharedContent } = await import('./shared-content.ts');
     const content = await openSharedContent({ url, dataDir, boot: () => ledger.boot }, config.content, fileLifetimeMs);
-    return { ledger, ...content, onLeaseEnded: listener => void (leaseEnded = listener) };
+    return {
+      ledger,
+      ...content,
+      databaseBytes: () => ledger.databaseBytes(),
+      onLeaseEnded: listener => void (leaseEnded = listener),
+    };
   } catch (error) {
     await ledger.close();
     throw error;
