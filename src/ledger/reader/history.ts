@@ -29,6 +29,7 @@ const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.
 export class HistoryReads {
   readonly #entries: Query<[PageValues & { kinds: string }], Stored<MovementRecord>>;
   readonly #movements: Query<[PageValues], Stored<MovementRecord>>;
+  readonly #chargeStart: Query<[{ account: number; end: number; skip: number }], { createdAtMs: number }>;
   readonly #audit: Query<[PageValues], StoredValue[]>;
 
   constructor(db: Connection) {
@@ -55,6 +56,10 @@ export class HistoryReads {
        WHERE m.createdAtMs >= @start AND m.createdAtMs < @end
        ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC LIMIT @limit OFFSET @offset`,
     );
+    this.#chargeStart = db.prepare(
+      `SELECT created_at_ms AS createdAtMs FROM usage WHERE account_id = @account AND created_at_ms < @end AND created_at_ms + latency_ms < @end AND cost > 0
+       ORDER BY created_at_ms DESC LIMIT 1 OFFSET @skip`,
+    );
     this.#audit = db
       .prepare<[PageValues], StoredValue[]>(
         `SELECT ${auditCodec.names.join(', ')} FROM audit WHERE (@account < 0 OR account_id = @account)
@@ -70,7 +75,12 @@ export class HistoryReads {
   }
 
   movements(filter: EntryFilter): MovementRow[] {
-    return this.#movements.all(toValues(filter)).map(toMovement);
+    const values = toValues(filter);
+    // What is older than as many charges as the page and those before it need is on a later page, and no balance here depends on it.
+    const { account, end } = values;
+    const oldest = this.#chargeStart.get({ account, end, skip: values.limit + values.offset - 1 });
+    const start = Math.max(values.start, oldest?.createdAtMs ?? 0);
+    return this.#movements.all({ ...values, start }).map(toMovement);
   }
 
   audit(filter: AuditFilter): AuditRow[] {
