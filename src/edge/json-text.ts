@@ -1,8 +1,18 @@
 import { isUtf8 } from 'node:buffer';
+import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 import { findSyntaxProblem } from './json-syntax.ts';
 
 /** A parsed text, or why it is no JSON, as a text for the client. */
 export type ParsedText = { readonly value: unknown } | { readonly problem: string };
+
+/** A parsed text, or the bound that it exceeds, as a text for the client. */
+export type BoundedText = ParsedText | { readonly exceeded: string };
+
+/** Checks the bounds of a JSON text, unless they are absent, and parses it. */
+export function parseWithin(raw: Buffer, bounds: JsonBounds | undefined): BoundedText {
+  const exceeded = bounds === undefined ? undefined : new BoundsScan(bounds).push(raw);
+  return exceeded === undefined ? parseText(raw) : { exceeded };
+}
 
 /** Parses the bytes of a JSON text. */
 export function parseText(raw: Buffer): ParsedText {

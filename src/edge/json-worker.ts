@@ -1,9 +1,11 @@
 import { parentPort } from 'node:worker_threads';
-import { parseText } from './json-text.ts';
+import type { ParseOrder, ParseReply } from './json-parser.ts';
+import { parseWithin } from './json-text.ts';
 
-/** Parses large bodies, one after the other; the bytes go back with the answer, because their memory has moved here. */
+/** Puts large bodies together and parses them, one after the other; the bytes go back with the answer, because their memory has moved here. */
 
-parentPort?.on('message', (bytes: Uint8Array<ArrayBuffer>) => {
-  const parsed = parseText(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
-  parentPort?.postMessage([parsed, bytes], [bytes.buffer]);
+parentPort?.on('message', ({ chunks, bounds }: ParseOrder) => {
+  const bytes = Buffer.concat(chunks);
+  const reply: ParseReply = [parseWithin(bytes, bounds), bytes];
+  parentPort?.postMessage(reply, [bytes.buffer]);
 });

@@ -1,36 +1,28 @@
 /** Request bodies that are cheap to send and expensive to process (docs/security.md "Request bodies"). */
 import { afterAll, expect, test } from 'vitest';
 import { createAccount, endGateway, startGateway } from '../gateway.ts';
-import { HealthWatch } from './health-watch.ts';
+import { LoopHolds } from './loop-holds.ts';
 import { attackSize, isFullSize } from './scale.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+const holds = new LoopHolds();
+const gateway = await startGateway({
+  config: 'simulator: { tokens_per_second: 0 }\n',
+  environment: holds.environment('--max-old-space-size=800'),
+});
+afterAll(() => holds.remove());
 afterAll(() => endGateway(gateway));
 
 const mebibyte = 1024 ** 2;
-/** How long the event loop may be blocked, which delays every stream. Allows for other tests on the same machine. */
-const blockedMsMax = 200;
+/** How long the event loop may be held: 50 ms on a quiet machine; where other programs share the cores and their caches, the same work takes up to twice as long. */
+const heldMsMax = 100;
 
-/**
- * Repeats `attack` up to five times and returns the run that blocked least: the gateway blocks in every run, other
- * processes of the machine only in some.
- */
-async function attackRepeatedly(...args: Parameters<typeof attack>): ReturnType<typeof attack> {
-  let best = await attack(...args);
-  for (let retries = 0; retries < 4 && best.blockedMs >= blockedMsMax; retries += 1) {
-    const next = await attack(...args);
-    if (next.blockedMs < best.blockedMs) best = next;
-  }
-  return best;
-}
-
-/** Sends a body. Returns the response, and the longest time that a health check took meanwhile. */
+/** Sends a body. Returns the response, and the longest time that it held the event loop. */
 async function attack(
   path: string,
   body: string,
   key = gateway.apiKey,
-): Promise<{ status: number; code: string; tookMs: number; blockedMs: number; responseBytes: number }> {
-  const watch = new HealthWatch(gateway.url);
+): Promise<{ status: number; code: string; tookMs: number; heldMs: number; responseBytes: number }> {
+  const sinceMs = Date.now();
   const began = performance.now();
   const response = await fetch(gateway.url + path, {
     method: 'POST',
@@ -39,9 +31,9 @@ async function attack(
   });
   const text = await response.text();
   const tookMs = performance.now() - began;
-  const blockedMs = await watch.end();
   const { error } = JSON.parse(text) as { error?: { code: string } };
-  return { status: response.status, code: error?.code ?? '', tookMs, blockedMs, responseBytes: text.length };
+  const heldMs = await holds.longest(gateway.url, sinceMs);
+  return { status: response.status, code: error?.code ?? '', tookMs, heldMs, responseBytes: text.length };
 }
 
 const large = attackSize(20, 4) * mebibyte;
@@ -79,10 +71,10 @@ const refused: readonly (readonly [name: string, path: string, body: string])[] 
 ];
 
 test.each(refused)('%s are refused while they arrive, without blocking other requests', async (_name, path, body) => {
-  const { status, code, blockedMs, responseBytes } = await attackRepeatedly(path, body);
+  const { status, code, heldMs, responseBytes } = await attack(path, body);
   expect([status, code]).toEqual([400, 'invalid_request']);
   expect(responseBytes).toBeLessThan(4096);
-  expect(blockedMs).toBeLessThan(blockedMsMax);
+  expect(heldMs).toBeLessThan(heldMsMax);
 });
 
 test('without funds, a large body is refused within 5 s', async () => {
@@ -95,19 +87,19 @@ test('without funds, a large body is refused within 5 s', async () => {
 test('a JSON error at the end of a long body is refused without blocking other requests', async () => {
   const text = 'x'.repeat(attackSize(60, 12) * mebibyte);
   const body = `{"model":"sim/small","messages":[{"role":"user","content":"${text}"}]]`;
-  const { status, blockedMs } = await attackRepeatedly('/v1/chat/completions', body);
+  const { status, heldMs } = await attack('/v1/chat/completions', body);
   expect(status).toBe(400);
-  expect(blockedMs).toBeLessThan(blockedMsMax);
+  expect(heldMs).toBeLessThan(heldMsMax);
 });
 
 test('a text too long for the model is refused without blocking other requests', async () => {
   const text = 'word '.repeat(attackSize(12, 2) * mebibyte);
-  const { status, code, blockedMs } = await attackRepeatedly(
+  const { status, code, heldMs } = await attack(
     '/v1/chat/completions',
     JSON.stringify({ model: 'sim/small', messages: [{ role: 'user', content: text }] }),
   );
   expect([status, code]).toEqual([400, 'context_length_exceeded']);
-  expect(blockedMs).toBeLessThan(blockedMsMax);
+  expect(heldMs).toBeLessThan(heldMsMax);
 });
 
 test('a body of 1.5 MiB is too large for an account path', async () => {
@@ -131,9 +123,9 @@ if (isFullSize)
   test('a body of the largest size with an image does not block other requests', async () => {
     const url = `data:image/png;base64,${'A'.repeat(60 * mebibyte)}`;
     const content = [{ type: 'image_url', image_url: { url } }];
-    const { blockedMs } = await attackRepeatedly(
+    const { heldMs } = await attack(
       '/v1/chat/completions',
       JSON.stringify({ model: 'sim/small', messages: [{ role: 'user', content }] }),
     );
-    expect(blockedMs).toBeLessThan(blockedMsMax);
+    expect(heldMs).toBeLessThan(heldMsMax);
   });

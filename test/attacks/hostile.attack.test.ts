@@ -18,7 +18,7 @@ import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { ResponseService } from '../../src/gen/tollgate/v1/response_pb.ts';
 import { readBalance, endGateway, type Gateway, startGateway } from '../gateway.ts';
-import { HealthWatch } from './health-watch.ts';
+import { LoopHolds } from './loop-holds.ts';
 import { Chance, mutateBytes, mutateJson } from './mutations.ts';
 import { attackSize } from './scale.ts';
 
@@ -43,9 +43,10 @@ const provider = createServer((asked, response) => {
 });
 provider.listen(0, '127.0.0.1');
 await once(provider, 'listening');
+const holds = new LoopHolds();
 const gateway = await startGateway({
   balance: '100000',
-  environment: { NODE_OPTIONS: '--max-old-space-size=800' },
+  environment: holds.environment('--max-old-space-size=800'),
   config: `
 retries: 0
 simulator: { tokens_per_second: 0 }
@@ -59,6 +60,7 @@ afterAll(async () => {
   await agent.close();
   provider.close();
   await endGateway(gateway);
+  holds.remove();
 });
 
 const say = 'Hello\n!sim tokens=3';
@@ -167,6 +169,20 @@ async function attackRoute(chance: Chance): Promise<string | undefined> {
     return `${answer.statusCode} to ${method} ${target}: ${text.slice(0, 300)}; sent ${String(bytes).slice(0, 600)}`;
   if (answer.statusCode >= 400) JSON.parse(text);
   return undefined;
+}
+
+/** Sends a request of which nothing is wrong. */
+async function sendValid(): Promise<void> {
+  const headers = { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' };
+  const answer = await request(`${gateway.url}/v1/responses`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(responses),
+    dispatcher: agent,
+  });
+  await answer.body.text();
+  expect(answer.statusCode).toBe(200);
+  delivered.add(String(answer.headers['x-request-id']));
 }
 
 function hostilePath(path: string, chance: Chance): string {
@@ -284,7 +300,9 @@ function residentBytes({ pid }: Gateway): number {
 test('whatever is sent, nothing is the gateway’s fault, and nothing is charged that was not delivered', async () => {
   const chance = new Chance(seed);
   const before = await readBalance(gateway);
-  const watch = new HealthWatch(gateway.url);
+  // The first answer loads the tokenizer, once in the life of a process: 120 ms, which are not measured.
+  await sendValid();
+  const sinceMs = Date.now();
   const complaints: string[] = [];
   let left = attackSize(1_000_000, 20_000);
   const attackers = Array.from({ length: together }, async () => {
@@ -296,9 +314,8 @@ test('whatever is sent, nothing is the gateway’s fault, and nothing is charged
     }
   });
   await Promise.all(attackers);
-  const heldMs = await watch.end();
   expect(complaints, `seed ${seed}`).toEqual([]);
-  expect(heldMs).toBeLessThan(2000);
+  expect(await holds.longest(gateway.url, sinceMs)).toBeLessThan(200);
   expect(residentBytes(gateway)).toBeLessThan(1.5 * 1024 ** 3);
   let charged = 0n;
   const unknown: string[] = [];
