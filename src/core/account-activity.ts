@@ -16,7 +16,7 @@ type Methods = Pick<
 >;
 
 /**
- * The operator's view of any account: what AccountService shows the account itself, plus what providers charged.
+ * The operator's view of any account: what AccountService shows the account itself, plus the providers' charges.
  * Unknown accounts are `not_found`.
  */
 export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; readonly bodies: BodyStore }): Methods {

@@ -273,7 +273,7 @@ export function toRecord(
   };
 }
 
-/** A settled request as the operator sees it: with what its provider charged. */
+/** A settled request as the operator sees it: with its provider's charge. */
 export function operatorRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],

@@ -72,7 +72,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
   #provider = '';
-  /** What the provider charges; undefined: unknown. */
+  /** The provider's charge; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
@@ -136,7 +136,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     try {
       return await this.#settle(used, 'bounded');
     } catch (thrown) {
-      // A ledger that can't be written may stay so for long: the hold is given back when it can be.
+      // A ledger that can't be written may stay so for long: the hold is voided when it can be.
       this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
       throw thrown;
     }

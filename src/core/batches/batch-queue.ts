@@ -43,7 +43,7 @@ export class BatchQueue {
     this.#soon.cancel();
   }
 
-  /** Takes up the batches that have not ended. */
+  /** Resumes the batches that have not ended. */
   async resume(): Promise<void> {
     await this.#lookAgain();
   }

@@ -27,7 +27,7 @@ export interface FileTools {
   readonly fileBytesMax: () => number;
 }
 
-/** An upload without a piece for so long is forgotten. */
+/** An upload without a piece for this long is forgotten. */
 const idleMs = 600_000;
 /** Uploads of one account at once. */
 const uploadsMax = 16;

@@ -7,7 +7,7 @@ import { toTierName, tierByName } from '../service-tiers.ts';
 
 /** The models and aliases that names are resolved in. */
 export interface CatalogContent {
-  /** In the order of the listing; ids are unique. `available` is the operator's word. */
+  /** In the order of the listing; ids are unique. `available` is the operator's setting. */
   readonly models: readonly Model[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;

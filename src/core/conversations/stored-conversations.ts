@@ -105,7 +105,7 @@ export class StoredConversations {
     };
   }
 
-  /** Keeps everybody else from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
+  /** Keeps all others from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
   async lock(name: ConversationName): Promise<ConversationLock> {
     await this.#log.find(name);
     const { claims } = this.#tools;

@@ -35,7 +35,7 @@ const runningMax = 200;
 
 /** Restricts what a viewer sees. */
 interface View {
-  /** Undefined: everybody's. */
+  /** Undefined: everyone's. */
   readonly accountId: number | undefined;
   /** Undefined: all of the account. */
   readonly keyId: number | undefined;

@@ -23,7 +23,7 @@ export function findPerson(
 }
 
 function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: PersonRule): boolean {
-  // An address that the provider has not seen proved is anybody's.
+  // An address that the provider has not seen proved is anyone's.
   if (claim === 'email' && claims['email_verified'] === false) return false;
   const said = claims[claim];
   const pattern = new RegExp(`^${value.split('*').map(escape).join('.*')}$`, 's');

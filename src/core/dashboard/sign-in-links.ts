@@ -3,7 +3,7 @@ import { makeKey } from '../keys.ts';
 /** Links that were made and not used; the oldest goes when there are more. */
 const linksMax = 100;
 
-/** Links that sign the operator in, each once. They are kept in memory alone: a restart ends them. */
+/** Links that sign the operator in, each once. They are kept in memory only: a restart ends them. */
 export class SignInLinks {
   readonly #now: () => number;
   /** The end of each link by its SHA-256, oldest first. */
@@ -13,7 +13,7 @@ export class SignInLinks {
     this.#now = now;
   }
 
-  /** Makes the token of a link that works for so long. */
+  /** Makes the token of a link that works for this long. */
   make(lifetimeMs: number): { readonly token: string; readonly endsAtMs: number } {
     const { text, hash } = makeKey('signInLink');
     const endsAtMs = this.#now() + lifetimeMs;

@@ -115,7 +115,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #wholeAtMs: bigint | undefined;
   /** The route that has begun to answer. */
   #route = nowhere;
-  /** What its provider charges; undefined: unknown. */
+  /** Its provider's charge; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
@@ -186,7 +186,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else void this.#endUnanswered(this.#outcome);
   }
 
-  /** The client has left. With a failure: the answer could not be delivered. */
+  /** The client has disconnected. With a failure: the answer could not be delivered. */
   cancel(failure?: Error): void {
     this.#stop(failure === undefined ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(failure) });
   }
@@ -315,7 +315,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#outcome === undefined ? this.#show(joined) : undefined;
   }
 
-  /** Passes the events on to the client as far as it may see them. Returns why the answer can't go on, if it can't. */
+  /** Passes the events on to the client as far as it may see them. Returns why the answer can't continue, if it can't. */
   #show(joined: GenerationEvent[]): Error | undefined {
     if (this.#guard === undefined) return new Error('events before an answer began');
     let shown: GenerationEvent[];

@@ -296,7 +296,7 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-/** Returns the request cut to the model's context, if it asks for that, with the bounds of the rest. */
+/** Returns the request cut to the model's context, if it requests that, with the bounds of the rest. */
 function fitted(
   requested: GenerateRequest,
   resolved: Resolved,

@@ -116,7 +116,7 @@ class LearnedRoute {
 
 /**
  * Learns how providers count from what they report of whole answers, by provider, model and kind of text. Used for
- * answers without a report because the client left early, for token counts, and for holds. Kept in memory. Source:
+ * answers without a report because the client disconnected early, for token counts, and for holds. Kept in memory. Source:
  * docs/accounting.md "Estimates".
  */
 export class LearnedTokens {

@@ -3,7 +3,7 @@ import { sliceTokens } from './funds.ts';
 
 /** Called when a hold grows. */
 export interface SliceEvents {
-  /** The funds have ended: they pay for so many output tokens. */
+  /** The funds have ended: they pay for this many output tokens. */
   readonly ended: (outputTokens: number) => void;
   /** It holds more. */
   readonly raised: (heldNanoUsd: bigint) => void;

@@ -10,7 +10,7 @@ import { countInputInPieces } from '../../generation/count-input.ts';
 const answerTokens = 1024;
 
 /**
- * Returns the request without as many of its oldest items as it takes to fit the model's context, if it asks for
+ * Returns the request without as many of its oldest items as it takes to fit the model's context, if it requests
  * that; unchanged if it does not, or if nothing helps. A promise only if items have to be counted. Source:
  * docs/interfaces/responses.md "Truncation".
  */

@@ -16,7 +16,7 @@ export class UnseenOutput {
   /** Tokens a second by route. Routes are replaced as a whole on a reload. */
   readonly #speeds = new WeakMap<RouteName, number>();
 
-  /** A whole answer of so many output tokens took that long. */
+  /** A whole answer of this many output tokens took that long. */
   learn(route: RouteName, outputTokens: number, tookMs: number): void {
     if (outputTokens === 0 || tookMs <= 0) return;
     const speed = (outputTokens * 1000) / tookMs;

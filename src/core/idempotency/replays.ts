@@ -54,7 +54,7 @@ export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
   readonly answer: Desc;
   /**
    * Starts the answer and stores it. If nothing is stored (because it fails, for example), the key is free again. The
-   * answer is never cancelled: it continues if its caller leaves.
+   * answer is never cancelled: it continues if its caller disconnects.
    */
   readonly run: (keeper: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
   /** Returns a stored message as it is sent now. */
@@ -193,7 +193,7 @@ export class Replays {
     if (other !== undefined) throw other === mark ? inProgress() : reused();
     let isMissing = false;
     try {
-      // Somebody else may have kept one before the claim.
+      // Someone else may have kept one before the claim.
       const found = await this.#find(id, accountId);
       isMissing = found === undefined;
       return found;

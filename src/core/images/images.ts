@@ -104,7 +104,7 @@ export class Images {
     };
   }
 
-  /** Takes up the tasks that an earlier process has left. */
+  /** Resumes the tasks that an earlier process left. */
   async resume(): Promise<void> {
     await this.#tasks.resume();
   }

@@ -54,7 +54,7 @@ export class ImageTasks {
     this.#tools = tools;
   }
 
-  /** Resumes what an earlier process has left, and from now on what storage failures have stopped. */
+  /** Resumes what an earlier process left, and from now on what storage failures have stopped. */
   async resume(): Promise<void> {
     await this.#takeUp();
     this.#look = this.#tools.runtime.after(lookMs, () => {
@@ -129,7 +129,7 @@ export class ImageTasks {
     this.#look?.cancel();
     const waiting = this.#line.splice(0);
     const held = waiting.flatMap(({ requested }) => requested ?? []);
-    // One that can't be given back now is given back at the next start.
+    // One whose hold can't be voided now is voided at the next start.
     await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
   }
 

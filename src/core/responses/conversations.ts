@@ -35,7 +35,7 @@ export interface Continuation {
   readonly items: readonly Item[];
 }
 
-/** Finds what conversations go on from: stored responses and those of sessions. */
+/** Finds what conversations continue from: stored responses and those of sessions. */
 export class Conversations {
   readonly #documents: Documents;
   readonly #sessions: Sessions;
@@ -72,7 +72,7 @@ export class Conversations {
     return { before, bodyBytes: 0, input };
   }
 
-  /** A turn was stored: the next one is likely to go on from it. */
+  /** A turn was stored: the next one is likely to continue from it. */
   remember(responseId: string, { before, bodyBytes, parentId }: Conversation, turn: StoredItems): void {
     const items = [...before, ...turn.input, ...turn.output];
     this.#recent.keep(responseId, { items, bodyBytes: bodyBytes + turn.bodyBytes }, parentId);

@@ -123,7 +123,7 @@ export class ResponseSink implements GenerationSink {
   async #storeCut(error: Error): Promise<void> {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
-    // Its caller has left, or gets the failure that came first: a disk that fails as well changes neither.
+    // Its caller has disconnected, or gets the failure that came first: a disk that fails as well changes neither.
     await storeResponse(this.#tools, this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

@@ -35,7 +35,7 @@ export interface RouteConfig {
   readonly weight: number;
   /** Tiers that it can carry besides the standard one; undefined: all. */
   readonly tiers?: readonly ServiceTier[] | undefined;
-  /** What the provider charges the operator; undefined: unknown. */
+  /** The provider's charge to the operator; undefined: unknown. */
   readonly cost?: Pricing | undefined;
 }
 

@@ -30,7 +30,7 @@ export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 
 /** An answer that begins. */
 export interface BegunAnswer {
   readonly route: RouteName;
-  /** What its provider charges; undefined: unknown. */
+  /** Its provider's charge; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** The number of the attempt within the request, from 1. */
   readonly attempt: number;
@@ -49,7 +49,7 @@ export interface RoutedReceiver {
   /** An answer begins; anything received before is void. More than once only if the request is restartable. */
   begun(answer: BegunAnswer): void;
   /**
-   * Takes the next events. Returns why the answer can't go on: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
+   * Takes the next events. Returns why the answer can't continue: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
    * nothing more is given.
    */
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined>;
@@ -200,7 +200,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });
   }
 
-  /** The receiver can't go on with the answer: that is the attempt's failure, or the request's end. */
+  /** The receiver can't continue with the answer: that is the attempt's failure, or the request's end. */
   #refused(refusal: Error): void {
     if (refusal instanceof UpstreamFailure) {
       this.#running?.cancel();

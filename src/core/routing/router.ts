@@ -55,7 +55,7 @@ export interface RoutedWork<Answer> {
 export interface Routed<Answer> {
   readonly answer: Answer;
   readonly route: RouteName;
-  /** What its provider charges; undefined: unknown. */
+  /** Its provider's charge; undefined: unknown. */
   readonly cost: Pricing | undefined;
 }
 
