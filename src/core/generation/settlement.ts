@@ -39,7 +39,7 @@ export type Charge =
 export interface Progress {
   /** The client takes the answer as it comes. */
   readonly streamed: boolean;
-  /** Some output has gone on to the client. */
+  /** Some output was passed on to the client. */
   readonly hasOutput: boolean;
   /** The request was sent to an upstream. */
   readonly wasSent: boolean;
