@@ -42,7 +42,7 @@ export class HistoryReads {
     // records were removed. What is later than the span is summed, and filtered out only then.
     this.#movements = db.prepare(
       `WITH pocket AS (
-         SELECT NULL AS keyId, NULL AS groupId, balance FROM account WHERE id = @account
+         SELECT CAST(NULL AS INTEGER) AS keyId, CAST(NULL AS INTEGER) AS groupId, balance FROM account WHERE id = @account
          UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
          UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
        ), movement AS (
