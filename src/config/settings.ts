@@ -379,7 +379,7 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers besides the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
-  /** What the provider charges the operator; absent: unknown. */
+  /** The provider's charge to the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }
 

@@ -36,7 +36,7 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['gr
   [AnalyticsGroup.END_USER]: 'end_user',
 };
 
-/** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees what providers charged. */
+/** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees the providers' charges. */
 interface AskedSums {
   readonly request: GetAnalyticsRequest;
   readonly nowMs: number;
@@ -111,7 +111,7 @@ function sumMoney(rows: readonly AnalyticsRow[], field: MoneySum): bigint {
   return rows.reduce((total, row) => total + row[field], 0n);
 }
 
-/** Adds the rows up, with what providers charged. */
+/** Adds the rows up, with the providers' charges. */
 function toOperatorSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
   return {
     ...toSums(rows),

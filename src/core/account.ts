@@ -29,7 +29,7 @@ interface AccountOptions {
   readonly bodies: BodyStore;
   /** Returns the model that a name means. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
-  /** Told of every API key that has been revoked. */
+  /** Called with every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
 }
 
@@ -176,7 +176,7 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 
 const activityLimit = { preset: 100, max: 1_000 };
 
-/** Returns the requested filter. Throws `validation_error` if it asks for too much. */
+/** Returns the requested filter. Throws `validation_error` if it requests too much. */
 export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {
   const { limit, offset, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);

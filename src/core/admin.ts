@@ -65,7 +65,7 @@ interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   /** The address that clients know, without a slash at its end. */
   readonly publicUrl: () => string;
   readonly people: SessionOptions;
-  /** Those that the ledger was opened with. */
+  /** The plans of this start. */
   readonly plans: Plans;
 }
 
@@ -328,7 +328,7 @@ function readScopes(scopes: readonly string[]): string[] {
       throw invalidField(`scopes.${index}`, `"${scope}" is none of ${allScopes.join(', ')}`, scope);
     }
   }
-  // In the order of the list, whatever was sent, so that equal sets are shown alike.
+  // In the order of the list, so that equal sets are shown alike.
   return allScopes.filter(scope => scopes.includes(scope));
 }
 

@@ -37,7 +37,7 @@ export async function writeReply(
  */
 const lingerMs = 2_000;
 
-/** Resolves when the rest of a body has come, or its caller has left or has taken too long. */
+/** Resolves when the rest of a body has come, or its caller has disconnected or has taken too long. */
 function discardRest(request: IncomingMessage): Promise<void> {
   return new Promise(resolve => {
     const done = (): void => {
