@@ -54,7 +54,7 @@ describe('a bad file names file, line, path and what is allowed', () => {
     [
       'cost of a route that its kind does not have',
       model('id: m', priced, 'routes: [{ provider: p, model: m, cost: { input: 1, output: 1, image: 1 } }]'),
-      '7: models[0].routes[0].cost.image: is not charged for on text models; input and output is',
+      '7: models[0].routes[0].cost.image: is not charged on text models; use input and output',
     ],
     ['mapping', 'providers:\n  p: 5', '2: providers.p: is "5", must be a mapping'],
     ['not a mapping at all', '- a', '1: must be a mapping'],
@@ -174,7 +174,7 @@ describe('a bad file names file, line, path and what is allowed', () => {
     [
       'two prices of a rerank model',
       model('id: a', 'endpoints: [/v1/rerank]', 'pricing: { search: 0.002, input: 1 }', routed),
-      '7: models[0].pricing.input: is not charged for on rerank models; search or input is',
+      '7: models[0].pricing.input: is not charged on rerank models; use search or input',
     ],
     [
       'search price of text',
