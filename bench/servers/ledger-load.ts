@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/lib/clock.ts';
-import { IdSource } from '../../src/lib/ids.ts';
+import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openPostgresLedger, type PostgresStats } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
@@ -81,7 +81,9 @@ async function run(order: Extract<LoadOrder, { kind: 'run' }>): Promise<LoadRepo
     sent += 1;
     const id = ids.next();
     const askedMs = performance.now();
-    const admitted = await ledger.admit(makeAdmitCommand(id, { key: key ?? { id: 1, accountId: 1 } }));
+    const admitted = await ledger.admit(
+      makeAdmitCommand(id, { key: key ?? { id: 1, accountId: 1 }, requestId: publicRequestId(id) }),
+    );
     admitMs.push(performance.now() - askedMs);
     if (admitted.kind !== 'admitted') throw new Error(`refused: ${JSON.stringify(admitted)}`);
     if (lengthMs > 0) await sleep(lengthMs);

@@ -9,8 +9,9 @@ import {
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
-import type { AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
+import type { AnalyticsFilter, AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
+import { readRequestFilter } from './request-filter.ts';
 
 /** Sums of an account's settled requests. Source: docs/accounting.md "Records". */
 
@@ -79,7 +80,13 @@ function toQuery(
   if (groupBy === undefined) {
     throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
   }
-  return { ...of, startMs, endMs, granularity, groupBy, limit: seriesMax };
+  // A key's holder sees that key's requests, whatever the filter says.
+  return { ...readFilter(request.filter), ...of, startMs, endMs, granularity, groupBy, limit: seriesMax };
+}
+
+function readFilter(filter: GetAnalyticsRequest['filter']): AnalyticsFilter {
+  if (filter === undefined) return {};
+  return { ...readRequestFilter(filter), ...(filter.endpoint === '' ? {} : { endpoint: filter.endpoint }) };
 }
 
 /** Adds the rows up. */

@@ -36,7 +36,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { ActivityFilter, AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+export type { ActivityFilter, AnalyticsGroup, AnalyticsFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,
