@@ -56,7 +56,7 @@ export class CompletionsStreamRenderer implements StreamRenderer {
     return errorFrame(error, requestId);
   }
 
-  /** A chunk with members for a text that did not come goes first: its place is taken. */
+  /** First writes a chunk with the earlier members if no text came: their place is taken. */
   #extend(choice: number, { scope, extra }: Extension): string {
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
     if (scope !== ExtensionScope.CHOICE) return '';
