@@ -83,9 +83,7 @@ export class ChatStreamRenderer implements StreamRenderer {
     return choice;
   }
 
-  /**
-   * Unknown members go into the next chunk. If their place is already taken, the earlier ones had a chunk of their own: it is sent first.
-   */
+  /** Unknown members go into the next chunk. If others already wait, those are first sent in a chunk of their own. */
   #extend(index: number, { scope, extra, item }: Extension): void {
     if (item !== undefined) return this.#choice(index).extendCall(item, extras.members(extra));
     if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;

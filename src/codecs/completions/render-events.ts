@@ -56,7 +56,7 @@ export class CompletionsStreamRenderer implements StreamRenderer {
     return errorFrame(error, requestId);
   }
 
-  /** First writes a chunk with the earlier members if no text came: their place is taken. */
+  /** Unknown members of a choice go into its next chunk. If others already wait, those are first sent in a chunk of their own. */
   #extend(choice: number, { scope, extra }: Extension): string {
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
     if (scope !== ExtensionScope.CHOICE) return '';

@@ -94,7 +94,7 @@ function translateKeyword(name: string, value: Json, { result, schema }: Keyword
     case 'const':
       return setEnum([value], result);
     case 'enum':
-      // Expresses a constant as an enumeration of one value.
+      // A constant makes the enumeration superfluous: it is one of its values, or no value is valid.
       return isSayable(schema['const']) || setEnum(listIn(value), result);
     case 'nullable':
       return typeof value === 'boolean';
