@@ -60,7 +60,7 @@ export function spanArgument(text: string): number {
   return ms;
 }
 
-/** A time as ISO 8601 writes it, or a time span from now on, in milliseconds since 1970 UTC. */
+/** A time in ISO 8601, or a time span from now on, in milliseconds since 1970 UTC. */
 export function expiryArgument(text: string): bigint {
   const time = parseIsoTime(text);
   if (time !== undefined) return BigInt(time.floorMs);
@@ -100,7 +100,7 @@ export function dollarsOrNone(text: string): { readonly limit: bigint | undefine
   return { limit: text === 'none' ? undefined : balanceArgument(text) };
 }
 
-/** One of some names, as the value that it stands for. */
+/** Parses one of some names, and returns its value. */
 export function nameArgument<T>(values: Readonly<Record<string, T>>): (text: string) => T {
   return text => {
     const value = Object.hasOwn(values, text) ? values[text] : undefined;

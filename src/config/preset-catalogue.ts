@@ -69,7 +69,7 @@ function toInputPricing(prices: ConditionalPrice[] | ModelPrice): PricingSetting
 
 /**
  * Returns, of several prices, those that apply since the latest day that has come; if they depend on the hour, the
- * dearest, so that none is sold below cost.
+ * most expensive, so that none is sold below cost.
  */
 function findCurrentPrice(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
   const isHourly = prices.some(({ constraint }) => constraint?.type === 'time_of_date');
@@ -81,7 +81,7 @@ function findCurrentPrice(prices: readonly ConditionalPrice[]): ModelPrice | und
   return dated.at(-1)?.prices;
 }
 
-/** The day of the price package that is pinned: what it says of later days is not in force yet, whatever the clock says. */
+/** The day of the pinned price package: prices from later days on are not used yet, whatever the clock says. */
 const knownOn = '2026-11-21';
 
 function toCaching(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {

@@ -33,7 +33,10 @@ const limitMax = 9_000_000_000n;
 const timeMaxMs = 253_402_300_799_999n;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** An id of the contract as the ledger's; one that the gateway can't have made is `not_found`. `what` names the thing ("API key"). */
+/**
+ * Converts an id of the contract to the ledger's. Throws `not_found` for one that the gateway can't have made. `what` names the object
+ * ("API key").
+ */
 export function readId(id: bigint, what: string): number {
   if (id < 1n || id > idMax) throw notFound(what, id);
   return Number(id);
@@ -117,7 +120,7 @@ function readBalance({ noBalance, balanceNanoUsd }: SettingsMessage): KeySetting
   return balanceNanoUsd;
 }
 
-/** Returns the balance below which an event is sent; null: none is; undefined: it does not change. */
+/** Returns the balance below which an event is sent; null: no event; undefined: unchanged. */
 export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigint | null | undefined {
   if (none) return null;
   if (nanoUsd !== undefined && nanoUsd < 0n) throw invalidField('low_balance', 'must be 0 or more');
@@ -151,7 +154,7 @@ function readAllowedModels(message: SettingsMessage, listedId: ListedId): KeySet
   return readModelNames('allowed_models', models, listedId);
 }
 
-/** Returns the listed ids that entries of a field name, each once. Throws `validation_error` for one that names none. */
+/** Returns the listed ids for the entries of a field, each once. Throws `validation_error` for an entry that names no model. */
 export function readModelNames(field: string, models: readonly string[], listedId: ListedId): string[] {
   return [...new Set(models.map((model, index) => listedEntry(`${field}.${index}`, model, listedId)))];
 }
@@ -169,7 +172,7 @@ function listedEntry(param: string, model: string, listedId: ListedId): string {
   }
 }
 
-/** Returns the group that settings name; null: none. An id that no group can have is that of none. */
+/** Returns the group in the settings; null: none. 0 for an id that no group can have. */
 export function readGroupId(id: bigint | undefined, none: boolean): number | null | undefined {
   if (none) return null;
   if (id === undefined) return undefined;
@@ -247,7 +250,7 @@ const payers: Record<PaidLine['paidBy'], Payer> = {
   account: Payer.ACCOUNT,
 };
 
-/** Converts a settled request to the contract's record; `lines` if its arithmetic was requested. */
+/** Converts a settled request to the contract's record; `lines`: its arithmetic, if requested. */
 export function toRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],
@@ -273,7 +276,7 @@ export function toRecord(
   };
 }
 
-/** A settled request as the operator sees it: with what its provider charged. */
+/** A settled request as the operator sees it: with its provider's charge. */
 export function operatorRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],

@@ -55,10 +55,7 @@ function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): L
   return { accountId, scope: type, ...(scopeId === 0n ? {} : { scopeId: Number(scopeId) }) };
 }
 
-/**
- * Returns the limit that was made. Throws `not_found` for a scope that the account does not have, `conflict` if it
- * has too many limits.
- */
+/** Returns the created limit. Throws `not_found` for a scope that the account does not have, `conflict` if it has too many limits. */
 export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   if (reply === 'not_found') throw new GatewayError('not_found', 'There is no such scope.', { param: 'scope.id' });
   if (reply === 'too_many') {

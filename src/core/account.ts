@@ -6,7 +6,7 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
 import { toApiKey, found, readId, invalidField, type ListedId, toRecord, readSettings } from './account-fields.ts';
-import { storedName } from './attribution.ts';
+import { readRequestFilter } from './request-filter.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { accountHistory } from './account-history.ts';
@@ -29,7 +29,7 @@ interface AccountOptions {
   readonly bodies: BodyStore;
   /** Returns the model that a name means. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
-  /** Told of every API key that has been revoked. */
+  /** Called with every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
 }
 
@@ -176,28 +176,17 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 
 const activityLimit = { preset: 100, max: 1_000 };
 
-/** Returns the requested filter. Throws `validation_error` if it asks for too much. */
+/** Returns the requested filter. Throws `validation_error` if it requests too much. */
 export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {
-  const { limit, offset, model, apiKeyId, startMs, endMs } = request;
+  const { limit, offset, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);
   return {
     accountId,
     limit: limit === 0 ? activityLimit.preset : limit,
     offset,
-    ...(model === '' ? {} : { model }),
-    ...(apiKeyId === 0n ? {} : { keyId: Number(apiKeyId) }),
+    ...readRequestFilter(request),
     ...(startMs === undefined ? {} : { startMs: Number(startMs) }),
     ...(endMs === undefined ? {} : { endMs: Number(endMs) }),
-    ...(request.tag === '' ? {} : { tag: readTag(request.tag) }),
-    ...(request.endUser === '' ? {} : { endUser: storedName(request.endUser) }),
-    ...(request.groupId === 0n ? {} : { groupId: Number(request.groupId) }),
-    ...(request.provider === '' ? {} : { provider: request.provider }),
     ...(request.batchId === '' ? {} : { batchId: request.batchId }),
   };
-}
-
-function readTag(text: string): { name: string; value: string } {
-  const at = text.indexOf(':');
-  if (at < 1) throw invalidField('tag', 'must be a name and a value, as team:search', text);
-  return { name: text.slice(0, at), value: text.slice(at + 1) };
 }

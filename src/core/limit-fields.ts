@@ -98,7 +98,7 @@ function readTimeZone(text: string): string {
     const isName = /^[A-Za-z]/.test(text) && new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
     if (isName) return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text).timeZoneId;
   } catch {
-    // Refused below, as every other text that names no zone.
+    // Refused below, like any text that names no zone.
   }
   throw invalidField('time_zone', 'must be an IANA name, such as Europe/Berlin', text);
 }

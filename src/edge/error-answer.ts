@@ -73,7 +73,7 @@ export function messagesErrorEnvelope(error: GatewayError, id: string, texts: Er
   };
 }
 
-/** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
+/** The client's own words for a refused thread make it continue without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
 function readDetails({ code, facts }: GatewayError): object {
   if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };

@@ -17,7 +17,7 @@ const probesMax = 3;
 
 /**
  * One request that generates, and its answer: the client, the core's call, and the one end with its log line and its
- * metrics. It counts as open until then, even if the client has left: the core still settles.
+ * metrics. It counts as open until then, even if the client has disconnected: the core still settles.
  */
 export class Exchange extends ClientWatch implements RecordedRequest {
   readonly edge: Edge;

@@ -174,7 +174,7 @@ function boundsError(problem: string): GatewayError {
   return new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
 }
 
-/** Parses a body that an edge has received and bounded: only its depth is judged again. Throws `invalid_request`. */
+/** Parses a body that an edge has received and bounded: only its depth is checked again. Throws `invalid_request`. */
 export function parseJson(raw: Buffer): JsonBody {
   const bounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity };
   const body = raw.length === 0 ? emptyBody() : toBody(parseWithin(raw, bounds), raw);

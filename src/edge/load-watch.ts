@@ -24,7 +24,7 @@ const lookMs = 500;
 const lagFactors = { overloaded: 2, critical: 5 } as const;
 /** The share of the remaining heap beyond the limit from which a level applies. */
 const heapSteps = { overloaded: 1 / 3, critical: 2 / 3 } as const;
-/** The event loop's delay is measured with timers of so many ms, which are part of the measure. */
+/** The event loop's delay is measured with timers of this many ms, which are part of the measure. */
 const resolutionMs = 10;
 const retryAfterMs = 2000;
 /** No account is refused for its share below this many running requests. */

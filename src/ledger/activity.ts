@@ -30,15 +30,26 @@ export type AnalyticsGroup =
   | 'end_user'
   | { readonly tag: string };
 
+/** Which requests are summed: those that pass all of the filters. Absent: any. */
+export interface AnalyticsFilter {
+  readonly keyId?: number;
+  readonly model?: string;
+  readonly provider?: string;
+  /** A path of the public interface. */
+  readonly endpoint?: string;
+  readonly endUser?: string;
+  /** A group, with those in it. */
+  readonly groupId?: number;
+  readonly tag?: { readonly name: string; readonly value: string };
+}
+
 /** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
-export interface AnalyticsQuery {
+export interface AnalyticsQuery extends AnalyticsFilter {
   readonly accountId: number;
   readonly startMs: number;
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
   readonly groupBy: AnalyticsGroup;
-  /** Only this key's. */
-  readonly keyId?: number;
   /** The most rows. */
   readonly limit: number;
 }

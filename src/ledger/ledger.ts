@@ -36,7 +36,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { ActivityFilter, AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+export type { ActivityFilter, AnalyticsGroup, AnalyticsFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,
@@ -73,7 +73,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
   settle(command: SettleCommand, patience?: 'bounded' | 'unbounded'): Promise<Settled>;
   /** Gives a hold back without a record. */
   void(id: number, reason: Exclude<VoidReason, VoidedHoldRow['reason']>): Promise<'voided' | 'not_held'>;
-  /** The highest request id ever stored; ids go on above it. */
+  /** The highest request id ever stored; ids continue above it. */
   readonly lastId: number;
 
   /**
@@ -365,7 +365,7 @@ export interface SettleCommand {
   readonly tools?: readonly ToolCharge[] | undefined;
   /** Cost that is known otherwise (AccountingService): then the prices are not used. */
   readonly costNanoUsd?: bigint;
-  /** What the provider charges the operator for it; undefined: unknown. */
+  /** The provider's charge to the operator for it; undefined: unknown. */
   readonly providerCostNanoUsd?: bigint | undefined;
 }
 

@@ -53,7 +53,7 @@ export interface SessionLedger {
   lastEntry(accountId: number): Promise<number | undefined>;
   /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
-  /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */
+  /** Those that have not ended, oldest first; `accountId` undefined: of everyone. */
   listSessions(accountId: number | undefined): Promise<SessionRow[]>;
   /** Ends a session at once. */
   endSession(command: { sessionId: number }): Promise<SessionRow | 'not_found'>;

@@ -6,7 +6,7 @@ import type { Runtime, Timer } from '../lib/runtime.ts';
 export interface OpenCallLimits {
   /** A message, which may not be compressed. */
   readonly bytesMax: number;
-  /** Calls at once, of everybody. */
+  /** Calls at once, of everyone. */
   readonly callsMax: number;
   /** Calls at once from one address. */
   readonly perAddressMax: number;
@@ -14,7 +14,7 @@ export interface OpenCallLimits {
   readonly durationMs: number;
 }
 
-/** How long a call that was asked to end may take to do so. */
+/** How long a call may take to end after it was cancelled. */
 const cutMs = 5_000;
 
 /** The calls without a credential that are being answered. */

@@ -8,7 +8,7 @@ import type { KeepBodies } from '../../ledger/ledger.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import { BodyRecord, type KeptBodies } from './body-record.ts';
 
 const deflated = promisify(deflate);
@@ -47,21 +47,21 @@ export interface BodyOwner {
  */
 export class BodyStore {
   readonly #tools: BodyStoreTools;
-  /** Being stored now, by the request's id. */
+  /** Bodies that are being stored, by the request's id. */
   readonly #pending = new Map<string, Promise<void>>();
 
   constructor(tools: BodyStoreTools) {
     this.#tools = tools;
   }
 
-  /** Begins to gather the bodies of a request; undefined: none of it are kept. */
-  begin(owner: BodyOwner, request: GenerateRequest, story: RequestStory | undefined): BodyRecord | undefined {
+  /** Starts to collect the bodies of a request; undefined: they are not kept. */
+  begin(owner: BodyOwner, request: GenerateRequest, telemetry: RequestTelemetry | undefined): BodyRecord | undefined {
     const { keep, bytesMax } = this.#tools.settings();
     const wanted = owner.keep ?? keep;
     if (wanted === 'off') return undefined;
     const record = new BodyRecord(request, {
       bytesMax,
-      waitsForClient: story?.rendersAnswer === true,
+      waitsForClient: telemetry?.rendersAnswer === true,
       done: bodies => {
         if (wanted !== 'all' && !bodies.failed) return;
         const { requestId } = owner;
@@ -69,11 +69,11 @@ export class BodyStore {
         this.#pending.set(requestId, kept);
       },
     });
-    if (story !== undefined) story.bodies = record;
+    if (telemetry !== undefined) telemetry.bodies = record;
     return record;
   }
 
-  /** Returns the bodies of an account's request; undefined: none are kept, or not any more. */
+  /** Returns the bodies of an account's request; undefined if none are kept, or no longer. */
   async find(accountId: number, requestId: string): Promise<RequestBodies | undefined> {
     const { documents, box } = this.#tools;
     await this.#pending.get(requestId);

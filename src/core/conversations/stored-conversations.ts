@@ -51,7 +51,7 @@ export class ConversationLock {
     await this.#log.add(this.name, items, requestId);
   }
 
-  /** May be called more than once. */
+  /** Unlocks it. May be called more than once. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
@@ -59,7 +59,7 @@ export class ConversationLock {
   }
 }
 
-/** The conversations that are kept, and the responses that are made in them now. */
+/** The stored conversations, and the responses that are being made in them. */
 export class StoredConversations {
   readonly #tools: StoredConversationTools;
   readonly #log: ConversationLog;
@@ -105,7 +105,7 @@ export class StoredConversations {
     };
   }
 
-  /** Keeps everybody else from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
+  /** Keeps all others from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
   async lock(name: ConversationName): Promise<ConversationLock> {
     await this.#log.find(name);
     const { claims } = this.#tools;
@@ -160,7 +160,7 @@ export class StoredConversations {
     return { id, accountId };
   }
 
-  /** The same of a conversation that is about to be changed. */
+  /** Returns a conversation that is about to be changed. Throws `conversation_locked` if a response is being made in it. */
   async #unlocked(id: string, context: CallContext): Promise<ConversationName> {
     const name = await this.#name(id, context);
     await this.#log.find(name);

@@ -22,20 +22,20 @@ import type { RecentErrors } from './recent-errors.ts';
 export interface NowOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'findAccount' | 'lastEntry'>;
   readonly runtime: Runtime;
-  /** Lists what runs for an account, for a key, or at all. */
+  /** Returns the running requests of an account, of a key, or all. */
   readonly listRunning: (accountId: number | undefined, keyId: number | undefined) => Promise<RunningFacts[]>;
   readonly router: Pick<Router, 'routes'>;
   readonly errors: RecentErrors;
 }
 
 const intervalMs = 500;
-/** Without any change a message comes that often, so that a page knows that the connection is there. */
+/** Interval of messages without changes, so that a page knows that the connection works. */
 const quietMs = 5_000;
 const runningMax = 200;
 
 /** Restricts what a viewer sees. */
 interface View {
-  /** Undefined: everybody's. */
+  /** Undefined: all accounts. */
   readonly accountId: number | undefined;
   /** Undefined: all of the account. */
   readonly keyId: number | undefined;
@@ -115,7 +115,7 @@ class NowStream implements StreamControl {
   async #tick(): Promise<void> {
     try {
       const { ledger } = this.#options;
-      // Each time anew: the session may have ended, and a role or a key may have changed.
+      // Authenticates each time: the session may have ended, and a role or a key may have changed.
       const view = toView(await authenticate(this.#caller, ledger, 'any_key'), this.#caller);
       const now = create(WatchNowResponseSchema, await readNow(this.#options, view));
       if (this.#isOver) return;
@@ -140,7 +140,7 @@ class NowStream implements StreamControl {
   }
 }
 
-/** Throws `permission_denied` if the caller may not see what happens. */
+/** Throws `permission_denied` if the caller may not see running requests. */
 function toView({ kind, accountId, keyId, scopes: own, session }: Credential, caller: Caller): View {
   if (kind === 'api_key') return { accountId, keyId, seesFunds: false, seesRoutes: false };
   if (session?.role === 'operator') {

@@ -6,14 +6,14 @@ import type { Attribution, Endpoint } from '../../gen/tollgate/v1/request_pb.ts'
 import type { DirectAnswer, DirectCall } from '../../generation/direct-call.ts';
 import type { PriceSheet } from '../../generation/price.ts';
 import type { Credential, FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
-import type { Operation } from '../../telemetry/request-story.ts';
+import type { Operation } from '../../telemetry/request-telemetry.ts';
 import type { UsedUp } from '../admitted-run.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { LiveRoute } from '../routing/live-routes.ts';
 
 /** The fields of every request whose answer is not streamed. */
 export interface DirectRequest extends Message {
-  /** A model's id as a caller may write it; in an order the listed one. */
+  /** A model's id as the caller wrote it; in an order the listed id. */
   model: string;
   user: string;
   attribution?: Attribution | undefined;
@@ -38,7 +38,7 @@ export interface DirectOrder<Request> {
   readonly request: Request;
   readonly model: Model;
   readonly prices: PriceSheet;
-  /** The factor of a batch, in thousandths; absent: it is no item of one. */
+  /** The factor of a batch, in thousandths; absent: it is not an item of one. */
   readonly multiplierPermille?: number;
 }
 

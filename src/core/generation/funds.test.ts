@@ -43,7 +43,7 @@ describe('estimateFunds', () => {
       outputTokensWanted: 1024,
       plan: true,
     });
-    // The one-hour cache write is the dearest kind of input.
+    // The one-hour cache write is the most expensive kind of input.
     expect(funds?.inputNanoUsd).toBe(BigInt(funds?.inputTokens ?? 0) * 2000n);
   });
 

@@ -15,11 +15,11 @@ import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import type { BodyStore } from '../bodies/body-store.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -47,15 +47,15 @@ interface GenerationsTools extends GenerationTools {
 export interface GenerationAsk {
   readonly request: GenerateRequest;
   readonly credential: Credential;
-  /** The public request id that the edge has made; null: the generation makes one. */
+  /** The public request id from the edge; null: the generation makes one. */
   readonly requestId: string | null;
-  /** The client learns of the admission at once, so it must be durable. */
+  /** True if the client learns of the admission at once: it must then be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string | undefined;
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
 }
 
 /** A request whose model is found and whose input is checked. */
@@ -95,7 +95,7 @@ export class Generations {
     await this.#running.idle();
   }
 
-  /** Takes no new ones from now on. */
+  /** Refuses new ones from now on. */
   drain(): void {
     this.#isDraining = true;
   }
@@ -105,7 +105,7 @@ export class Generations {
     return this.#begun;
   }
 
-  /** Returns what runs for an account, for a key, or, if both are undefined, at all; in no order. */
+  /** Returns the running ones of an account, of a key, or, if both are undefined, all; in no particular order. */
   listRunning(accountId: number | undefined, keyId: number | undefined): RunningFacts[] {
     return this.#running.all
       .filter(each => keyId === undefined || each.keyId === keyId)
@@ -158,7 +158,7 @@ export class Generations {
       ? undefined
       : this.#tools.unseenOutput.tokens.estimateModelInput(model.id, measured);
     const counted = await countInputInPieces(checked.request, await loadTokenizer());
-    // If the provider counts as the tokenizer does, the tokenizer's count is exact.
+    // If the provider counts like the tokenizer, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
     return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
@@ -168,7 +168,7 @@ export class Generations {
    * held.
    */
   async begin(ask: GenerationAsk): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable, batchId, story } = ask;
+    const { credential, requestId: named, freeWhenCut, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
     const { ledger, router, runtime, ids } = this.#tools;
@@ -190,16 +190,16 @@ export class Generations {
     const outcome = this.#choices.take(accountId, choices);
     if (outcome !== 'taken') throw tooManyChoices(outcome);
     try {
-      story?.admissionBegan({ accountId, keyId, model: model.id });
+      telemetry?.admissionBegan({ accountId, keyId, model: model.id });
       const admitted = await ledger.admit(toAdmitCommand(applicant));
       if (admitted.kind === 'denied') {
-        story?.admissionEnded(undefined, admitted.code);
+        telemetry?.admissionEnded(undefined, admitted.code);
         throw await refusal(ledger, admitted, applicant);
       }
-      story?.admissionEnded(admitted.heldNanoUsd);
+      telemetry?.admissionEnded(admitted.heldNanoUsd);
       const keep = credential.keepBodies;
-      const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, story);
-      const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, bodies, input: bounds };
+      const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+      const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
       const generation = new Generation(this.#tools, requested, this.#ended);
       this.#running.add(generation);
       return generation;
@@ -216,11 +216,11 @@ export class Generations {
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
-    // A provider that counts wrongly must not hold all that its customers have.
+    // A provider that counts wrongly must not hold all of its customers' money.
     return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
-  /** Never rejects. It awaits as little as it can: each `await` of a request makes a promise. */
+  /** Never rejects. Awaits as little as possible: each `await` in a request makes a promise. */
   async #start(
     call: StartingCall,
     { request, context }: { readonly request: GenerateRequest; readonly context: CallContext },
@@ -230,14 +230,14 @@ export class Generations {
       const found = authenticate(context, this.#tools.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
-      const story = findStory(context);
-      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), story };
+      const telemetry = findTelemetry(context);
+      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), telemetry };
       if (key !== undefined) return call.attach(this.#startOnce({ ...ask, context, key }, sink));
       const generation = await this.begin(ask);
       call.attach(generation);
       generation.start(new ResponseSink(sink));
     } catch (thrown) {
-      // Later: the call may not have been returned yet.
+      // Deferred, because the call may not have been returned yet.
       queueMicrotask(() => sink.end(toGatewayError(thrown)));
     }
   }
@@ -281,7 +281,7 @@ export class Generations {
     return resolved;
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
+  /** Returns the checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
   #check(requested: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
     checkRequest(requested);
     const resolved = this.resolve(requested, credential);
@@ -292,7 +292,7 @@ export class Generations {
   }
 }
 
-/** The answer of a generation as messages of its service; with `kept`, also as the answer that a repeat gets. */
+/** Sends the answer of a generation as messages of its service; with `kept`, also stores it as the answer for repeats. */
 class ResponseSink implements GenerationSink {
   readonly #sink: Sink<GenerateResponse>;
   readonly beforeSettle?: (rest: readonly GenerationEvent[]) => Promise<void>;
@@ -318,7 +318,7 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-/** Returns the request cut to the model's context, if it asks for that, with the bounds of the rest. */
+/** Returns the request cut to the model's context, if it requests that, with the bounds of the rest. */
 function fitted(
   requested: GenerateRequest,
   resolved: Resolved,

@@ -19,13 +19,13 @@ import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
@@ -59,7 +59,7 @@ interface ImageAsk {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
-  readonly story: RequestStory | undefined;
+  readonly telemetry: RequestTelemetry | undefined;
 }
 
 /** The path of stored images on the public listener. */
@@ -104,7 +104,7 @@ export class Images {
     };
   }
 
-  /** Takes up the tasks that an earlier process has left. */
+  /** Resumes the tasks that an earlier process left. */
   async resume(): Promise<void> {
     await this.#tasks.resume();
   }
@@ -114,18 +114,18 @@ export class Images {
     await this.#running.idle();
   }
 
-  /** Takes no new ones from now on. */
+  /** Refuses new ones from now on. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     await this.#tasks.drain();
   }
 
-  /** Ends those that are still drawn: uncharged, and tasks wait for the next process. */
+  /** Ends those that are still being drawn: uncharged, and tasks wait for the next process. */
   cutAll(): void {
     this.#running.cutAll();
   }
 
-  /** Ends those of a key that has been revoked. */
+  /** Ends those of a revoked key. */
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
@@ -156,7 +156,7 @@ export class Images {
     });
   }
 
-  /** The answer as it is drawn; a keeper has it before it is charged. */
+  /** Yields the answer as it is drawn; a keeper stores it before it is charged. */
   async *#drawn(
     ask: ImageAsk,
     signal: AbortSignal,
@@ -167,7 +167,7 @@ export class Images {
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
-        // By name: the public address may be another when it is sent again.
+        // Stored by name: the public address may have changed when it is sent again.
         keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
       yield* this.#parts(admitted, answer, name => this.#toUrl(name));
@@ -264,23 +264,30 @@ export class Images {
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
     const named = context.requestHeader.get(requestIdHeader);
-    return { request, endpoint, credential, named, story: findStory(context) };
+    return { request, endpoint, credential, named, telemetry: findTelemetry(context) };
   }
 
   /** Checks that it can be drawn, and admits it. */
   async #admitted(
-    { request, endpoint, credential, named, story }: ImageAsk,
+    { request, endpoint, credential, named, telemetry }: ImageAsk,
     signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
-    const command = { ...nameRequest(ids, named), ...durability, ...counted, order, funds: imageFunds(order), story };
+    const command = {
+      ...nameRequest(ids, named),
+      ...durability,
+      ...counted,
+      order,
+      funds: imageFunds(order),
+      telemetry,
+    };
     return admitOrder(this.#tools.ledger, command, credential);
   }
 
-  /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */
+  /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
     const order = await takeOrder(this.#tools.catalog, requested, { allowedModels: null }, nobodyLeaves);

@@ -156,7 +156,7 @@ export class Dashboard {
   async #checkCaller({ method, requestHeader }: HandlerContext): Promise<void> {
     const { signIn, whoAmI } = DashboardService.method;
     if (method === signIn) return;
-    // Nobody is signed in yet: pages call this before they show the sign-in.
+    // No one is signed in yet: pages call this before they show the sign-in.
     if (method === whoAmI && !requestHeader.has('authorization') && !requestHeader.has('x-api-key')) return;
     const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits: false, admission: false } as const;
     const { kind } = await this.#options.core.ask(CredentialService.method.authenticate, request, requestHeader);

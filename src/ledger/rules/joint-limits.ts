@@ -7,7 +7,7 @@ import { type BoundLimit, inOrder, raiseUse, sumUse, type Windows } from './limi
  * units, not of limits. The others are brought up to date when a window ends, a limit changes, or someone reads them.
  */
 
-/** The tightest of them. Its use is in memory alone until they are separated. */
+/** The tightest of them. Its use is in memory only until they are separated. */
 interface Lead extends BoundLimit {
   /** Its use when the others had theirs. */
   readonly base: LimitUse;

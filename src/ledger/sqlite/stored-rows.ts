@@ -240,7 +240,7 @@ export class StoredRows implements Rows {
     this.limitUses.want();
   }
 
-  /** Writes all uses of limits, for the next process to go on with. */
+  /** Writes all uses of limits, for the next process to continue with. */
   finishUses(): void {
     separateAll(this);
     this.limitUses.finish();

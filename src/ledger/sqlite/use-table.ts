@@ -90,7 +90,7 @@ export class UseTable {
     this.#isWanted = true;
   }
 
-  /** Writes all, for the next process to go on with. */
+  /** Writes all, for the next process to continue with. */
   finish(): void {
     if (this.#state !== 'partial') return;
     this.#rows.write();

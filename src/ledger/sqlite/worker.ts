@@ -19,7 +19,7 @@ export interface WriterData {
   readonly plans: Plans;
   readonly writeOffMax: bigint | undefined;
   readonly nowMs: number;
-  /** The first writer of a process: what an earlier process left is given back, and the invariants are checked. */
+  /** The first writer of a process: what an earlier process left is voided, and the invariants are checked. */
   readonly first: boolean;
   /** See `LogState`. */
   readonly log: SharedArrayBuffer;

@@ -262,7 +262,7 @@ export class Writer {
       if (waitsForStorage(request) || ++call.deaths < deathsMax) this.#parked.push(call);
       else {
         call.reject(unwritable(cause));
-        // It may have been stored: it is given back when that can be.
+        // It may have been stored: it is voided when that can be.
         if (request[0] === 'admit')
           this.#parked.push({ ...unheard, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
       }

@@ -4,7 +4,7 @@ import { useQuery } from '@connectrpc/connect-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
 import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
-import { type ActivitySearch, divisions, measures, periods, readActivitySearch } from './search.ts';
+import { type ActivitySearch, dividedBy, divisions, measures, periods, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
 const choices = (
@@ -88,7 +88,7 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         className="field"
         size="xs"
         label="Divide by"
-        value={search.by ?? 'model'}
+        value={dividedBy(search)}
         data={choices(divisions)}
         onChange={event => change({ by: event.currentTarget.value })}
       />

@@ -15,7 +15,7 @@ export const periods = {
 /** The name of a period that ends now. */
 export type PeriodName = keyof typeof periods;
 
-/** What sums are grouped by. */
+/** The values that sums can be grouped by. */
 export const divisions = {
   model: { name: 'Model', group: AnalyticsGroup.MODEL },
   key: { name: 'Key', group: AnalyticsGroup.API_KEY },
@@ -27,7 +27,7 @@ export const divisions = {
 /** A dimension that sums are divided and rows filtered by. */
 export type Division = keyof typeof divisions;
 
-/** What the chart shows. */
+/** The measures of the chart. */
 export const measures = {
   spend: 'Spend',
   requests: 'Requests',
@@ -38,7 +38,7 @@ export const measures = {
 /** The name of a measure. */
 export type Measure = keyof typeof measures;
 
-/** The filters of the activity page, as its address says them. Absent: any. `from` and `to` are UTC days, both included. */
+/** The filters of the activity page, from its address. Absent: any. `from` and `to` are UTC days, both included. */
 export interface ActivitySearch {
   readonly period?: PeriodName | undefined;
   readonly from?: string | undefined;
@@ -50,11 +50,11 @@ export interface ActivitySearch {
   readonly group?: number | undefined;
   readonly provider?: string | undefined;
   readonly end_user?: string | undefined;
-  /** "name:value"; with `by=tag` the name alone decides what is divided by. */
+  /** "name:value"; with `by=tag` only the name is used, to group by. */
   readonly tag?: string | undefined;
 }
 
-/** Reads the address; what is not understood is left out. */
+/** Reads the address; unknown values are ignored. */
 export function readActivitySearch(search: Record<string, unknown>): ActivitySearch {
   const text = (name: string): string | undefined => {
     const value = search[name];
@@ -119,6 +119,13 @@ export function toActivityQuery(search: ActivitySearch, { startMs, endMs, isOpen
   return {
     startMs: BigInt(startMs),
     ...(!isOpen && { endMs: BigInt(endMs) }),
+    ...toFilter(search),
+  };
+}
+
+/** The filters of rows and sums; empty and 0 mean any. */
+function toFilter(search: ActivitySearch) {
+  return {
     model: search.model ?? '',
     apiKeyId: BigInt(search.key ?? 0),
     groupId: BigInt(search.group ?? 0),
@@ -134,14 +141,20 @@ export function filteredBy(search: ActivitySearch): readonly Division[] {
   return named.filter(name => name !== 'tag' || search.tag?.includes(':') === true);
 }
 
-/** The sums that the filters mean: by the filtered dimension if there is one, else by the chosen one. */
+/** What the sums are divided by: what was chosen, else the first filtered dimension, whose sums are at hand, else the model. */
+export function dividedBy(search: ActivitySearch): Division {
+  return search.by ?? filteredBy(search)[0] ?? 'model';
+}
+
+/** The sums that the filters mean. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
-  const by = filteredBy(search)[0] ?? search.by ?? 'model';
+  const by = dividedBy(search);
   return {
     startMs: BigInt(span.startMs),
     endMs: BigInt(span.endMs),
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
     groupBy: divisions[by].group,
     tag: by === 'tag' ? (search.tag?.split(':', 1)[0] ?? '') : '',
+    filter: toFilter(search),
   };
 }

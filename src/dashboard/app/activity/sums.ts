@@ -1,7 +1,7 @@
 import type { AnalyticsPeriod, UsageSums } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { Bar } from '../parts/bars.tsx';
 import { periodText } from '../data/time.ts';
-import { type ActivitySearch, filteredBy, type Measure, type Span } from './search.ts';
+import type { Measure, Span } from './search.ts';
 
 /** Sums of a span. */
 export interface Totals {
@@ -20,14 +20,6 @@ const hourMs = 3_600_000;
 export function groupName({ group }: AnalyticsPeriod): string {
   const value = group.value === undefined ? '' : String(group.value);
   return value === '' || value === '0' ? '(none)' : value;
-}
-
-/** Keeps what the filter of one dimension lets through. The gateway divides by that dimension, so that the sums are exact. */
-export function filterPeriods(series: readonly AnalyticsPeriod[], search: ActivitySearch): readonly AnalyticsPeriod[] {
-  const [by] = filteredBy(search);
-  if (by === undefined) return series;
-  const wanted = by === 'tag' ? search.tag?.slice(search.tag.indexOf(':') + 1) : String(search[by]);
-  return series.filter(period => groupName(period) === wanted);
 }
 
 /** Adds up periods. */
@@ -91,7 +83,7 @@ function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[]
   return sorted.slice(0, seriesMax).map(({ name }) => name);
 }
 
-/** How a figure stands to that of the previous period, in words. */
+/** Compares a figure with that of the previous period, in words. */
 export function compared(now: bigint, before: bigint): string {
   if (before === 0n) return now === 0n ? 'as in the period before' : 'nothing in the period before';
   const permille = Number(((now - before) * 1000n) / before);
