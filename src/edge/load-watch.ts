@@ -3,7 +3,7 @@ import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** When a gateway has too much to do. */
+/** The load at which a level begins. */
 export interface LoadLimits {
   /** The event loop is this late. */
   readonly lagMs: number;
@@ -20,7 +20,7 @@ const levels: readonly LoadLevel[] = ['calm', 'busy', 'overloaded', 'critical'];
 export const unreadyLevels: ReadonlySet<LoadLevel> = new Set<LoadLevel>(['overloaded', 'critical']);
 /** Interval at which the load is measured. */
 const lookMs = 500;
-/** Lateness, as a multiple of the limit, from which on a level holds. */
+/** The delay, as a multiple of the limit, at which a level begins. */
 const lagFactors = { overloaded: 2, critical: 5 } as const;
 /** The share of the remaining heap beyond the limit from which a level applies. */
 const heapSteps = { overloaded: 1 / 3, critical: 2 / 3 } as const;
@@ -90,7 +90,7 @@ export class LoadWatch {
     return this.#isHeapFull && this.#wasHeapFull;
   }
 
-  /** Looks no more. */
+  /** Stops measuring. */
   close(): void {
     this.#timer.cancel();
     this.#delay.disable();
