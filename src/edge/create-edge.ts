@@ -100,7 +100,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
-  closeInTime(app, edge, new StalledWrites(app.server, options.runtime, () => options.unsent));
+  closeInTime(app, edge);
   // A client that has closed its sending side still gets its answer; Node would close the connection.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
@@ -191,7 +191,10 @@ function readBodiesInRoutes(app: FastifyInstance): void {
   app.server.on('checkContinue', route).on('checkExpectation', route);
 }
 
-function closeInTime(app: FastifyInstance, edge: Edge, stalled: StalledWrites): void {
+function closeInTime(app: FastifyInstance, edge: Edge): void {
+  const { runtime } = edge.options;
+  const isHeapFull = (): boolean => edge.load.isHeapFull;
+  const stalled = new StalledWrites(app.server, runtime, () => edge.options.unsent, isHeapFull);
   app.addHook('preClose', done => {
     edge.closing = true;
     edge.parser.close();
