@@ -134,7 +134,7 @@ describe('a task', () => {
     }
   });
 
-  test('goes on without its client, one after the other where there are many; too many are refused', async () => {
+  test('continues without its client, one after the other where there are many; too many are refused', async () => {
     const gateway = await started;
     const body = { ...small, prompt: '!sim delay_ms=4000\nx' };
     const running = [await create(gateway, body), await create(gateway, body)];
