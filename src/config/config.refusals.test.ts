@@ -118,7 +118,11 @@ describe('a bad file names file, line, path and what is allowed', () => {
     ['two documents', 'retries: 1\n---\nretries: 2', '2: must be one YAML document'],
     ['unknown tag', 'retries: !money 5', '1: is not valid YAML: Unresolved tag'],
     ['model id', model('id: a b', priced, routed), '5: models[0].id: is "a b", must be an id of letters'],
-    ['tier in an id', model('id: a:flex', priced, routed), '5: models[0].id: ends in :flex or :priority'],
+    [
+      'tier in an id',
+      model('id: a:flex', priced, routed),
+      '5: models[0].id: is "a:flex", must not end in :flex or :priority',
+    ],
     ['built-in id', model('id: sim/text', priced, routed), '5: models[0].id: is the id of a built-in model'],
     [
       'id twice',

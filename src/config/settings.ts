@@ -143,6 +143,10 @@ export interface Limits {
   readonly accountSessionMemoryBytes: number;
   /** Requests of one address without a valid key that still send their bodies. */
   readonly addressRequests: number;
+  /** Choices of all requests that generate now. */
+  readonly runningChoices: number;
+  /** The same of one account. */
+  readonly accountRunningChoices: number;
   /** One choice of an answer, in memory. */
   readonly answerBytes: number;
   /** An answer that is not streamed, all choices together, in memory. */

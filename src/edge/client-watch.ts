@@ -40,11 +40,10 @@ export class ClientWatch {
   }
 
   /**
-   * Called once the client has closed its sending side. It may still read, or may have left: the next bytes sent to
-   * it show which.
+   * Called once the client has closed its sending side. It may still read, or may have disconnected: the next bytes sent to it show which.
    */
   clientEnded(): void {
-    // An immediate answer finds out when it is written.
+    // An immediate answer shows it when it is written.
   }
 
   /** Called once the connection has closed. */

@@ -329,6 +329,10 @@ export function makeRequestCore(parts: Parts) {
       const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
       return { choice, whole };
     },
+    choicesMax: () => {
+      const { runningChoices: all, accountRunningChoices: account } = live.current.limits;
+      return { all, account };
+    },
     findTolerance: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const { responses, kept } = openResponses(parts, { generations, replays: shared.replays, box });

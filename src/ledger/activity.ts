@@ -11,7 +11,7 @@ export interface ActivityFilter {
   readonly keyId?: number;
   readonly tag?: { readonly name: string; readonly value: string };
   readonly endUser?: string;
-  /** A group, with those in it. */
+  /** A group, including its subgroups. */
   readonly groupId?: number;
   readonly provider?: string;
   readonly batchId?: string;
@@ -56,7 +56,7 @@ export interface AnalyticsQuery extends AnalyticsFilter {
 
 /** The sums of one period, or of one group in it. */
 export interface AnalyticsRow {
-  /** When the period begins. */
+  /** The beginning of the period. */
   readonly periodMs: number;
   /** The model, key, provider, endpoint, group, end user or tag value; null if the query does not group, or the requests have none. */
   readonly group: string | number | null;

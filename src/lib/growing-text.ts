@@ -1,5 +1,5 @@
 /** Shorter remains are left as they are. */
-const piecesMin = 256;
+const piecesMin = 32;
 
 /**
  * A text that grows by many small pieces, in little more memory than its characters take. A plain `+=` keeps every piece and a node for each, ten times the text of an

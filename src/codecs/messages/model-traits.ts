@@ -3,24 +3,21 @@
  * providers".
  */
 export interface ModelTraits {
-  /** Accepts `temperature`, `top_p` and `top_k`. */
+  /** True if `temperature`, `top_p` and `top_k` are accepted. */
   readonly sampling: boolean;
-  /** Accepts `temperature` and `top_p` together. */
+  /** True if `temperature` and `top_p` are accepted together. */
   readonly samplingPair: boolean;
   /** How thinking is configured: by a token budget, or adaptively by effort. */
   readonly thinking: 'budget' | 'effort';
-  /** Accepts `thinking: disabled`. */
+  /** True if `thinking: disabled` is accepted. */
   readonly canDisableThinking: boolean;
-  /** Accepts a `tool_choice` that forces a call (`any`, `tool`). */
+  /** True if a call can be forced (`any`, `tool`). */
   readonly forcedToolChoice: boolean;
   /** Accepts a forced call while thinking is on. */
   readonly forcedWhileThinking: boolean;
   /** Accepts a JSON schema for the answer. */
   readonly schemas: boolean;
-  /**
-   * In a request that ends with tool results, the model's earlier reasoning must be present if thinking is on, and absent if thinking is
-   * off.
-   */
+  /** True if after results of calls its own reasoning must be present if thinking is on, and absent if it is off. */
   readonly checksEarlierReasoning: boolean;
 }
 
@@ -39,7 +36,7 @@ const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
 const alwaysThinking: ModelTraits = { ...adaptive, canDisableThinking: false, forcedToolChoice: false };
 
-/** The first matching pattern applies. Names can have a date, and the prefix of the cloud that serves the model. */
+/** The first pattern that matches the name applies. Names contain dates and prefixes of the cloud that serves them. */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],

@@ -135,7 +135,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
     this.#limit = outputLimit(requested);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
-    const candidates = this.#candidates;
+    const candidates = this.choices;
     this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(tools, request, requested.input);
@@ -244,7 +244,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.findTolerance(route.provider) };
     this.#guard = new Guard(guarded(this.#asked.request, this.#counts.isRemote), limits);
-    this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.#candidates));
+    this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
@@ -266,7 +266,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else this.#answered();
   }
 
-  get #candidates(): number {
+  get accountId(): number {
+    return this.#asked.accountId;
+  }
+
+  /** How many choices it has. */
+  get choices(): number {
     return this.#asked.request.candidates ?? 1;
   }
 
@@ -495,7 +500,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
    * the hold. If the upstream failed or ended it, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
-    const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
+    const limit = this.#limit === undefined ? Infinity : this.#limit * this.choices;
     const most = Math.min(limit, this.#paidTokens);
     const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
     return isStopped

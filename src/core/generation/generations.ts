@@ -23,6 +23,7 @@ import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
+import { MemoryBudget } from '../../lib/memory-budget.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
@@ -36,6 +37,8 @@ interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
+  /** How many choices may run, of all accounts and of one; called at each request. */
+  readonly choicesMax: () => ChoiceLimits;
   /** Absent: bodies are not kept. */
   readonly bodies?: BodyStore | undefined;
 }
@@ -61,16 +64,30 @@ interface CheckedRequest extends Resolved {
   readonly bounds: MeasuredInput;
 }
 
+/** How many choices may run: each takes memory until its answer ends. */
+export interface ChoiceLimits {
+  readonly all: number;
+  readonly account: number;
+}
+
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationsTools;
   readonly #running = new RunningRequests<Generation>();
-  readonly #ended = (generation: Generation): void => this.#running.delete(generation);
+  readonly #choices: MemoryBudget<number>;
+  readonly #ended = (generation: Generation): void => {
+    this.#running.delete(generation);
+    this.#choices.give(generation.accountId, generation.choices);
+  };
   #isDraining = false;
   #begun = 0;
 
   constructor(tools: GenerationsTools) {
     this.#tools = tools;
+    this.#choices = new MemoryBudget(() => {
+      const { all: bytesMax, account: ownerBytesMax } = tools.choicesMax();
+      return { bytesMax, ownerBytesMax };
+    });
   }
 
   /** Resolves when none runs; at once if none runs now. */
@@ -169,22 +186,27 @@ export class Generations {
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
     const admittedAtMs = runtime.now();
-    telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-    const admitted = await ledger.admit(toAdmitCommand(applicant));
-    if (admitted.kind === 'denied') {
-      telemetry?.admissionEnded(undefined, admitted.code);
-      throw await refusal(ledger, admitted, applicant);
+    const choices = request.candidates ?? 1;
+    const outcome = this.#choices.take(accountId, choices);
+    if (outcome !== 'taken') throw tooManyChoices(outcome);
+    try {
+      telemetry?.admissionBegan({ accountId, keyId, model: model.id });
+      const admitted = await ledger.admit(toAdmitCommand(applicant));
+      if (admitted.kind === 'denied') {
+        telemetry?.admissionEnded(undefined, admitted.code);
+        throw await refusal(ledger, admitted, applicant);
+      }
+      telemetry?.admissionEnded(admitted.heldNanoUsd);
+      const keep = credential.keepBodies;
+      const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+      const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
+      const generation = new Generation(this.#tools, requested, this.#ended);
+      this.#running.add(generation);
+      return generation;
+    } catch (thrown) {
+      this.#choices.give(accountId, choices);
+      throw thrown;
     }
-    telemetry?.admissionEnded(admitted.heldNanoUsd);
-    const bodies = this.#tools.bodies?.begin(
-      { requestId, keyId, accountId, keep: credential.keepBodies },
-      request,
-      telemetry,
-    );
-    const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
-    const generation = new Generation(this.#tools, requested, this.#ended);
-    this.#running.add(generation);
-    return generation;
   }
 
   /**
@@ -316,4 +338,13 @@ function checkedRequest(requested: GenerateRequest, { model, tier }: Resolved, b
 
 function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
+}
+
+/** Returns the refusal of a request for whose choices there is no room now. */
+function tooManyChoices(outcome: 'owner_full' | 'full'): GatewayError {
+  const message =
+    outcome === 'full'
+      ? 'Too many answers are being generated: try again.'
+      : 'Too many answers of this account are being generated: wait for one of them, or ask for fewer choices (`n`).';
+  return new GatewayError('overloaded', message, { retryAfterMs: 1000 });
 }

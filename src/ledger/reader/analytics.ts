@@ -67,7 +67,7 @@ interface Divider {
   /** Names the value of `by_column`, in sums and in records. */
   readonly name: string;
   readonly recordName?: string;
-  /** Not every record has one: those without are the group null. */
+  /** True if not every record has one: those without are the group null. */
   readonly isPartial?: true;
 }
 

@@ -37,7 +37,7 @@ export class FilterHours {
     );
   }
 
-  /** Returns the UTC hours since 1970 that can have records of a filter, newest first; undefined: the filter has an index, or there is nothing to look for. */
+  /** Returns the UTC hours since 1970 that can have records of a filter, newest first; undefined: the filter has an index, or is empty. */
   find(filter: Omit<ActivityFilter, 'limit' | 'offset'>): number[] | undefined {
     const { accountId, provider, tag, groupId, endUser, batchId } = filter;
     if (endUser !== undefined || batchId !== undefined) return undefined;
