@@ -2,20 +2,20 @@
 export interface ModelTraits {
   /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
-  /** Budgets that are taken. */
+  /** The accepted budgets. */
   readonly budgetMin: number;
   readonly budgetMax: number;
-  /** Thinking can be switched off. */
+  /** True if thinking can be disabled. */
   readonly canNotThink: boolean;
-  /** Levels that are taken, from the lowest. */
+  /** The accepted levels, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
-  /** A call in the history without its signature is refused, unless the check is switched off for it. */
+  /** True if a call in the history without its signature is refused, unless the check is disabled for it. */
   readonly checksSignatures: boolean;
   /** Images and files may be inside a tool's result. */
   readonly mediaInResults: boolean;
-  /** A schema for the answer and tools may be combined. */
+  /** True if a schema for the answer and tools may be combined. */
   readonly schemaWithTools: boolean;
-  /** More than one answer to a request. */
+  /** True if a request may have more than one answer. */
   readonly candidates: boolean;
 }
 
@@ -44,7 +44,7 @@ const newest: ModelTraits = {
   candidates: false,
 };
 
-/** The first pattern that the name matches holds. Names carry versions, dates and words like "preview" and "latest". */
+/** The first pattern that matches the name applies. Names contain versions, dates and words like "preview" and "latest". */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/gemini-3-pro/, { ...newest, levels: ['LOW', 'HIGH'] }],
   [/gemini-(?:[3-9][.\d]*-pro|pro-latest)/, { ...newest, levels: ['LOW', 'MEDIUM', 'HIGH'] }],

@@ -3,24 +3,21 @@
  * "Stream".
  */
 export interface ModelTraits {
-  /** `temperature`, `top_p` and `top_k` are taken. */
+  /** True if `temperature`, `top_p` and `top_k` are accepted. */
   readonly sampling: boolean;
-  /** `temperature` and `top_p` are taken together. */
+  /** True if `temperature` and `top_p` are accepted together. */
   readonly samplingPair: boolean;
   /** How thinking is configured: by a budget, or adaptively by effort. */
   readonly thinking: 'budget' | 'effort';
-  /** `thinking: disabled` is taken. */
+  /** True if `thinking: disabled` is accepted. */
   readonly canNotThink: boolean;
-  /** A call can be forced (`any`, `tool`). */
+  /** True if a call can be forced (`any`, `tool`). */
   readonly forcedToolChoice: boolean;
   /** A call can be forced while it thinks. */
   readonly forcedWhileThinking: boolean;
   /** The answer can be constrained by a schema. */
   readonly schemas: boolean;
-  /**
-   * When it continues after results of calls, its own reasoning must be present if thinking is on, and absent if it
-   * is off.
-   */
+  /** True if after results of calls its own reasoning must be present if thinking is on, and absent if it is off. */
   readonly reasonsInLoops: boolean;
 }
 
@@ -39,7 +36,7 @@ const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
 const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
 
-/** The first pattern that the name matches holds. Names carry dates and prefixes of the cloud that serves them. */
+/** The first pattern that matches the name applies. Names contain dates and prefixes of the cloud that serves them. */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],

@@ -117,7 +117,7 @@ describe('the tier', () => {
     ['best:priority', ServiceTier.UNSPECIFIED, ServiceTier.PRIORITY],
     ['acme/large-20260501:flex', ServiceTier.FLEX, ServiceTier.FLEX],
     ['plain', ServiceTier.DEFAULT, ServiceTier.DEFAULT],
-  ])('of %s asked for as %s is %s', (name, serviceTier, tier) => {
+  ])('of %s requested as %s is %s', (name, serviceTier, tier) => {
     expect(catalog.resolve(name, { serviceTier }).tier).toBe(tier);
   });
 
