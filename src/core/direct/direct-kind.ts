@@ -13,13 +13,13 @@ import type { LiveRoute } from '../routing/live-routes.ts';
 
 /** The fields of every request whose answer is not streamed. */
 export interface DirectRequest extends Message {
-  /** A model's id as the caller wrote it; in an order the listed id. */
+  /** A model's name as the caller wrote it; in a `DirectOrder`, its listed id. */
   model: string;
   user: string;
   attribution?: Attribution | undefined;
 }
 
-/** The fields of every such answer besides its content. */
+/** The fields, besides the content, of every answer that is not streamed. */
 export interface DirectResponse extends Message {
   requestId: string;
   model: string;
@@ -50,7 +50,7 @@ export interface DirectEstimate {
   readonly text?: TextEstimate;
 }
 
-/** An answer whose cost is not known yet, and the usage that it is charged by. */
+/** An answer before it is charged, and the usage to charge for. */
 export interface MadeAnswer<Response> {
   readonly response: Response;
   readonly used: UsedUp;
@@ -65,10 +65,11 @@ export interface DirectKind<
 > {
   readonly endpoint: Endpoint;
   readonly operation: Operation;
-  /** The message of the answer. */
+  /** The message type of the answer. */
   readonly answer: GenMessage<Response>;
   /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
   takeOrder(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Order>;
+  /** Returns the most that an order can cost, which is held before the first attempt. */
   estimate(order: Order): DirectEstimate;
   /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an answer that can't be right. */
   attempt(route: LiveRoute, order: Order, call: DirectCall<Request>): Promise<Made>;

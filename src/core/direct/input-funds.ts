@@ -3,7 +3,7 @@ import type { PriceSheet } from '../../generation/price.ts';
 import type { UsedUp } from '../admitted-run.ts';
 import type { DirectEstimate } from './direct-kind.ts';
 
-/** An order that is paid by its input. */
+/** An order that is charged by its input tokens. */
 interface InputOrder {
   /** The gateway's own count. */
   readonly inputTokens: number;
@@ -22,7 +22,7 @@ export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }
   return { text, funds: { ...text, inputNanoUsd, outputPicoUsd: 0n, plan: true, freeDaily } };
 }
 
-/** Returns the usage of an answer: the reported input, else the gateway's count. A report of 0 for some input counts as no report. */
+/** Returns the usage of an answer: the reported input, else the gateway's count. A reported 0 counts as not reported. */
 export function countInput(reported: number | undefined, counted: number): UsedUp {
   const isReported = reported !== undefined && reported > 0;
   return {
