@@ -20,7 +20,7 @@ test.each([
   expect(measureLevel(load, limits)).toBe(level);
 });
 
-test('a busy gateway refuses strangers and who runs more than twice its share, and nobody else', async () => {
+test('a busy gateway refuses strangers and accounts above twice their share, and no one else', async () => {
   // The limit is half of the used heap: the load exceeds it, but stays well below the next level.
   const heapShare = measureHeapShare() / 2;
   const watch = new LoadWatch(() => ({ lagMs: 60_000, heapShare }), systemRuntime);
@@ -35,7 +35,7 @@ test('a busy gateway refuses strangers and who runs more than twice its share, a
   expect(watch.refuses(1n)).toBeUndefined();
 });
 
-test('a calm gateway refuses nobody', () => {
+test('a calm gateway refuses no one', () => {
   const watch = new LoadWatch(() => ({ lagMs: 60_000, heapShare: 1 }), systemRuntime);
   watches.push(watch);
   for (let running = 0; running < 1000; running += 1) watch.begin(1n);

@@ -187,12 +187,19 @@ test('several filters at once narrow the sums as they narrow the rows', async ()
   await page.getByRole('button', { name: 'Remove the filter key' }).click();
   await expect.poll(() => requests.innerText()).toBe('3');
   await page.getByLabel('Divide by').selectOption('Key');
+  await page.getByLabel('Provider', { exact: true }).fill('nobody');
+  await page.getByLabel('Provider', { exact: true }).press('Enter');
+  await page.getByText('No request in this period').waitFor();
+  await page.getByRole('button', { name: 'Remove the filter provider' }).click();
   await page
     .locator('.legend')
     .getByRole('button', { name: `${other.id}`, exact: true })
     .click();
   await expect.poll(() => requests.innerText()).toBe('1');
   expect(new URL(page.url()).searchParams.get('key')).toBe(`${other.id}`);
+  expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe(`${other.id}`);
+  await page.getByLabel('Key', { exact: true }).selectOption(`${one.id}`);
+  await expect.poll(() => requests.innerText()).toBe('2');
   expectClean(watched);
   await page.context().close();
 });

@@ -20,7 +20,7 @@ import { ConversationLog, type ConversationLogTools, type ConversationName } fro
 export interface StoredConversationTools extends ConversationLogTools {
   readonly ledger: Ledger;
   readonly box: SealedBox;
-  /** Claims of the conversations in which a response is being generated. */
+  /** Holds a claim for each conversation that a response is being generated in. */
   readonly claims: Claims;
 }
 
@@ -36,7 +36,7 @@ export class ConversationLock {
   readonly #claims: Claims;
   #isReleased = false;
 
-  /** Its claim must have been taken already. */
+  /** The caller has already claimed the conversation. */
   constructor(name: ConversationName, log: ConversationLog, claims: Claims) {
     this.name = name;
     this.#log = log;
@@ -44,14 +44,14 @@ export class ConversationLock {
   }
 
   /**
-   * Adds the input and output of a response. They become visible once the request is charged, or at once if
-   * `requestId` is undefined, because then nothing is charged.
+   * Adds the input and output of a response. They become visible when the request `requestId` is charged; if that is undefined, at once,
+   * because the response is free.
    */
   async add(items: readonly Item[], requestId: string | undefined): Promise<void> {
     await this.#log.add(this.name, items, requestId);
   }
 
-  /** Unlocks it. May be called more than once. */
+  /** Unlocks the conversation. May be called more than once. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
@@ -59,7 +59,7 @@ export class ConversationLock {
   }
 }
 
-/** The stored conversations, and their locks while a response is generated in them. */
+/** The stored conversations, and the locks that responses take on them. */
 export class StoredConversations {
   readonly #tools: StoredConversationTools;
   readonly #log: ConversationLog;
@@ -69,7 +69,7 @@ export class StoredConversations {
     this.#log = new ConversationLog(tools);
   }
 
-  /** Implements ConversationService. */
+  /** Returns the implementation of ConversationService. */
   get service(): PushedService<typeof ConversationService> {
     return {
       createConversation: async ({ items, metadata }, context) => {
@@ -79,7 +79,7 @@ export class StoredConversations {
         return { conversation: await this.#log.begin(credential, metadata, this.#withIds(items, [])) };
       },
       getConversation: async ({ id }, context) => ({
-        conversation: await this.#log.find(await this.#name(id, context)),
+        conversation: await this.#log.find(await this.#toName(id, context)),
       }),
       updateConversation: async ({ id, metadata }, context) => {
         checkMetadata(metadata);
@@ -92,9 +92,9 @@ export class StoredConversations {
       addConversationItems: (request, context) => this.#add(request, context),
       listConversationItems: (request, context) => this.#list(request, context),
       getConversationItem: async ({ id, itemId, include }, context) => {
-        const name = await this.#name(id, context);
+        const name = await this.#toName(id, context);
         const item = findItem(await this.#log.read(name), itemId, name);
-        return { item: this.#seal([item], include, name)[0] ?? item };
+        return { item: this.#sealItems([item], include, name)[0] ?? item };
       },
       deleteConversationItem: async ({ id, itemId }, context) => {
         const name = await this.#findUnlocked(id, context);
@@ -105,7 +105,7 @@ export class StoredConversations {
     };
   }
 
-  /** Locks a conversation, so that no one else changes it. Throws `not_found`, and `conversation_locked` if a response is being generated in it. */
+  /** Locks a conversation for one response. Throws `not_found`, and `conversation_locked` if another response has locked it. */
   async lock(name: ConversationName): Promise<ConversationLock> {
     await this.#log.find(name);
     const { claims } = this.#tools;
@@ -124,32 +124,31 @@ export class StoredConversations {
     const added = this.#withIds(items, await this.#log.read(name));
     await this.#checkUnlocked(id);
     await this.#log.add(name, added);
-    return { items: this.#seal(added, include, name) };
+    return { items: this.#sealItems(added, include, name) };
   }
 
   async #list(request: ListConversationItemsRequest, context: CallContext) {
     const { limit, after, ascending, include } = request;
-    const name = await this.#name(request.id, context);
+    const name = await this.#toName(request.id, context);
     if (limit > pageMax)
       throw new GatewayError('invalid_request', `limit must be from 1 to ${pageMax}.`, { param: 'limit' });
     const items = await this.#log.read(name);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.indexOf(findItem(items, after, name, 'after')) + 1;
     const end = start + (limit === 0 ? pageDefault : limit);
-    return { items: this.#seal(items.slice(start, end), include, name), hasMore: end < items.length };
+    return { items: this.#sealItems(items.slice(start, end), include, name), hasMore: end < items.length };
   }
 
-  /** Returns new items, each with an id that no other item of the conversation has. */
+  /** Returns the items, each with an id that no other item of the conversation has. */
   #withIds(items: readonly Item[], before: readonly Item[]): Item[] {
-    // Ids of items are derived from the id of a response: here, of one that does not exist.
     const responseId = toResponseId(publicRequestId(this.#tools.ids.next()));
-    const withIds = items.map((item, index) =>
-      item.id === '' ? { ...item, id: inputItemId(responseId, item, index) } : item,
+    const identified = items.map((item, at) =>
+      item.id === '' ? { ...item, id: inputItemId(responseId, item, at) } : item,
     );
-    return withDistinctIds(responseId, withIds, { taken: new Set(before.map(({ id }) => id)), from: 0 });
+    return withDistinctIds(responseId, identified, { taken: new Set(before.map(({ id }) => id)), from: 0 });
   }
 
-  #seal(items: readonly Item[], include: readonly string[], { accountId }: ConversationName): Item[] {
+  #sealItems(items: readonly Item[], include: readonly string[], { accountId }: ConversationName): Item[] {
     const sealing = new Sealing(this.#tools.box, accountId);
     return items.map(item => sealing.sealItem(item, include));
   }
@@ -158,14 +157,14 @@ export class StoredConversations {
     return authenticate(context, this.#tools.ledger, 'api_key');
   }
 
-  async #name(id: string, context: CallContext): Promise<ConversationName> {
+  async #toName(id: string, context: CallContext): Promise<ConversationName> {
     const { accountId } = await this.#authenticate(context);
     return { id, accountId };
   }
 
-  /** Finds a conversation that is to be changed. Throws `not_found`, and `conversation_locked` if a response is being generated in it. */
+  /** Returns the name of a conversation to change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
   async #findUnlocked(id: string, context: CallContext): Promise<ConversationName> {
-    const name = await this.#name(id, context);
+    const name = await this.#toName(id, context);
     await this.#log.find(name);
     await this.#checkUnlocked(id);
     return name;
@@ -192,9 +191,9 @@ function findItem(items: readonly Item[], itemId: string, { id }: ConversationNa
   throw new GatewayError('not_found', `The conversation ${id} has no item ${itemId}.`, { param });
 }
 
-function checkCount(items: readonly Item[], least: number): void {
-  if (items.length >= least && items.length <= itemsMax) return;
-  throw invalid('items', `must have ${least} to ${itemsMax} entries`);
+function checkCount(items: readonly Item[], min: number): void {
+  if (items.length >= min && items.length <= itemsMax) return;
+  throw invalid('items', `must have ${min} to ${itemsMax} entries`);
 }
 
 function checkMetadata(metadata: Readonly<Record<string, string>>): void {

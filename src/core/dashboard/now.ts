@@ -39,7 +39,7 @@ const runningMax = 200;
 interface View {
   /** Undefined: all accounts. */
   readonly accountId: number | undefined;
-  /** Undefined: all of the account. */
+  /** Undefined: all keys of the account. */
   readonly keyId: number | undefined;
   readonly seesFunds: boolean;
   readonly seesRoutes: boolean;
@@ -129,6 +129,7 @@ class NowStream implements StreamControl {
     }
   }
 
+  /** Returns true if the state has changed, or the last message is `keepAliveMs` old. */
   #isDue(now: WatchNowResponse): boolean {
     const last = this.#last;
     if (last === undefined || now.atMs - last.atMs >= BigInt(keepAliveMs)) return true;
@@ -174,7 +175,7 @@ async function readNow(options: NowOptions, view: View): Promise<MessageInitShap
     runningHeldNanoUsd: running.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n),
     running: running.slice(0, runningMax).map(toRunning),
     errors: errors.count(accountId, keyId).map(each => ({ ...each, lastAtMs: BigInt(each.lastAtMs) })),
-    restingRoutes: view.seesRoutes ? restingRoutes(options) : [],
+    restingRoutes: view.seesRoutes ? listRestingRoutes(options) : [],
   };
 }
 
@@ -197,7 +198,7 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
 }
 
 /** Returns the routes that take no requests, or only one as a test: their breaker is not closed, or no key of theirs is usable. */
-function restingRoutes({ router }: NowOptions) {
+function listRestingRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;
     return state === 'closed' ? [] : [{ model: name.modelId, provider: name.provider, state }];
