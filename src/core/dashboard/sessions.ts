@@ -60,7 +60,7 @@ export async function openSession(
 
 type Methods = Pick<PushedService<typeof DashboardService>, 'signIn' | 'signOut' | 'whoAmI'>;
 
-/** DashboardService's calls about who is signed in. */
+/** Implements the calls of DashboardService about who is signed in. */
 export function sessions(options: SessionOptions): Methods {
   const { ledger } = options;
   const describe = async (caller: Caller) => toWhoAmI(await authenticate(caller, ledger, 'any_key'), options, caller);
@@ -77,13 +77,13 @@ export function sessions(options: SessionOptions): Methods {
     },
     async whoAmI(_request, context) {
       const { requestHeader } = context;
-      const isNobody = !requestHeader.has('authorization') && !requestHeader.has('x-api-key');
-      return isNobody ? listenerFacts(options, context) : describe(context);
+      const isAnonymous = !requestHeader.has('authorization') && !requestHeader.has('x-api-key');
+      return isAnonymous ? listenerFacts(options, context) : describe(context);
     },
   };
 }
 
-/** AdminService's calls about sign-in links and sessions. */
+/** Implements the calls of AdminService about sign-in links and sessions. */
 export function sessionAdmin({
   ledger,
   links,
@@ -118,13 +118,13 @@ async function identify(text: string, { ledger, links }: SessionOptions): Promis
   const hash = hashKey(text);
   if (text.startsWith(keyPrefixes.signInLink)) {
     if (links.take(hash)) return { role: 'operator', accountId: null, keyHash: null, subject: 'sign-in link' };
-    throw new GatewayError('invalid_api_key', 'The sign-in link was used, or its time is over.', {
-      tip: 'Ask for another one: npx tollgate dashboard.',
+    throw new GatewayError('invalid_api_key', 'The sign-in link was already used, or it has expired.', {
+      tip: 'Create a new one: npx tollgate dashboard.',
     });
   }
   if (!text.startsWith(keyPrefixes.apiKey) && !text.startsWith(keyPrefixes.managementKey)) {
     throw new GatewayError('invalid_api_key', 'This is not a key.', {
-      tip: 'Sign in with an API key (sk-tg-…) or a management key (mk-tg-…). The operator’s link: npx tollgate dashboard.',
+      tip: 'Sign in with an API key (sk-tg-…) or a management key (mk-tg-…). Operators sign in with a link: npx tollgate dashboard.',
     });
   }
   const key = await lookUp(text, ledger);
