@@ -23,7 +23,7 @@ export class AnswerCounts implements CountCorrection {
   #route: RouteName = { modelId: '', provider: '', model: '' };
   #isRemote = false;
   #sentAtMs = 0;
-  /** From the attempt's start until the answer itself began; undefined: not yet. */
+  /** Time from the attempt's start to the answer's first text; undefined: there is none yet. */
   #reasoningMs: number | undefined;
   #stoppedMs: number | undefined;
 
@@ -40,7 +40,7 @@ export class AnswerCounts implements CountCorrection {
     return this.#isRemote;
   }
 
-  /** An attempt goes to an upstream. */
+  /** Starts measuring an attempt, which is about to be sent. */
   sent(route: RouteName, isRemote: boolean): void {
     this.#route = route;
     this.#isRemote = isRemote;
@@ -53,7 +53,7 @@ export class AnswerCounts implements CountCorrection {
     if (this.#reasoningMs === undefined && tally.hasAnswer) this.#reasoningMs = this.#sentMs();
   }
 
-  /** The attempt was stopped. */
+  /** Notes when the attempt was stopped. */
   stopped(): void {
     this.#stoppedMs ??= this.#sentMs();
   }
@@ -101,7 +101,7 @@ export class AnswerCounts implements CountCorrection {
       reasoningTokens === undefined ? { high: 0, tokens: 0 } : { high: reasoningHigh, tokens: reasoningTokens };
     const visible = { kind: text.kind, estimate: text.estimate - hidden.high };
     // A whole answer is measured in one piece, a stream in many: their estimates differ.
-    const isKnown = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;
+    const isComparable = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;
     tokens.learn(this.#route, {
       ...(measured === undefined || inputTokens === undefined
         ? {}
@@ -112,7 +112,7 @@ export class AnswerCounts implements CountCorrection {
               tokens: sumInput(toBuckets(usage)),
             },
           }),
-      ...(isKnown ? { output: { ...visible, tokens: Math.max(0, outputTokens - hidden.tokens) } } : {}),
+      ...(isComparable ? { output: { ...visible, tokens: Math.max(0, outputTokens - hidden.tokens) } } : {}),
       ...(reasoningTokens === undefined || wasWhole || this.#reasoningMs === undefined
         ? {}
         : { reasoning: { tokens: reasoningTokens, ms: this.#reasoningMs } }),

@@ -10,7 +10,7 @@ export const inputCutWarning = 'upstream_truncated';
 const tokensMin = 1_000;
 /** Tokenizers differ, but an upstream's count of a whole prompt is never this far below the gateway's. */
 const reportedShareMin = 0.6;
-/** The quick estimate is up to half above the count. */
+/** The same for the quick estimate, which can be higher than the count. */
 const quickShareMin = 0.5;
 
 /**
