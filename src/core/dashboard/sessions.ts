@@ -41,10 +41,10 @@ const roles: Readonly<Record<SessionRole, PersonRole>> = {
   viewer: PersonRole.VIEWER,
 };
 
-/** A person who has proved who they are. */
+/** A person whose identity has been verified. */
 export type SignedIn = Omit<NewSession, 'hash' | 'endsAtMs'>;
 
-/** Creates a session. Returns its text, which is not stored. */
+/** Creates a session. Returns its token, of which only the hash is stored. */
 export async function openSession(
   { ledger, clock }: Pick<SessionOptions, 'ledger' | 'clock'>,
   person: SignedIn,
@@ -113,7 +113,7 @@ export function signInUrl(origin: string, token: string): string {
   return `${origin}/dashboard/sign-in#token=${token}`;
 }
 
-/** Determines who signs in. Throws `invalid_api_key`, and the errors of `authenticate`. */
+/** Returns the person whom a sign-in link or a key identifies. Throws `invalid_api_key`, and the errors of `authenticate`. */
 async function identify(text: string, { ledger, links }: SessionOptions): Promise<SignedIn> {
   const hash = hashKey(text);
   if (text.startsWith(keyPrefixes.signInLink)) {
@@ -136,7 +136,7 @@ async function lookUp(text: string, ledger: CredentialPort): Promise<Credential>
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }
 
-/** Returns the role of a key's holder in the account; the key's scopes define exactly what they may do. */
+/** Returns the role to show for the holder of a key. What they may do is decided by the key's scopes. */
 function keyRole({ kind, scopes }: Credential): SessionRole {
   if (kind === 'api_key') return 'member';
   return scopes.every(scope => roleScopes.viewer.some(each => each === scope)) ? 'viewer' : 'owner';

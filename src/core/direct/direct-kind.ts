@@ -19,7 +19,7 @@ export interface DirectRequest extends Message {
   attribution?: Attribution | undefined;
 }
 
-/** The fields of every such answer besides its content. */
+/** The fields, besides the content, of every answer that is not streamed. */
 export interface DirectResponse extends Message {
   requestId: string;
   model: string;
@@ -69,6 +69,7 @@ export interface DirectKind<
   readonly answer: GenMessage<Response>;
   /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
   takeOrder(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Order>;
+  /** Returns the most that an order can cost, which is held before the first attempt. */
   estimate(order: Order): DirectEstimate;
   /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an invalid answer. */
   attempt(route: LiveRoute, order: Order, call: DirectCall<Request>): Promise<Made>;
