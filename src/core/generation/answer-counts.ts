@@ -35,7 +35,7 @@ export class AnswerCounts implements CountCorrection {
     this.#wantsReasoning = wantsReasoning(request);
   }
 
-  /** True if the upstream runs elsewhere: what it produced has to be paid, whether or not it was delivered. */
+  /** True if the upstream runs elsewhere: what it produced has to be paid for, whether or not it was delivered. */
   get isRemote(): boolean {
     return this.#isRemote;
   }
