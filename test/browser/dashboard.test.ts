@@ -222,7 +222,7 @@ test('the bodies of a request are shown side by side, marked, and sent again for
   await page.goto(`${gateway.rpcUrl}/dashboard/keys/${id}`);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByText('paused', { exact: true }).waitFor();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Resume' }).click();
   await page.getByText('works', { exact: true }).waitFor();
   await page.goto(`${gateway.rpcUrl}/dashboard/next?key=${id}&model=sim/large`);
   await page.getByText('would begin, holding').waitFor();

@@ -175,7 +175,7 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
 function PauseButton({ paused, onClick }: { readonly paused: boolean; readonly onClick: () => void }) {
   return (
     <Button size="xs" variant="default" onClick={onClick}>
-      {paused ? 'Go on' : 'Pause'}
+      {paused ? 'Resume' : 'Pause'}
     </Button>
   );
 }
