@@ -34,6 +34,7 @@ const connections = 128;
 /** A run of a load on one engine, by answer. */
 interface Cost {
   readonly perSecond: number;
+  readonly refused: number;
   readonly gatewayUs: number;
   readonly databaseUs: number;
   readonly p50Ms: number;
@@ -78,6 +79,7 @@ async function runOnce({ ledgers, keys, database }: Subject, seconds: number, ra
   const answers = sum(report => report.answers);
   return {
     perSecond: sum(report => report.answers / report.seconds),
+    refused: sum(report => report.refused),
     gatewayUs: (sum(report => report.cpuMs) * 1000) / answers,
     databaseUs: ((after.cpuMs - before.cpuMs) * 1000) / answers,
     p50Ms: median(reports.map(report => report.admitP50Ms)),
@@ -97,6 +99,7 @@ function medianOf(costs: readonly Cost[]): Cost {
   const of = (name: keyof Cost): number => median(costs.map(cost => cost[name]));
   return {
     perSecond: of('perSecond'),
+    refused: costs.reduce((sum, cost) => sum + cost.refused, 0),
     gatewayUs: of('gatewayUs'),
     databaseUs: of('databaseUs'),
     p50Ms: of('p50Ms'),
@@ -115,7 +118,8 @@ interface Measured {
 }
 
 function showCost(cost: Cost, hasDatabase: boolean): string {
-  const cpu = `CPU of an answer ${shown(cost.gatewayUs)} µs`;
+  const refused = cost.refused === 0 ? '' : `${cost.refused} refused; `;
+  const cpu = `${refused}CPU of an answer ${shown(cost.gatewayUs)} µs`;
   if (!hasDatabase) return cpu;
   const trips = `${shown(cost.roundTrips)} round trips, ${shown(cost.batchSize)} commands a batch`;
   return `${cpu} + ${shown(cost.databaseUs)} µs in the database, ${trips}, ${shown(cost.walBytes)} bytes of WAL`;
@@ -128,7 +132,6 @@ function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost
   const isHot = shape === shapes[0].name;
   const p50Max = isHot ? 20 : 5;
   const hasP50Target = isDatabase && (isHot ? count === gatewaysMax : count === 1);
-  const hasRateTarget = isDatabase && count === 1;
   const ratio = quick.perSecond / sqlite.perSecond;
   return [
     {
@@ -139,7 +142,6 @@ function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost
     {
       what: `… as fast as it can, ${callers} callers`,
       found: `${shown(quick.perSecond)} answers a second (${shown(ratio)} of SQLite’s); ${showCost(quick, isDatabase)}`,
-      ...(hasRateTarget ? { target: 'at least 0.5 of SQLite’s', reached: ratio >= 0.5 } : {}),
     },
   ];
 }
@@ -223,13 +225,17 @@ async function gatewayRows(server: PostgresServer, settings: Settings): Promise<
     for (const gateway of [sqlite, ...all]) await closedLoop(gateway.aim('short'), warmUp);
     for (let round = 0; round < settings.rounds; round += 1)
       for (const { gateways, runs } of subjects) runs.push(await runHttp(gateways, server, settings.seconds));
-    return subjects.map(({ name, runs }) => {
+    const rateOf = (runs: readonly HttpRun[]): number => median(runs.map(run => run.perSecond));
+    return subjects.map(({ name, gateways, runs }) => {
+      const ratio = rateOf(runs) / rateOf(subjects[0]?.runs ?? []);
+      const hasTarget = gateways.length === 1 && gateways[0] !== sqlite;
       const of = (read: (run: HttpRun) => number): string => shown(median(runs.map(read)));
       const failures = new Map(runs.flatMap(run => [...run.failures]));
       const cpu = `${of(run => run.gatewayUs)} µs + ${of(run => run.databaseUs)} µs in the database`;
       return {
         what: `whole answers over HTTP, one account, ${connections} connections, ${name}`,
-        found: `${of(run => run.perSecond)} answers a second, CPU of an answer ${cpu}${shownFailures(failures)}`,
+        found: `${of(run => run.perSecond)} answers a second (${shown(ratio)} of SQLite’s), CPU of an answer ${cpu}${shownFailures(failures)}`,
+        ...(hasTarget ? { target: 'at least 0.5 of SQLite’s', reached: ratio >= 0.5 } : {}),
       };
     });
   } finally {

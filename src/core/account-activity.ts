@@ -8,7 +8,7 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import { readFilter } from './account.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { toApiKey, found, readId, operatorRecord } from './account-fields.ts';
+import { toApiKey, found, readId, toOperatorRecord } from './account-fields.ts';
 
 type Methods = Pick<
   PushedService<typeof AdminService>,
@@ -28,12 +28,12 @@ export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; r
     },
     async listAccountActivity({ accountId, query }) {
       const filter = readFilter(query ?? create(ListActivityRequestSchema), await existing(accountId));
-      return { records: (await ledger.listActivity(filter)).map(row => operatorRecord(row)) };
+      return { records: (await ledger.listActivity(filter)).map(row => toOperatorRecord(row)) };
     },
     async getAccountActivity({ accountId, requestId }) {
       const activity = await ledger.findActivity(await existing(accountId), requestId);
       const { row, lines } = found(activity, 'activity record', requestId);
-      return { record: operatorRecord(row, lines) };
+      return { record: toOperatorRecord(row, lines) };
     },
     async getAccountRequestBodies({ accountId, requestId }) {
       return defined({ bodies: await bodies.find(await existing(accountId), requestId) });

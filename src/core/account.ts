@@ -5,7 +5,7 @@ import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { toApiKey, found, readId, invalidField, type ListedId, toRecord, readSettings } from './account-fields.ts';
+import { toApiKey, found, readId, invalidField, type FindListedId, toRecord, readSettings } from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
@@ -23,7 +23,7 @@ import { rotateKey } from './rotate-key.ts';
 interface AccountOptions {
   readonly ledger: Ledger;
   /** Resolves entries of `allowed_models`. */
-  readonly listedId: ListedId;
+  readonly findListedId: FindListedId;
   readonly clock: Clock;
   readonly webhooks: WebhookOptions;
   readonly bodies: BodyStore;
@@ -37,10 +37,10 @@ type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedSer
 
 /** AccountService: what a management key may do with its own account, by its scopes. Ids of other accounts are `not_found`. */
 export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
-  const { ledger, listedId } = options;
+  const { ledger, findListedId } = options;
   const methods = {
     ...keys(options),
-    ...limits(ledger, listedId),
+    ...limits(ledger, findListedId),
     ...groups(ledger),
     ...money(options),
     ...accountHistory(ledger),
@@ -59,7 +59,7 @@ const eitherPayer = 'the account or the key';
 
 function keys({
   ledger,
-  listedId,
+  findListedId,
   findModel,
   clock,
   revoked,
@@ -81,7 +81,7 @@ function keys({
     },
     async createKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:create');
-      const settings = readSettings(request.settings, listedId);
+      const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
       return { key: toApiKey(found(row, 'API key', accountId, eitherPayer), text) };
@@ -89,7 +89,7 @@ function keys({
     async updateKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:update');
       const keyId = readId(request.apiKeyId, 'API key');
-      const settings = readSettings(request.settings, listedId);
+      const settings = readSettings(request.settings, findListedId);
       const row = await ledger.updateKey({ keyId, accountId, settings });
       return { key: toApiKey(found(row, 'API key', keyId, eitherPayer)) };
     },

@@ -3,6 +3,7 @@ import type {
   AccountRow,
   ActivityFilter,
   AnalyticsQuery,
+  AnalyticsRefusal,
   AnalyticsRow,
   AuditFilter,
   AuditRow,
@@ -286,7 +287,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     return this.#reader.read('isHeld', id);
   }
 
-  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | AnalyticsRefusal> {
     return this.#whenDurable(this.#reader.read('analytics', query));
   }
 

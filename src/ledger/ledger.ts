@@ -12,7 +12,7 @@ import type {
 } from './control.ts';
 import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
-import type { ActivityFilter, AnalyticsQuery, AnalyticsRow, PaidLine } from './activity.ts';
+import type { ActivityFilter, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, PaidLine } from './activity.ts';
 import type { History } from './history.ts';
 import type { Outbox } from './webhooks.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
@@ -36,7 +36,14 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { ActivityFilter, AnalyticsGroup, AnalyticsFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+export type {
+  ActivityFilter,
+  AnalyticsGroup,
+  AnalyticsFilter,
+  AnalyticsQuery,
+  AnalyticsRefusal,
+  AnalyticsRow,
+} from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,
@@ -207,7 +214,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
   /** Returns one record with its arithmetic. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
   /** Returns sums of records by period and group, oldest first. `too_many`: there are more than `limit`. */
-  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'>;
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | AnalyticsRefusal>;
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
 
   /** Checks every invariant; returns the violations, in words for the operator. Empty: there are none. */

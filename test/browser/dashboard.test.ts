@@ -82,7 +82,7 @@ describe('signing in', () => {
 
     const second = await openPage(browser);
     await second.page.goto(url);
-    await second.page.getByRole('alert').getByText('The sign-in link was used, or its time is over.').waitFor();
+    await second.page.getByRole('alert').getByText('The sign-in link was already used, or it has expired.').waitFor();
     expect(second.page.url()).not.toContain('token');
     await Promise.all([page.context().close(), second.page.context().close()]);
   });

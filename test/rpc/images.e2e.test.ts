@@ -9,7 +9,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { type ImageAnswer, ImageForm, ImageService, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { readBalance, endGateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
 const gateway = await startGateway();
@@ -64,7 +64,7 @@ describe('images', () => {
   });
 
   test('by address can be read with any credential and by its token', async () => {
-    const image = await picture(30, 20, '#207020');
+    const image = await makePng(30, 20, '#207020');
     const parts = await collectParts(images.edit({ request: { prompt: 'x', images: [image] } }));
     const url = parts.flatMap(part => (part.case === 'image' ? [part.value.url] : []))[0] ?? '';
     let type = '';
@@ -121,7 +121,7 @@ describe('refusals', () => {
     ['101 steps', { steps: 101 }, 'num_inference_steps'],
     ['a size that edits lack', { size: '700x700' }, 'size'],
   ])('edit: %s', async (_, change, param) => {
-    const request = { prompt: 'x', images: [await picture(9, 9, '#000')], ...change };
+    const request = { prompt: 'x', images: [await makePng(9, 9, '#000')], ...change };
     expect(await catchRefusal(collectParts(images.edit({ request })))).toEqual([
       'InvalidArgument',
       'validation_error',

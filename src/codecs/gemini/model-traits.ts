@@ -6,7 +6,7 @@ export interface ModelTraits {
   readonly budgetMin: number;
   readonly budgetMax: number;
   /** True if thinking can be disabled. */
-  readonly canNotThink: boolean;
+  readonly canDisableThinking: boolean;
   /** The accepted levels, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
   /** True if a call in the history without its signature is refused, unless the check is disabled for it. */
@@ -26,7 +26,7 @@ const usual: ModelTraits = {
   thinking: 'budget',
   budgetMin: 1,
   budgetMax: 24_576,
-  canNotThink: true,
+  canDisableThinking: true,
   levels: [],
   checksSignatures: false,
   mediaInResults: false,
@@ -36,7 +36,7 @@ const usual: ModelTraits = {
 const newest: ModelTraits = {
   ...usual,
   thinking: 'level',
-  canNotThink: false,
+  canDisableThinking: false,
   levels: ['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'],
   checksSignatures: true,
   mediaInResults: true,
@@ -49,7 +49,7 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/gemini-3-pro/, { ...newest, levels: ['LOW', 'HIGH'] }],
   [/gemini-(?:[3-9][.\d]*-pro|pro-latest)/, { ...newest, levels: ['LOW', 'MEDIUM', 'HIGH'] }],
   [/gemini-(?:[3-9]|flash-latest|flash-lite-latest)/, newest],
-  [/gemini-2\.5-pro/, { ...usual, budgetMin: 128, budgetMax: 32_768, canNotThink: false }],
+  [/gemini-2\.5-pro/, { ...usual, budgetMin: 128, budgetMax: 32_768, canDisableThinking: false }],
   [/gemini-2\.5-flash-lite/, { ...usual, budgetMin: 512 }],
   [/gemini-(?:1|2\.0)|gemma|learnlm/, { ...usual, thinking: 'none' }],
 ];

@@ -40,15 +40,19 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
   const budget = Math.min(requested, traits.budgetMax, (situation.limit ?? Infinity) - 1);
   if (budget < traits.budgetMin) {
     drops.add(field);
-    return { thinkingConfig: traits.canNotThink ? { thinkingBudget: 0 } : {} };
+    return { thinkingConfig: traits.canDisableThinking ? { thinkingBudget: 0 } : {} };
   }
   if (budgetTokens !== undefined && budgetTokens > traits.budgetMax) drops.add(`${field}.budget_tokens`);
   return { thinkingConfig: { thinkingBudget: budget, ...shown } };
 }
 
 /** Returns the setting for no thinking: the minimum that the model accepts, with a warning if that is more than 0. */
-function off({ canNotThink, thinking, budgetMin, levels }: ModelTraits, field: string, drops: Drops): JsonObject {
-  if (canNotThink) return { thinkingBudget: 0 };
+function off(
+  { canDisableThinking, thinking, budgetMin, levels }: ModelTraits,
+  field: string,
+  drops: Drops,
+): JsonObject {
+  if (canDisableThinking) return { thinkingBudget: 0 };
   drops.add(field);
   return thinking === 'budget' ? { thinkingBudget: budgetMin } : { thinkingLevel: levels[0] ?? 'LOW' };
 }

@@ -49,7 +49,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
   const requested = besideForcedCall(request, encodeThinking(request, { traits, limit }, drops), { traits, drops });
   const { system, messages } = encodeMessages(request, drops, provider);
-  const thinking = traits.reasonsInLoops ? thinkingInLoop(request, { requested, messages }, drops) : requested;
+  const thinking = traits.checksEarlierReasoning ? thinkingInLoop(request, { requested, messages }, drops) : requested;
   const body: JsonObject = { model, max_tokens: limit };
   const instructed = withFormat(request, system, drops);
   if (instructed !== undefined) body['system'] = instructed;
@@ -104,7 +104,7 @@ function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, 
   const shown = display === undefined ? {} : { display };
   const field = fieldName(request.endpoint, 'reasoning');
   if (thinking === ThinkingMode.DISABLED || effort === ReasoningEffort.NONE) {
-    if (traits.canNotThink) return { thinking: { type: 'disabled' }, ...effortMember(effort) };
+    if (traits.canDisableThinking) return { thinking: { type: 'disabled' }, ...effortMember(effort) };
     drops.add(field);
     return {};
   }
@@ -143,7 +143,7 @@ function besideForcedCall(
   if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(requested)) return requested;
   drops.add(fieldName(request.endpoint, 'reasoning'));
   // Models that think by effort may think without being told to.
-  return traits.thinking === 'effort' && traits.canNotThink ? { thinking: { type: 'disabled' } } : {};
+  return traits.thinking === 'effort' && traits.canDisableThinking ? { thinking: { type: 'disabled' } } : {};
 }
 
 function isForced(choice: ToolChoice | undefined): boolean {

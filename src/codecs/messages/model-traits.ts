@@ -1,40 +1,43 @@
 /**
- * The features of upstream models, by their own names: data instead of code, because models change. Source: docs/interfaces/messages.md
- * "Stream".
+ * What a model of the provider accepts. A table and not code, because models change. Source: docs/providers.md "Differences between
+ * providers".
  */
 export interface ModelTraits {
   /** True if `temperature`, `top_p` and `top_k` are accepted. */
   readonly sampling: boolean;
   /** True if `temperature` and `top_p` are accepted together. */
   readonly samplingPair: boolean;
-  /** How thinking is configured: by a budget, or adaptively by effort. */
+  /** How thinking is configured: by a token budget, or adaptively by effort. */
   readonly thinking: 'budget' | 'effort';
   /** True if `thinking: disabled` is accepted. */
-  readonly canNotThink: boolean;
+  readonly canDisableThinking: boolean;
   /** True if a call can be forced (`any`, `tool`). */
   readonly forcedToolChoice: boolean;
-  /** A call can be forced while it thinks. */
+  /** True if a call can be forced while thinking is on. */
   readonly forcedWhileThinking: boolean;
-  /** The answer can be constrained by a schema. */
+  /** True if a JSON schema for the answer is accepted. */
   readonly schemas: boolean;
-  /** True if after results of calls its own reasoning must be present if thinking is on, and absent if it is off. */
-  readonly reasonsInLoops: boolean;
+  /**
+   * True if a request that ends with tool results must contain the model's earlier reasoning if thinking is on, and must not if thinking is
+   * off.
+   */
+  readonly checksEarlierReasoning: boolean;
 }
 
 const usual: ModelTraits = {
   sampling: true,
   samplingPair: true,
   thinking: 'budget',
-  canNotThink: true,
+  canDisableThinking: true,
   forcedToolChoice: true,
   forcedWhileThinking: true,
   schemas: true,
-  reasonsInLoops: false,
+  checksEarlierReasoning: false,
 };
-const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, reasonsInLoops: true };
+const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, checksEarlierReasoning: true };
 const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
-const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
+const alwaysThinking: ModelTraits = { ...adaptive, canDisableThinking: false, forcedToolChoice: false };
 
 /** The first pattern that matches the name applies. Names contain dates and prefixes of the cloud that serves them. */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [

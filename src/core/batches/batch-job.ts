@@ -31,7 +31,7 @@ export interface BatchJobTools extends LineTools, ItemRunners {
   readonly runtime: Runtime;
   readonly ledger: Ledger;
   readonly ids: IdSource;
-  readonly catalog: Pick<Catalog, 'listedId'>;
+  readonly catalog: Pick<Catalog, 'findListedId'>;
   readonly router: Pick<Router, 'hasRoom'>;
   readonly files: FileStore;
   readonly store: BatchStore;
@@ -232,7 +232,7 @@ export class BatchJob {
     let model: string;
     try {
       body = codec.decode(read, endpoint);
-      model = this.#tools.catalog.listedId(readModel(body));
+      model = this.#tools.catalog.findListedId(readModel(body));
     } catch (thrown) {
       await this.#fail(item, thrown);
       return;

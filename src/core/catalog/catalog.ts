@@ -89,7 +89,7 @@ export class Catalog {
   }
 
   /** Returns the listed id that a name means, whatever its paths; ignores a tier in the name. Throws `model_not_found`. */
-  listedId(name: string): string {
+  findListedId(name: string): string {
     return this.#found(name, null).model.id;
   }
 

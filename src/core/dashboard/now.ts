@@ -28,16 +28,18 @@ export interface NowOptions {
   readonly errors: RecentErrors;
 }
 
+/** The time between two reads of the state. */
 const intervalMs = 500;
-/** Interval of messages without changes, so that a page knows that the connection works. */
-const quietMs = 5_000;
+/** An unchanged state is sent again after this time, so that a page knows that the connection works. */
+const keepAliveMs = 5_000;
+/** The most running requests that a message lists. */
 const runningMax = 200;
 
 /** Restricts what a viewer sees. */
 interface View {
   /** Undefined: all accounts. */
   readonly accountId: number | undefined;
-  /** Undefined: all of the account. */
+  /** Undefined: all keys of the account. */
   readonly keyId: number | undefined;
   readonly seesFunds: boolean;
   readonly seesRoutes: boolean;
@@ -53,7 +55,7 @@ export class NowStreams {
     this.#options = options;
   }
 
-  /** DashboardService's stream. */
+  /** Implements `WatchNow` of DashboardService. */
   readonly watchNow: PushedService<typeof DashboardService>['watchNow'] = (_request, context, sink) => {
     const stream = new NowStream(this.#options, context, {
       message: message => sink.message(message),
@@ -63,6 +65,7 @@ export class NowStreams {
       },
     });
     this.#open.add(stream);
+    // The caller must have the stream before it ends.
     if (this.#isClosed) queueMicrotask(() => stream.stop());
     else stream.start();
     return stream;
@@ -119,16 +122,17 @@ class NowStream implements StreamControl {
       const view = toView(await authenticate(this.#caller, ledger, 'any_key'), this.#caller);
       const now = create(WatchNowResponseSchema, await readNow(this.#options, view));
       if (this.#isOver) return;
-      if (!this.#isPaused && this.#isNews(now)) this.#sink.message((this.#last = now));
+      if (!this.#isPaused && this.#isDue(now)) this.#sink.message((this.#last = now));
       this.#timer?.restart(intervalMs);
     } catch (thrown) {
       this.#end(toGatewayError(thrown));
     }
   }
 
-  #isNews(now: WatchNowResponse): boolean {
+  /** Returns true if the state has changed, or the last message is `keepAliveMs` old. */
+  #isDue(now: WatchNowResponse): boolean {
     const last = this.#last;
-    if (last === undefined || now.atMs - last.atMs >= BigInt(quietMs)) return true;
+    if (last === undefined || now.atMs - last.atMs >= BigInt(keepAliveMs)) return true;
     return !equals(WatchNowResponseSchema, { ...now, atMs: last.atMs }, last);
   }
 
@@ -140,13 +144,13 @@ class NowStream implements StreamControl {
   }
 }
 
-/** Throws `permission_denied` if the caller may not see running requests. */
+/** Returns what the caller may see. Throws `permission_denied` if that does not include running requests. */
 function toView({ kind, accountId, keyId, scopes: own, session }: Credential, caller: Caller): View {
   if (kind === 'api_key') return { accountId, keyId, seesFunds: false, seesRoutes: false };
   if (session?.role === 'operator') {
-    const named = caller.requestHeader.get(accountIdHeader);
-    const view = { keyId: undefined, seesFunds: named !== null, seesRoutes: true };
-    return { ...view, accountId: named === null ? undefined : Number(named) };
+    const selected = caller.requestHeader.get(accountIdHeader);
+    const view = { keyId: undefined, seesFunds: selected !== null, seesRoutes: true };
+    return { ...view, accountId: selected === null ? undefined : Number(selected) };
   }
   const scopes: readonly string[] = kind === 'session' && session !== undefined ? roleScopes[session.role] : own;
   if (!scopes.includes('account:activity')) {
@@ -171,7 +175,7 @@ async function readNow(options: NowOptions, view: View): Promise<MessageInitShap
     runningHeldNanoUsd: running.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n),
     running: running.slice(0, runningMax).map(toRunning),
     errors: errors.count(accountId, keyId).map(each => ({ ...each, lastAtMs: BigInt(each.lastAtMs) })),
-    restingRoutes: view.seesRoutes ? restingRoutes(options) : [],
+    restingRoutes: view.seesRoutes ? listRestingRoutes(options) : [],
   };
 }
 
@@ -193,7 +197,8 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
   };
 }
 
-function restingRoutes({ router }: NowOptions) {
+/** Returns the routes that take no requests, or only one as a test: their breaker is not closed, or no key of theirs is usable. */
+function listRestingRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;
     return state === 'closed' ? [] : [{ model: name.modelId, provider: name.provider, state }];

@@ -18,23 +18,23 @@ test.each([
 });
 
 test('another model is reported once, and is the route’s state until it answers as the right one', () => {
-  const seen: string[] = [];
-  const findings = new Findings({ answeredAs: (_, model) => seen.push(model) });
+  const reported: string[] = [];
+  const findings = new Findings({ answeredAs: (_, model) => reported.push(model) });
   for (const model of ['', 'qwen3:8b', 'llama3.2:3b', 'llama3.2:3b']) findings.answered(route, model);
-  expect([seen, findings.of({ ...route }).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
+  expect([reported, findings.of({ ...route }).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
   findings.answered(route, 'qwen3:8b-2026');
   expect(findings.of(route).answersAs).toBe(undefined);
   findings.answered(route, 'llama3.2:3b');
-  expect([seen, findings.of(route).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
+  expect([reported, findings.of(route).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
   findings.answered(route, 'gemma3:1b');
-  expect(seen).toEqual(['llama3.2:3b', 'gemma3:1b']);
+  expect(reported).toEqual(['llama3.2:3b', 'gemma3:1b']);
 });
 
 test('a cut prompt is reported once', () => {
-  let seen = 0;
-  const findings = new Findings({ inputCut: () => (seen += 1) });
+  let reported = 0;
+  const findings = new Findings({ inputCut: () => (reported += 1) });
   expect(findings.of(route).cutsInput).toBe(false);
   findings.inputCut(route);
   findings.inputCut({ ...route });
-  expect([seen, findings.of(route)]).toEqual([1, { answersAs: undefined, cutsInput: true }]);
+  expect([reported, findings.of(route)]).toEqual([1, { answersAs: undefined, cutsInput: true }]);
 });

@@ -32,9 +32,9 @@ export function toEventId(id: number): string {
 
 /** Returns the number of an event. Throws `not_found` if the text is not an event's id. */
 export function readEventId(text: string): number {
-  const id = new RegExp(`^${eventPrefix}([1-9]\\d{0,14})$`).exec(text)?.[1];
-  if (id === undefined) throw notFound('event', text);
-  return Number(id);
+  const id = Number(new RegExp(`^${eventPrefix}([1-9]\\d{0,15})$`).exec(text)?.[1]);
+  if (!Number.isSafeInteger(id)) throw notFound('event', text);
+  return id;
 }
 
 /** Returns a secret in the ledger's stored form. `accountId` 0: the operator's. */
