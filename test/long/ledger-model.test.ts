@@ -11,9 +11,9 @@ test.each(Object.entries(subjects))(
     const open = await openSubject(resolve(import.meta.dirname, '../../src'));
     let steps = 0;
     while (steps < 200_000) {
-      fc.assert(
-        fc.property(traces(120), trace => {
-          steps += runTrace(open, trace);
+      await fc.assert(
+        fc.asyncProperty(traces(120), async trace => {
+          steps += await runTrace(open, trace);
         }),
         { numRuns: 500 },
       );
