@@ -167,6 +167,11 @@ export function subtractCpu(later: Cpu, earlier: Cpu): Cpu {
   return { totalMs: later.totalMs - earlier.totalMs, threadsMs: new Map(threads) };
 }
 
+/** Lets this process, and those that it starts from now on, run on all cores. */
+export function spreadSelf(): void {
+  if (canPin) spawnSync('taskset', ['-a', '-cp', `0-${availableParallelism() - 1}`, String(process.pid)]);
+}
+
 /** Puts this process on a core. */
 export function pinSelf(core: Core): void {
   if (canPin) spawnSync('taskset', ['-a', '-cp', String(core), String(process.pid)]);

@@ -54,7 +54,7 @@ const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {
   one_answer: '`n` choices are `n` calls',
   running_timings: 'streams report their tokens as they run (`timings_per_token`)',
   running_usage: 'streams report their tokens as they run (`stream_options.continuous_usage_stats`)',
-  template_count: 'counts of input are asked of it (`/apply-template`, `/tokenize`)',
+  template_count: 'counts of input are requested from it (`/apply-template`, `/tokenize`)',
 };
 
 const sections: Readonly<Record<string, () => string>> = {

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import process, { env, exit, stderr, versions } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 
-/** Of a built package, whose modules are JavaScript; else it is a checkout. */
+/** True in a built package, whose modules are JavaScript; false in a checkout. */
 const isBuilt = import.meta.url.endsWith('.js');
 /** better-sqlite3 ends the process without a word under an older Node, so the version is looked at before anything is loaded. */
 const nodeMajorMin = isBuilt ? 22 : 26;
@@ -17,7 +17,8 @@ if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
   exit(1);
 }
 
-// What loading allocates stays: a young generation that grew for it would never shrink, 20 MB of an idle gateway. `serve` lets it grow when it is ready.
+// Objects from loading stay alive: a young generation that grew for them would never shrink, 20 MB of an idle gateway. `serve` lets it grow
+// when it is ready.
 setFlagsFromString('--semi-space-growth-factor=1');
 // A start reads 30,000 lines of TypeScript: without the cache a third of a second more.
 enableCompileCache();
@@ -26,6 +27,6 @@ const cache = getCompileCacheDir();
 if (cache !== undefined) env['NODE_COMPILE_CACHE'] ??= dirname(cache);
 const { runCommandLine } = await import('./gateway/command-line.ts');
 process.exitCode = await runCommandLine();
-// A command that failed may leave half of a gateway open, and what a library keeps open must not keep the process of a finished one.
+// A failed command may leave half of a gateway open; resources that a library keeps open must not keep the process alive.
 if (process.exitCode !== 0) exit();
 setTimeout(() => exit(), 2_000).unref();

@@ -100,7 +100,7 @@ export function dollarsOrNone(text: string): { readonly limit: bigint | undefine
   return { limit: text === 'none' ? undefined : balanceArgument(text) };
 }
 
-/** One of some names, as the value that it stands for. */
+/** Parses one of some names, and returns its value. */
 export function nameArgument<T>(values: Readonly<Record<string, T>>): (text: string) => T {
   return text => {
     const value = Object.hasOwn(values, text) ? values[text] : undefined;

@@ -29,6 +29,7 @@ import {
   managementKeyView,
   modelView,
   planPeriods,
+  planView,
   plans,
   subscriptionView,
 } from './resources.ts';
@@ -163,7 +164,7 @@ type UpdateKeyOptions = Partial<
   readonly allowedModels?: string[];
 };
 
-/** What `keys update` changes: only what is named. */
+/** Returns the changes of `keys update`: only the named options. */
 function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, group, ...given }: UpdateKeyOptions) {
   const { expires, tags, metadata, subsFirst, fallback, keepBodies, paused } = given;
   const isAll = allowedModels?.includes('all') === true;
@@ -384,10 +385,15 @@ interface StartOptions {
   readonly period: (typeof planPeriods)[keyof typeof planPeriods];
 }
 
-/** `subscriptions start | show | cancel`. */
+/** `subscriptions plans | start | show | cancel`. */
 export function subscriptionCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('subscriptions').description('plans of accounts');
   const subscriptions = new ResourceCommands(group, ports, subscriptionView);
+  new ResourceCommands(group, ports, planView).list(
+    'list the plans: what they cost and give',
+    async ({ admin }) => (await admin.listPlans({})).plans,
+    'plans',
+  );
   subscriptions
     .one(
       'start',

@@ -10,7 +10,7 @@ import { readSecretFile } from '../lib/secret-file.ts';
 import { fromConnectError } from '../rpc/errors.ts';
 import { CommandFailure } from './failure.ts';
 
-/** The command line's address of the running gateway; what is absent comes from the environment. */
+/** The command line's address of the running gateway; absent values come from the environment. */
 export interface GatewayOptions {
   readonly rpcHost?: string;
   readonly rpcPort?: number;
@@ -23,7 +23,7 @@ export interface GatewayClients {
   readonly catalog: Client<typeof CatalogService>;
 }
 
-/** A call that may have been done although it failed. `repeat` says how to send it again without doing it twice. */
+/** A failed call that may have been executed. `repeat` explains how to send it again without executing it twice. */
 export class RepeatableFailure extends Error {
   override readonly name = 'RepeatableFailure';
   readonly repeat: string;
@@ -34,7 +34,7 @@ export class RepeatableFailure extends Error {
   }
 }
 
-/** How long a call may take. */
+/** Deadline of a call. */
 const timeoutMs = 30_000;
 
 /**
@@ -94,7 +94,7 @@ async function findSocket(
   if (rpcHost !== undefined || rpcPort !== undefined) return undefined;
   const path = dataDir === undefined ? rpcSocket?.path : resolve(dataDir, 'operator.sock');
   if (path === undefined || !existsSync(path)) return undefined;
-  // A gateway that was killed leaves its socket behind.
+  // A killed gateway leaves its socket behind.
   return new Promise(done => {
     const probe = connect(path)
       .on('error', () => done(undefined))

@@ -11,14 +11,14 @@ import { type Document, jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { addGatewayOptions } from './remote.ts';
 
-/** `status`, `doctor` and `reload`: how a gateway is, what is wrong with it, and its configuration read again. */
+/** `status`, `doctor` and `reload`: show the state of a gateway and its faults, and reload its configuration. */
 
 type Ports = Pick<CommandLinePorts, 'streams' | 'environment' | 'loadConfig' | 'verifyLedger'>;
 type Options = GatewayOptions & { readonly json?: true };
 
-/** How long a gateway may take to say whether it takes requests. */
+/** Deadline of the readiness check. */
 const readyTimeoutMs = 3000;
-/** With less the gateway says that it is not ready. */
+/** Below this the gateway reports that it is not ready. */
 const freeBytesMin = 16 * 1024 ** 2;
 /** With less the gateway warns, in percent. */
 const freePercentMin = 5;
@@ -79,7 +79,7 @@ async function ask(address: string): Promise<{ ok: boolean; body: Document } | u
     const answer = await fetch(address, { signal: AbortSignal.timeout(readyTimeoutMs) });
     return { ok: answer.ok, body: (await answer.json()) as Document };
   } catch {
-    // Nothing answers, or something else does: the caller says at which address.
+    // Nothing answers, or another program does: the caller prints the address.
     return undefined;
   }
 }
@@ -99,13 +99,13 @@ async function readVersion(publicUrl: string): Promise<string | null> {
 
 type Outcome = 'ok' | 'warning' | 'failed';
 
-/** How something is, and what to do. */
+/** The result of a check, and what to do. */
 interface Found {
   readonly outcome: Outcome;
   readonly detail: string;
 }
 
-/** The same with what was looked at. */
+/** A result with the name of its check. */
 type Finding = Found & { readonly check: string };
 
 /** `doctor`: looks at everything that a gateway needs. A failed check is exit code 1. */
@@ -141,7 +141,7 @@ export function doctorCommand(program: Command, ports: Ports): void {
   });
 }
 
-/** Runs a check; what it throws is its failure. */
+/** Runs a check; an error that it throws is its failure. */
 async function find(check: string, look: () => Promise<Found>): Promise<Finding> {
   try {
     return { check, ...(await look()) };

@@ -1,11 +1,15 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
 import type { Config } from '../config/settings.ts';
+import { toShownSettings } from '../config/shown-settings.ts';
 import { CommandFailure } from './failure.ts';
+import { askGateway, type GatewayOptions } from './gateway.ts';
 import { type Document, jsonText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { addGatewayOptions } from './remote.ts';
+import { runningConfigCommands } from './running-config.ts';
 
-/** `config check`. A bad file is exit code 2, and with `--json` a document that lists what is wrong. */
+/** `config check`. An invalid file is exit code 2, and with `--json` a document that lists the errors. */
 export function configCommands(program: Command, ports: CommandLinePorts): void {
   const config = program.command('config').description('the configuration file');
   config
@@ -23,11 +27,12 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     .argument('[file]', 'the file')
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
-      const document = toShown(await check(path, ports, json === true));
+      const document = toShownSettings(await check(path, ports, json === true));
       // Loaded on demand: every other command is faster without.
       const { stringify } = await import('yaml');
       ports.streams.out(json === true ? jsonText(document) : stringify(document));
     });
+  runningConfigCommands(config, ports);
   config
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors')
@@ -35,15 +40,6 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
       const { configJsonSchema } = await import('../config/json-schema.ts');
       ports.streams.out(jsonText(configJsonSchema()));
     });
-}
-
-/** A configuration as plain values. Amounts and times have their unit in their name; larger integers than JSON has are texts. */
-function toShown(config: Config): Document {
-  const text = JSON.stringify(config, (_name, value: unknown) => {
-    if (typeof value === 'bigint') return String(value);
-    return value instanceof Map ? (Object.fromEntries(value) as unknown) : value;
-  });
-  return JSON.parse(text) as Document;
 }
 
 async function check(path: string | undefined, ports: CommandLinePorts, json: boolean): Promise<Config> {
@@ -66,21 +62,31 @@ function summarize({ file, providers, models }: Config): string {
   return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is good: ${counts}\n`;
 }
 
+/** A gateway that checks its ledger may take that long. */
+const verifyTimeoutMs = 3_600_000;
+
+type VerifyOptions = GatewayOptions & { readonly json?: true; readonly running?: true };
+
 /** `ledger verify`. A violated invariant is exit code 1. */
 export function ledgerCommands(program: Command, ports: CommandLinePorts): void {
   const ledger = program.command('ledger').description('the ledger');
-  ledger
+  const command = ledger
     .command('verify')
     .description('check every invariant of the ledger, with or without a running gateway')
-    .option('--json', 'print one JSON document')
-    .option('--data-dir <dir>', 'where the ledger is (default: TOLLGATE_DATA_DIR, else ./data)')
-    .action(async ({ json, dataDir }: { json?: true; dataDir?: string }) => {
-      const violations = await verify(dataDir ?? ports.environment().dataDir, ports);
-      const good = violations.length === 0;
-      if (json === true) ports.streams.out(jsonText({ valid: good, violations }));
-      else if (good) ports.streams.out('all invariants hold\n');
-      if (!good) throw new CommandFailure(1, violations);
-    });
+    .option('--running', 'have the running gateway check its own, wherever it is');
+  addGatewayOptions(command).action(async ({ json, running, ...options }: VerifyOptions) => {
+    const environment = ports.environment();
+    const violations =
+      running === true
+        ? await askGateway(options, environment, async ({ admin }) => {
+            return (await admin.verifyLedger({}, { timeoutMs: verifyTimeoutMs })).violations;
+          })
+        : await verify(options.dataDir ?? environment.dataDir, ports);
+    const good = violations.length === 0;
+    if (json === true) ports.streams.out(jsonText({ valid: good, violations }));
+    else if (good) ports.streams.out('all invariants hold\n');
+    if (!good) throw new CommandFailure(1, violations);
+  });
 }
 
 async function verify(dataDir: string, ports: CommandLinePorts): Promise<readonly string[]> {

@@ -24,10 +24,7 @@ export function resourceText(resource: Document): string {
     .join('');
 }
 
-/**
- * Formats rows as a table with the named columns, numbers and money right-aligned, or a line that says that there are
- * none.
- */
+/** Formats rows as a table with the named columns, numbers and money right-aligned, or a line that says that there are no rows. */
 export function tableText(rows: readonly Document[], columns: readonly string[]): string {
   if (rows.length === 0) return 'none\n';
   const aligned = columns.map(name => {
@@ -43,7 +40,7 @@ export function tableText(rows: readonly Document[], columns: readonly string[])
   return lines.map(line => `${line.trimEnd()}\n`).join('');
 }
 
-/** Amounts of money are numbers with all their digits. What is absent does not tell. */
+/** Amounts of money are numbers with all their digits. Absent values are ignored. */
 function isNumber(value: unknown): boolean {
   return value === null || value === undefined || typeof value === 'number' || isRawJson(value);
 }

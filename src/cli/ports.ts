@@ -12,7 +12,7 @@ export interface StoredBackup {
   readonly bytes: number;
 }
 
-/** What the command line needs from outside: `main.ts` wires it. */
+/** The command line's access to the world outside: `main.ts` wires it. */
 export interface CommandLinePorts {
   readonly streams: Streams;
   /** Reads the environment; throws `ConfigError`. Not called for help. */
@@ -38,7 +38,10 @@ export interface CommandLinePorts {
   readonly verifyLedger: (dataDir: string) => readonly string[] | Promise<readonly string[]>;
   /** Backs a data directory up to a new folder; throws with the reason in words. Works while a gateway runs. */
   readonly makeBackup: (dataDir: string, target: string) => Promise<StoredBackup>;
-  /** Moves the data directory of a stopped gateway to a PostgreSQL database, and tells of each table; throws with the reason in words. `already`: an earlier run had moved all of it. */
+  /**
+   * Moves the data directory of a stopped gateway to a PostgreSQL database, and reports each table; throws with a reason for the operator.
+   * `already`: an earlier run had moved all of it.
+   */
   readonly migrateStore: (
     dataDir: string,
     url: string,

@@ -24,6 +24,7 @@ import { defined } from '../lib/defined.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
 import { dashboardCommands } from './dashboard-commands.ts';
+import { storageCommand } from './running-config.ts';
 import { usageCommand } from './usage.ts';
 import { webhookCommands } from './webhook-commands.ts';
 import { providerCommands } from './provider-commands.ts';
@@ -87,6 +88,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   statusCommand(program, ports);
   doctorCommand(program, ports);
   reloadCommand(program, ports);
+  storageCommand(program, ports);
   completionCommand(program, ports);
   runCommand(program, ports, exitWith);
   connectCommand(program, ports);

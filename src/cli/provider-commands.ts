@@ -11,7 +11,7 @@ import type { Document } from './output.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
-/** `providers`, `routes` and `provider test`: how what stands behind the gateway is. */
+/** `providers`, `routes` and `provider test`: show the state of the gateway's providers. */
 export function providerCommands(program: Command, ports: RemotePorts): void {
   new ResourceCommands(program, ports, providerView).list(
     'list the providers of the configuration, and how their keys are',

@@ -5,7 +5,7 @@ import { jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
 import type { ResourceView } from './resources.ts';
 
-/** What commands that call the running gateway need. */
+/** The ports of commands that call the running gateway. */
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
 /** Calls the gateway; `given` are the command's arguments, then its options. */

@@ -39,7 +39,7 @@ const bodiesView: ResourceView<RequestBodies> = {
   columns: ['request_id', 'model', 'failed', 'kept_at', 'ends_at'],
 };
 
-/** Returns what the provider charged and what is left of the price; null if it is not known. */
+/** Returns the provider's charge and the margin; null if unknown. */
 function toCharge({ costNanoUsd, providerCostNanoUsd: charged }: ActivityRecord): Document {
   const [provider_cost, margin] =
     charged === undefined ? [null, null] : [charged, costNanoUsd - charged].map(jsonDollars);
@@ -107,7 +107,7 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
     .requiredOption('--account <account_id>', 'its account', idArgument);
 }
 
-/** Returns the record of a request of an account, or of whichever account has it. Throws what the gateway refuses the last one with. */
+/** Returns the record of a request of an account, or of any account. Throws the gateway's error if none has it. */
 async function findRecord({ admin }: GatewayClients, requestId: string, account: bigint | undefined) {
   const ids =
     account === undefined ? (await admin.listAccounts({})).accounts.map(({ accountId }) => accountId) : [account];

@@ -2,6 +2,7 @@ import type { ApiKey, Group, Limit } from '../gen/tollgate/v1/account_pb.ts';
 import {
   type Account,
   AccountSuspension,
+  type ConfiguredPlan,
   type ManagementKey,
   Plan,
   PlanPeriod,
@@ -16,7 +17,7 @@ import type { Document } from './output.ts';
 
 /** How the command line shows a kind of resource. */
 export interface ResourceView<T> {
-  /** All fields, for programs and for the lines of one resource. */
+  /** All fields, for JSON and for the lines of one resource. */
   readonly document: (resource: T) => Document;
   /** The columns of a table, members of `row`. */
   readonly columns: readonly string[];
@@ -121,6 +122,20 @@ export const plans = { core: Plan.CORE, core_pro: Plan.CORE_PRO } as const;
 
 /** The periods that a plan renews in, by name. */
 export const planPeriods = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY } as const;
+
+/** A plan with one length of its periods; `models` is null if it pays for every text model. */
+export const planView: ResourceView<ConfiguredPlan> = {
+  document: ({ plan, period, priceNanoUsd, tokens, freeDailyRequests, discountPermille, models }) => ({
+    plan: findName(plans, plan),
+    period: findName(planPeriods, period),
+    price: jsonDollars(priceNanoUsd),
+    tokens: Number(tokens),
+    free_daily_requests: freeDailyRequests,
+    discount_permille: discountPermille,
+    models: models?.all === true ? null : (models?.ids ?? []),
+  }),
+  columns: ['plan', 'period', 'price', 'tokens', 'free_daily_requests', 'discount_permille'],
+};
 
 /** A plan of an account; `renews_at` is null if it is cancelled, `ends_at` if it is not. */
 export const subscriptionView: ResourceView<Subscription> = {

@@ -8,7 +8,7 @@ import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.
 import { csvText, type Document, jsonText, tableText } from './output.ts';
 import { addGatewayOptions, type RemotePorts } from './remote.ts';
 
-/** What usage is grouped by: the requested group, and the columns that name a row. */
+/** How usage is grouped: the requested group, and the columns that name a row. */
 const divisions = {
   account: { groupBy: AnalyticsGroup.UNSPECIFIED, names: ['account_id', 'account'] },
   key: { groupBy: AnalyticsGroup.API_KEY, names: ['account_id', 'account', 'api_key_id'] },
@@ -110,7 +110,7 @@ async function readUsage({ admin }: GatewayClients, options: UsageOptions): Prom
     : [...rows.values()];
 }
 
-/** Accounts that are asked for at once. */
+/** The number of accounts that are read at once. */
 const atOnce = 16;
 const noNames: ReadonlyMap<bigint, string> = new Map();
 
@@ -131,7 +131,7 @@ function beginningOfMonth(): bigint {
   return BigInt(Date.UTC(Number(year), Number(month) - 1));
 }
 
-/** Returns the columns that name a row; what was divided by is null for requests without it. */
+/** Returns the columns that name a row; null for requests without a value of the group. */
 function nameColumns(
   by: Division['by'],
   { accountId, name }: Account,

@@ -22,7 +22,7 @@ interface CacheControl {
   readonly ttl?: string | UnknownValue | null | undefined;
 }
 
-/** Returns the same for a checked `cache_control` at `path`, whose unknown words are noted. */
+/** Decodes a checked `cache_control` at `path`; its unknown members are noted. */
 export function decodeCache(
   control: CacheControl | null | undefined,
   path: string,
@@ -38,7 +38,7 @@ const lifetimes = [
   [CacheLifetime.CACHE_LIFETIME_1H, '1h'],
 ] as const;
 
-/** Returns a hint as the member `cache_control`; no member if there is none. */
+/** Returns a hint as the member `cache_control`; an empty object if there is none. */
 export function cacheMember(hint: CacheHint | undefined): JsonObject {
   if (hint === undefined) return {};
   const ttl = lifetimes.find(([lifetime]) => lifetime === hint.lifetime)?.[1];

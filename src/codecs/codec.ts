@@ -26,11 +26,11 @@ export interface ReceivedRequest {
 /** A decoded request and what rendering its answer needs to know of it. */
 export interface DecodedRequest {
   readonly request: GenerateRequest;
-  /** The client asked for a stream. */
+  /** True if the client requested a stream. */
   readonly stream: boolean;
   /** The client wants usage in the stream (Chat's `stream_options.include_usage`); always true where the protocol always has it. */
   readonly includeUsage: boolean;
-  /** The client speaks the deprecated form of tool calls (Chat's `functions`) and is answered in it. */
+  /** The client uses the deprecated form of tool calls (Chat's `functions`), and gets its answer in that form. */
   readonly legacyFunctions?: true;
   /** The client knows the interface's own words for refusals and full contexts (a Messages client that names its version). */
   readonly ownStopReasons?: true;
@@ -42,7 +42,7 @@ export interface StreamRenderer {
   push(event: GenerationEvent): string;
   /** Returns the frames that close a stream after `completed` (Chat: `[DONE]`). Throws if `completed` never came. */
   end(): string;
-  /** Returns the frames that tell a client of this protocol that its stream failed. Nothing follows them. */
+  /** Returns the frames that report to a client of this protocol that its stream failed. They are the last. */
   fail(error: GatewayError, requestId: string): string;
   /** A frame that keeps a quiet stream alive; safe at any moment between frames, also before the first one. */
   readonly keepAlive: string;
@@ -54,23 +54,23 @@ export interface ClientCodec {
   /** Throws `GatewayError` `validation_error` with `param` and `violations`, in the client's own field names. */
   decodeRequest(received: ReceivedRequest): DecodedRequest;
   renderStream(decoded: DecodedRequest): StreamRenderer;
-  /** All events of a generation, `started` to `completed`, as the whole answer. */
+  /** Renders all events of a generation, `started` to `completed`, as the whole answer. */
   renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject;
 }
 
 /** The request for an upstream of the protocol. */
 export interface EncodedRequest {
   readonly body: JsonObject;
-  /** What was dropped because the protocol can't express it, by the client's field name ("top_k"). */
+  /** The fields that were dropped because the protocol can't express them, by the client's names ("top_k"). */
   readonly dropped: readonly string[];
-  /** Puts what the body has marked into its written text. Absent: nothing is marked. */
+  /** Replaces the marks in the serialized body with their content. Absent: nothing is marked. */
   readonly restore?: (json: string) => string;
 }
 
 /**
- * What a server does otherwise than its protocol says: `max_tokens` is its only name of the output limit, it refuses `stream_options`, it gives one answer to
- * a request; asked for it, it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM); it counts what a
- * conversation comes to at `/apply-template` and `/tokenize`.
+ * Deviations of a server from its protocol: its only name for the output limit is `max_tokens`; it refuses `stream_options`; it returns one
+ * answer per request; on request it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM); it counts the tokens of
+ * a conversation at `/apply-template` and `/tokenize`.
  */
 export type UpstreamQuirk =
   | 'max_tokens'
@@ -80,7 +80,7 @@ export type UpstreamQuirk =
   | 'running_usage'
   | 'template_count';
 
-/** The request and what the route changes in it. */
+/** The request, and the route's changes to it. */
 export interface EncodeInput {
   readonly request: GenerateRequest;
   /** The upstream's own name of the model. */
@@ -88,9 +88,9 @@ export interface EncodeInput {
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
   readonly modelOutputTokens?: number | undefined;
-  /** Whether to request a stream. */
+  /** True to request a stream. */
   readonly stream: boolean;
-  /** How the upstream deviates from the protocol; absent: not at all. */
+  /** The upstream's deviations from the protocol; absent: none. */
   readonly quirks?: readonly UpstreamQuirk[];
   /** The provider's name in the configuration: its own blobs go back to it. Absent: unknown which blobs it can read. */
   readonly provider?: string;

@@ -17,7 +17,7 @@ export class Drops {
     this.#names.add(name);
   }
 
-  /** All that was dropped, each once, in the order of dropping. */
+  /** Returns all dropped fields, each once, in the order in which they were dropped. */
   list(): string[] {
     return [...this.#names];
   }
@@ -64,7 +64,7 @@ export function unsupportedItem({ content }: Item, request: GenerateRequest): Ga
 }
 
 /**
- * Handles what a request of another protocol contains beyond the contract: most of it is dropped and listed. Throws
+ * Handles members of another protocol's request that the contract does not have: most are dropped and listed. Throws
  * `unsupported_parameter`.
  */
 export function dropUnknown(source: SourceRequest | undefined, drops: Drops): void {

@@ -17,7 +17,7 @@ export type EffortName = keyof typeof named;
 
 const names = new Map<ReasoningEffort, string>(Object.entries(named).map(([name, effort]) => [effort, name]));
 
-/** Returns the effort with a name; UNSPECIFIED if there is none. */
+/** Returns the effort with that name; UNSPECIFIED if there is no name. */
 export function decodeEffort(name: EffortName | null | undefined): ReasoningEffort {
   return name == null ? ReasoningEffort.UNSPECIFIED : named[name];
 }

@@ -13,7 +13,7 @@ interface ProtocolJson {
   readonly json: string;
 }
 
-/** Carries what one protocol says beyond the model: as JSON, which the codecs of other protocols leave alone. */
+/** Carries the members that only one protocol has, as JSON, which the codecs of other protocols ignore. */
 export class ProtocolExtras {
   readonly #protocol: Protocol;
 
@@ -26,12 +26,12 @@ export class ProtocolExtras {
     return value.protocol === this.#protocol ? (parseExact(value.json).value as JsonObject) : undefined;
   }
 
-  /** Returns the members that this protocol alone knows; none if there are none or they belong to another protocol. */
+  /** Returns the members that only this protocol has; an empty object if there are none or they belong to another protocol. */
   members(extra: Extra | undefined): JsonObject {
     return extra === undefined || extra.json === '' ? {} : (this.own(extra) ?? {});
   }
 
-  /** Returns the members of all extensions of one place that belong to no item; of several with one name the last one stands. */
+  /** Returns the members of all extensions in one place that belong to no item; if several have the same name, the last one counts. */
   ofExtensions(extensions: readonly Extension[], scope: ExtensionScope): JsonObject {
     const members: JsonObject = {};
     for (const each of extensions) {

@@ -4,7 +4,7 @@ import type { JsonObject } from './codec.ts';
 import type { Drops } from './drops.ts';
 import { objectIn, exactJson } from './json.ts';
 
-/** Calls and free-form tools for protocols whose calls have an object. */
+/** Converts free-form tools and their calls for protocols whose calls take an object. */
 
 /** The input of a free-form tool, as a function's. Source: docs/interfaces/README.md "Tool calls". */
 export const freeText: JsonObject = {

@@ -1,7 +1,7 @@
 import { parseExact } from '../lib/exact-json.ts';
 import type { Json, JsonObject } from './codec.ts';
 
-/** Reading JSON that others wrote: what is not of the wanted kind counts as absent. */
+/** Reads JSON from other programs: a value of another kind than expected counts as absent. */
 
 /** An object. */
 export function objectIn(value: Json | undefined): JsonObject | undefined {

@@ -31,13 +31,13 @@ const known = new Set([
 export interface ChoiceReader {
   /** It has given its finish reason. */
   readonly isFinished: boolean;
-  /** Reads what a chunk says of it. */
+  /** Reads a chunk's part of this choice. */
   push(choice: JsonObject, events: GenerationEvent[]): void;
   /** The answer has ended. Throws `UpstreamFailure` `malformed` if it can't end so. */
   end(events: GenerationEvent[]): void;
 }
 
-/** What differs between the protocols whose answers come in such chunks. */
+/** The differences between the protocols whose answers consist of such chunks. */
 export interface ChunkDialect {
   readonly extras: ProtocolExtras;
   readonly usage: OpenAiUsage;
@@ -46,7 +46,7 @@ export interface ChunkDialect {
   openChoice(context: ChoiceContext): ChoiceReader;
 }
 
-/** What a choice needs from its answer. */
+/** The part of the answer that a choice needs. */
 export interface ChoiceContext {
   readonly index: number;
   readonly provider: string;
@@ -54,10 +54,9 @@ export interface ChoiceContext {
 }
 
 /**
- * Converts an upstream's chunks to events, tolerating how compatible servers deviate. Throws `UpstreamFailure`:
- * `reported` if the stream says that it failed, `malformed` if it is not the protocol, `truncated` if a choice never
- * finished (a missing `[DONE]` is no loss).
- * Source: docs/interfaces/chat-completions.md "Stream"; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
+ * Converts an upstream's chunks to events, tolerating the deviations of compatible servers. Throws `UpstreamFailure`: `reported` if the
+ * stream reports a failure, `malformed` if it is not the protocol, `truncated` if a choice never finished (a missing `[DONE]` does not
+ * matter). Source: docs/interfaces/chat-completions.md "Stream"; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
  */
 export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #dialect: ChunkDialect;
@@ -106,7 +105,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     return events;
   }
 
-  /** One chunk; a whole answer is a chunk whose choices have a `message`. */
+  /** Parses one chunk; a whole answer is a chunk whose choices have a `message`. */
   chunk(body: JsonObject): GenerationEvent[] {
     if (body['error'] != null) throw reported(body);
     if (body['object'] === 'error') throw reported(body);

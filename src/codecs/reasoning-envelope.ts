@@ -4,9 +4,9 @@ import { makeOpaque, makePart, reasoningTextContent, summaryTextContent } from '
 import { listIn, objectIn, parsedJson, textIn } from './json.ts';
 
 /**
- * Blobs of reasoning, with their provenance and the reasoning that they sign, as one text: for protocols whose one
- * place for a blob says neither its maker nor the kind of the reasoning. Signed content goes back unchanged, text
- * included. Source: docs/interfaces/README.md "Reasoning and signatures".
+ * Encodes blobs of reasoning as one text, with their provider and the reasoning that they sign, for protocols with one place for a blob,
+ * which names neither its provider nor its kind. Signed content goes back unchanged, text included. Source: docs/interfaces/README.md
+ * "Reasoning and signatures".
  */
 
 const start = 'tgb1.';
@@ -62,7 +62,7 @@ function partIn(entry: Json): Part {
 
 function extraIn([named, json]: readonly Json[]): Extra | undefined {
   const protocol = Object.values(Protocol).find(each => each === named);
-  // Clients can change what is in an envelope: nothing but an object is an extra.
+  // Clients can change the content of an envelope: only an object is accepted as an extra.
   if (protocol === undefined || typeof json !== 'string' || objectIn(parsedJson(json)) === undefined) return undefined;
   return { $typeName: 'tollgate.v1.Extra', protocol, json };
 }

@@ -14,7 +14,7 @@ export function makeShape(members: string, inner: Readonly<Record<string, Shape>
   return Object.assign(shape, inner);
 }
 
-/** Returns what of an object its shape does not know, at its places; undefined if there is nothing. A null says nothing. */
+/** Returns the members of an object that its shape does not have, in their places; undefined if there are none. Nulls are ignored. */
 export function findResidue(value: JsonObject, shape: Shape): JsonObject | undefined {
   let rest: JsonObject | undefined;
   for (const name in value) {

@@ -7,8 +7,8 @@ import { unknownMembers } from './json.ts';
 import { documented } from '../lib/schema-notes.ts';
 
 /**
- * What the schemas of all interfaces share: fields whose message says what is allowed, the conversion of a schema's
- * issues to the gateway's error, and unknown members.
+ * Shared by the schemas of all interfaces: fields whose message describes the allowed values, the conversion of a schema's issues to the
+ * gateway's error, and unknown members.
  */
 
 type Path = readonly PropertyKey[];
@@ -33,7 +33,7 @@ export function integerIn(min: number, max?: number): z.ZodNumber {
  */
 export class UnknownValue {
   readonly value: unknown;
-  /** The member that says what the value is; undefined if it is a word itself. */
+  /** The member that names the kind of the value; undefined if the value itself is the name. */
   readonly key: string | undefined;
   /** The allowed values of that member, or word, as far as the gateway knows. */
   readonly known: readonly string[];
@@ -115,8 +115,8 @@ export const metadata = z
 type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
 
 /**
- * Accepts one of several objects that the member `key` tells apart, or an object identified in another way. `told`:
- * the names that an error lists.
+ * Accepts one of several objects that the member `key` distinguishes, or an object identified in another way. `told`: the names that an
+ * error lists.
  */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
   key: Key,
@@ -136,7 +136,7 @@ export function oneBy<const Key extends string, const T extends readonly [Varian
   return chosen(choose, [...variants, unknown]);
 }
 
-/** Accepts an object whose member `key` is none of `known`. */
+/** Accepts an object whose member `key` has none of the `known` values. */
 export function unknownBy(key: string, known: readonly string[]): z.ZodType<UnknownValue> {
   const json = {
     type: 'object',
@@ -150,7 +150,7 @@ export function unknownBy(key: string, known: readonly string[]): z.ZodType<Unkn
   );
 }
 
-/** Returns the schema members of each of several objects, by what tells them apart. */
+/** Returns the schema members of each of several objects, by the value that distinguishes them. */
 export function membersBy<const Key extends string, V extends Variant<Key>>(
   key: Key,
   variants: readonly V[],
@@ -170,7 +170,7 @@ export function chosen<T>(choose: (value: unknown) => z.ZodType<T>, among: reado
   return documented(schema, { among });
 }
 
-/** Returns what a value says it is: its member `type`. */
+/** Returns the member `type` of a value, which names its kind. */
 export function readType(value: unknown): unknown {
   return readMember(value, 'type');
 }
@@ -186,7 +186,7 @@ export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.outp
   throw invalidBody(toViolations(result.error.issues, [], body));
 }
 
-/** `validation_error` for one field, for rules that no schema says. */
+/** Returns a `validation_error` for one field, for rules that no schema can express. */
 export function invalidField(param: string, message: string, type = 'invalid_value'): GatewayError {
   return invalidBody([{ path: param.split('.'), message, type }]);
 }
@@ -213,10 +213,7 @@ function toViolations(issues: readonly z.core.$ZodIssue[], base: Path, body: unk
   });
 }
 
-/**
- * Returns the alternative of a union that the value was meant to be: one whose faults lie inside it. Undefined if
- * there is none.
- */
+/** Returns the alternative of a union that the value was meant to be: the one whose errors lie inside it. Undefined if there is none. */
 function closest(alternatives: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
   return alternatives.find(issues => issues.length > 0 && issues.every(issue => issue.path.length > 0));
 }
@@ -249,7 +246,7 @@ export class UnknownMembers {
     this.#protocol = protocol;
   }
 
-  /** Notes the unknown members of `value`, which stands at `path` ('' for the body). What is null counts as not sent. */
+  /** Notes the unknown members of `value` at `path` ('' for the body). Null counts as not sent. */
   note(value: object | null | undefined, known: ReadonlySet<string>, path: string): Extra | undefined {
     const unknown = unknownMembers(value ?? {}, known);
     if (unknown === undefined) return undefined;
@@ -296,7 +293,7 @@ function quotedList(values: readonly string[], conjunction: string): string {
   return quoted.length < 2 ? last : `${quoted.slice(0, -1).join(', ')}${conjunction}${last}`;
 }
 
-/** How Anthropic's service refuses a value; its clients look for these words to go on without what is refused. */
+/** The refusal in the words of Anthropic's service; its clients look for these words, and continue without the refused value. */
 function messagesWords({ value, key, known }: UnknownValue, path: string): string {
   if (key === undefined) return `${path}: Input should be ${quotedList(known, ' or ')}`;
   if (key !== 'type') return `${path}.${key}: Input should be ${quotedList(known, ' or ')}`;
@@ -304,7 +301,7 @@ function messagesWords({ value, key, known }: UnknownValue, path: string): strin
   return `${path}: Input tag '${String(readType(value))}' found using 'type' does not match any of the expected tags: ${tags}`;
 }
 
-/** How OpenAI's service refuses a value. */
+/** The refusal in the words of OpenAI's service. */
 function openaiWords({ value, key, known }: UnknownValue): string {
   const said = key === undefined ? value : readMember(value, key);
   const words = typeof said === 'string' ? `'${said}'` : 'this form';

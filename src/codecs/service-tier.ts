@@ -12,7 +12,7 @@ const named = {
   priority: ServiceTier.PRIORITY,
 } as const;
 
-/** Returns the tier that a request asks for. */
+/** Returns the tier that a request names. */
 export function decodeServiceTier(name: keyof typeof named | null | undefined): ServiceTier {
   return name == null ? ServiceTier.UNSPECIFIED : named[name];
 }

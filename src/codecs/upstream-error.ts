@@ -16,7 +16,7 @@ export type ErrorFacts = Pick<
   | 'retryAfterMs'
 >;
 
-/** How a protocol says that its input is too long. */
+/** How a protocol reports that the input is too long. */
 export interface TooLong {
   /** The codes or types of such an error; undefined if there are none. */
   readonly code?: RegExp;
@@ -25,9 +25,9 @@ export interface TooLong {
 }
 
 /**
- * How servers say that they can't handle the content of a request, even with the status of a server failure.
- * llama.cpp answers 500 for images that its model can't see, chat templates that refuse the messages, and schemas
- * that it can't compile; Ollama likewise.
+ * Messages by which servers report that they can't handle the content of a request, even with the status of a server failure. llama.cpp
+ * answers 500 for images that its model can't read, chat templates that refuse the messages, and schemas that it can't compile; so does
+ * Ollama.
  */
 const contentWords = new RegExp(
   [
@@ -42,16 +42,16 @@ const contentWords = new RegExp(
   'i',
 );
 
-/** How local servers say that their model is not in memory yet. */
+/** Messages by which local servers report that their model is not loaded yet. */
 const loadingWords = /\bloading model\b|\bmodel (is )?(still |currently )?loading\b/i;
 /** The codes and types of errors that are about the operator's bill. */
 const billingCode =
   /^(?:insufficient_quota|billing(?:_\w+)?|insufficient_(?:balance|funds|credits?)|quota_exceeded|payment_required)$/i;
-/** How messages about it begin. Only their beginning counts: further on a message may quote what a client wrote. */
+/** Beginnings of messages about billing. Only the beginning counts: further on a message may quote the client's text. */
 const billingMessage =
   /^\W*(?:you(?:r|’ve| have)? (?:exceeded your current quota|credit balance|account (?:is not active|balance))|insufficient (?:balance|funds|credits?|quota)|payment required|this request requires more credits)/i;
 
-/** Returns a failure of an answer that is not what the protocol says. */
+/** Returns the failure for an answer that does not follow the protocol. */
 export function malformed(what: string): UpstreamFailure {
   return new UpstreamFailure('malformed', { cause: new Error(what) });
 }
@@ -61,14 +61,14 @@ export function reportedAs(facts: ErrorFacts, status: number | undefined): Upstr
   return new UpstreamFailure('reported', { ...facts, ...defined({ status }) });
 }
 
-/** Returns what the body of an error says: `ofValue` reads its JSON and any other text. A web page or an empty body says nothing. */
+/** Reads the body of an error: `ofValue` reads its JSON and any other text. A web page or an empty body contains no facts. */
 export function readErrorBody(body: string, ofValue: (value: Json) => ErrorFacts): ErrorFacts {
   const text = body.trim();
   const value = parsedJson(text);
   return ofValue(value === undefined ? text.replace(/^<.*/s, '') : value);
 }
 
-/** Returns the object of an error: itself, or what stands in `error` or `errors`, a list of one included. */
+/** Returns the object of an error: the value itself, or the one in `error` or `errors`, also in a list. */
 export function errorIn(value: Json | undefined): JsonObject | undefined {
   const body = objectIn(value) ?? objectIn(listIn(value)[0]);
   const error = body?.['error'] ?? body?.['errors'];
@@ -77,7 +77,7 @@ export function errorIn(value: Json | undefined): JsonObject | undefined {
     : (objectIn(error) ?? objectIn(listIn(error)[0]) ?? body);
 }
 
-/** Returns what an error says in any of the shapes that compatible servers use; a text is its message. */
+/** Reads an error in any of the shapes that compatible servers use; a text is its message. */
 export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   const error = typeof value === 'string' ? { message: value } : errorIn(value);
   if (error === undefined) return {};

@@ -61,8 +61,8 @@ const knownDetails: Readonly<Record<'input' | 'output', ReadonlySet<string>>> = 
 };
 
 /**
- * Returns the usage that an upstream reports. Undefined if it says nothing that can be true, so that the gateway counts itself. Counts that contradict the whole are left
- * out. `cachedIn` finds what was read from a cache.
+ * Returns the usage that an upstream reports. Undefined if it reports nothing plausible; the gateway then counts itself. Counts that
+ * contradict the total are left out. `cachedIn` returns the tokens read from a cache.
  */
 export function parseUsageAs(
   names: UsageNames,
@@ -86,8 +86,8 @@ export function parseUsageAs(
 }
 
 /**
- * Returns the input in buckets. `cached`: read from a cache, absent if not reported; `details`: what was written.
- * Parts that exceed the whole are left out.
+ * Returns the input in buckets. `cached`: tokens read from a cache, absent if not reported; `details`: tokens written to it. Parts that
+ * exceed the total are left out.
  */
 function inputBuckets(whole: number | undefined, cached: number | undefined, details: JsonObject): Partial<Usage> {
   if (whole === undefined) return {};

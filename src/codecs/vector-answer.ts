@@ -20,7 +20,7 @@ export function parseNumbers(value: Json | undefined): Vector {
   return toVector(value);
 }
 
-/** Returns a failure that says what is wrong with an answer. */
+/** Returns a failure that describes what is wrong with an answer. */
 export function malformedAnswer(what: string): UpstreamFailure {
   return new UpstreamFailure('malformed', { cause: new Error(`the answer has ${what}`) });
 }

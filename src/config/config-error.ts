@@ -6,7 +6,7 @@ export interface Problem {
   readonly line?: number;
   /** Its place in the file ("models[0].pricing.input"), or the variable's name; '' for the whole file. */
   readonly path: string;
-  /** What is wrong and what is allowed; never the value of a secret. */
+  /** Names the fault and the allowed values; never contains a secret. */
   readonly message: string;
 }
 

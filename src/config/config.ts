@@ -37,7 +37,7 @@ import { pathText, readYaml, variableNames, type YamlPath, type YamlSource } fro
 /** The file that is read when none is named, if it exists. */
 export const defaultConfigPath = './tollgate.yaml';
 
-/** What to read. */
+/** Where to read the configuration from. */
 export interface LoadOptions {
   /**
    * The file that the command line names; absent: `TOLLGATE_CONFIG`, else `./tollgate.yaml` if it exists, else the
@@ -103,7 +103,7 @@ export function parseConfig(
 const credentialed = /\/\/.*[@?#]/;
 const credentialedAddress = /[@?#]/;
 
-/** Puts the current value before what is allowed, if it is short and not secret. */
+/** Puts the current value before the allowed ones, if it is short and not secret. */
 function withShown(source: YamlSource, path: YamlPath, message: string): string {
   const shown = source.findShown(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
@@ -298,7 +298,7 @@ function toModel(model: ParsedModel): ModelSettings {
 }
 
 function readPricing({ id, endpoints, pricing }: ParsedModel): PricingSettings {
-  // A free model costs 0 for what it does, configured or not.
+  // A free model has price 0 for everything that its kind can do, whether configured or not.
   const free = Object.fromEntries(kindRules[findModelKind(endpoints)].needed[0].map(name => [name, 0n]));
   const none = { images: [], above: [] };
   return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));

@@ -207,7 +207,7 @@ function checkProviders(file: ParsedFile, report: Report): void {
 interface AliasIds {
   /** An alias would hide them. */
   readonly listed: readonly string[];
-  /** What an alias may refer to. */
+  /** The names that an alias may refer to. */
   readonly known: readonly string[];
 }
 

@@ -17,7 +17,7 @@ function one(preset: string, said: ModelDescription) {
   return models[0] ?? expect.fail('no model');
 }
 
-// As llama.cpp b10434 answered for SmolLM2-135M, started with `-m /models/SmolLM2.gguf -c 4096 -np 2`; shortened.
+// The answer of llama.cpp b10434 for SmolLM2-135M, started with `-m /models/SmolLM2.gguf -c 4096 -np 2`; shortened.
 const llama = {
   listed: {
     id: '/models/SmolLM2-135M-Instruct.Q4_1.gguf',

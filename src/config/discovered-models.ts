@@ -4,7 +4,10 @@ import { cachingMember, listedModel } from './listed-model.ts';
 import type { Preset } from './presets.ts';
 import type { DiscoveredPricing, ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
 
-/** Models that a server listed by itself: local ones cost what the configuration says for their names, else nothing; those of another Tollgate what it says. */
+/**
+ * Models from a server's own list: local ones have the price that the configuration sets for their names, else they are free; those of
+ * another Tollgate have its prices.
+ */
 
 /** The models of a list, and why the others are left out. */
 export interface DiscoveredModels {
@@ -13,13 +16,10 @@ export interface DiscoveredModels {
   readonly leftOut: Readonly<Record<string, string>>;
 }
 
-/** Prices of models whose id fits a pattern. */
+/** Prices of models whose id matches a pattern. */
 export type PriceRules = readonly DiscoveredPricing[];
 
-/**
- * Returns the models that a server lists. `nowMs`: the time of the query, which stands in for a missing creation
- * time.
- */
+/** Returns the models in a server's list. `nowMs`: the time of the query, used if a creation time is missing. */
 export function toDiscoveredModels(
   preset: Preset,
   list: readonly ModelDescription[],
@@ -71,8 +71,8 @@ function toModel(preset: Preset, own: string, said: ModelDescription, nowMs: num
 const idPattern = /^[\w.:@+-]+(\/[\w.:@+-]+)*$/;
 
 /**
- * Returns the name that a model is offered under: a file's own name, wherever it is on the server, with dashes for
- * characters that no id can have. '' if it has none.
+ * Returns the name that a model is offered under: a file's base name, with dashes for characters that ids can't contain. '' if nothing is
+ * left.
  */
 function offeredName(own: string): string {
   const isFile = /^(?:[/~.]|[A-Za-z]:[\\/])|\\|\.gguf$/i.test(own);
@@ -80,7 +80,7 @@ function offeredName(own: string): string {
   return idPattern.test(own) ? own : '';
 }
 
-/** Returns the prices of the first rule that fits a model; undefined if none does, or the model is free whatever a rule says. */
+/** Returns the prices of the first rule that matches a model; undefined if none does, or if the model is free regardless of rules. */
 function ruledPricing(prices: PriceRules, { id }: ModelSettings): PricingSettings | undefined {
   if (id.endsWith(':free')) return undefined;
   return prices.find(({ models }) => models.some(pattern => fits(id, pattern)))?.pricing;

@@ -40,7 +40,7 @@ export interface Environment {
   readonly rpcPort: number;
   /** The Unix socket for the operator's commands; absent: none. `isNamed`: the environment names it, so that a start fails without it. */
   readonly rpcSocket?: { readonly path: string; readonly isNamed: boolean };
-  /** As written; relative to the working directory. */
+  /** Unchanged from the environment; relative to the working directory. */
   readonly dataDir: string;
   /** The PostgreSQL database of the ledger, which several gateways share; absent: a SQLite file in the data directory. */
   readonly databaseUrl?: string;
@@ -50,7 +50,7 @@ export interface Environment {
   readonly workers: number;
   readonly bootstrap: BootstrapEnvironment;
   readonly proxy: ProxyEnvironment;
-  /** All variables as they are set, for `${NAME}` in the configuration file. */
+  /** All variables, for `${NAME}` in the configuration file. */
   readonly variables: Variables;
   /** Those of OpenTelemetry, with what `NAME_FILE` names. */
   readonly telemetry: Variables;
@@ -73,7 +73,7 @@ const secretVariables = [
   'OTEL_EXPORTER_OTLP_METRICS_HEADERS',
 ];
 
-/** Reads one variable after the other and gathers what is wrong, so that one start shows all of it. */
+/** Reads variables and collects all errors, so that one start shows all of them. */
 class EnvironmentReader {
   readonly problems: Problem[] = [];
   readonly #variables: Variables;

@@ -2,7 +2,7 @@ import type { ParsedFile } from './schema.ts';
 import type { IdentityProviderSettings } from './settings.ts';
 import type { YamlPath } from './yaml-source.ts';
 
-/** Returns the identity provider that people sign in with; undefined: there is none. */
+/** Returns the identity provider for signing in; undefined if there is none. */
 export function identityProviderSettings({
   identity_provider: parsed,
 }: ParsedFile): IdentityProviderSettings | undefined {

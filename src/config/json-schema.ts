@@ -21,7 +21,7 @@ function toJson(schema: z.core.$ZodType): Json {
   if (schema instanceof z.ZodRecord) return { type: 'object', additionalProperties: toJson(schema.valueType) };
   if (schema instanceof z.ZodArray) return { type: 'array', items: toJson(schema.element) };
   if (schema instanceof z.ZodPipe) {
-    // A value that is only calculated with afterwards is what it was read as.
+    // If a value is only computed from another, its schema is that of the value as read.
     return toJson(schema.out instanceof z.ZodTransform ? schema.in : schema.out);
   }
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {

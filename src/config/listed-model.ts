@@ -25,7 +25,7 @@ export function listedModel(preset: Preset, model: string, known: ListedModel): 
   };
 }
 
-/** Returns prices of cached input as a member of a model's prices; no member if there are none. */
+/** Returns prices of cached input as a member of a model's prices; an empty object if there are none. */
 export function cachingMember(
   readPicoUsd: bigint | undefined,
   write5mPicoUsd: bigint | undefined,

@@ -6,9 +6,7 @@
 /** A JSON object of a server's. */
 export type JsonMembers = Readonly<Record<string, unknown>>;
 
-/**
- * Everything that one server reports of one model: `src/upstreams/server-models.ts` says where each part comes from.
- */
+/** Everything that one server reports of one model: see `src/upstreams/server-models.ts` for the origin of each part. */
 export interface ModelDescription {
   readonly listed: JsonMembers;
   readonly entry?: JsonMembers;
@@ -17,7 +15,7 @@ export interface ModelDescription {
   readonly state?: JsonMembers;
 }
 
-/** What a model can do. */
+/** The features of a model. */
 export interface ModelFacts {
   /** It generates text. */
   readonly isChat: boolean;
@@ -33,10 +31,7 @@ const tokensMax = 4_294_967_295;
 /** Servers that list models without their purpose list these too. */
 const embeddingName = /(^|[^a-z])(text-)?embed(ding)?s?([^a-z]|$)|(^|[^a-z])(bge|gte|e5|minilm)-|rerank/i;
 
-/**
- * Reads what is reported; otherwise a model is assumed to generate text with tools, without images and without a
- * switch for reasoning.
- */
+/** Reads the reported features; by default a model generates text with tools, without images and without a switch for reasoning. */
 export function readFacts(said: ModelDescription): ModelFacts {
   const { listed } = said;
   const createdAt = listed['created'];

@@ -1,6 +1,6 @@
 import type { EndpointPath } from './settings.ts';
 
-/** What a model produces: each model is of one kind, because neither prices nor routes can be right for two. */
+/** The kind of a model, by its output. Each model has one kind, because prices and routes differ between kinds. */
 export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
 
 /** Members of a model's prices in the file. */

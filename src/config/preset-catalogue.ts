@@ -81,7 +81,7 @@ function findCurrentPrice(prices: readonly ConditionalPrice[]): ModelPrice | und
   return dated.at(-1)?.prices;
 }
 
-/** The day of the price package that is pinned: what it says of later days is not in force yet, whatever the clock says. */
+/** The day of the pinned price package: prices from later days on are not used yet, whatever the clock says. */
 const knownOn = '2026-11-21';
 
 function toCaching(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {

@@ -1,6 +1,6 @@
 /**
- * What the price package does not know of current models: their ids, abilities and output limits. Prices and most
- * context lengths come from it.
+ * Facts of current models that the price package lacks: ids, features and output limits. Prices and most context lengths come from the
+ * package.
  */
 
 /** A model of a provider. */

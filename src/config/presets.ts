@@ -10,10 +10,10 @@ import type { ProtocolName, UpstreamQuirk } from './settings.ts';
 export interface Preset {
   /** Its name as a provider, also in the price package, and the beginning of its models' ids. */
   readonly name: string;
-  /** As people call it. */
+  /** The name for people. */
   readonly title: string;
   readonly protocol: ProtocolName;
-  /** As the protocol's official client takes it; absent: a variable has to say it. */
+  /** In the form that the protocol's official client takes; absent: a variable must set it. */
   readonly baseUrl?: string;
   /** The variable with the address; it wins over `baseUrl`. */
   readonly addressVariable?: string;
@@ -27,7 +27,7 @@ export interface Preset {
   readonly modelPrefix?: string;
   /** The server is queried for its models: `free` have no price, `priced` report theirs. */
   readonly discovery?: 'free' | 'priced';
-  /** Where a queried server reports more of its models than in its list: `src/upstreams/server-models.ts`. */
+  /** Where a queried server describes its models in more detail than in its list: `src/upstreams/server-models.ts`. */
   readonly details?: 'llama_cpp' | 'ollama' | 'lm_studio';
   readonly quirks?: readonly UpstreamQuirk[];
 }
@@ -39,7 +39,7 @@ function cloud(name: string, title: string, baseUrl: string, keyVariable: string
 
 const local = { protocol: 'chat', addressPath: '/v1', discovery: 'free' } as const;
 
-/** All of them. What was tried against what: `docs/providers.md`. */
+/** All presets. `docs/providers.md` lists what each was tried against. */
 export const presets: readonly Preset[] = [
   cloud('openai', 'OpenAI', 'https://api.openai.com/v1', 'OPENAI_API_KEY'),
   {
@@ -209,7 +209,7 @@ function fillAddress(given: string, { addressVariable = '', addressPath = '' }: 
   return url.href.replace(/\/+$/, '');
 }
 
-/** The ids of the catalogue's models of the presets that are on, whose names these are: what the rest of the file may name. */
+/** Returns the ids of the models of enabled presets, which the rest of the file may refer to. */
 export function presetModelIds(names: readonly string[]): string[] {
   return names.flatMap(name => (presetModels[name] ?? []).map(({ model }) => `${name}/${model}`));
 }

@@ -9,7 +9,7 @@ export function tlsSettings(tls: ParsedFile['rpc']['tls']): TlsSettings | undefi
     : { certPath: tls.cert, keyPath: tls.key, ...defined({ clientCaPath: tls.client_ca }) };
 }
 
-/** Returns what the file says of the internal listener. */
+/** Returns the file's settings of the internal listener. */
 export function rpcSettings({ rpc }: ParsedFile): RpcSettings {
   return {
     ...defined({ tls: tlsSettings(rpc.tls) }),

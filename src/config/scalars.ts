@@ -6,8 +6,8 @@ import { Secret } from './secrets.ts';
 import { NumberText } from './yaml-source.ts';
 
 /**
- * The building blocks of the schema. Every message says what is allowed; `schema.ts` puts file, line, path and the
- * current value before it.
+ * The building blocks of the schema. Every message names the allowed values; `schema.ts` puts file, line, path and the current value before
+ * it.
  */
 
 /** JSON types of a value that YAML writes as a text or a number. */
@@ -48,7 +48,7 @@ export function mapping<Shape extends z.ZodRawShape>(shape: Shape) {
     .pipe(z.strictObject(shape, { error: ({ code }) => (code === 'unrecognized_keys' ? known : undefined) }));
 }
 
-/** A mapping whose keys the operator chooses. */
+/** A mapping with keys chosen by the operator. */
 export function named<Name extends string, Schema extends z.ZodType>(name: z.ZodType<Name>, schema: Schema) {
   return z.record(name, schema, {
     error: ({ code }) => (code === 'invalid_type' ? 'must be a mapping (name: value)' : undefined),
@@ -122,7 +122,7 @@ export function numberBetween(min: number, max: number): z.ZodType<number> {
   return leaf(`a number from ${min} to ${max}`, read, { type: 'number', minimum: min, maximum: max });
 }
 
-/** A decimal as an exact integer of its `digits`th decimal; `what` says what it counts. */
+/** A decimal as an exact integer of its `digits`th decimal; `what` names the quantity. */
 function exact(what: string, digits: number, max: number): z.ZodType<bigint> {
   const limit = BigInt(max) * 10n ** BigInt(digits);
   return leaf(`${what} from 0 to ${max} with at most ${digits} decimals`, value => {
@@ -150,7 +150,7 @@ export function duration(minMs: number, maxDays = 7): z.ZodType<number> {
   );
 }
 
-/** How long something is kept, in milliseconds: whole days or years of 365 days, at least `minDays`. */
+/** A retention time in milliseconds: whole days or years of 365 days, at least `minDays`. */
 export function keepingTime(minDays: number): z.ZodType<number> {
   return leaf(`a time from ${minDays}d to 100y, such as 400d or 7y`, value => {
     const [, amount, unit] = (typeof value === 'string' && /^(\d{1,5})([dy])$/.exec(value)) || [];

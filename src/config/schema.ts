@@ -27,8 +27,8 @@ import {
 } from './scalars.ts';
 
 /**
- * The shape of the file, key by key, as docs/configuration.md "Options" names them. What only shows between parts (a route to a provider that is not
- * there, a model without a price) is in `consistency.ts`.
+ * The shape of the file, key by key, in the order of docs/configuration.md "Options". Rules between parts (a route to a provider that does
+ * not exist, a model without a price) are in `consistency.ts`.
  */
 
 const tokens = whole(1, 4_294_967_295);

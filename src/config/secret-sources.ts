@@ -9,13 +9,13 @@ export interface SecretSource {
   readonly sha256: string;
 }
 
-/** Variables after those whose twin `NAME_FILE` names a file were read from it. */
+/** The variables, with those whose twin `NAME_FILE` names a file read from it. */
 export interface ReadVariables {
   readonly variables: Variables;
   readonly sources: readonly SecretSource[];
 }
 
-/** Reads the text of a secret without surrounding white space, and its origin. Throws what the file system throws. */
+/** Reads the text of a secret without surrounding white space, and its origin. Throws the file system's error. */
 export function readSecretSource(path: string): { readonly text: string; readonly source: SecretSource } {
   const bytes = readFileSync(path);
   return { text: bytes.toString('utf8').trim(), source: { path, sha256: sumSecret(bytes) } };

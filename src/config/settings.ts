@@ -9,7 +9,7 @@ import type { Secret } from './secrets.ts';
 export interface Config {
   /** The files that secrets were read from; absent: none was. */
   readonly secretSources?: readonly SecretSource[];
-  /** The file it was read from, as it was named; absent if there is none. */
+  /** The path of the file as given; absent if there is none. */
   readonly file?: string;
   /** Without a slash at its end; absent: the address of the public listener. */
   readonly publicUrl?: string;
@@ -51,7 +51,7 @@ export interface Config {
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
 }
 
-/** How long an upstream may take. */
+/** The deadlines of an upstream. */
 export interface Timeouts {
   readonly connectMs: number;
   readonly firstEventMs: number;
@@ -82,7 +82,7 @@ export interface IdentityProviderSettings {
   readonly clientId: string;
   readonly clientSecret: Secret;
   readonly scopes: readonly string[];
-  /** Who may do what; the first that fits a person holds, and whom none fits can't sign in. */
+  /** Roles by rule: the first rule that matches a person applies; a person whom none matches can't sign in. */
   readonly people: readonly {
     readonly claim: string;
     /** The claim's value, or one of its values if it is a list; `*` matches any text. */
@@ -113,7 +113,7 @@ export interface RpcSettings {
   };
 }
 
-/** The maximum sizes of what callers and upstreams send. */
+/** The maximum sizes of messages from callers and upstreams. */
 export interface Limits {
   /** The body of a request that generates, draws or counts tokens, and any RPC message. */
   readonly bodyBytes: number;
@@ -161,7 +161,7 @@ export interface Limits {
 export interface OverloadSettings {
   /** The event loop is this late. */
   readonly loopLagMs: number;
-  /** That much of the heap is in use, in thousandths. */
+  /** The level begins when this share of the heap is in use, in thousandths. */
   readonly heapPermille: number;
   /** Work that is begun in one turn of the event loop. */
   readonly sliceMs: number;
@@ -173,11 +173,11 @@ export interface OverloadSettings {
 export interface LedgerSettings {
   /** How long a finished answer waits to be charged before it fails. */
   readonly settleTimeoutMs: number;
-  /** An account of whose requests more is written off is suspended. 0: none is. */
+  /** An account is suspended if more than this of its requests is written off. 0: never. */
   readonly writeOffMaxNanoUsd: bigint;
 }
 
-/** What is stored besides the ledger: stored responses, answers of idempotency keys, image tasks. */
+/** Storage besides the ledger: stored responses, answers of idempotency keys, image tasks. */
 export interface ContentSettings {
   /** For responses and image tasks together; finished ones are evicted, the oldest of the largest account first. */
   readonly bytesMax: number;
@@ -185,17 +185,14 @@ export interface ContentSettings {
   readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
-  /** Whose bodies are stored, unless the key says it. */
+  /** Which bodies are stored, unless the key has its own setting. */
   readonly bodies: 'off' | 'errors' | 'all';
   /** The most that is kept of each body. */
   readonly bodyBytesMax: number;
   readonly bodyLifetimeMs: number;
 }
 
-/**
- * What errors contain besides their message. Absent links are null in answers; `{code}` in a link stands for the
- * error's code.
- */
+/** The content of errors besides their message. Absent links are null in answers; `{code}` in a link is replaced with the error's code. */
 export interface Texts {
   readonly docs?: string;
   readonly support?: string;
@@ -204,7 +201,7 @@ export interface Texts {
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 
-/** How long what was done is kept. */
+/** Retention times of history. */
 export interface RetentionSettings {
   /** Settled requests. */
   readonly activityMs: number;
@@ -222,14 +219,14 @@ export interface SimulatorSettings {
   readonly enabled: boolean;
   /** 0: no pace. */
   readonly tokensPerSecond: number;
-  /** Whether `!sim` lines steer it. */
+  /** True if `!sim` lines steer it. */
   readonly steering: boolean;
 }
 
 /** A wire protocol of an upstream. */
 export type ProtocolName = 'chat' | 'responses' | 'messages' | 'gemini' | 'images';
 
-/** How a server deviates from its protocol. */
+/** A deviation of a server from its protocol. */
 export type UpstreamQuirk =
   /** Chat: the output limit is called `max_tokens` only. */
   | 'max_tokens'
@@ -252,7 +249,7 @@ export interface ProviderSettings {
   /** Absent: it keeps to its protocol. */
   readonly quirks?: readonly UpstreamQuirk[];
   readonly protocol: ProtocolName;
-  /** As the protocol's official client takes it, without a slash at its end. */
+  /** In the form that the protocol's official client takes, without a slash at its end. */
   readonly baseUrl: string;
   /** Used in rotation; empty: no credential is sent. */
   readonly apiKeys: readonly Secret[];
@@ -260,7 +257,7 @@ export interface ProviderSettings {
   readonly headers: Readonly<Record<string, Secret>>;
   /** The general ones if the provider has none of its own. */
   readonly timeouts: Timeouts;
-  /** Which client fields it receives; absent: `unpriced`. */
+  /** Which of the client's own fields it receives; absent: `unpriced`. */
   readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
@@ -268,7 +265,7 @@ export interface ProviderSettings {
   readonly tokenIds?: boolean;
 }
 
-/** How many calls a provider takes at once, and who waits. */
+/** How many calls a provider takes at once, and how many wait. */
 export interface ConcurrencySettings {
   readonly slots: number;
   /** More are turned away. */
@@ -315,7 +312,7 @@ export interface ModelSettings {
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' if unknown. */
   readonly maxSize: string;
-  /** Which of its routes a request takes first; absent: `priority`. */
+  /** How the first route of a request is chosen; absent: `priority`. */
   readonly strategy?: 'priority' | 'cheapest' | 'fastest';
   /** Empty only if `available` is false. */
   readonly routes: readonly RouteSettings[];
@@ -343,7 +340,7 @@ export interface PricingSettings {
 
 /** The prices of models that a local server reports. */
 export interface DiscoveredPricing {
-  /** Ids of models, in which `*` stands for anything. */
+  /** Ids of models; `*` matches any text. */
   readonly models: readonly string[];
   readonly pricing: PricingSettings;
 }
@@ -386,7 +383,7 @@ export interface RouteSettings {
   readonly cost?: PricingSettings;
 }
 
-/** How batches run, and what their files may take. */
+/** How batches run, and the space for their files. */
 export interface BatchSettings {
   /** Items that run at once, of all batches together. */
   readonly concurrency: number;

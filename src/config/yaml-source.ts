@@ -101,7 +101,7 @@ class SourceReader {
       }
       const at = [...path, name];
       const read = this.#value(value, at, isScalar(value) ? this.#findLine(value, keyLine) : keyLine);
-      // `models:` with nothing below it is what is left when all its entries are commented out.
+      // `models:` without a value remains when all its entries are commented out.
       if (read !== null) members.push([name, read]);
     }
     return Object.fromEntries(members);
@@ -153,14 +153,14 @@ class SourceReader {
   }
 }
 
-/** Replaces the parser's message if ours says more to an operator. */
+/** Replaces the parser's message if ours tells an operator more. */
 function yamlMessage(code: string, message: string): string {
   if (code === 'DUPLICATE_KEY') return 'the same key stands twice in one mapping';
   if (code === 'MULTIPLE_DOCS') return 'must be one YAML document, without a second ---';
   return `is not valid YAML: ${message}`;
 }
 
-/** A plain scalar after `${NAME}` was put in: what it would have been, had its text stood there. */
+/** Returns the value that a plain scalar has after `${NAME}` was replaced with its text. */
 function typed(text: string): YamlValue {
   if (text === 'true' || text === 'false') return text === 'true';
   return /^[-+]?\d+(\.\d+)?$/.test(text) ? new NumberText(text, Number(text)) : text;

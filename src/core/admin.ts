@@ -12,7 +12,15 @@ import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
-import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
+import type {
+  AccountRow,
+  KeyState,
+  Ledger,
+  ManagementKeyRow,
+  Plans,
+  Suspension,
+  VoidedHoldRow,
+} from '../ledger/ledger.ts';
 import { accountActivity } from './account-activity.ts';
 import {
   toApiKey,
@@ -26,6 +34,7 @@ import {
 } from './account-fields.ts';
 import { adminHistory } from './account-history.ts';
 import type { BodyStore } from './bodies/body-store.ts';
+import { configurationAdmin, type ConfigurationAdminOptions } from './configuration-admin.ts';
 import { allScopes, servicesOnly } from './credential.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
 import { made, unlocked } from './account-limits.ts';
@@ -40,7 +49,7 @@ import { sessionAdmin, type SessionOptions } from './dashboard/sessions.ts';
 import { subscriptions } from './subscriptions.ts';
 import { adminWebhooks, type WebhookOptions } from './webhooks/webhooks.ts';
 
-interface AdminOptions extends ProviderAdminOptions {
+interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   readonly ledger: Ledger;
   readonly tokens: ServiceTokens;
   readonly webhooks: WebhookOptions;
@@ -56,6 +65,8 @@ interface AdminOptions extends ProviderAdminOptions {
   /** The address that clients know, without a slash at its end. */
   readonly publicUrl: () => string;
   readonly people: SessionOptions;
+  /** Those that the ledger was opened with. */
+  readonly plans: Plans;
 }
 
 /** The result of a reload. */
@@ -83,7 +94,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...limits(options),
     ...groups(options.ledger),
     ...managementKeys(options),
-    ...subscriptions(options.ledger),
+    ...subscriptions(options.ledger, options.plans),
     ...gateway(options),
     ...sessionAdmin(options.people),
     ...accountActivity(options),
@@ -93,6 +104,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...adminHistory(options.ledger),
     ...adminWebhooks(options.ledger, options.webhooks),
     ...providerAdmin(options),
+    ...configurationAdmin(options),
   };
   return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
 }

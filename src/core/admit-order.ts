@@ -1,7 +1,7 @@
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type IdSource, parseLedgerId, publicRequestId } from '../lib/ids.ts';
 import type { AdmitCommand, Credential, FundsEstimate, Ledger } from '../ledger/ledger.ts';
-import type { RequestStory } from '../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { AdmittedOrder } from './admitted-run.ts';
 import { isFree, refusal } from './generation/admission.ts';
 
@@ -14,7 +14,7 @@ export interface OrderToAdmit<Order> extends Pick<
   /** The most it can cost; undefined: nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Collects what becomes known of the request, for log, metrics and trace; undefined: not collected. */
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
 }
 
 /** Returns both ids of a request. `named`: the one that the edge has given it; null: none. */
@@ -29,18 +29,18 @@ export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitComm
  */
 export async function admitOrder<Order extends { readonly model: Model; readonly count?: number }>(
   ledger: Pick<Ledger, 'admit' | 'findKey'>,
-  { order, funds, story, ...command }: OrderToAdmit<Order>,
+  { order, funds, telemetry, ...command }: OrderToAdmit<Order>,
   { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
 ): Promise<AdmittedOrder<Order>> {
   const { model } = order;
   const key = { id: keyId, accountId };
-  story?.admissionBegan({ accountId, keyId, model: model.id });
+  telemetry?.admissionBegan({ accountId, keyId, model: model.id });
   const free = isFree(model.id);
   const admitted = await ledger.admit({ ...command, key, model: model.id, free, funds, requests: order.count ?? 1 });
   if (admitted.kind === 'denied') {
-    story?.admissionEnded(undefined, admitted.code);
+    telemetry?.admissionEnded(undefined, admitted.code);
     throw await refusal(ledger, admitted, { model, accountId, keyId });
   }
-  story?.admissionEnded(admitted.heldNanoUsd);
-  return { order, id: command.id, requestId: command.requestId, keyId, admitted, story };
+  telemetry?.admissionEnded(admitted.heldNanoUsd);
+  return { order, id: command.id, requestId: command.requestId, keyId, admitted, telemetry };
 }

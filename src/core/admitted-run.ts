@@ -7,7 +7,7 @@ import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
 import { CourseRecord } from './course-record.ts';
 import { checkSettled } from './check-settled.ts';
 import { toCharge, type Outcome, toClientError } from './generation/settlement.ts';
-import type { RequestStory } from '../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Routed } from './routing/router.ts';
 import { toTokenCounts } from './token-counts.ts';
 import { type Cuttable, keyRevoked, stopping } from './running-requests.ts';
@@ -42,7 +42,7 @@ export interface AdmittedOrder<Order> {
   readonly keyId: number;
   readonly admitted: Admitted;
   /** Undefined: not traced. */
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
 }
 
 /** The usage of an answer. */
@@ -143,8 +143,8 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
-    const { id, order, story } = this.requested;
-    story?.trace?.settleBegan();
+    const { id, order, telemetry } = this.requested;
+    telemetry?.trace?.settleBegan();
     const command = {
       id,
       state,
@@ -164,7 +164,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     checkSettled(settled, id);
     const { costNanoUsd } = settled;
     const { providerCostNanoUsd } = command;
-    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
+    telemetry?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
     return costNanoUsd;
   }
 
@@ -217,7 +217,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     const charge = toCharge(outcome, progress);
     if (charge.kind === 'void') {
       await this.#tools.ledger.void(this.requested.id, charge.reason);
-      this.requested.story?.settleEnded(undefined);
+      this.requested.telemetry?.settleEnded(undefined);
     } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

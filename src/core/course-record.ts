@@ -1,6 +1,6 @@
 import { type HoldExtension, type RequestTry, writeCourse } from '../ledger/course.ts';
 import type { Runtime } from '../lib/runtime.ts';
-import type { RouteReason } from '../telemetry/request-story.ts';
+import type { RouteReason } from '../telemetry/request-telemetry.ts';
 import type { AttemptOutcome, RouteName } from './routing/observer.ts';
 
 /** Gathers how one request goes, to be stored with its charge. Made when the request is admitted. */

@@ -1,15 +1,26 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type AdminService, Plan, PlanPeriod, type SubscriptionSchema } from '../gen/tollgate/v1/admin_pb.ts';
+import {
+  type AdminService,
+  type ConfiguredPlanSchema,
+  Plan,
+  PlanPeriod,
+  type SubscriptionSchema,
+} from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../ledger/ledger.ts';
+import type { Ledger, PlanName, PlanPeriodName, Plans, SubscriptionRow } from '../ledger/ledger.ts';
 import { found, readId, invalidField, notFound } from './account-fields.ts';
 
 /** Implements the methods of AdminService for subscriptions. Source: docs/accounting.md "Subscriptions". */
 export function subscriptions(
   ledger: Ledger,
-): Pick<PushedService<typeof AdminService>, 'startSubscription' | 'getSubscription' | 'cancelSubscription'> {
+  configured: Plans,
+): Pick<
+  PushedService<typeof AdminService>,
+  'listPlans' | 'startSubscription' | 'getSubscription' | 'cancelSubscription'
+> {
   return {
+    listPlans: () => ({ plans: planList.flatMap(name => toConfiguredPlans(name, configured[name])) }),
     async startSubscription(request) {
       const accountId = readId(request.accountId, 'account');
       const plan = planNames[request.plan];
@@ -42,6 +53,23 @@ const periodNames: Partial<Record<PlanPeriod, PlanPeriodName>> = {
 };
 const plans: Record<PlanName, Plan> = { core: Plan.CORE, core_pro: Plan.CORE_PRO };
 const periods: Record<PlanPeriodName, PlanPeriod> = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY };
+
+const planList = ['core', 'core_pro'] as const satisfies PlanName[];
+const periodList = ['biweekly', 'monthly'] as const satisfies PlanPeriodName[];
+
+/** Returns a plan once for each length of its periods. */
+function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageInitShape<typeof ConfiguredPlanSchema>[] {
+  const { freeDailyRequests, discountPermille, models } = settings;
+  return periodList.map(period => ({
+    plan: plans[name],
+    period: periods[period],
+    priceNanoUsd: settings[period].priceNanoUsd,
+    tokens: BigInt(settings[period].tokens),
+    freeDailyRequests,
+    discountPermille,
+    models: models === null ? { all: true } : { ids: [...models] },
+  }));
+}
 
 function alreadySubscribed(accountId: number): GatewayError {
   return new GatewayError('conflict', `Account ${accountId} has a subscription already.`, {

@@ -6,7 +6,7 @@ import { clientAddressHeader, fingerprintHeader, idempotencyKeyHeader } from '..
 import { requestIdHeader } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import type { Runtime } from '../lib/runtime.ts';
-import { readClientRequestId, readTraceparent, RequestStory } from '../telemetry/request-story.ts';
+import { readClientRequestId, readTraceparent, RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** Headers of an answer, lower case. */
@@ -19,7 +19,7 @@ export type ErrorShape = 'openai' | 'messages' | 'account';
  * Collects the facts of one request, from its first byte to its log line. Passed to the core as the headers; a core in the same process
  * adds its own facts.
  */
-export class Call extends RequestStory implements HeaderReader {
+export class Call extends RequestTelemetry implements HeaderReader {
   /** The public request id; `x-request-id` of the answer, whatever it is. */
   readonly id: string;
   readonly errorShape: ErrorShape;

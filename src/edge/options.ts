@@ -11,7 +11,7 @@ import type { JsonBounds } from './json-bounds.ts';
 import type { ParserLimits } from './json-parser.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
+import type { RequestTelemetry, RequestTrace } from '../telemetry/request-telemetry.ts';
 
 /** The operator's texts in every error. `{code}` in an address becomes the error's code. null: none. */
 export interface ErrorTexts {
@@ -68,7 +68,7 @@ export interface EdgeOptions {
   /** Origins whose pages may call ("https://app.example"); "*" allows all, an empty list none. */
   readonly corsOrigins: readonly string[];
   /** Begins the trace of a request; absent: traces are switched off. */
-  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
+  readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** The gateway is stopping: new requests are refused, streams in flight may end. */
   readonly draining: () => boolean;
   /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */

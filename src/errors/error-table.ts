@@ -3,9 +3,9 @@
  * Source: docs/errors.md "Codes".
  */
 
-/** What a code means to each kind of caller. */
+/** The meaning of a code for each kind of caller. */
 export interface ErrorFacets {
-  /** What has happened, for people. */
+  /** The meaning, for people. */
   readonly meaning: string;
   /** HTTP status of a REST answer. */
   readonly http: 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 502 | 503;
@@ -21,7 +21,7 @@ export interface ErrorFacets {
     | 'ResourceExhausted'
     | 'Internal'
     | 'Unavailable';
-  /** `x-should-retry` of both official clients; undefined leaves it to them. */
+  /** `x-should-retry` of both official clients; undefined: they decide. */
   readonly retry: boolean | undefined;
   /** The log level at the place where the error is answered. */
   readonly log: 'info' | 'warn' | 'error';

@@ -1,6 +1,6 @@
 import { type ErrorCode, type ErrorFacets, errorTable } from './error-table.ts';
 
-/** A limit of requests or tokens as it stands after (or without) a request. Times in ms since 1970 UTC. */
+/** The state of a limit of requests or tokens after (or without) a request. Times in ms since 1970 UTC. */
 export interface WindowState {
   /** The field that has made it, or `limit`. */
   readonly limit: 'minute_limit' | 'daily_limit' | 'free_minute' | 'free_day' | 'limit';
@@ -23,7 +23,7 @@ export interface DenialFacts {
   readonly row?: DeniedLimit;
 }
 
-/** Which limit it was. */
+/** Identifies the limit. */
 export interface DeniedLimit {
   readonly id: number;
   readonly scope: 'account' | 'group' | 'key';

@@ -1,7 +1,7 @@
 import type { FoundProvider } from './found-providers.ts';
 import type { Gateway } from './gateway.ts';
 
-/** What an operator reads when the gateway is ready. */
+/** The text for the operator when the gateway is ready. */
 export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys' | 'dashboard'> {
   readonly dataDir: string;
   /** Those that the environment has switched on. */
@@ -61,7 +61,7 @@ function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firs
 
 function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
   if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
-  // A key from the environment is known to whoever set it, and need not be in a log.
+  // Whoever set a key in the environment knows it, so it need not be in a log.
   const { file } = firstKeys;
   const key =
     firstKeys.apiKey ??

@@ -30,7 +30,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { RpcCall } from '../rpc/call-boundary.ts';
 import { logCall } from './rpc-log.ts';
 
-/** How long the link of a first start works. */
+/** How long the sign-in link of a first start is valid. */
 const firstLinkMs = 3_600_000;
 
 /** Services that a key or a signed-in person may call. */
@@ -45,7 +45,7 @@ const peoplesServices: readonly DescService[] = [
   RerankService,
 ];
 
-/** What the dashboard shows people besides the other services. */
+/** The services for people at the dashboard besides the others. */
 interface PeopleParts extends Pick<NowOptions, 'router'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
@@ -120,7 +120,7 @@ export class People {
   }
 }
 
-/** What the dashboards of both listeners need. */
+/** The options of the dashboards of both listeners. */
 interface DashboardParts {
   readonly config: Config;
   readonly core: PushTransport;

@@ -13,7 +13,7 @@ const intervalMs = 60_000;
 const firstRetryMs = 2_000;
 const timeoutMs = 5_000;
 
-/** What discovery needs. */
+/** The options of discovery. */
 export interface DiscoveryParts {
   readonly proxy: ProxySettings;
   readonly logger: Logger;
@@ -25,7 +25,7 @@ export interface DiscoveryParts {
 /** The result of a server's last query. */
 export type ServerState = 'asked' | 'away' | 'refused';
 
-/** What is known of one server. */
+/** The last findings about one server. */
 interface Known {
   models: readonly ModelSettings[];
   state: ServerState;

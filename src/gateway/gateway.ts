@@ -46,11 +46,14 @@ import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
-import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
+import type { RequestTelemetry, RequestTrace } from '../telemetry/request-telemetry.ts';
 import { decodeSource } from '../edge/decode-source.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import { configurationView } from './configuration-view.ts';
+import { ledgerCheck } from './ledger-check.ts';
+import { storageView } from './storage-view.ts';
 import { openImages } from './images.ts';
 import { errorTexts, type ListenerParts, openFront, shareFront } from './public-listener.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -92,10 +95,10 @@ export interface Gateway {
   reload(): void;
 }
 
-/** How far a provider's tokenizer may count above the gateway's before an answer is cut at its output limit. */
+/** Factor by which a provider's tokenizer may count more than the gateway before an answer is cut at its output limit. */
 const foreignTolerance = 1.15;
 
-/** What a gateway is opened with. */
+/** The resources of a gateway. */
 export interface GatewayResources {
   readonly environment: Environment;
   readonly config: Config;
@@ -108,7 +111,7 @@ export interface GatewayResources {
   readonly metrics: Metrics;
   readonly health: Pick<StorageHealth, 'reason' | 'onLow'>;
   /** Begins the trace of a request; absent: traces are switched off. */
-  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
+  readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -127,7 +130,7 @@ export async function openGateway(ground: GatewayResources): Promise<Gateway> {
   const state = { serving: false };
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl, workers });
-  const services = makeServices(core, people, workers);
+  const services = makeServices(core, people, workers, operatorView(parts));
   const dashboards = openDashboards({ config, core: services, logger, people });
   const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
   const front = workers === undefined ? openFront(listening, () => !state.serving) : shareFront(workers, listening);
@@ -193,7 +196,7 @@ export function makeIds(lastId: number, logger: Logger, instance = 0): IdSource 
   return new IdSource(systemClock, lastId, { instance, monotonicMs: () => systemRuntime.monotonicMs(), refusal });
 }
 
-/** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
+/** Returns an id for a request, even while no ledger id can be made: calls that need none are answered, and admissions are refused. */
 export function requestIdOrNot(ids: IdSource): string {
   try {
     return publicRequestId(ids.next());
@@ -271,7 +274,7 @@ type Core = ReturnType<typeof makeCore>;
 /** The part that answers requests. */
 type RequestCore = ReturnType<typeof makeRequestCore>;
 
-/** What everything in the process is made from. */
+/** The parts from which everything in the process is made. */
 export interface Parts extends GatewayResources {
   readonly live: LiveConfig;
   readonly ids: IdSource;
@@ -393,7 +396,7 @@ function openResponses(
   return { responses, kept };
 }
 
-/** Opens the services whose answers come at once. */
+/** Opens the services whose answers are not streamed. */
 function openDirect(tools: DirectTools) {
   return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
 }
@@ -431,8 +434,23 @@ export function listRequestServices({ generations, images, embeddings, rerank }:
   return [generations, images, embeddings, rerank];
 }
 
+/** What the operator sees of the gateway as a whole. */
+function operatorView({ environment, config, live, health, stores }: Parts) {
+  return {
+    plans: config.plans,
+    configuration: configurationView(live, environment),
+    readStorage: storageView({ environment, live, health, stores }),
+    verifyLedger: ledgerCheck(environment),
+  };
+}
+
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core, people: People, workers: Workers | undefined): InProcessTransport {
+function makeServices(
+  core: Core,
+  people: People,
+  workers: Workers | undefined,
+  operator: ReturnType<typeof operatorView>,
+): InProcessTransport {
   const { ledger, catalog, tokens, webhooks, bodies } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people.options;
@@ -473,6 +491,7 @@ function makeServices(core: Core, people: People, workers: Workers | undefined):
         bodies,
         people: people.options,
         ...seen,
+        ...operator,
       }),
     )
     .service(DashboardService, people.service);

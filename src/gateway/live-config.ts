@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { compareSettings } from '../config/compare-settings.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { Config, ModelSettings } from '../config/settings.ts';
 import type { Reloaded } from '../core/admin.ts';
@@ -8,6 +9,7 @@ import type { RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import { systemClock } from '../lib/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { builtInModels, retryPolicy, toRoutes, toStrategies } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
@@ -57,6 +59,7 @@ export class LiveConfig {
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
   #discovered: readonly ModelSettings[] = [];
+  #readAtMs = systemClock.now();
   #whole: Config;
 
   /** `read` reads the file again and throws `ConfigError`. */
@@ -76,7 +79,17 @@ export class LiveConfig {
     return this.#whole;
   }
 
-  /** Reads the file again and hands it on. Throws `ConfigError`; then nothing has changed, and the log says why. */
+  /** When the current configuration was read, in ms since 1970 UTC. */
+  get readAtMs(): number {
+    return this.#readAtMs;
+  }
+
+  /** Returns the keys of the file that differ from those at the start and take effect only at the next one. */
+  listRestartKeys(config: Config): string[] {
+    return atStart.filter(([, of]) => compareSettings(of(this.#started), of(config)).length > 0).map(([key]) => key);
+  }
+
+  /** Reads the file again and applies it. Throws `ConfigError`; then nothing has changed, and the reason is logged. */
   reload(targets: ReloadTargets): Promise<Reloaded> {
     // One after the other, so that the file that was read last is the one in use.
     const reloaded = this.#reloading.then(() => this.#reload(targets));
@@ -90,7 +103,7 @@ export class LiveConfig {
     this.#hand(this.#current, targets);
   }
 
-  /** Passes a configuration on. Returns what is listed now. */
+  /** Applies a configuration. Returns the models that are now listed. */
   #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
@@ -113,12 +126,11 @@ export class LiveConfig {
       logger.error(problems, 'the configuration was not reloaded: nothing has changed');
       throw thrown;
     }
-    const needsRestart = atStart
-      .filter(([, of]) => comparedText(of(config)) !== comparedText(of(this.#started)))
-      .map(([key]) => key);
+    const needsRestart = this.listRestartKeys(config);
     targets.tokens(config);
     const content = this.#hand(config, targets);
     this.#current = config;
+    this.#readAtMs = systemClock.now();
     const reloaded = {
       file: config.file ?? '',
       providers: config.providers.length,
@@ -130,7 +142,7 @@ export class LiveConfig {
   }
 }
 
-/** Only models whose provider is there, and whose id nothing else has. */
+/** Adds the models whose provider is configured and whose id nothing else has. */
 function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
   // Not those of the file: a model that was found costs nothing, and theirs may.

@@ -11,7 +11,7 @@ import type { LiveConfig } from './live-config.ts';
 import type { ListenerTls } from './tls.ts';
 import type { Workers } from './workers/workers.ts';
 
-/** What both listeners are opened with. */
+/** The options of both listeners. */
 export interface ListenerParts extends Parts {
   readonly tls: ListenerTls;
   readonly services: InProcessTransport;
@@ -20,7 +20,7 @@ export interface ListenerParts extends Parts {
   readonly people: People;
 }
 
-/** What the public listener is opened with. */
+/** The options of the public listener. */
 interface EdgeParts extends Omit<ListenerParts, 'services' | 'people'>, Pick<EdgeOptions, 'failed' | 'metricsText'> {
   readonly services: PushTransport;
   /** Returns why requests can't be taken; undefined: they can. */

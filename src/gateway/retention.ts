@@ -3,15 +3,15 @@ import { systemClock } from '../lib/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 
-/** How often old rows are looked for, and how soon after the start. */
+/** Interval at which old rows are removed, and the wait after the start. */
 const everyMs = 3_600_000;
 const firstMs = 60_000;
 /** The pause between two removing commands, so that requests come in between. */
 const pauseMs = 50;
 /** Events that were delivered or given up are shown that long. */
-const eventsMs = 30 * 86_400_000;
+export const eventsMs = 30 * 86_400_000;
 
-/** Removes what is older than the configuration keeps it: hourly, a little at a time. Returns what stops it. */
+/** Removes rows after their configured retention time: hourly, a little at a time. Returns a function that stops it. */
 export function startRetention(ledger: Ledger, live: LiveConfig, logger: Logger): () => void {
   let timer: NodeJS.Timeout;
   let isStopped = false;

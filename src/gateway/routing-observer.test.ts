@@ -11,7 +11,7 @@ const attempt: Attempt = {
   number: 2,
 };
 
-/** Returns what the log says of an attempt that ended so. */
+/** Returns the log's members for an attempt that ended with this failure. */
 function logged(kind: UpstreamFailureKind | undefined, facts: UpstreamFailureFacts = {}): unknown[] {
   const lines: string[] = [];
   const logger = createLogger({ level: 'info', destination: { write: line => void lines.push(line) } });

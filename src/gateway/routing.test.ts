@@ -14,7 +14,7 @@ test('providers that this version can speak to pass', () => {
 
 test('a protocol that the file may name and nothing here speaks is refused by its path, for serve and for config check alike', () => {
   const [provider] = config.providers;
-  // As an older version would see the file of a newer one.
+  // The file of a newer version, as an older one would read it.
   const foreign = { ...config, providers: [{ ...provider, protocol: 'telepathy' }] } as unknown as typeof config;
   expect(() => checkProtocols(foreign)).toThrow(ConfigError);
   expect(() => checkProtocols(foreign)).toThrow(

@@ -55,12 +55,12 @@ export function toRoutes(config: Config): RoutingConfig['routes'] {
   return routes;
 }
 
-/** How the routes of the models are ordered, by listed id. */
+/** Returns how the routes of the models are ordered, by listed id. */
 export function toStrategies(config: Config): ReadonlyMap<string, RouteStrategy> {
   return new Map(config.models.map(({ id, strategy = 'priority' }) => [id, strategy]));
 }
 
-/** How often and how fast is tried again. */
+/** Returns how often and how fast requests are retried. */
 export function retryPolicy(config: Config): RetryPolicy {
   return { ...defaultRetryPolicy, retries: config.retries };
 }

@@ -2,17 +2,17 @@ import { dollarsNumber } from '../lib/dollars.ts';
 import { defined } from '../lib/defined.ts';
 import type { RpcCall } from '../rpc/call-boundary.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { RequestStory } from '../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
 /**
  * Writes the one line of a call over the network: like that of a request, with the procedure in place of the
  * endpoint.
  */
-export function logCall(logger: Logger, { procedure, requestId, code, durationMs, error, story }: RpcCall): void {
+export function logCall(logger: Logger, { procedure, requestId, code, durationMs, error, telemetry }: RpcCall): void {
   const facts = {
     request_id: requestId,
     procedure,
-    ...(story === undefined ? {} : storyFacts(story)),
+    ...(telemetry === undefined ? {} : telemetryFacts(telemetry)),
     code,
     latency_ms: Math.round(durationMs * 10) / 10,
   };
@@ -20,19 +20,19 @@ export function logCall(logger: Logger, { procedure, requestId, code, durationMs
   else logger[error.facets.log](error.facets.http >= 500 ? { ...facts, error } : facts, 'call');
 }
 
-function storyFacts({ accountId, keyId, model, route, heldNanoUsd, settled, ...story }: RequestStory) {
+function telemetryFacts({ accountId, keyId, model, route, heldNanoUsd, settled, ...telemetry }: RequestTelemetry) {
   return defined({
     account_id: accountId,
     key_id: keyId,
     model,
     provider: route?.provider,
     route: route === undefined ? undefined : `${route.provider}/${route.model}`,
-    route_reason: story.routeReason,
-    attempts: accountId === undefined ? undefined : story.attempts,
+    route_reason: telemetry.routeReason,
+    attempts: accountId === undefined ? undefined : telemetry.attempts,
     tokens: settled?.tokens,
     cost: settled === undefined ? undefined : dollarsNumber(settled.costNanoUsd),
     held: heldNanoUsd === undefined ? undefined : dollarsNumber(heldNanoUsd),
-    upstream_request_id: story.upstreamRequestId,
-    upstream_message: story.upstreamMessage,
+    upstream_request_id: telemetry.upstreamRequestId,
+    upstream_message: telemetry.upstreamMessage,
   });
 }

@@ -21,11 +21,11 @@ import { openDatabaseStores, openStores } from './stores.ts';
 
 /** The command line's options for a start. */
 export interface ServeOptions {
-  /** The configuration file; absent: as the environment says. */
+  /** The configuration file; absent: the one that the environment names. */
   readonly configPath?: string;
 }
 
-/** How long the banner waits for servers to tell their models. */
+/** How long the banner waits for servers to list their models. */
 const serversMs = 1_500;
 
 /** Runs the gateway until a signal has stopped it. Returns the exit code. Throws `ConfigError`. */
@@ -91,7 +91,7 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
 /** Loaded only if it is switched on. */
 const openExport = () => import('../telemetry/otel/open.ts');
 
-/** What a gateway is started with. */
+/** The options of a gateway's start. */
 type Start = Pick<GatewayResources, 'environment' | 'config' | 'logger' | 'readAgain' | 'startTrace'> & {
   readonly health: StorageHealth;
   readonly configPath: string | undefined;
@@ -149,10 +149,10 @@ function isNewerDatabase(thrown: unknown, { databaseUrl }: Environment): boolean
   return databaseUrl !== undefined && thrown instanceof LedgerStartError && thrown.code === 'newer';
 }
 
-/** What stopped a gateway, and how long that took. */
+/** Why a gateway stopped, and how long that took. */
 interface Stopped {
   readonly signal: NodeJS.Signals;
-  /** All that was answered is on the disk. */
+  /** True if every answered request is on the disk. */
   readonly isStored: boolean;
   readonly stoppedMs: number;
 }

@@ -9,10 +9,10 @@ import { openPostgresFiles } from '../store/postgres/postgres-files.ts';
 import { shareSecrets } from '../store/postgres/shared-secrets.ts';
 import type { Stores } from './stores.ts';
 
-/** Connections beside the ledger's four: together they are not more than eight. */
+/** Connections beside the ledger's four: together at most eight. */
 const connections = 4;
 
-/** Where it is, and who uses it. */
+/** The database, and its users. */
 interface SharedPlace {
   readonly url: string;
   readonly dataDir: string;
@@ -20,7 +20,10 @@ interface SharedPlace {
   readonly boot: () => number;
 }
 
-/** Opens what several gateways keep beside the ledger in a database, whose tables of the ledger must be there. Throws what `migrateStores` throws. */
+/**
+ * Opens the storage beside the ledger that several gateways share in a database, whose ledger tables must exist. Throws the errors of
+ * `migrateStores`.
+ */
 export async function openSharedContent(
   { url, dataDir, boot }: SharedPlace,
   { bytesMax, replayBytesMax }: ContentSettings,

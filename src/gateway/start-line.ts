@@ -17,7 +17,7 @@ interface StartedProvider {
   readonly models: readonly string[];
 }
 
-/** What a gateway was started with. */
+/** The settings of a start. */
 interface StartSettings {
   readonly environment: Environment;
   readonly config: Config;

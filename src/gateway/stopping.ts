@@ -7,10 +7,10 @@ import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
-/** How long a cut answer may take to settle and to tell its client. */
+/** How long a cut answer may take to settle and to inform its client. */
 const cutMs = 5_000;
 
-/** What is stopped. */
+/** The parts to stop. */
 export interface StoppingParts {
   readonly edge: { close(): Promise<unknown> };
   readonly rpc: RpcListener;
@@ -24,7 +24,7 @@ export interface StoppingParts {
   readonly responses: Responses;
   readonly batches: Pick<Batches, 'close'>;
   readonly graceMs: number;
-  /** Returns why what is kept can't be written; undefined: it can. */
+  /** Returns why storage can't be written; undefined: it can. */
   readonly unready: () => string | undefined;
 }
 
@@ -43,7 +43,8 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
   await endRequests({ services, responses, graceMs }, hurried);
   await Promise.all([edge.close(), rpc.close(cutMs)]);
   await Promise.race([batches.close(), after(cutMs)]);
-  // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
+  // A disk that stays full must not block the process: whatever was not written is as after a crash, and its holds are voided at the next
+  // start.
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
   return Promise.race([closed, after(cutMs).then(() => false)]);
 }
@@ -58,7 +59,7 @@ export async function endRequests(
   await Promise.race([idle(), after(graceMs), hurried]);
   for (const service of services) service.cutAll();
   await Promise.race([idle(), after(cutMs)]);
-  // What happened to background responses.
+  // Waits for the ends of background responses.
   await Promise.race([responses.idle(), after(cutMs)]);
 }
 

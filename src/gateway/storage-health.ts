@@ -12,7 +12,7 @@ const fullBytes = 16 << 20;
 const lowFraction = 0.05;
 const lookMs = 5_000;
 
-/** What storage health needs. */
+/** The options of storage health. */
 export interface StorageHealthOptions {
   readonly dataDir: string;
   readonly logger: Logger;

@@ -38,8 +38,10 @@ export interface Stores {
   readonly shared: Claims | undefined;
   /** Opens large files and journals; `bytesMax`: of all of them. Called once. */
   readonly openBulk: (bytesMax: () => number) => BulkFiles;
-  /** What is sealed, newest first: see `SealedBox`. */
+  /** Secrets for sealing, newest first: see `SealedBox`. */
   readonly secrets: readonly string[];
+  /** Returns the size of the database in bytes; absent: everything is in the data directory. */
+  readonly databaseBytes?: () => Promise<number>;
   /** Tells when others may have ended what this gateway had under way, with the number of the instance that it goes on as; absent: it is alone. */
   readonly onLeaseEnded?: (listener: (instance: number) => void) => void;
 }
@@ -56,8 +58,8 @@ export interface DatabaseStores extends Stores {
   readonly ledger: PostgresLedger;
 }
 
-/** How long a picture can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
-const fileLifetimeMs = 3_600_000;
+/** How long an image can be fetched by its address. Source: docs/interfaces/images.md "Addresses of images". */
+export const fileLifetimeMs = 3_600_000;
 
 interface StoreTools {
   readonly metrics: Metrics;
@@ -65,7 +67,10 @@ interface StoreTools {
   readonly health: StorageHealth;
 }
 
-/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended or the backup before an upgrade failed. */
+/**
+ * Opens the ledger, whose lock reserves the data directory for this process, and the documents. Throws `LedgerStartError`, or `BackupError`
+ * if a restore has not ended or the backup before an upgrade failed.
+ */
 export async function openStores(environment: Environment, config: Config, tools: StoreTools): Promise<LendingStores> {
   const { dataDir, workers } = environment;
   const { logger, metrics, health } = tools;
@@ -122,7 +127,12 @@ export async function openDatabaseStores(
     makeDirectory(dataDir);
     const { openSharedContent } = await import('./shared-content.ts');
     const content = await openSharedContent({ url, dataDir, boot: () => ledger.boot }, config.content, fileLifetimeMs);
-    return { ledger, ...content, onLeaseEnded: listener => void (leaseEnded = listener) };
+    return {
+      ledger,
+      ...content,
+      databaseBytes: () => ledger.databaseBytes(),
+      onLeaseEnded: listener => void (leaseEnded = listener),
+    };
   } catch (error) {
     await ledger.close();
     throw error;
@@ -134,7 +144,7 @@ function ledgerSettings({ dailyLimitUnit, plans, ledger: settings }: Config) {
   return { dailyLimitUnit, plans, settleMs, writeOffMax: writeOffMaxNanoUsd === 0n ? undefined : writeOffMaxNanoUsd };
 }
 
-/** Opens what is kept beside the ledger, in the data directory; closes the ledger if that fails. */
+/** Opens the storage beside the ledger, in the data directory; closes the ledger if that fails. */
 async function openContent(
   ledger: Ledger,
   dataDir: string,

@@ -27,8 +27,8 @@ interface Opened {
 }
 
 /**
- * The upstreams of the configuration in use. One whose settings stay keeps its connections and what it knows of its keys when another configuration comes;
- * one that has gone, or has changed, lets its calls end and closes.
+ * The upstreams of the current configuration. When another configuration is loaded, an upstream with the same settings keeps its
+ * connections and the state of its keys; one that was removed or changed finishes its calls and closes.
  */
 export class UpstreamSet {
   readonly #proxy: ProxySettings;
@@ -41,7 +41,7 @@ export class UpstreamSet {
     this.#keyChanged = keyChanged;
   }
 
-  /** How the keys of each provider are, those without keys left out. */
+  /** Returns the state of each provider's keys, without providers that have none. */
   keys(): { readonly provider: string; readonly keys: readonly KeyHealth[] }[] {
     return [...this.#opened].flatMap(([provider, { answers }]) => {
       const keys = (answers.upstream?.keys ?? answers.images?.keys)?.health() ?? [];
@@ -124,7 +124,10 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
   return { settings, answers: { upstream, images, embeddings, reranker }, close: () => undefined };
 }
 
-/** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
+/**
+ * Returns all settings that an upstream is made from; secrets are revealed, because a changed key makes another upstream. The result must
+ * not leave this file.
+ */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
   const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);

@@ -12,7 +12,7 @@ export async function countInputInPieces(request: GenerateRequest, tokenizer: To
   return segments.reduce((sum, { flatTokens }) => sum + flatTokens, await countInPieces(texts, tokenizer));
 }
 
-/** The tokens of texts, in pieces as well: an answer whose upstream reports no usage may be as long. */
+/** Counts the tokens of texts, piece by piece: an answer whose upstream reports no usage may be as long. */
 export async function countInPieces(texts: readonly string[], tokenizer: Tokenizer): Promise<number> {
   let tokens = 0;
   let runs = 0;

@@ -1,7 +1,7 @@
 import type { Hold } from './hold.ts';
 import type { AttemptWatch } from './upstream.ts';
 
-/** One attempt at one upstream of a request whose answer comes all at once: vectors, an order of documents. */
+/** One attempt of a request whose answer is not streamed: vectors, an order of documents. */
 export interface DirectCall<Request> {
   /** Nothing goes upstream without a hold. */
   readonly hold: Hold;
@@ -9,7 +9,7 @@ export interface DirectCall<Request> {
   readonly request: Request;
   /** The upstream's own name of the model. */
   readonly model: string;
-  /** Which attempt of this request it is, over all routes, from 1. */
+  /** The number of the attempt within the request, over all routes, from 1. */
   readonly attempt: number;
   /** Aborted when the answer is no longer wanted: the upstream must stop within a second. */
   readonly signal: AbortSignal;
@@ -17,9 +17,9 @@ export interface DirectCall<Request> {
   readonly watch?: AttemptWatch | undefined;
 }
 
-/** What every such answer reports of its input. */
+/** Reported of the input by every such answer. */
 export interface DirectAnswer {
-  /** As reported; undefined: the upstream reports none. */
+  /** The upstream's count; undefined: it reports none. */
   readonly inputTokens: number | undefined;
   /** Members of the request that the upstream does not know and was not sent. */
   readonly dropped: readonly string[];

@@ -31,7 +31,7 @@ export function isImageEndpoint(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.IMAGE_GENERATIONS || endpoint === Endpoint.IMAGE_EDITS;
 }
 
-/** Returns what a request on a path is priced by: searches of rerank requests, images elsewhere. */
+/** Returns what a request on a path is priced by: searches for rerank, images elsewhere. */
 export function namePiece(path: string): PieceKind {
   return path === endpointPath(Endpoint.RERANK) ? 'search' : 'image';
 }

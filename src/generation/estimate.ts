@@ -47,7 +47,7 @@ function runHigh(kind: number, length: number): number {
     case classDigit:
       return Math.ceil(length / 3);
     case classLower:
-      // Words are one or two tokens; what is longer is hardly a word.
+      // Words are one or two tokens; anything longer is hardly a word.
       return length <= 4 ? 1.2 : length <= 12 ? 1.2 + (length - 4) * 0.2 : 1.2 + length * 0.62;
     case classUpper:
       return length * 0.85;

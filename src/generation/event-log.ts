@@ -38,7 +38,7 @@ export class EventLog {
     this.#events.push({ ...event, event: { case: 'delta', value } });
   }
 
-  /** All that was added, in its order. Further events may follow, but not into what was read. */
+  /** Returns all events so far, in order. Later events do not change the returned list. */
   read(): GenerationEvent[] {
     for (const choice of this.#open.keys()) this.#close(choice);
     return [...this.#events];

@@ -14,8 +14,8 @@ import type {
 } from '../gen/tollgate/v1/event_pb.ts';
 
 /**
- * Builds a whole answer from its events: a non-streamed answer contains exactly what the stream would have. Pure:
- * events are read, never changed.
+ * Folds events into a whole answer: a non-streamed answer contains exactly what the stream would have. Pure: events are read, never
+ * changed.
  */
 
 /** One candidate, whole. */

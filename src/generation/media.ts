@@ -22,7 +22,7 @@ export function parseDataUrl(url: string): DataUrl | undefined {
 export function decodeBase64(text: string): Buffer | undefined {
   const compact = /\s/.test(text) ? text.replace(/\s+/g, '') : text;
   const bytes = Buffer.from(compact, 'base64');
-  // Buffer skips what it does not know: what was skipped is missing in the length.
+  // Buffer skips invalid characters, which makes the decoded length too short.
   const unpadded = compact.replace(/={1,2}$/, '').length;
   return bytes.length === Math.floor((unpadded * 3) / 4) && unpadded % 4 !== 1 ? bytes : undefined;
 }

@@ -83,7 +83,7 @@ export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   return sheet;
 }
 
-/** What the price of an image depends on; '': the default. */
+/** The terms that the price of an image depends on; '': the default. */
 export interface ImageTerms {
   readonly size: string;
   readonly quality: string;
@@ -169,22 +169,22 @@ export function sumCost(lines: readonly CostLine[]): bigint {
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** What a provider is expected to charge for: a usage, and what determines its prices. */
+/** The work that a provider is expected to charge for: a usage, and the terms of its prices. */
 export interface ProviderWork {
   readonly usage: PricedUsage;
-  /** Of one call, cached ones included. */
+  /** Of one call, cached tokens included. */
   readonly inputTokens: number;
   /** The tier's factor. */
   readonly multiplierPermille: number;
-  /** Whether it was a batch item, for which the provider may have a factor of its own. */
+  /** True if it was a batch item, for which the provider may have a factor of its own. */
   readonly isBatch: boolean;
   /** Size and quality of images; absent: there are none. */
   readonly picture?: ImageTerms | undefined;
 }
 
 /**
- * Returns what a provider charges for a usage according to the `cost` of its route, in nano-dollars; undefined if `cost`
- * lacks a price that the usage needs, because the configuration was reloaded meanwhile.
+ * Returns the provider's charge for a usage by the `cost` of its route, in nano-dollars; undefined if `cost` lacks a price that the usage
+ * needs, because the configuration was reloaded in between.
  */
 export function providerCost(cost: Pricing, work: ProviderWork): bigint | undefined {
   const { usage, inputTokens, picture, isBatch } = work;

@@ -1,9 +1,8 @@
 import type { JsonValue } from '@bufbuild/protobuf';
 
 /**
- * What costs extra besides tokens, as data. Sources: the price lists and references of OpenAI, Anthropic, Google,
- * OpenRouter, xAI and Perplexity, 2026-11. A member is harmless with the value that the provider takes for its
- * absence.
+ * Features with a price besides tokens, as data. Sources: the price lists and references of OpenAI, Anthropic, Google, OpenRouter, xAI and
+ * Perplexity, 2026-11. A member is harmless with the value that the provider assumes if it is absent.
  */
 
 type JsonObject = { readonly [name: string]: JsonValue | undefined };
@@ -81,7 +80,7 @@ export function findPriced(body: JsonObject): WithheldFeature[] {
   return found;
 }
 
-/** Returns what a member of a body is priced as; undefined: it costs nothing. */
+/** Returns the price name of a member of a body; undefined: it costs nothing. */
 export function findMemberFeature(param: string, value: JsonValue): string | undefined {
   if (!Object.hasOwn(pricedMembers, param) || value === null) return undefined;
   const { feature, harmless = [] } = pricedMembers[param] ?? {};
@@ -92,7 +91,7 @@ function isTextOnly(value: JsonValue): boolean {
   return Array.isArray(value) && value.every(each => each === 'text');
 }
 
-/** Returns what a tool of a body is priced as; undefined: it costs nothing. */
+/** Returns the price name of a tool of a body; undefined: it costs nothing. */
 export function findToolFeature(tool: JsonValue): string | undefined {
   if (typeof tool !== 'object' || tool === null || Array.isArray(tool)) return undefined;
   const { type } = tool;

@@ -42,7 +42,7 @@ export class ResponseFold {
     else if (event.event.case === 'finished') this.settle();
   }
 
-  /** Nothing follows: the output so far is the answer. */
+  /** Marks the output so far as the final answer. */
   settle(): void {
     this.#settlePhases(Phase.FINAL_ANSWER);
   }

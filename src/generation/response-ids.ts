@@ -1,8 +1,8 @@
 import { type Item, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 
 /**
- * Public ids of responses and their items. They follow from the request's id and the item's number alone, so that
- * every rendering of a response uses the same ids, and an item's id says where it is stored.
+ * Public ids of responses and their items. They are derived from the request's id and the item's number only, so that every rendering of a
+ * response uses the same ids, and an item's id shows where it is stored.
  */
 
 const itemIdPattern = /^[a-z]+_([0-9A-Za-z]{21})_(i?)(\d{1,9})$/;

@@ -5,7 +5,7 @@ const tagsMax = 8;
 const namePattern = /^[a-z0-9_.-]{1,32}$/;
 const valueMax = 64;
 
-/** Returns what is wrong with tags, as the end of a sentence that begins with their field; undefined: nothing. */
+/** Returns the fault of tags, as the rest of a sentence that begins with their field; undefined if they are valid. */
 export function findTagFault(tags: Readonly<Record<string, string>>): string | undefined {
   const entries = Object.entries(tags);
   if (entries.length > tagsMax) return `must be at most ${tagsMax} tags`;

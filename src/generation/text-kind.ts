@@ -4,7 +4,7 @@
  */
 export type TextKind = 'words' | 'marks' | 'wide' | 'letters';
 
-/** How many characters of one text are looked at. */
+/** How many characters of one text are sampled. */
 const sampledMax = 256;
 
 /** Determines the kind of texts from samples of their characters. */

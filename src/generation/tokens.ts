@@ -175,7 +175,7 @@ export interface InputBounds {
    * vocabulary than o200k_base needs more.
    */
   readonly high: number;
-  /** Something in it can't be counted here: `high` says nothing of it. */
+  /** It has parts that can't be counted here, which `high` does not cover. */
   readonly isOpen: boolean;
 }
 
@@ -197,7 +197,7 @@ class InputMeasure {
   readonly #segments: readonly InputSegment[];
   readonly #sample = new TextSample();
   #at = 0;
-  /** Where in the text of the segment the next piece begins. */
+  /** The index in the segment's text at which the next piece begins. */
   #from = 0;
   #low = 0;
   #ownHigh = 0;
@@ -254,7 +254,7 @@ export function measureInput(request: GenerateRequest): MeasuredInput {
   }
 }
 
-/** As `measureInput`; a long input is measured in turns of the event loop, between which other requests go on. */
+/** Like `measureInput`, but yields to the event loop during a long input, so that other requests continue. */
 export function measureInTurns(request: GenerateRequest): MeasuredInput | Promise<MeasuredInput> {
   const measure = new InputMeasure(request);
   return measure.next() ?? measureRest(measure);
@@ -268,7 +268,7 @@ async function measureRest(measure: InputMeasure): Promise<MeasuredInput> {
   }
 }
 
-/** The frame of a message, a call or a tool takes fewer; what stands for an image or a file takes more. */
+/** The frame of a message, a call or a tool takes fewer; the placeholder of an image or a file takes more. */
 const frameTokensMax = 64;
 
 /** Returns the upper bound of a request's input tokens alone. */

@@ -3,7 +3,7 @@ import type { Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { findMemberFeature, findToolFeature, type PricedTool, pricedTools } from './priced-features.ts';
 
-/** A tool that a request lets its provider run, and what a call of it costs. */
+/** A tool that a request lets its provider run, and the price of a call. */
 export interface ToolTerm {
   readonly tool: PricedTool;
   /** Price of one call. */
@@ -17,7 +17,7 @@ export interface ToolTerm {
   readonly member: string | undefined;
 }
 
-/** Calls of a priced tool that are held for if neither the request nor `pricing.tool_calls` says how many. */
+/** The calls of a priced tool to hold for if neither the request nor `pricing.tool_calls` sets a number. */
 const toolCallsDefault = 10;
 
 /** Returns the tools with a price by the call that a request lets its provider run; usually none. */
@@ -56,8 +56,8 @@ function readMaxUses(tool: JsonValue): number | undefined {
 }
 
 /**
- * Returns the most that the calls of a request's tools can cost, in nano-dollars, over `answers` upstream answers: as
- * often as the request allows, else as the price list says.
+ * Returns the highest possible cost of the calls of a request's tools, in nano-dollars, over `answers` upstream answers: by the request's
+ * number of calls, else by the price list's.
  */
 export function holdToolCalls(
   terms: readonly ToolTerm[],

@@ -6,7 +6,7 @@ import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
  * Source: docs/interfaces/responses.md "Truncation".
  */
 
-/** An item's index and what it counts. */
+/** An item's index and its tokens. */
 export interface CountedItem {
   readonly item: Item;
   readonly tokens: number;

@@ -39,12 +39,9 @@ export interface UpstreamCall {
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
   readonly modelOutputTokens?: number | undefined;
-  /** Which attempt of this request it is, over all routes, from 1. */
+  /** The number of the attempt within the request, over all routes, from 1. */
   readonly attempt: number;
-  /**
-   * Nothing of the answer is needed before its end: an upstream that can give it whole is asked for that instead of a
-   * stream.
-   */
+  /** True if nothing of the answer is needed before its end: an upstream that can is then called without a stream. */
   readonly whole: boolean;
   /** Absent: not observed. */
   readonly watch?: AttemptWatch | undefined;
@@ -52,7 +49,7 @@ export interface UpstreamCall {
   readonly tap?: WireTap | undefined;
 }
 
-/** Receives an upstream's answer to one attempt. Nothing is called before `Upstream.generate` has returned. */
+/** Receives an upstream's answer to one attempt. Not called before `Upstream.generate` has returned. */
 export interface UpstreamReceiver {
   /** Takes the events that were ready at once, never empty: `started` first, `completed` last. It must not throw. It may cancel or pause the attempt. */
   events(events: GenerationEvent[]): void;
@@ -74,7 +71,7 @@ export interface RunningAttempt {
   resume(): void;
 }
 
-/** How one of a provider's keys is. */
+/** The state of one of a provider's keys. */
 export interface KeyHealth {
   /** Its place in the configuration, from 1. */
   readonly number: number;
@@ -82,7 +79,7 @@ export interface KeyHealth {
   readonly state: 'working' | 'resting' | 'probing';
   /** When its rest ends, in ms since 1970 UTC; absent: it does not rest. */
   readonly restsUntilMs?: number;
-  /** How often it was refused since the start. */
+  /** The number of refusals since the start. */
   readonly refusals: number;
   /** The last refusal; absent: none. `message`: the provider's message, fit for a log. */
   readonly last?: { readonly status: number; readonly atMs: number; readonly message: string | undefined };
@@ -90,9 +87,9 @@ export interface KeyHealth {
 
 /** The keys of an upstream that has some. */
 export interface KeysHealth {
-  /** Whether one of them may be used now. */
+  /** True if one of them may be used now. */
   readonly isUsable: boolean;
-  /** How long it takes until one may be used, in ms; 0: now. */
+  /** How long until one may be used, in ms; 0: now. */
   readonly restMs: number;
   health(): KeyHealth[];
 }
@@ -105,23 +102,19 @@ export interface Upstream {
    */
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
   /**
-   * It runs elsewhere, on its own account: asked for a whole answer it gives nothing before its end, and an abandoned
-   * one has still run. Absent: it runs here, and has used only what it gave.
+   * True if it runs elsewhere, at a cost: a whole answer arrives only at its end, and an abandoned one has still run. Absent: it runs here,
+   * and has used only what it delivered.
    */
   readonly isRemote?: boolean;
   /**
-   * Its answers may end with a pause (`FinishReason.PAUSE`), after which it wants to be asked to continue. Absent:
-   * never.
+   * True if its answers may end with a pause (`FinishReason.PAUSE`), after which it expects to be called again to continue. Absent: never.
    */
   readonly mayPause?: boolean;
-  /**
-   * How many calls it makes for a request, each with the whole input (several answers from an upstream that gives
-   * one); absent: one.
-   */
+  /** Returns how many calls a request takes, each with the whole input (several answers from an upstream that returns one); absent: one. */
   callsFor?(request: GenerateRequest, model: string): number;
   /** Absent: it has no keys that could be refused. */
   readonly keys?: KeysHealth;
-  /** Counts a request's input tokens as the upstream itself does. Absent, and undefined: it tells no counts. Throws or rejects if it fails. */
+  /** Counts a request's input tokens as the upstream itself does. Absent, or undefined: it has no count. Throws or rejects if it fails. */
   countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number> | undefined;
 }
 
@@ -137,7 +130,7 @@ export type UpstreamFailureKind =
   | 'oversized' // more than an answer may have
   | 'malformed'; // not what the protocol says
 
-/** What is known of a failure. */
+/** Facts about a failure. */
 export interface UpstreamFailureFacts {
   /** The HTTP status, if the upstream answered with one or its error event names one. */
   readonly status?: number;
@@ -149,9 +142,9 @@ export interface UpstreamFailureFacts {
   readonly param?: string;
   /** The code in the details of its error (Messages), which clients of the same interface read; letters, digits and underscores. */
   readonly detailCode?: string;
-  /** It says that the input is too long for the model. */
+  /** The upstream reports that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
-  /** It blames the request's content, whatever its status says: no other attempt would do better. */
+  /** The upstream rejects the request's content, whatever its status: no other attempt would succeed. */
   readonly blamesContent?: boolean;
   /** Its model is still being loaded: the same request will do later. */
   readonly isLoading?: boolean;

@@ -8,11 +8,11 @@ export interface UsageBuckets {
   readonly cacheWrite1h: number;
   readonly output: number;
   readonly reasoning: number;
-  /** Images, or the searches of a rerank request: the ledger has one column for what is priced by the piece. */
+  /** Images, or the searches of a rerank request: the ledger has one column for everything priced by the piece. */
   readonly images: number;
 }
 
-/** Returns a usage in buckets; what it leaves out is 0. */
+/** Converts a usage to buckets; absent counts are 0. */
 export function toBuckets(usage: Partial<Usage>): UsageBuckets {
   return {
     input: usage.inputTokens ?? 0,
@@ -28,7 +28,7 @@ export function toBuckets(usage: Partial<Usage>): UsageBuckets {
 /** No usage at all. */
 export const noUsage: UsageBuckets = toBuckets({});
 
-/** Returns buckets as the contract says them; images have no place there. */
+/** Converts buckets to the contract's usage, which has no place for images. */
 export function toUsage(buckets: UsageBuckets): Usage {
   return {
     $typeName: 'tollgate.v1.Usage',

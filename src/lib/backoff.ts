@@ -1,6 +1,6 @@
 import type { Runtime } from './runtime.ts';
 
-/** How long to wait between attempts. */
+/** The waits between attempts. */
 export interface BackoffPolicy {
   /** The longest wait before the first retry; it doubles with each one. */
   readonly baseMs: number;

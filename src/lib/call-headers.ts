@@ -1,19 +1,22 @@
 /** Names a request that its caller may repeat: the same key again is the same answer. A caller's own word, in metadata as in HTTP. */
 export const idempotencyKeyHeader = 'idempotency-key';
 
-/** In which an edge says to the core what a key's body was; the network listener strips it from the calls of everybody else. */
+/** The header with the hash of a keyed request's body, from an edge to the core; the network listener removes it from all other calls. */
 export const fingerprintHeader = 'x-tollgate-fingerprint';
 
 /** In which an edge in another process proves that it is one, by the edge token. */
 export const edgeHeader = 'x-tollgate-edge';
 
-/** In which a service, or a person at the dashboard, says whose API key it works for, by the key's id; read from service tokens with the scope `generate` and from sessions alone. */
+/**
+ * The header with the id of the API key that a service, or a person at the dashboard, acts for; read only for service tokens with the scope
+ * `generate` and for sessions.
+ */
 export const apiKeyIdHeader = 'x-tollgate-api-key-id';
 
-/** In which the listeners tell the core the network address of a caller; the network listener strips it from what callers send. */
+/** The header with a caller's network address, from a listener to the core; the network listener removes it from what callers send. */
 export const clientAddressHeader = 'x-tollgate-client-address';
 
-/** In which the operator at the dashboard says whose account a call is about, by its id; read from sessions of the operator alone. */
+/** The header with the id of the account that the operator's call at the dashboard is about; read only for sessions of the operator. */
 export const accountIdHeader = 'x-tollgate-account-id';
 
 /**
@@ -22,5 +25,5 @@ export const accountIdHeader = 'x-tollgate-account-id';
  */
 export const actsForHeader = 'x-tollgate-acts-for';
 
-/** The header in which the dashboard tells the core the listener of a call: `public`; absent: the internal one. */
+/** The header with the dashboard's listener of a call: `public`; absent: the internal one. */
 export const dashboardListenerHeader = 'x-tollgate-dashboard';

@@ -53,7 +53,7 @@ export function dollarsText(nanoUsd: bigint): string {
 /** The amount as a JSON number; exact to the nano-dollar up to four million dollars, as near as a double gets above. */
 export function dollarsNumber(nanoUsd: bigint): number {
   const nano = Number(nanoUsd);
-  // As doubles both are exact, so that the quotient is the nearest double, as the text read as a number would be.
+  // Both are exact as doubles, so the quotient is the nearest double, equal to the text parsed as a number.
   return Number.isSafeInteger(nano) ? nano / 1e9 : Number(dollarsText(nanoUsd));
 }
 

@@ -1,14 +1,11 @@
 import { randomBytes } from 'node:crypto';
 
 /**
- * JSON that is read, changed in places and written again without losing what `JSON.parse` loses: digits beyond a double's, the order of members whose names are
- * numbers, and a member called `__proto__`. What it would lose is marked while it is a value, and unmarked in the written text.
+ * JSON that is read, changed in places and written again without losing what `JSON.parse` loses: digits beyond a double's, the order of
+ * members whose names are numbers, and a member called `__proto__`. Such content is marked in the value, and unmarked in the written text.
  */
 
-/**
- * Prefixes what is marked. It can't be known outside the process, so no text contains it on purpose; JSON escapes
- * none of its letters.
- */
+/** The prefix of marks. It is not known outside the process, so no text can contain it on purpose; JSON escapes none of its characters. */
 const mark = `\uf8ff${randomBytes(12).toString('base64url')}`;
 const markedName = `"${mark}:`;
 const markedNumber = new RegExp(`"${mark}([^"]*)"`, 'g');
@@ -17,7 +14,7 @@ const markedNumber = new RegExp(`"${mark}([^"]*)"`, 'g');
 export interface ExactJson {
   /** Parses like `JSON.parse`, marking numbers and names that it would change. */
   readonly value: unknown;
-  /** Puts into the written text what was marked; undefined if nothing was. */
+  /** Replaces the marks in the written text with their content; undefined if there are none. */
   readonly restore: ((json: string) => string) | undefined;
 }
 
@@ -48,7 +45,7 @@ export function exactText(value: unknown): string {
   return restoreExact(JSON.stringify(value));
 }
 
-/** Returns the number that a value says, also one that `parseExact` marked; undefined if it says none. */
+/** Returns the number that a value is, also one that `parseExact` marked; undefined if it is no number. */
 export function numberIn(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   return typeof value === 'string' && value.startsWith(mark) ? Number(value.slice(mark.length)) : undefined;
@@ -59,7 +56,7 @@ function isExact(token: string): boolean {
   return toDecimal(token) === toDecimal(String(Number(token)));
 }
 
-/** Digits and exponent without what says nothing: "1.50" is "15e-1". */
+/** Returns digits and exponent in normal form: "1.50" is "15e-1". */
 function toDecimal(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(token) ?? [];

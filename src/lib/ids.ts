@@ -9,7 +9,7 @@ const idMax = 2 ** 53 - 1;
 /** The header in which an edge names a request to the core; the network listener replaces it in the calls of everybody else. */
 export const requestIdHeader = 'x-tollgate-request-id';
 
-/** 62^8, the largest power of 62 whose remainders are exact numbers with room to spare. */
+/** 62^8, the largest power of 62 whose remainders are safe integers. */
 const digits8 = 62n ** 8n;
 
 /** An unsigned integer in base62, padded with zeros on the left. */
@@ -123,7 +123,7 @@ export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
 }
 
-/** Returns a public request id that has no ledger id: what is answered to a request while no id can be made. */
+/** Returns a public request id without a ledger id, for requests that arrive while no id can be made. */
 export function unnumberedRequestId(): string {
   return `req_z${randomBase62(20)}`;
 }

@@ -36,7 +36,7 @@ export class MemoryBudget<Owner> {
     return 'taken';
   }
 
-  /** Gives back what was taken. */
+  /** Returns bytes to the budget. */
   give(owner: Owner, bytes: number): void {
     if (bytes === 0) return;
     this.#bytes -= bytes;

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { pull, pump, type Sink, type StreamControl } from './push.ts';
 
-/** A sink that writes down what it hears. */
+/** A sink that records its calls. */
 class Heard implements Sink<number> {
   readonly messages: number[] = [];
   readonly ends: (Error | undefined)[] = [];

@@ -11,14 +11,14 @@ export interface Sink<Message> {
   end(error?: Error): void;
 }
 
-/** What the receiver of a stream can do with its source. Every method may be called at any time and more than once. */
+/** Controls the source of a stream, for its receiver. Every method may be called at any time and more than once. */
 export interface StreamControl {
   /**
    * The rest is not wanted. The source stops its work; it still calls `end`, once it has finished its duties.
    * `failure`: why the receiver can't take it, if that is not the caller's doing; remote sources do not get it.
    */
   cancel(failure?: Error): void;
-  /** Nothing more is wanted for now. What is on its way already may still come. */
+  /** Asks for no more messages for now. Those that are already on their way may still arrive. */
   pause(): void;
   /** More is wanted again. */
   resume(): void;
@@ -84,8 +84,8 @@ class Pump<Message> implements StreamControl {
 }
 
 /**
- * Pushes what is pulled: a network client, or a service that reads from a store. `open` gets a signal that `cancel` aborts; the source is read to its end also
- * then, so that it can settle what it owes. The sink hears nothing before this has returned.
+ * Pushes messages that are pulled: from a network client, or a service that reads from a store. `open` gets a signal that `cancel` aborts;
+ * even then the source is read to its end, so that it can settle. The sink is not called before this has returned.
  */
 export function pump<Message>(
   open: (signal: AbortSignal) => AsyncIterable<Message>,
@@ -145,7 +145,7 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
     return { done: true, value: undefined };
   }
 
-  /** The reader leaves: resolves when the source has done what it owes. */
+  /** Called when the reader stops; resolves when the source has finished its work. */
   async return(): Promise<IteratorResult<Message, undefined>> {
     this.#cancel();
     this.#isOver ||= this.#control === undefined;

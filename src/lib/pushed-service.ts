@@ -8,14 +8,14 @@ import type {
 } from '@bufbuild/protobuf';
 import type { HeaderReader, Sink, StreamControl } from './push.ts';
 
-/** What a service knows of a call. */
+/** A call, as a service sees it. */
 export interface CallContext {
   readonly requestHeader: HeaderReader;
   readonly service: DescService;
   readonly method: DescMethod;
 }
 
-/** What a service knows of a call with one reply. */
+/** A call with one reply, as a service sees it. */
 export interface UnaryContext extends CallContext {
   /** Aborted if the caller does not wait any more. */
   readonly signal: AbortSignal;

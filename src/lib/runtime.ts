@@ -47,8 +47,9 @@ class WheelTimer implements Timer {
 }
 
 /**
- * All timers of the process behind one timer of the machine. They stand in an array in no order, and every tick looks at each: a few thousand comparisons cost less than
- * a machine's timer each, and restarting one is a single assignment. An array with swap-remove, because V8 keeps promoting what passes through a Set or a Map.
+ * All timers of the process behind one timer of the machine. They are in an unordered array, and every tick checks each: a few thousand
+ * comparisons cost less than a machine's timer each, and restarting one is a single assignment. An array with swap-remove, because V8 keeps
+ * promoting what passes through a Set or a Map.
  */
 export class TimerWheel {
   readonly #monotonicMs: () => number;

@@ -5,7 +5,7 @@ import type * as z from 'zod';
  * function.
  */
 export interface SchemaNote {
-  /** Members of its JSON Schema: they are added to what the schema itself says. */
+  /** Members of its JSON Schema, added to those of the schema itself. */
   readonly json?: Readonly<Record<string, unknown>>;
   /** The schemas of which a value must fit one. */
   readonly among?: readonly z.core.$ZodType[];
@@ -13,13 +13,13 @@ export interface SchemaNote {
 
 const notes = new WeakMap<z.core.$ZodType, SchemaNote>();
 
-/** Notes what the API reference says of a schema. Returns the schema. */
+/** Adds notes for the API reference to a schema. Returns the schema. */
 export function documented<T extends z.core.$ZodType>(schema: T, note: SchemaNote): T {
   notes.set(schema, note);
   return schema;
 }
 
-/** Returns what was noted of a schema; undefined if it speaks for itself. */
+/** Returns a schema's notes; undefined if it has none. */
 export function findNote(schema: z.core.$ZodType): SchemaNote | undefined {
   return notes.get(schema);
 }

@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
 
 /**
- * Authenticated encryption of what a client stores for the gateway: AES-256-GCM with keys derived from the server
- * secret. Text: `tg1.` and base64url of key id (4 bytes), nonce (12), ciphertext and tag (16).
+ * Authenticated encryption of content that a client stores for the gateway: AES-256-GCM with keys derived from the server secret. Text:
+ * `tg1.` and base64url of key id (4 bytes), nonce (12), ciphertext and tag (16).
  */
 
 const prefix = 'tg1.';
@@ -24,7 +24,7 @@ export class SealedBox {
   readonly #keys: readonly Key[];
   readonly #current: Key;
 
-  /** `secrets`: the first one seals, all of them open. Throws if there is none. */
+  /** `secrets`: the first one seals, all of them open. Throws if the list is empty. */
   constructor(secrets: readonly string[]) {
     this.#keys = secrets.map(deriveKey);
     const [current] = this.#keys;
@@ -37,7 +37,7 @@ export class SealedBox {
     return text.startsWith(prefix);
   }
 
-  /** `context` says what it is and whose: it opens only in the same. */
+  /** `context` names the kind and the owner of the content: it opens only with the same context. */
   seal(content: Uint8Array, context: string): string {
     const { id, encryption, nonce: nonceKey } = this.#current;
     // A nonce that follows from all that it protects: equal ones mean equal content.
@@ -56,7 +56,7 @@ export class SealedBox {
     if (!SealedBox.isSealed(text)) return undefined;
     const encoded = text.slice(prefix.length);
     const bytes = Buffer.from(encoded, 'base64url');
-    // Other spellings of the same bytes are not what was sealed.
+    // Another spelling of the same bytes is not the sealed text.
     if (bytes.length < keyIdBytes + nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return undefined;
     const key = this.#keys.find(({ id }) => id.equals(bytes.subarray(0, keyIdBytes)));
     if (key === undefined) return undefined;

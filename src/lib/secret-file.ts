@@ -40,7 +40,7 @@ export function keepSecretFile(path: string, make: () => string): string {
   return kept;
 }
 
-/** Writes a secret file, mode 0600, in place of one that is there; it appears whole or not at all. Throws what the file system throws. */
+/** Writes or replaces a secret file, mode 0600; it appears whole or not at all. Throws the file system's error. */
 export function writeSecretFile(path: string, text: string): void {
   const draft = writeDraft(path, text);
   try {

@@ -2,11 +2,11 @@ import { type Runtime, systemRuntime } from './runtime.ts';
 
 /** Limits of a semaphore. */
 export interface SemaphoreLimits {
-  /** How many hold it at once. */
+  /** How many may hold it at once. */
   readonly slots: number;
-  /** How many may wait; more are turned away. */
+  /** How many may wait; further ones are refused. */
   readonly waitersMax: number;
-  /** How long one waits at most. */
+  /** Maximum wait. */
   readonly waitMs: number;
 }
 
@@ -25,7 +25,7 @@ export class Semaphore {
     this.#runtime = runtime;
   }
 
-  /** How many hold it now. */
+  /** The number of present holders. */
   get held(): number {
     return this.#held;
   }
@@ -38,7 +38,7 @@ export class Semaphore {
     return this.#waiters.size === 0 && Math.max(this.#held, coming) < this.#limits.slots;
   }
 
-  /** How many wait now. */
+  /** The number of present waiters. */
   get waiting(): number {
     return this.#waiters.size;
   }

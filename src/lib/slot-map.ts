@@ -1,13 +1,13 @@
 /**
- * Values by positive integers, for what passes through in large numbers: V8 keeps promoting what is put into a long-lived Map and soon removed from it.
- * Open addressing with linear probing in two arrays.
+ * A map from positive integers, for entries that come and go in large numbers: V8 keeps promoting entries that are put into a long-lived
+ * Map and soon removed. Open addressing with linear probing in two arrays.
  */
 export class SlotMap<V> {
   #keys = new Float64Array(64);
   #values: (V | undefined)[] = emptySlots(64);
   #size = 0;
 
-  /** How many values there are. */
+  /** The number of values. */
   get size(): number {
     return this.#size;
   }

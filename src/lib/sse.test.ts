@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sseComment, sseData, SseEventTooLarge, sseEvent, type SseMessage, SseReader } from './sse.ts';
 
-/** Returns what a reader makes of chunks. */
+/** Returns the messages that a reader parses from chunks. */
 function read(chunks: readonly Uint8Array[], sizeMax = 1_000): SseMessage[] {
   const reader = new SseReader(sizeMax);
   return [...chunks.flatMap(chunk => reader.push(chunk)), ...reader.end()];

@@ -5,13 +5,13 @@ function endsInHalf(text: string): boolean {
 }
 
 /**
- * Pieces of one text as pieces of well-formed Unicode: a piece that ends in half a character waits for the other half, since a reader that decodes
- * piece by piece would see two broken ones. What never gets its other half becomes U+FFFD.
+ * Makes each piece of a text well-formed Unicode: a piece that ends in half a character waits for the other half, because a reader that
+ * decodes piece by piece would see two broken ones. A half that stays alone becomes U+FFFD.
  */
 export class SurrogateGate {
   #half = '';
 
-  /** What can be sent now; '' if nothing can. */
+  /** Returns the text that can be sent now; may be ''. */
   push(piece: string): string {
     let text = this.#half === '' ? piece : this.#half + piece;
     if (endsInHalf(text)) {
@@ -21,7 +21,7 @@ export class SurrogateGate {
     return text.isWellFormed() ? text : text.toWellFormed();
   }
 
-  /** The text has ended: what was held back. */
+  /** Ends the text; returns what was held back. */
   end(): string {
     const text = this.#half.toWellFormed();
     this.#half = '';

@@ -9,7 +9,7 @@ export interface TlsPaths {
   readonly clientCaPath?: string;
 }
 
-/** What a TLS server needs. */
+/** The options of a TLS server. */
 export interface TlsMaterial {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -21,7 +21,7 @@ export interface TlsTarget {
   setSecureContext(material: TlsMaterial): void;
 }
 
-/** How often the files are looked at. */
+/** Interval at which the files are checked. */
 const lookMs = 1_000;
 
 /** The certificate of a listener: read from its files, and again when they change, so that a renewed one needs no restart. */
@@ -74,7 +74,7 @@ export class TlsFiles {
   }
 }
 
-/** By polling: files are also replaced through links, and on file systems that tell no changes. */
+/** By polling: files are also replaced through links, and on file systems that report no changes. */
 const watching = { interval: lookMs, persistent: false };
 
 function readMaterial({ certPath, keyPath, clientCaPath }: TlsPaths): TlsMaterial {

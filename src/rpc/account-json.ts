@@ -73,7 +73,7 @@ export function arithmeticJson(record: ActivityRecord): object {
   };
 }
 
-/** The course of a request: its attempts and the growth of its hold. */
+/** Returns the course of a request: its attempts and the growth of its hold. */
 function courseJson(course: RequestCourse | undefined): object | null {
   if (course === undefined) return null;
   return {
@@ -98,7 +98,7 @@ function courseJson(course: RequestCourse | undefined): object | null {
   };
 }
 
-/** Kinds of buckets whose price is that of a million tokens; of others it is that of a piece, or of a call. */
+/** Kinds of buckets priced per million tokens; others are priced per piece, or per call. */
 const tokenKinds: ReadonlySet<string> = new Set(['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output']);
 
 function bucketJson(bucket: CostBucket): object {
@@ -126,7 +126,7 @@ function periodJson({ timestampMs, group, sums }: AnalyticsPeriod): object {
   return { timestamp: isoTime(timestampMs), group: divided, ...ofGroup, ...sumsJson(sums) };
 }
 
-/** What the holder of a key may know of it. */
+/** Returns a key as its holder may see it. */
 export function ownKeyJson(key: GetOwnKeyResponse): object {
   return {
     api_key_id: Number(key.apiKeyId),
@@ -142,7 +142,7 @@ export function ownKeyJson(key: GetOwnKeyResponse): object {
   };
 }
 
-/** What would decide and pay a key's next request. */
+/** Returns which limits would decide on a key's next request, and who would pay it. */
 export function nextPaymentJson(payment: NextPayment): object {
   const { refusal, message, tip, outputTokens, refusingLimitId } = payment;
   return {

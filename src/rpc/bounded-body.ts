@@ -31,8 +31,8 @@ interface BodyReading extends MessageBounds {
 }
 
 /**
- * Returns a call whose messages are decompressed and within `bounds`: the handler decodes them at once and whole, so they are looked at before, piece by piece. Reading its body throws
- * what the call is refused with.
+ * Returns a call whose messages are decompressed and within `bounds`: the handler decodes them at once and whole, so they are checked
+ * before that, piece by piece. Reading its body throws the refusal.
  */
 export function boundedCall(
   call: UniversalServerRequest,

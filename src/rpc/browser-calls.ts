@@ -22,7 +22,7 @@ export interface BrowserCallOptions extends MessageLimits {
 
 /** A call of a page. */
 export interface BrowserCall {
-  /** As the core names it: `/tollgate.v1.AccountService/ListKeys`. */
+  /** The path in the core's form: `/tollgate.v1.AccountService/ListKeys`. */
   readonly path: string;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

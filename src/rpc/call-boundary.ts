@@ -6,7 +6,7 @@ import { requestIdHeader } from '../lib/ids.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { defined } from '../lib/defined.ts';
 import { findNetworkCall } from './network-call.ts';
-import type { RequestStory } from '../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
 /** A call over the network that has ended. */
 export interface RpcCall {
@@ -18,14 +18,14 @@ export interface RpcCall {
   readonly durationMs: number;
   /** The thrown error, for the log; absent if all went well or the caller stopped the call. */
   readonly error?: GatewayError;
-  /** What became known of the call; absent: it reached no service. */
-  readonly story?: RequestStory;
+  /** The facts that became known of the call; absent: it reached no service. */
+  readonly telemetry?: RequestTelemetry;
 }
 
 /** Called once for every call that reached a service or its gate. */
 export type CallObserver = (call: RpcCall) => void;
 
-/** Who hears of calls, and the time that they are measured by. */
+/** Observes calls, and times them. */
 export interface CallWatch {
   readonly observe: CallObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -33,7 +33,7 @@ export interface CallWatch {
 
 type Facts = Pick<HandlerContext, 'signal' | 'service' | 'method' | 'requestHeader'>;
 
-/** Returns the gate of the network listener: what a call must satisfy before its body is read. `check` throws what the caller is refused with. */
+/** Returns the gate of the network listener, which checks a call before its body is read. `check` throws the refusal. */
 export function createGate(
   check: (context: HandlerContext) => Promise<void> | void,
   watch: CallWatch,
@@ -78,10 +78,7 @@ async function* watched(
   }
 }
 
-/**
- * Returns the functions that end a call: `end` reports it, once; `fail` ends it with what was thrown, and returns the
- * caller's error.
- */
+/** Returns the functions that end a call: `end` reports it, once; `fail` ends it with an error, and returns the caller's error. */
 function watchCall({ service, method, requestHeader, signal }: Facts, { observe, runtime }: CallWatch) {
   const beganMs = runtime.monotonicMs();
   const requestId = requestHeader.get(requestIdHeader) ?? '';
@@ -91,7 +88,13 @@ function watchCall({ service, method, requestHeader, signal }: Facts, { observe,
     if (hasEnded) return;
     hasEnded = true;
     const durationMs = runtime.monotonicMs() - beganMs;
-    observe({ procedure, requestId, code, durationMs, ...defined({ error, story: findNetworkCall(requestHeader) }) });
+    observe({
+      procedure,
+      requestId,
+      code,
+      durationMs,
+      ...defined({ error, telemetry: findNetworkCall(requestHeader) }),
+    });
   };
   const fail = (thrown: unknown): ConnectError => {
     // If the caller stopped the call, whatever a service then throws is only the echo of it.

@@ -26,7 +26,9 @@ import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 /** The wait suggested to the client of a gateway that does not answer. */
 const unreachableRetryMs = 1_000;
 
-/** The RPC error that says what `thrown` says, with an `ErrorDetail`. Message text goes into the detail, because gRPC clients show it percent-encoded. */
+/**
+ * Converts an error to an RPC error with an `ErrorDetail`. Message text goes into the detail, because gRPC clients show it percent-encoded.
+ */
 export function toConnectError(thrown: unknown, requestId: string): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
   const error = toGatewayError(thrown);
@@ -54,7 +56,10 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
   );
 }
 
-/** The gateway error inside an RPC error. Without one: what the connection to the gateway failed with, else `internal`; the RPC error is its cause. */
+/**
+ * Returns the gateway error inside an RPC error. Without one: the error of the connection to the gateway, else `internal`; the RPC error is
+ * its cause.
+ */
 export function fromConnectError(thrown: unknown): GatewayError {
   if (!(thrown instanceof ConnectError)) return toGatewayError(thrown);
   if (thrown.cause instanceof GatewayError) return thrown.cause;
@@ -102,7 +107,7 @@ function readFacts(detail: ErrorDetail): ErrorFacts {
   };
 }
 
-/** A limit of requests or tokens as the contract says it. */
+/** Converts a limit of requests or tokens to its contract message. */
 export function toLimitState(window: WindowState): LimitState {
   return {
     $typeName: 'tollgate.v1.LimitState',

@@ -7,7 +7,9 @@ import { jsonDollars } from '../lib/dollars.ts';
  * and audit".
  */
 
-/** An entry, or a charge, whose `entry_id` is null. It names its pocket: the key's, the group's, or, without either, the account's. */
+/**
+ * Returns an entry, or a charge, whose `entry_id` is null. It names its pocket: the key's, the group's, or, without either, the account's.
+ */
 export function entryJson(entry: Entry) {
   const { apiKeyId, groupId, requestId, kind } = entry;
   return {
@@ -42,7 +44,7 @@ export function auditJson(record: AuditRecord) {
   };
 }
 
-/** Returns a JSON text's value whose numbers are written as they were. */
+/** Parses JSON whose numbers keep their digits. */
 function readExact(text: string | undefined): unknown {
   if (text === undefined) return null;
   return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>

@@ -10,7 +10,7 @@ import { type HeaderReader, pull } from '../lib/push.ts';
 import { toMessage } from './in-process.ts';
 import type { PushTransport } from './push-transport.ts';
 
-/** How a call is made. */
+/** The options of a call. */
 export interface CallOptions {
   /** Absent: none. */
   readonly headers?: HeaderReader;

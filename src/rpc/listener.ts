@@ -132,8 +132,8 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const serve = (isSocket: boolean, tls?: TlsFiles): ProtocolSwitch =>
     createProtocolSwitch(
       (request, response) => {
-        // Errors thrown here are requests that can't be parsed (their `Host`), or answers that can't be delivered:
-        // services' errors are answers.
+        // Errors thrown here are requests that can't be parsed (their `Host`), or answers that can't be delivered: the errors of services
+        // are answers.
         answer(request, response, isSocket).catch(() => {
           if (!response.headersSent) response.writeHead(400);
           response.end();
@@ -166,8 +166,9 @@ function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /**
- * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, `edgeHeader`, `fingerprintHeader` and the address of a client only in the calls of an
- * edge, the caller's own address in all others, and `actsForHeader` only in those of a service that may generate.
+ * Corrects the headers of a call before anything reads them: sets its request id, which is returned; keeps `edgeHeader`,
+ * `fingerprintHeader` and the address of a client only in the calls of an edge, and sets the caller's own address in all others; keeps
+ * `actsForHeader` only in the calls of a service that may generate.
  */
 function admitHeaders({ headers, socket }: IncomingMessage, options: RpcListenerOptions): string {
   const { [edgeHeader]: token, [requestIdHeader]: named, [apiKeyIdHeader]: keyId } = headers;
@@ -197,7 +198,7 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
     if (draining.aborted) {
       throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
     }
-    // An edge has identified the caller; and what it fetches for clients without a key has a credential of its own.
+    // An edge has already authenticated the caller; its own calls for clients without a key have a credential of their own.
     if (!context.requestHeader.has(edgeHeader)) await options.gate?.(context);
   };
   const { services } = options.services;

@@ -8,7 +8,7 @@ import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { MessageBounds } from './bounded-body.ts';
 
-/** How large messages over the network may be. */
+/** Maximum sizes of messages over the network. */
 export interface MessageLimits {
   /** The largest message of a service that takes prompts or images, in bytes; default 64 MiB. An edge's may be twice as large. */
   readonly messageBytesMax?: number;
@@ -24,7 +24,7 @@ export const defaultMessageBytesMax = 64 << 20;
 export const edgeExtraBytes = 1 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
-/** Services whose messages hold prompts or images. */
+/** Services whose messages contain prompts or images. */
 const contentServices: readonly DescService[] = [
   GenerationService,
   ResponseService,
@@ -35,7 +35,7 @@ const contentServices: readonly DescService[] = [
   FileService,
 ];
 
-/** Returns what a message to a service may be. */
+/** Returns the bounds of messages to a service. */
 export function messageBounds(limits: MessageLimits, service: DescService, isEdge: boolean): MessageBounds {
   const elementsMax = limits.elementsMax ?? defaultElementsMax;
   if (!contentServices.includes(service)) {

@@ -7,10 +7,10 @@ export interface MessageScanner {
   push(chunk: Uint8Array): void;
 }
 
-/** How deep messages may nest; the decoder's own limit. */
+/** Maximum nesting of messages; the decoder's own limit. */
 const depthMax = 100;
 
-/** Counts what a decoder would make an object, a string or a number of. */
+/** Counts what a decoder would turn into an object, a string or a number. */
 class ElementCount {
   readonly #max: number;
   #count = 0;
@@ -79,7 +79,8 @@ function findFrameType(desc: DescMessage): FrameType {
 const wire = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
 
 /**
- * Scans a binary message of a type without decoding it: counts fields, known and unknown, and follows those that are messages. What it skips costs nothing, whatever its length.
+ * Scans a binary message of a type without decoding it: counts fields, known and unknown, and descends into those that are messages.
+ * Skipped content costs nothing, whatever its length.
  */
 export class ProtobufScanner implements MessageScanner {
   readonly #count: ElementCount;

@@ -1,8 +1,8 @@
 import type { HeaderReader } from '../lib/push.ts';
-import { RequestStory } from '../telemetry/request-story.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 
 /** A call over the network as the core is called with it: its headers, and what becomes known of it. */
-export class NetworkCall extends RequestStory implements HeaderReader {
+export class NetworkCall extends RequestTelemetry implements HeaderReader {
   readonly #headers: Headers;
 
   constructor(headers: Headers) {
@@ -32,6 +32,6 @@ export function networkCall(headers: Headers): NetworkCall {
 }
 
 /** Returns what has become known of the call that these headers belong to; undefined: it has reached no service. */
-export function findNetworkCall(headers: Headers): RequestStory | undefined {
+export function findNetworkCall(headers: Headers): RequestTelemetry | undefined {
   return calls.get(headers);
 }

@@ -14,7 +14,7 @@ export interface OpenCallLimits {
   readonly durationMs: number;
 }
 
-/** How long a call that was asked to end may take to do so. */
+/** How long a call may take to end after it was cancelled. */
 const cutMs = 5_000;
 
 /** The calls without a credential that are being answered. */

@@ -14,7 +14,7 @@ export interface ProtocolSwitch {
   listen(host: string, port: number): Promise<number>;
   /** Listens on a Unix socket that only its owner can open; one that an earlier process left there is replaced. */
   listenOnSocket(path: string): Promise<void>;
-  /** Takes no more connections, lets requests in flight end for at most `graceMs`, then cuts what is left. */
+  /** Accepts no more connections, lets requests in flight end for at most `graceMs`, then cuts the rest. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export interface ConnectionLimits {
   readonly headMs: number;
   /** How long a client may take to send the whole of an HTTP/1.1 request. */
   readonly requestMs: number;
-  /** How often an HTTP/2 client is pinged; one that does not answer for as long is cut, so that its calls stop. */
+  /** Interval at which an HTTP/2 client is pinged; one that does not answer within it is cut, so that its calls stop. */
   readonly pingMs: number;
   /** The most calls at once on one HTTP/2 connection. */
   readonly streamsMax: number;
@@ -57,13 +57,13 @@ export function createProtocolSwitch(
   const http2 = createSecondServer(listener, limits);
   const sockets = new Set<Socket>();
   http2.on('session', session => watchSession(session, limits));
-  // The HTTP/1.1 server owns the port (so that its time-outs and `close` work); what it would do with a connection waits for the first bytes.
+  // The HTTP/1.1 server owns the port (so that its time-outs and `close` work); its handling of a connection waits for the first bytes.
   const serveHttp1 = http1.listeners('connection').map(each => each.bind(http1));
   http1.removeAllListeners('connection');
   const take = (socket: Socket): void =>
     awaitProtocol(socket, limits.headMs, protocol => {
       if (protocol === 'http2') {
-        // As Node's own HTTP/2 server has it; else a client that just goes away is not noticed.
+        // Set as by Node's own HTTP/2 server; otherwise a client that disappears is not noticed.
         socket.allowHalfOpen = false;
         http2.emit('connection', socket);
       } else for (const serve of serveHttp1) serve(socket);
@@ -129,7 +129,7 @@ function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: Conn
   session.once('close', () => clearInterval(timer));
 }
 
-/** Calls back once with the protocol that the first bytes speak; the bytes stay in the socket. A socket that ends or waits too long is gone. */
+/** Calls back once with the protocol of the first bytes, which stay in the socket. Destroys a socket that ends or waits too long. */
 function awaitProtocol(socket: Socket, headMs: number, found: (protocol: 'http1' | 'http2') => void): void {
   const cut = (): void => {
     socket.destroy();

@@ -14,8 +14,8 @@ export interface PushTransport {
     sink: Sink<MessageShape<O>>,
   ): StreamControl;
   /**
-   * Calls a method with one reply, which is returned at once if the implementation has it at once. Throws or rejects with what the call failed with. `signal`: aborted if the
-   * caller does not wait any more.
+   * Calls a method with one reply, which is returned synchronously if the implementation has it at once. Throws or rejects with the call's
+   * error. `signal`: aborted if the caller no longer waits.
    */
   ask<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,

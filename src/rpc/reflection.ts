@@ -97,7 +97,7 @@ function findFiles(file: DescFile | undefined, requestCount: string): Answer {
   };
 }
 
-/** The file first, then what it imports, directly or not, each once. */
+/** Returns the file, then its imports, direct and indirect, each once. */
 function withImports(file: DescFile, found = new Set<DescFile>()): Set<DescFile> {
   if (found.has(file)) return found;
   found.add(file);

@@ -14,7 +14,7 @@ export interface RemoteTarget {
   readonly edgeToken: string;
 }
 
-/** How often the connection is pinged; a gateway that does not answer for as long fails its calls. */
+/** Interval at which the connection is pinged; the calls of a gateway that does not answer within it fail. */
 const pingMs = 30_000;
 /** Memory that the connection may take, in MB: what its paused streams have received. */
 const sessionMegabytesMax = 1_024;

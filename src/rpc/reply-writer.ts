@@ -2,10 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
 
 /**
- * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller leaves. However the
- * exchange ends, `return` is called on the body, so that what a service holds for the call is released: the stock
- * writer waits for ever if an HTTP/2 caller that does not read leaves. An HTTP/1.1 request whose body was not read to
- * its end is the last of its connection.
+ * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller disconnects. However the exchange ends, `return`
+ * is called on the body, so that the service releases the call's resources: the stock writer waits for ever if an HTTP/2 caller that does
+ * not read disconnects. The connection of an HTTP/1.1 request is closed if its body was not read to the end.
  */
 export async function writeReply(
   reply: UniversalServerResponse,
@@ -32,7 +31,10 @@ export async function writeReply(
   }
 }
 
-/** How long a caller that still sends a refused body is listened to: a connection that closes at once is reset, and the answer lost. */
+/**
+ * How long the connection of a caller that still sends a refused body stays open: if it closed at once it would be reset, and the answer
+ * lost.
+ */
 const lingerMs = 2_000;
 
 /** Resolves when the rest of a body has come, or its caller has left or has taken too long. */

@@ -17,16 +17,16 @@ export interface DecodedSource {
   };
 }
 
-/** Decodes a raw body. `isPartial`: the input is counted or compacted, not answered, so that some members may be missing. Throws what the body is refused with. */
+/** Decodes a raw body. `isPartial`: the input is only counted or compacted, so that some members may be missing. Throws the refusal. */
 export type DecodeSource = (source: SourceRequest, isPartial: boolean) => DecodedSource;
 
 /** Methods whose request must be complete, because a model answers it. */
 const answered: readonly string[] = ['Generate', 'CreateResponse'];
 
 /**
- * Returns a call's request such that what is checked and priced is what an upstream gets. An edge's raw body replaces
- * all fields that were read from it; of the fields next to it only those that the body lacks stay: the delivery and
- * strictness. Any other caller's raw body is removed. Throws the refusal of the request.
+ * Returns a call's request so that the checked and priced fields are those that an upstream gets. An edge's raw body replaces all fields
+ * that were read from it; of the fields next to it only those that the body lacks stay: the delivery and strictness. Any other caller's raw
+ * body is removed. Throws the refusal of the request.
  */
 export function trustedRequest<Message>(
   request: Message,
@@ -55,7 +55,7 @@ function replaceBySource(
   const { delivery, strict, source } = requested;
   for (const field of Object.keys(requested) as (keyof GenerateRequest)[]) delete requested[field];
   Object.assign(requested, decoded.request, { delivery, strict });
-  // Which of them a provider gets is decided when requests to providers are made.
+  // Which of them a provider gets is decided when requests to providers are built.
   if (requested.source !== undefined) requested.source.headers = source?.headers ?? {};
   if (decoded.response !== undefined && isMessage(message, CreateResponseRequestSchema)) {
     const { previousResponseId, conversationId, store, background } = decoded.response;
@@ -95,7 +95,7 @@ const contractMembers: ReadonlySet<string> = new Set([
   'summary',
 ]);
 
-/** Refuses further members that would replace, or add to, what the fields say. Throws `validation_error`. */
+/** Refuses further members that would replace, or add to, the fields. Throws `validation_error`. */
 function checkExtras(request: GenerateRequest): void {
   const waiting: unknown[] = [request.items, request.tools];
   for (let each = waiting.pop(); each !== undefined; each = waiting.pop()) {

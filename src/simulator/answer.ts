@@ -159,7 +159,7 @@ export class ChoiceWriter {
     yield this.#free(itemClosed(this.#choice, item));
   }
 
-  /** As much of the chunks as fits into so many tokens. */
+  /** Yields as much of the chunks as fits into that many tokens. */
   *#atMost(chunks: Iterable<string>, tokensMax: number): Generator<TokenPiece> {
     let left = tokensMax;
     for (const chunk of chunks) {

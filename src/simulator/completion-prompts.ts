@@ -7,7 +7,10 @@ import { partsText } from './prompt.ts';
 /** The vocabulary in which the built-in models read token ids. */
 const vocabulary = 'cl100k_base';
 
-/** Returns the requests for each prompt of an old completion, their token ids read; any other request alone. Throws 400 for what the built-in models can't do there. */
+/**
+ * Returns one request per prompt of a legacy completion, with token ids decoded; any other request as it is. Throws 400 for features that
+ * the built-in models lack there.
+ */
 export async function splitPrompts(request: GenerateRequest): Promise<GenerateRequest[]> {
   if (request.endpoint !== Endpoint.COMPLETIONS) return [request];
   if (request.sampling?.logprobs === true) {

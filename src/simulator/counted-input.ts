@@ -16,7 +16,7 @@ export interface CountedSegment {
   readonly runs: readonly CountedRun[];
 }
 
-/** All tokens of a piece. */
+/** Returns the sum of a piece's tokens. */
 export function sumTokens({ segment, runs }: CountedSegment): number {
   return runs.reduce((sum, run) => sum + run.tokens, segment.flatTokens);
 }
@@ -33,8 +33,9 @@ function tooLong(contextLength: number): UpstreamFailure {
 }
 
 /**
- * The input with its token counts; their sum is what `countInput` says. Others run meanwhile. Throws `UpstreamFailure` (status 400, context length
- * exceeded) as soon as it is too long, without counting the rest. `contextLength` Infinity: never.
+ * Returns the input with its token counts; their sum equals the result of `countInput`. Yields to other work in between. Throws
+ * `UpstreamFailure` (status 400, context length exceeded) as soon as it is too long, without counting the rest. `contextLength` Infinity:
+ * never.
  */
 export async function countedInput(
   request: GenerateRequest,

@@ -19,7 +19,7 @@ export function parseJson(text: string): Json | undefined {
   }
 }
 
-/** Returns an object's own member of any name; undefined if it has none. */
+/** Returns an object's own member of that name; undefined if it has none. */
 export function readMember(object: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

@@ -33,7 +33,7 @@ export class LogprobSource {
   #rivals(token: string, share: number): TopLogprob[] {
     const start = this.#random.below(rivals.length);
     const others = [...rivals.slice(start), ...rivals.slice(0, start)].filter(each => each !== token);
-    // Each takes half of what the ones before it left, so that the sum stays below 1.
+    // Each takes half of the share that the ones before it left, so that the sum stays below 1.
     return others.slice(0, this.#top - 1).map((each, at) => this.#alternative(each, Math.log(share * 0.5 ** (at + 1))));
   }
 

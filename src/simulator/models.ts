@@ -9,7 +9,7 @@ export type SimulatorModel = MessageInitShape<typeof ModelSchema> & {
   readonly maxOutputTokens: number;
 };
 
-/** What all built-in text models share. Prices are written in dollars per 1 million tokens. */
+/** Shared by all built-in text models. Prices are in dollars per 1 million tokens. */
 const textModel = {
   ownedBy: 'tollgate-simulator',
   createdAt: 1_790_000_000n,
@@ -187,7 +187,7 @@ export const simulatorRerankModels: readonly (MessageInitShape<typeof ModelSchem
 /** How a model caches prompts: at the client's hints, automatically wherever prefixes agree, or not at all. */
 export type CacheMode = 'hints' | 'automatic' | 'none';
 
-/** By the prices: who charges for writes lets the client choose what is written. */
+/** Returns the cache mode by the prices: with a price for writes, the client chooses what is written. */
 export function readCacheMode(model: SimulatorModel): CacheMode {
   const prices = model.pricing?.caching;
   if (prices === undefined) return 'none';

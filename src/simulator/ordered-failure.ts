@@ -3,7 +3,7 @@ import { sleepOn } from '../lib/backoff.ts';
 import type { Waiting } from './pace.ts';
 import type { Steering } from './steering.ts';
 
-/** Where an upstream would say when to retry. */
+/** The wait that an upstream would request. */
 const retryAfterMs = 1_000;
 
 /** Waits before the first event, and fails this attempt, as the steering line orders. */

@@ -14,7 +14,7 @@ export const quiet = Symbol('quiet');
 /** A choice's steps in order; ends by returning or by throwing an `UpstreamFailure`. */
 export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
 
-/** How an answer waits, and what ends the waiting. */
+/** How an answer waits, and what ends the wait. */
 export interface Waiting {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
@@ -31,7 +31,7 @@ export function yieldToOthers(): Promise<void> {
 const batchMax = 64;
 /** Tokens that fall due within it come as one batch: a timer for each would cost more than the answer. */
 const tickMs = 20;
-/** How long an answer may be quiet before the wait is started anew; longer than any deadline of the gateway. */
+/** The longest single timer of a silent answer; longer than any deadline of the gateway. */
 const quietMs = 2 ** 31 - 1;
 
 /** Several choices side by side, as one upstream interleaves them. */
@@ -39,7 +39,7 @@ class Choices {
   #running: { steps: ChoiceSteps; tokens: number }[];
   /** One of them has gone quiet, and the whole answer with it. */
   isQuiet = false;
-  /** What ended the answer; thrown only after what came before it was sent. */
+  /** The failure that ended the answer; thrown only after everything before it was sent. */
   failure: Error | undefined;
 
   constructor(steps: readonly ChoiceSteps[]) {

@@ -16,8 +16,8 @@ import { sampleText } from './schema-sampler.ts';
 import { planCalls } from './tool-calls.ts';
 
 /**
- * Reasoning tokens by effort: a hundredth of what docs/interfaces/README.md "Effort and thinking budgets" gives, so
- * that rehearsals are quick.
+ * Reasoning tokens by effort: a hundredth of those in docs/interfaces/README.md "Effort and thinking budgets", so that rehearsals are
+ * quick.
  */
 const effortTokens: Readonly<Record<number, number>> = {
   [ReasoningEffort.MINIMAL]: 12,
@@ -101,13 +101,12 @@ function planText(input: PlanInput, seed: string): PlannedText {
   return { kind, chunks: prose({ ...facts, length: { unit: 'endless' } }), tokens };
 }
 
-/** How often an ordered pause comes before the answer continues to its end. */
+/** How many ordered pauses come before the answer continues to its end. */
 const pauses = 2;
 
 /**
- * Returns the next part of an answer that is to pause twice. Which part it is follows from how much of the text the
- * request already ends with (the core sends it again with the output so far), so that nothing has to be stored
- * between the calls.
+ * Returns the next part of an answer that has to pause twice. The part follows from how much of the text the request already ends with (the
+ * core sends it again with the output so far), so that nothing has to be stored between the calls.
  */
 function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { text?: PlannedText; isLast: boolean } {
   const { chunks, tokens = Infinity } = text;
@@ -125,7 +124,7 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
   for (let length = begun.length; start < pieces.length && length > 0; start += 1) length -= pieces[start]?.length ?? 0;
   const left = pieces.length - start;
   const first = Math.ceil(pieces.length / (pauses + 1));
-  // The parts that are left share what is left.
+  // The remaining parts share the remaining text.
   const partsLeft = start === 0 ? pauses + 1 : start < first + Math.ceil((pieces.length - first) / pauses) ? pauses : 1;
   const isLast = partsLeft === 1 || left === 0;
   const shown = pieces.slice(start, isLast ? undefined : start + Math.ceil(left / partsLeft));
@@ -134,7 +133,7 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
   return { text: { kind: text.kind, chunks: [shown.join('')] }, isLast };
 }
 
-/** Decides what a choice is going to say. */
+/** Plans the content of a choice. */
 export function planChoice(input: PlanInput, choice: number): ChoicePlan {
   const { prompt, steering, model, tokenizer } = input;
   const { finish, say } = steering;

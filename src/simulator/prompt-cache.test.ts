@@ -23,7 +23,7 @@ function hinted(item: Item, lifetime: CacheLifetime): Item {
   return copy;
 }
 
-/** A simulator whose clock is set, and what it says that a conversation used. */
+/** Returns a simulator with a settable clock, and the usage that it reports for a conversation. */
 function cache(model: string): {
   clock: { now: () => number; at: number };
   usage: (items: Item[], more?: object) => Promise<number[]>;

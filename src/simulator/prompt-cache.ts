@@ -25,7 +25,7 @@ interface Boundary {
 const prefixTokensMin = 1_024;
 /** Prefixes that agree by themselves are counted in steps of this many tokens (OpenAI). */
 const automaticStep = 128;
-/** How many pieces before a hint are looked at for a cached prefix (Anthropic). */
+/** How many pieces before a hint are searched for a cached prefix (Anthropic). */
 const lookback = 20;
 const minuteMs = 60_000;
 const lifetimesMs = { fiveMinutes: 5 * minuteMs, hour: 60 * minuteMs } as const;
@@ -46,7 +46,7 @@ function readLifetime(hint: CacheHint | undefined): number {
   return hint?.lifetime === CacheLifetime.CACHE_LIFETIME_1H ? lifetimesMs.hour : lifetimesMs.fiveMinutes;
 }
 
-/** Remembers prefixes of prompts, in memory, and says which tokens of a prompt are read from it or written to it. */
+/** Stores prefixes of prompts in memory, and returns which tokens of a prompt are read from it or written to it. */
 export class PromptCache {
   readonly #clock: Clock;
   /** By the prefix's name, least recently used first. */
@@ -56,7 +56,7 @@ export class PromptCache {
     this.#clock = clock;
   }
 
-  /** Sorts a prompt's tokens into buckets and remembers what it writes. `whole`: the hint for the whole request. */
+  /** Sorts a prompt's tokens into buckets and stores what the prompt writes. `whole`: the hint for the whole request. */
   account(
     model: string,
     mode: CacheMode,
@@ -133,7 +133,7 @@ export class PromptCache {
   }
 }
 
-/** The ends of all pieces; a hint for the whole request stands at the last one that is not empty. */
+/** Returns the ends of all pieces; a hint for the whole request applies to the last one that is not empty. */
 function listBoundaries(
   model: string,
   segments: readonly CountedSegment[],

@@ -62,7 +62,7 @@ const answerlike = wordSet(
 const codelike = wordSet('id code number no order ticket invoice reference key sku account identifier');
 const expressionlike = wordSet('expression formula equation calculation math expr');
 
-/** How much of a text is looked at: names and numbers stand near the beginning or nowhere. */
+/** How many characters of a text are searched: names and numbers are near the beginning or nowhere. */
 const lookedAt = 4_000;
 
 /** Takes values for arguments out of a user's text: each name and number once, in order, and from the start again when all are used. */
@@ -92,7 +92,7 @@ export class PromptValues {
     return this.#names;
   }
 
-  /** Returns a fitting string for a member of that name; undefined if the text has none. */
+  /** Returns a string of the text that fits a member of that name; undefined if there is none. */
   string(name: string): string | undefined {
     const words = splitName(name);
     const is = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));

@@ -10,11 +10,11 @@ export interface PlacedImage {
   readonly image: ImagePart;
   /** From 1, over the whole conversation. */
   readonly number: number;
-  /** It belongs to what is to be answered now, not to an earlier turn. */
+  /** True if it is part of the new input, not of an earlier turn. */
   readonly isNew: boolean;
 }
 
-/** What the simulator reads from a request. */
+/** The part of a request that the simulator reads. */
 export interface Prompt {
   /** The last user text without steering lines; empty if there is none. */
   readonly text: string;
@@ -22,9 +22,9 @@ export interface Prompt {
   readonly steeringLine: string | undefined;
   /** Results of tools that the answer is about: those at the end of the conversation. */
   readonly results: readonly ToolResult[];
-  /** A tool's result stands after the last user text. */
+  /** True if a tool's result follows the last user text. */
   readonly hasResultSince: boolean;
-  /** The last user text stands in one message with results of tools: it explains them. */
+  /** True if the last user text is in one message with results of tools: it explains them. */
   readonly explainsResult: boolean;
   /** The names of the tools that were called after the last user text. */
   readonly called: ReadonlySet<string>;
@@ -33,11 +33,11 @@ export interface Prompt {
   readonly files: readonly string[];
   /** The assistant's output so far, if it is a paused answer that continues. */
   readonly begun: string;
-  /** Distinguishes conversations: all of the input but what is already begun. */
+  /** Distinguishes conversations: all of the input except the part of the answer that has begun. */
   readonly seed: string;
 }
 
-/** What a choice's plan is made from. */
+/** The input of a choice's plan. */
 export interface PlanInput {
   readonly request: GenerateRequest;
   /** The simulator's name of the model. */
@@ -46,7 +46,7 @@ export interface PlanInput {
   readonly steering: Steering;
   /** Distinguishes answers, even of equal requests: ids of calls are made from it. */
   readonly answerId: string;
-  /** What the images show; empty if there are none. */
+  /** Descriptions of the images; empty if there are none. */
   readonly sights: readonly string[];
   readonly tokenizer: Tokenizer;
 }
@@ -115,7 +115,7 @@ function makeSeed(request: GenerateRequest, items: readonly Item[]): string {
   return hash.update(`${seed ?? ''} ${temperature ?? ''}`).digest('hex');
 }
 
-/** Reads what is to be answered. `steering` false: a steering line is text like any other. */
+/** Reads the prompt of a request. `steering` false: a steering line is text like any other. */
 export function readPrompt(request: GenerateRequest, steering: boolean): Prompt {
   const { items } = request;
   // Assistant output after the last message to answer is the beginning of the answer.

@@ -1,6 +1,6 @@
 import { SeededRandom } from './random.ts';
 
-/** How much to write: so many sentences, about so many words, or on and on. */
+/** How much to write: a number of sentences, about a number of words, or without an end. */
 export type Length = { readonly unit: 'sentences' | 'words'; readonly count: number } | { readonly unit: 'endless' };
 
 const stopWords = new Set(
@@ -15,7 +15,7 @@ const stopWords = new Set(
   ).split(' '),
 );
 
-/** How much of a text is read, from its beginning, and from its end for long ones. */
+/** How many characters of a text are read, from its beginning, and from its end if it is long. */
 const lookedAt = 10_000;
 
 /** The words that a text is about, in order, without repetition; at most 12. */
@@ -122,14 +122,14 @@ export function* sentencesAbout(topics: readonly string[], random: SeededRandom)
 
 const openings = ['You wrote', 'The message was', 'Your words were', 'The request reads'];
 
-/** What an answer is about. */
+/** The content of an answer. */
 export interface ProseFacts {
   /** The last user text. */
   readonly text: string;
   /** Sentences that come before all others: results of tools, images, files. */
   readonly findings: readonly string[];
   readonly seed: string;
-  /** Undefined: as long as the text asks for. */
+  /** Undefined: the length that the text requests. */
   readonly length?: Length;
 }
 

@@ -14,7 +14,7 @@ import {
   readTypes,
 } from './json-schema.ts';
 
-/** How much work may be spent on one schema, in steps of a few µs: some schemas would take longer than the universe lasts. */
+/** How much work may be spent on one schema, in steps of a few µs: some schemas would never finish. */
 export class SchemaBudget {
   #left: number;
 
@@ -104,7 +104,7 @@ class Check {
   }
 }
 
-/** Checks what a schema says of a value without looking into it. */
+/** Checks the rules of a schema that apply to a value without its members. */
 function keepsScalar(schema: JsonObject, value: Json): boolean {
   const { const: only = value, enum: allowed } = schema;
   if (!allowsType(readTypes(schema) ?? [typeName(value)], typeName(value)) || !isDeepStrictEqual(only, value))

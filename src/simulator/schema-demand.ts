@@ -12,13 +12,13 @@ import {
 } from './json-schema.ts';
 import type { SchemaBudget } from './schema-check.ts';
 
-/** What one value must satisfy. */
+/** The rules that one value must satisfy. */
 export interface Demand {
-  /** As they were given. */
+  /** The original schemas. */
   readonly schemas: readonly Json[];
   /** Schemas that all hold; what they refer to and their `allOf` are parts too. */
   readonly parts: readonly JsonObject[];
-  /** One alternative of each group must hold too. Which ones can hold together shows only in a value. */
+  /** One alternative of each group must hold too. Which of them can hold together is known only for a value. */
   readonly groups: readonly (readonly Json[])[];
 }
 
@@ -46,7 +46,7 @@ function alternativesIn(schema: JsonObject): (readonly Json[])[] {
   const { anyOf, oneOf, not, if: condition } = schema;
   const groups: (readonly Json[])[] = [anyOf, oneOf].filter(Array.isArray);
   if (condition !== undefined) groups.push([{ allOf: [condition, schema['then'] ?? true] }, schema['else'] ?? true]);
-  // What depends on a member may hold without it too.
+  // A rule that depends on a member may also hold because the member is missing.
   for (const required of Object.values(readObject(schema, 'dependentRequired'))) groups.push([{ required }, true]);
   for (const dependent of Object.values(readObject(schema, 'dependentSchemas'))) groups.push([dependent, true]);
   // No alternative, but as with them values are tried until one keeps it.

@@ -10,7 +10,7 @@ function day(variation: number): string {
   return `2026-${digits((Math.floor(variation / 28) % 12) + 1, 2)}-${digits((variation % 28) + 1, 2)}`;
 }
 
-/** The formats of JSON Schema 2020-12 that say what a string looks like; those of international names and addresses are the plain ones. */
+/** The string formats of JSON Schema 2020-12; those of international names and addresses are the plain ones. */
 const formats: Readonly<Record<string, (variation: number) => string>> = {
   date: day,
   time: variation => `${digits(variation % 24, 2)}:30:00Z`,

@@ -7,7 +7,7 @@ import type * as Regexpp from '@eslint-community/regexpp';
 const spelledMax = 1_024;
 /** The most characters of a pattern that is read: the parser calls itself for every group. */
 const patternMax = 1_024;
-/** Candidates for what a set allows. */
+/** Candidates for the characters of a set. */
 const candidates = Array.from('a7x -A0_.yzXYZ123456789,;:!?@#$%&*+=/\\|~^"\'()[]{}<>é\t\n');
 const characterSets: Readonly<Record<string, RegExp>> = { any: /./, digit: /\d/, space: /\s/, word: /\w/ };
 
@@ -20,7 +20,7 @@ function loadParser(): Regexpp.RegExpParser {
   return new RegExpParser();
 }
 
-/** Reads a pattern as JSON Schema wants it (Unicode), else as browsers do. Throws what the parser throws. */
+/** Parses a pattern as JSON Schema requires (Unicode), else as browsers do. Throws the parser's error. */
 function parse(pattern: string): Regexpp.AST.Pattern {
   parser ??= loadParser();
   try {

@@ -111,7 +111,7 @@ describe('sampled values keep their schema', () => {
     ['not', { type: 'integer', minimum: 1, not: { const: 1 } }],
     [
       'if, then, else',
-      // As text: an object with a member "then" looks like a promise to the linter.
+      // Parsed from text: the linter takes an object with a member "then" for a promise.
       JSON.parse(
         '{"type":"object","properties":{"kind":{"enum":["a","b"]},"extra":{"type":"string"}},"required":["kind"],' +
           '"if":{"properties":{"kind":{"const":"a"}}},"then":{"required":["extra"]},"else":{"properties":{"extra":false}}}',

@@ -20,7 +20,7 @@ import { spellPattern } from './schema-pattern.ts';
 const fullDepth = 4;
 /** Below this depth even required members are no longer filled: only a schema without an end comes here. */
 const depthMax = 24;
-/** Values of one sample; after them only what is required. */
+/** Maximum number of values in a sample; beyond it only required ones. */
 const valuesMax = 500;
 /** Steps of work for one sample, retries and checks included: some 50 ms. */
 const stepsMax = 20_000;
@@ -41,14 +41,14 @@ export function sampleText(schemaJson: string, values: PromptValues): string {
 }
 
 /**
- * A value that keeps a JSON Schema (the keywords of draft 2020-12 and 7 that say what a value is; of patterns what can be spelled without running
- * them). The same for the same schema and values. If nothing can keep it, a value that is near.
+ * Returns a value that satisfies a JSON Schema (the keywords of draft 2020-12 and 7 that constrain values; patterns only if text can be
+ * generated for them without running them). Equal schemas and values give equal results. If no value can satisfy it, returns a close one.
  */
 export function sampleJson(schema: Json, values: PromptValues): Json {
   return new Sampler(schema, values).sample([schema], { name: '', depth: 0 });
 }
 
-/** Where in a value the sampler is. */
+/** A position in the value being sampled. */
 interface Place {
   /** The member's name; of an element its array's. */
   readonly name: string;
@@ -81,7 +81,7 @@ class Sampler {
     return demand.groups.length === 0 ? this.#plain(demand.parts, place) : this.#alternatives(demand, place);
   }
 
-  /** Nothing more is sampled than must be: deep inside, and in a value that is large already. */
+  /** Returns true if only required values are sampled: deep inside, and in a value that is already large. */
   #isFrugal(depth: number): boolean {
     return depth >= fullDepth || this.#count > valuesMax;
   }
@@ -102,7 +102,7 @@ class Sampler {
         index = Math.floor(index / Math.max(1, group.length));
         return branch;
       });
-      // Once round: what is tried again must differ in its values.
+      // Each try must differ from the others in its values.
       this.#variation = variation + index;
       const more = readDemand(this.#root, chosen, this.#budget);
       const both = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };

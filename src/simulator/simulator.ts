@@ -28,11 +28,11 @@ import { verifyReasoning } from './signature.ts';
 import { parseSteering } from './steering.ts';
 import { Sight } from './vision.ts';
 
-/** How the simulator behaves. */
+/** The options of the simulator. */
 export interface SimulatorOptions {
   /** Output tokens a second of each choice; 0: as fast as possible. */
   readonly tokensPerSecond: number;
-  /** Whether `!sim ` lines steer; false: they are plain text. */
+  /** True if `!sim ` lines steer the answer; false: they are plain text. */
   readonly steering: boolean;
   /** Paces answers and times the life of cached prompts. Undefined: the machine's. */
   readonly runtime?: Runtime;
@@ -83,7 +83,7 @@ export function createSimulator(options: SimulatorOptions): Upstream {
   };
 }
 
-/** A request, or one prompt of an old completion, and what it orders. */
+/** A request, or one prompt of a legacy completion, with its steering. */
 type Ask = Pick<PlanInput, 'request' | 'prompt' | 'steering'>;
 
 function readAsk(request: GenerateRequest, model: SimulatorModel, steering: boolean): Ask {
@@ -92,7 +92,7 @@ function readAsk(request: GenerateRequest, model: SimulatorModel, steering: bool
   return { request, prompt, steering: line === undefined ? {} : parseSteering(line, model.maxOutputTokens) };
 }
 
-/** Of several prompts the last one steers all. */
+/** Returns the prompt whose steering applies to all: the last one. */
 function lastAsk(asks: readonly Ask[]): Ask {
   const last = asks.at(-1);
   if (last === undefined) throw new Error('a request without a prompt');
@@ -107,8 +107,8 @@ function withItems(request: GenerateRequest, asks: readonly Ask[]): GenerateRequ
 }
 
 /**
- * Splits a request into what the simulator reads and what it does not. Throws for what a model without a protocol
- * can't do.
+ * Splits a request into the part that the simulator reads and the part that it ignores. Throws for features that a model without a protocol
+ * can't have.
  */
 function readable(requested: GenerateRequest): PortableRequest {
   const { request, dropped, calls } = toPortable(requested);
@@ -153,7 +153,7 @@ function findModel(id: string): SimulatorModel {
   throw new UpstreamFailure('status', { status: 404, message: `The simulator has no model "${id}".` });
 }
 
-/** What was read, and what was not. */
+/** The part of the input that is read, and the part that is not. */
 interface ReadInput {
   readonly input: InputBuckets;
   readonly dropped: readonly string[];

@@ -3,10 +3,10 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 const ignorable = ['stop', 'max_tokens', 'parallel', 'tool_choice', 'max_tool_calls'] as const;
 const finishes = ['stop', 'length', 'refusal', 'context_window', 'pause'] as const;
 
-/** Settings that the simulator can be told to ignore, so that the gateway's own enforcement shows. */
+/** Settings that the simulator can be steered to ignore, so that the gateway's own enforcement shows. */
 export type IgnoredSetting = (typeof ignorable)[number];
 
-/** How an answer is ordered to end. */
+/** The ordered end of an answer. */
 export type OrderedFinish = (typeof finishes)[number];
 
 /** Something that goes wrong after that many text deltas. */
@@ -15,7 +15,7 @@ export interface OrderedFault {
   readonly afterDeltas: number;
 }
 
-/** The orders of a steering line; what is absent is as usual. Source: docs/providers.md "Rehearsals". */
+/** The orders of a steering line; absent ones are at their defaults. Source: docs/providers.md "Rehearsals". */
 export interface Steering {
   readonly tokens?: number;
   /** Tokens a second; 0: no pace. */
@@ -33,7 +33,7 @@ export interface Steering {
 
 const prefix = '!sim ';
 
-/** A text without its steering lines, and the last of these; undefined if it has none. */
+/** A text without its steering lines, and the last of them; undefined if it has none. */
 export interface SplitText {
   readonly plain: string;
   readonly line: string | undefined;
@@ -77,7 +77,7 @@ const readFault: Reader = (text, key, countMax) => ({
   faults: [{ kind: readChoice('kind', key, ['fail', 'cut', 'stall']), afterDeltas: integer(key, text, [0, countMax]) }],
 });
 
-/** How each key is read. `countMax` bounds tokens and deltas: the model's output limit + 1,024. */
+/** The reader of each key. `countMax` bounds tokens and deltas: the model's output limit + 1,024. */
 const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['tokens', (text, key, countMax) => ({ tokens: integer(key, text, [0, countMax]) })],
   ['tps', text => ({ tps: pace(text) })],

@@ -9,9 +9,8 @@ function earliest(text: string, stops: readonly string[]): { at: number; stop: s
 }
 
 /**
- * Passes a text on, chunk by chunk, up to the first stop sequence, and returns the one that came. What might be the
- * beginning of one is held back; cuts are made before a space if there is one, so that the tokens stay those of the
- * whole text.
+ * Yields a text, chunk by chunk, up to the first stop sequence, and returns that sequence. Holds back text that may begin one; cuts before
+ * a space if there is one, so that the tokens are those of the whole text.
  */
 export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): Generator<string, string | undefined> {
   const sought = stops.filter(stop => stop !== '');

@@ -1,6 +1,6 @@
 /** Characters of the pieces of words by which two spellings of a word are near each other. */
 const gramLength = 3;
-/** A whole word says more than a piece of one. */
+/** A whole word counts more than a part of one. */
 const wordWeight = 3;
 
 /** Returns the words of a text and their pieces, with their weights: the square root of their frequency. */

@@ -34,7 +34,7 @@ function objectIn(json: string): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** What the request says about tools, as far as the simulator follows it. */
+/** The request's rules for tools, as far as the simulator follows them. */
 interface Rule {
   readonly mayCall: boolean;
   readonly mustCall: boolean;
@@ -92,7 +92,7 @@ interface Fit {
   readonly score: number;
 }
 
-/** How well tools fit a text, best first; those that do not fit at all are left out. */
+/** Returns the tools that fit a text, best first. */
 function fitting(tools: readonly Callable[], text: string): Fit[] {
   const said = allStems(text);
   const fits = tools.map((tool): Fit => {
@@ -106,7 +106,7 @@ function fitting(tools: readonly Callable[], text: string): Fit[] {
   return fits.filter(fit => fit.score > 0).toSorted((a, b) => b.score - a.score);
 }
 
-/** The best tool, and further ones whose names the text has by words of their own ("the weather and the time"). */
+/** Returns the best tool, and further ones whose names occur in the text by words of their own ("the weather and the time"). */
 function toolsAskedFor(fits: readonly Fit[]): Callable[] {
   const [best, ...others] = fits;
   if (best === undefined) return [];
@@ -120,7 +120,7 @@ function toolsAskedFor(fits: readonly Fit[]): Callable[] {
   return chosen;
 }
 
-/** Whether a tool takes one name at a time, so that "Paris and Rome" are two calls. */
+/** Returns true if a tool takes one name at a time, so that "Paris and Rome" are two calls. */
 function takesOneName({ schema }: Callable): boolean {
   const properties = readObject(schema, 'properties');
   const required = readStrings(schema, 'required');
@@ -166,7 +166,7 @@ function chooseFreely(rule: Rule, text: string): Chosen[] {
   });
 }
 
-/** As many as were ordered: the fitting ones first, then the others, then the same again. */
+/** Returns the ordered number of calls: to fitting tools first, then to the others, then again from the start. */
 function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
   const fits = fitting(rule.allowed, input.prompt.text).map(fit => fit.tool);
   const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
@@ -214,7 +214,7 @@ function customInput({ schema: { syntax, definition } }: Callable, values: Promp
  * conversation.
  */
 export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
-  // As an upstream of the client's own protocol writes them.
+  // The prefix of an upstream of the client's own protocol.
   const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
   return choose(input).map(({ tool, skip }, at) => {
     const values = new PromptValues(input.prompt.text, skip);

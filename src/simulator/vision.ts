@@ -12,7 +12,7 @@ const signatures: readonly (readonly [format: string, at: number, bytes: string]
   ['WebP', 8, '57454250'],
 ];
 
-/** The most pixels that are decoded: 50 million, twice what a camera makes. */
+/** The most pixels that are decoded: 50 million, twice those of a camera. */
 const pixelsMax = 50_000_000;
 /** Cached descriptions, because every turn of a conversation brings its images again. */
 const descriptionsMax = 256;

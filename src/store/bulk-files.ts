@@ -25,7 +25,7 @@ export interface BulkWriter {
   append(bytes: Uint8Array): Promise<void>;
   /** It is whole: durable under its name when the promise resolves. */
   finish(): Promise<void>;
-  /** Forgets it. Nothing once it is finished. */
+  /** Deletes the draft. Does nothing once it is finished. */
   discard(): Promise<void>;
 }
 
@@ -39,12 +39,12 @@ export interface BulkReader {
 
 /** A file of records. */
 export interface Journal {
-  /** Reads all records in order, and forgets what a crash has left half written at the end. To be awaited before anything else. */
+  /** Reads all records in order, and removes a record at the end that a crash left incomplete. Await it before any other call. */
   scan(visit: (record: Uint8Array, place: number) => void): Promise<void>;
   /** Adds a record; returns its place once it is written, `durable`: and on the disk. After a failure nothing is added any more. */
   append(record: Uint8Array, durable: boolean): Promise<number>;
   /** The record at a place. */
   read(place: number): Promise<Uint8Array>;
-  /** Ends after what is being written. */
+  /** Closes it after the writes under way. */
   close(): Promise<void>;
 }

@@ -29,7 +29,7 @@ export interface DocumentFacts extends DocumentName {
   readonly apiKeyId?: number;
   /** The owner's own word. */
   readonly state: string;
-  /** Nothing is under way: it may be evicted if space is short, but replays, files and batches stay to their end. */
+  /** True if nothing is under way: it may be evicted if space is short, but replays, files and batches stay until they expire. */
   readonly finished: boolean;
   readonly createdAtMs: number;
   /** From then on it is not found. */
@@ -60,7 +60,7 @@ export interface NewDocument extends DocumentFacts {
   readonly chunks?: readonly Chunk[];
 }
 
-/** A change of a document; what is absent stays. */
+/** A change of a document; absent fields do not change. */
 export interface DocumentChange extends DocumentName {
   /** Only while it is in this state. */
   readonly ifState?: string;
@@ -73,9 +73,9 @@ export interface DocumentChange extends DocumentName {
 }
 
 /**
- * All commands are durable when their promise resolves, and run in the order in which they were given. They throw
- * `GatewayError` `overloaded` if storage fails (nothing of the command is done, unless the disk failed in its middle,
- * which can't be known) or has no room for a running document.
+ * All commands are durable when their promise resolves, and run in the order in which they were given. They throw `GatewayError`
+ * `overloaded` if storage fails (the command has then done nothing, unless the disk failed midway, which can't be known) or has no room for
+ * a running document.
  */
 export interface Documents {
   /**
@@ -99,7 +99,7 @@ export interface Documents {
    * empty if there are none.
    */
   chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
-  /** The unfinished documents of a kind, oldest first: at a start, what a process that is gone has left. */
+  /** Returns the unfinished documents of a kind, oldest first: at a start, those of a process that has ended. */
   unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
   /** A page of an account's documents of a kind, by their time. Undefined: the document named by `after` is not there. */
   list(page: DocumentPage): Promise<StoredDocument[] | undefined>;
@@ -107,7 +107,7 @@ export interface Documents {
   close(): Promise<void>;
 }
 
-/** Which documents of an account. */
+/** Selects documents of an account. */
 export interface DocumentPage {
   readonly kind: DocumentKind;
   readonly accountId: number;

@@ -10,7 +10,7 @@ export interface Files {
    * type. Throws `GatewayError` `overloaded` if there is no room.
    */
   put(bytes: Uint8Array, type: ImageType): Promise<string>;
-  /** Opens an image by its name; undefined if there is none, or its time is over. The caller closes it. */
+  /** Opens an image by its name; undefined if there is none or it has expired. The caller closes it. */
   open(name: string): Promise<OpenFile | undefined>;
   /** Removes an image before its time; does nothing if it does not exist. */
   delete(name: string): Promise<void>;

@@ -11,7 +11,7 @@ interface Plain {
   value: number;
 }
 
-/** How many values were at most each of some bounds, and the sum of all. */
+/** Counts values up to each of some bounds, and their sum. */
 class Histogram {
   /** Ascending. */
   readonly bounds: readonly number[];

@@ -5,17 +5,14 @@ type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** The process's log: JSON lines, one per request. Prompts, outputs, keys and raw bodies never reach it. */
 export interface Logger extends Pick<PinoLogger, LineLevel> {
-  /**
-   * Writes a line whose members after level and time are JSON already, each with a comma before it
-   * (`,"status":200,"msg":"request"`).
-   */
+  /** Writes a line whose members after level and time are already JSON, each with a comma before it (`,"status":200,"msg":"request"`). */
   line(level: LineLevel, members: string): void;
 }
 
 /** The lowest level that is written. */
 export type LogLevel = LineLevel | 'silent';
 
-/** How to log. */
+/** The options of a logger. */
 export interface LoggerOptions {
   readonly level: LogLevel;
   /** The destination of lines; absent: standard error, buffered for at most `flushEveryMs`. */
@@ -30,7 +27,7 @@ const bufferCharacters = 15_360;
 const flushEveryMs = 100;
 const causesMax = 5;
 
-/** Errors whose messages repeat what a client or an upstream sent: only their kind is logged. */
+/** Errors whose messages may quote a client or an upstream: only their kind is logged. */
 const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']);
 /** Failures of others, which are routine: their stack traces say nothing. */
 const routine = new Set(['GatewayError', 'UpstreamFailure']);
@@ -85,7 +82,7 @@ class LineBuffer implements DestinationStream {
   #characters = 0;
 
   constructor() {
-    // Before the stream is made, which writes what it has when the process ends.
+    // Registered before the stream is made, which writes its buffer when the process ends.
     process.on('exit', () => this.#handOver());
     this.#stream = destination({ dest: 2, sync: false, minLength: bufferCharacters });
     setInterval(() => this.#flush(), flushEveryMs).unref();
@@ -111,8 +108,8 @@ class LineBuffer implements DestinationStream {
 }
 
 /**
- * Returns what the log may contain of an error and its causes: kind, code, where it was thrown unless it is routine,
- * and the message only if it is this program's own.
+ * The loggable facts of an error and its causes: kind, code, where it was thrown unless it is routine, and the message only if it is this
+ * program's own.
  */
 export interface ErrorDescription {
   readonly name: string;

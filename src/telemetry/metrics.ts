@@ -8,7 +8,9 @@ export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
 /** Seconds; a commit takes one sync of the disk. */
 const ledgerBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5];
-/** More models and routes than any configuration lists: beyond them a label says "other", so that no caller can grow the registry. */
+/**
+ * More than any configuration lists: beyond this number of models and routes a label is "other", so that no caller can grow the registry.
+ */
 const namesMax = 2000;
 
 /** One answered request. */
@@ -48,7 +50,7 @@ export interface AttemptSample {
   readonly firstEventMs?: number | undefined;
 }
 
-/** How a provider counts one kind of text. */
+/** How a provider's counts differ for one kind of text. */
 export interface LearnedSample {
   readonly provider: string;
   /** The listed id of the model. */
@@ -58,7 +60,7 @@ export interface LearnedSample {
   readonly ratio: number;
 }
 
-/** How many keys of a provider are in a state. */
+/** The number of a provider's keys in one state. */
 export interface KeySample {
   readonly provider: string;
   readonly state: 'working' | 'resting' | 'probing';
@@ -73,7 +75,7 @@ export interface GaugeSources {
   heldUsd(): number;
   /** Sizes of the files of the data directory, in bytes, by kind. */
   fileBytes(): Readonly<Record<string, number>>;
-  /** What was learned of how providers count. */
+  /** Returns what was learned about the counts of providers. */
   learnedTokens(): readonly LearnedSample[];
 }
 
@@ -209,7 +211,7 @@ export class Metrics {
     this.#further.push(read);
   }
 
-  /** Shows what the sources say whenever somebody looks. */
+  /** Reads the sources whenever metrics are read. */
   show(sources: GaugeSources): void {
     this.#sources = sources;
   }

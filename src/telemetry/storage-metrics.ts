@@ -3,7 +3,7 @@ import { Numbers } from './families.ts';
 /** The stores, as labels name them. */
 export type StoreName = 'ledger' | 'content';
 
-/** Metrics of the disk and of what is stored on it. */
+/** Metrics of the disk and the stored data. */
 export class StorageMetrics {
   readonly #diskFree = new Numbers('gauge', {
     name: 'tollgate_disk_free_bytes',
@@ -49,12 +49,12 @@ export class StorageMetrics {
     this.#writable.of(store).value = Number(isWritable);
   }
 
-  /** The age of the database's oldest snapshot; 0: there is none. */
+  /** Sets the age of the database's oldest snapshot; 0: there is none. */
   oldestSnapshot(ageMs: number): void {
     this.#oldestSnapshot.of().value = ageMs / 1000;
   }
 
-  /** Counts what was written off of a request. */
+  /** Counts the part of a request that was written off. */
   wroteOff(dollars: number): void {
     this.#writtenOff.of().value += dollars;
   }

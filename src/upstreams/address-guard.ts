@@ -2,7 +2,7 @@ import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { isPublicAddress } from './public-address.ts';
 
-/** What a guard allows. */
+/** The addresses that a guard allows. */
 export interface GuardOptions {
   /** Resolves the addresses of a host; absent: the system's resolver. */
   readonly lookup?: LookupFunction | undefined;

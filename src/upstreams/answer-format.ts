@@ -1,4 +1,4 @@
-/** How the bytes of an answer are to be read. */
+/** The format of an answer's bytes. */
 export type AnswerFormat = 'events' | 'json';
 
 const blanks = new Set([0x20, 0x09, 0x0a, 0x0d]);

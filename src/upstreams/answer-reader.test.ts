@@ -26,7 +26,7 @@ function makeReader(contentType: string, candidates = 1, codec: UpstreamCodec = 
   return reader;
 }
 
-/** All events of some chunks, and the kind of the failure that ended them. */
+/** Returns all events of some chunks, and the kind of the failure that ended them. */
 function read(
   chunks: readonly Uint8Array[],
   contentType = 'text/event-stream',

@@ -22,7 +22,7 @@ interface AnswerStream {
   readonly parser: Stepper<SseMessage, GenerationEvent>;
 }
 
-/** Undoes in the answer what was changed in the request for a protocol. */
+/** Reverts in the answer what was changed in the request for a protocol. */
 export interface EventRestorer {
   restored(events: GenerationEvent[]): GenerationEvent[];
 }
@@ -102,8 +102,9 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   /**
-   * After the last choice has ended, usage at most is missing, which the gateway can estimate: a connection that breaks or babbles then takes nothing from the answer, whose end is
-   * added. An error that the upstream reports still does. Returns the failure that is left.
+   * After the last choice has ended, only usage can be missing, which the gateway can estimate: a connection that then breaks or sends
+   * garbage loses nothing of the answer, and its end is added. An error that the upstream reports still counts. Returns the failure that is
+   * left.
    */
   #forgive(failure: Error, events: GenerationEvent[]): Error | undefined {
     const isForgivable = failure instanceof UpstreamFailure && ['truncated', 'malformed'].includes(failure.kind);
@@ -174,7 +175,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#held = [];
     let body: Json;
     try {
-      // Foreign data: the codec checks what it reads.
+      // Data from outside: the codec checks what it reads.
       body = parseExact(text).value as Json;
     } catch (cause) {
       throw new UpstreamFailure(/[}\]]\s*$/.test(text) ? 'malformed' : 'truncated', { cause });

@@ -4,8 +4,8 @@ import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from 
 import { makeItem, messageContent, makePart, textContent } from '../codecs/content.ts';
 
 /**
- * Restores answers by a schema if the upstream got the schema as a tool whose call is the answer: the call becomes
- * text again. Source: docs/interfaces/README.md "Translation" (json schema).
+ * Restores answers by a schema if the upstream got the schema as a tool: the call of that tool becomes text again. Source:
+ * docs/interfaces/README.md "Translation" (json schema).
  */
 export class AnswerTool {
   readonly #name: string;

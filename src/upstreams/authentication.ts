@@ -1,4 +1,4 @@
-/** How a protocol's upstreams take a key: always in a header, because addresses end up in logs. */
+/** How each protocol sends a key: always in a header, because addresses end up in logs. */
 export const authentications = {
   bearer: (key: string): readonly [name: string, value: string] => ['authorization', `Bearer ${key}`],
   xApiKey: (key: string): readonly [name: string, value: string] => ['x-api-key', key],

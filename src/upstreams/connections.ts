@@ -9,7 +9,7 @@ export interface ProxySettings {
   readonly noProxy?: string;
 }
 
-/** How connections to one upstream are made. */
+/** The settings of connections to one upstream. */
 export interface ConnectionSettings {
   readonly origin: string;
   readonly connectMs: number;

@@ -1,13 +1,13 @@
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** How long an upstream may take, in ms. */
+/** An upstream's deadlines, in ms. */
 export interface UpstreamTimeouts {
   /** To take a connection. */
   readonly connectMs: number;
   /** From the sent request to the first event of the answer; to its head if it is not streamed. */
   readonly firstEventMs: number;
-  /** Between any bytes of the answer after that; comments count, they are what a busy upstream sends. */
+  /** Between any bytes of the answer after that; comments count, because a busy upstream sends them. */
   readonly idleMs: number;
   /** For all of it. */
   readonly totalMs: number;

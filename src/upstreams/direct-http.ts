@@ -8,7 +8,7 @@ import type { HttpTarget } from './http-target.ts';
 import { outgoingJson } from './outgoing-json.ts';
 import { refuseRouting } from './passthrough.ts';
 
-/** What all calls to a provider whose answers come at once share. */
+/** Shared by all calls to a provider whose answers are not streamed. */
 export interface DirectHttp {
   readonly target: HttpTarget;
   /** Reads the provider's errors. */

@@ -17,8 +17,8 @@ const retryAfterMaxMs = 86_400_000;
 const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value);
 
 /**
- * Returns how long an upstream asks to wait, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date);
- * undefined if there is no plausible value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
+ * Returns the wait that an upstream requests, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date); undefined if there
+ * is no plausible value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
  */
 export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): number | undefined {
   const ms = Number(first(headers['retry-after-ms']) ?? Number.NaN);
@@ -43,12 +43,12 @@ export function readRequestId(headers: ResponseHead['headers']): string | undefi
   return undefined;
 }
 
-/** Statuses that are about the gateway's account with the provider, and the words that tell of its bill. */
+/** Statuses that are about the gateway's account with the provider, and the words of messages about its bill. */
 const accountStatuses: ReadonlySet<number> = new Set([401, 402, 403, 429]);
 const billingWords =
   /\b(?:quotas?|billing|billed|credits?|balance|payments?|prepaid|invoices?|subscriptions?|spend(?:ing)?)\b/i;
 
-/** Maps an answer with an error status to a failure, whose texts are the upstream's own. */
+/** Maps an answer with an error status to a failure with the upstream's own texts. */
 export function statusFailure(
   { status, headers }: ResponseHead,
   body: string,

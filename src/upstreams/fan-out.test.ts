@@ -86,7 +86,7 @@ function collect(candidates: number, one: AttemptOne, onEvents: () => void = () 
   return collected;
 }
 
-/** An upstream whose answers the test pushes, and a record of what was done with each. */
+/** Returns an upstream whose answers the test pushes, and a record of what was done with each. */
 function upstream() {
   const calls: { call: UpstreamCall; receiver: UpstreamReceiver; done: string[] }[] = [];
   const one: AttemptOne = (call, receiver) => {

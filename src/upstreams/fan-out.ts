@@ -7,9 +7,9 @@ import type { RunningAttempt, UpstreamCall, UpstreamReceiver } from '../generati
 export type AttemptOne = (call: UpstreamCall, receiver: UpstreamReceiver) => RunningAttempt;
 
 /**
- * Several answers from an upstream that gives one per request: concurrent calls, each a choice of the answer; usage
- * is their sum. Nothing is shown before every one of them has begun, so that one that fails at once can be retried
- * with nothing lost; one that fails later ends all.
+ * Several answers from an upstream that returns one per request: concurrent calls, each a choice of the answer; usage is their sum. Nothing
+ * is passed on before every one of them has begun, so that one that fails at once can be retried with nothing lost; one that fails later
+ * ends all.
  */
 export class FanOut implements RunningAttempt {
   readonly #receiver: UpstreamReceiver;
@@ -164,13 +164,10 @@ const counts = [
   'outputTokens',
   'reasoningTokens',
 ] as const;
-/** Without these a sum would be less than what was used. */
+/** If one of these is missing, the sum would be less than what was used. */
 const needed: readonly string[] = ['inputTokens', 'outputTokens'];
 
-/**
- * Returns the sum of the usages of all calls; undefined if one has none. A count that one of them lacks is left out
- * of the sum.
- */
+/** Returns the sum of the usages of all calls; undefined if one has none. A count that one of them lacks is left out of the sum. */
 function sumUsage(usages: readonly (Usage | undefined)[], count: number): Usage | undefined {
   const given = usages.filter(usage => usage !== undefined);
   if (given.length < count) return undefined;

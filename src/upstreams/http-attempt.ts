@@ -9,7 +9,7 @@ import { toLogMessage } from './log-message.ts';
 
 /** The request, sent with one key after the other while they are refused. */
 export interface OutgoingRequest {
-  /** The asker: what it has learned of the keys holds for all its requests. */
+  /** Identifies the request: what it learns about keys holds for all of its attempts. */
   readonly asker: object;
   /** The model that a key must be allowed to use. */
   readonly model: string;
@@ -19,7 +19,7 @@ export interface OutgoingRequest {
   readonly headers: readonly string[][];
   /** Null: a GET, otherwise a POST. */
   readonly body: Buffer | null;
-  /** Nothing of the answer comes before its end: it has begun with its head. */
+  /** True if nothing of the answer comes before its end: it counts as begun with its head. */
   readonly whole: boolean;
   readonly codec: Pick<UpstreamCodec, 'parseError'>;
   /** Absent: not traced. */
@@ -36,9 +36,9 @@ export interface ReadBatch<Output> {
 
 /** Reads the bytes of an answer with a 2xx status. Pure: no I/O, no time. */
 export interface BodyReader<Output> {
-  /** Nothing more is wanted. */
+  /** True if nothing more is wanted. */
   readonly completed: boolean;
-  /** Nothing that matters is missing. */
+  /** True if nothing that matters is missing. */
   readonly finished: boolean;
   begin(contentType: string): void;
   push(chunk: Buffer): ReadBatch<Output>;
@@ -61,7 +61,7 @@ const drainBytesMax = 65_536;
 /** The parser's message for an answer that ends too early: bytes are missing, none is wrong. */
 const endedEarly = /EOF/;
 
-/** How often an upstream that is loading its model is retried. */
+/** Interval at which an upstream that is loading its model is retried. */
 const loadingPollMs = 500;
 /** When to retry such an upstream if it does not say. */
 const loadingRetryMs = 5_000;
@@ -92,7 +92,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #sentAtMs: number | undefined;
   /** The head of an answer with a 2xx status has come. */
   #hasBegun = false;
-  /** The answer has ended as HTTP says: its connection is free. */
+  /** True once HTTP marks the end of the answer: its connection can be reused. */
   #hasEnded = false;
   #isPaused = false;
   #isCancelled = false;
@@ -230,7 +230,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#end(failure);
   }
 
-  /** No more bytes come. The body of a refusal may break off: its status already says that it failed. */
+  /** Ends the answer's bytes. The body of a refusal may break off: its status already reports the failure. */
   #end(failure?: Error): void {
     if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
     else if (this.#phase !== 'over') this.#deliver(this.#reader.end(failure));
@@ -310,7 +310,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     });
   }
 
-  /** Adds what the log may say of a failure, while what was sent is still at hand. */
+  /** Adds the message that may be logged, while the sent body is still available. */
   #withLogMessage(failure: UpstreamFailure): UpstreamFailure {
     const { kind, facts } = failure;
     if (facts.message === undefined || facts.logMessage !== undefined) return failure;

@@ -16,9 +16,9 @@ export interface EmbeddingProtocol {
   parse(text: string): Omit<Embedded, 'dropped'>;
   /** The most inputs of one call. */
   readonly inputsMax: number;
-  /** Members that are passed on unchanged; false: the protocol has none. */
+  /** True if further members are passed on unchanged; false: the protocol has none. */
   readonly takesExtra: boolean;
-  /** Providers take token ids, unless their configuration says otherwise. */
+  /** True if providers accept token ids, unless their configuration says otherwise. */
   readonly takesTokenIds: boolean;
 }
 
@@ -42,7 +42,7 @@ export const geminiEmbeddings: EmbeddingProtocol = {
   takesTokenIds: false,
 };
 
-/** What all calls to a provider share. */
+/** Shared by all calls to a provider. */
 export interface HttpEmbedding extends DirectHttp {
   readonly protocol: EmbeddingProtocol;
 }

@@ -17,11 +17,11 @@ export interface RevealableKey {
 
 /** A provider of the configuration, as far as HTTP goes. */
 export interface HttpTargetOptions {
-  /** As the protocol's official client takes it. */
+  /** In the form that the protocol's official client takes. */
   readonly baseUrl: string;
   /** Used in rotation; empty: no credential is sent. */
   readonly keys: readonly RevealableKey[];
-  /** Sent with every call, lower-case names; they win over what the gateway sends by itself, save a key. */
+  /** Sent with every call, in lower case; they override the gateway's own headers, except a key. */
   readonly headers: Readonly<Record<string, RevealableKey>>;
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;

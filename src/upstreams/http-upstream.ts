@@ -34,9 +34,9 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   /** The provider's name in the configuration. */
   readonly name: string;
   readonly protocol: UpstreamProtocol;
-  /** How it deviates from its protocol; absent: not at all. */
+  /** Its deviations from the protocol; absent: none. */
   readonly quirks?: readonly UpstreamQuirk[];
-  /** Which client fields it receives; absent: `unpriced`. */
+  /** Which of the client's own fields it receives; absent: `unpriced`. */
   readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
@@ -50,14 +50,14 @@ type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
 /** Output tokens of the operator's own call. */
 const probeTokens = 1;
 
-/** What all calls of a model with the same delivery share. */
+/** Shared by all calls of a model with the same delivery. */
 interface ModelPlan {
   readonly path: string;
   /** By the index of the key. */
   readonly headers: readonly string[][];
 }
 
-/** One protocol that a provider speaks. */
+/** One protocol of a provider. */
 interface Lane {
   readonly protocol: UpstreamProtocol;
   readonly reading: AnswerReading;
@@ -75,7 +75,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
   readonly #own: Lane;
-  /** For legacy completions; undefined: the provider has none. */
+  /** For legacy completions; undefined: the provider does not offer them. */
   readonly #completions: Lane | undefined;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #passthrough: Passthrough;
@@ -106,7 +106,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
   }
 
   callsFor({ candidates = 1, endpoint }: GenerateRequest, model: string): number {
-    // The prompts of a legacy completion can't be told apart in its body.
+    // The prompts of a legacy completion can't be separated in its body.
     if (candidates === 1 || endpoint === Endpoint.COMPLETIONS) return 1;
     return this.#quirks.includes('one_answer') || this.#own.protocol.givesOne?.(model) === true ? candidates : 1;
   }
@@ -160,7 +160,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#send(call, call.hold, receiver);
   }
 
-  /** `asker`: what it has learned of the keys holds for all that it sends. */
+  /** `asker`: identifies the request; what it learns about keys holds for everything that it sends. */
   #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
     const { request, model, whole, watch, tap } = call;
     const lane = this.#laneFor(request);
@@ -237,10 +237,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
   }
 
-  /**
-   * Returns the steps that undo the codec's substitutions for what the protocol can't express, and reports what was
-   * dropped.
-   */
+  /** Returns the steps that undo the codec's substitutions for what the protocol can't express, and reports the dropped fields. */
   #restorers(
     { lacksCustomTools, answerTool }: UpstreamProtocol,
     { request, calls }: PortableRequest,
@@ -280,7 +277,7 @@ const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
   [Protocol.COMPLETIONS]: 'completions',
 };
 
-/** Whether the client itself wants llama.cpp's timings with every chunk. */
+/** Returns true if the client itself requests llama.cpp's timings with every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {
   return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
 }

@@ -4,7 +4,7 @@ import type { Runtime } from '../lib/runtime.ts';
 import { AddressGuard } from './address-guard.ts';
 import { fetchOnce } from './fetch-body.ts';
 
-/** How images are fetched. */
+/** The bounds for fetching images. */
 export interface ImageFetcherOptions {
   readonly bytesMax: number;
   readonly runtime: Runtime;

@@ -5,7 +5,7 @@ import { KeyRing } from './key-ring.ts';
 
 const hold = (): Hold => Hold.of({ kind: 'admitted', id: 1 });
 const names = ['a', 'b', 'c'];
-/** Time stands still unless a test moves it. */
+/** Time moves only when a test moves it. */
 const clock = { ms: 1_000 };
 const runtime = { now: () => 1_800_000_000_000 + clock.ms, monotonicMs: () => clock.ms };
 const ring = (...keys: string[]): KeyRing => new KeyRing(keys.length, { runtime });

@@ -23,7 +23,7 @@ interface KeyState {
   last: { readonly status: number; readonly atMs: number; readonly message: string | undefined } | undefined;
 }
 
-/** How long a refused key rests at first, and at most. Source: docs/providers.md "Keys that rest". */
+/** The first and the longest rest of a refused key. Source: docs/providers.md "Keys that rest". */
 const firstRestMs = 30_000;
 const restMaxMs = 600_000;
 
@@ -35,11 +35,10 @@ export interface KeyRingTools {
 }
 
 /**
- * Rotates through a provider's keys, by index. An asker is an object that stands for one user of keys, usually the hold
- * of a request. A refused key rests for all askers: 30 s at first, then twice as long each time, or as long as a 429
- * says, at most ten minutes. After that, one asker tries it. The asker that met the refusal takes the next key at once
- * and never uses the refused one again, except for a key at its rate limit if no other is left. Nothing is stored for an
- * asker that has met no refusal.
+ * Rotates through a provider's keys, by index. An asker is an object that stands for one user of keys, usually the hold of a request. A
+ * refused key rests for all askers: 30 s at first, then twice as long each time, or as long as a 429 requests, at most ten minutes. After
+ * that, one asker tries it. The asker that was refused takes the next key at once and never uses the refused one again, except for a key at
+ * its rate limit if no other is left. Nothing is stored for an asker that has met no refusal.
  */
 export class KeyRing {
   readonly #count: number;
@@ -63,7 +62,7 @@ export class KeyRing {
     }));
   }
 
-  /** Whether a request that has met no refusal can use some key. */
+  /** True if a request that was not refused yet can use some key. */
   get isUsable(): boolean {
     return this.#resting < this.#count || this.#keys.some(key => this.#isReady(key));
   }
@@ -119,7 +118,7 @@ export class KeyRing {
     const { status = 0, billing = false } = failure.facts;
     const isRefused = status === 401 || status === 403 || (billing && status !== 429);
     if (!isRefused && status !== 404 && status !== 429) {
-      // The upstream's own error says nothing about the key; a rejected request shows that the key was accepted.
+      // An error of the upstream itself says nothing about the key; a rejected request shows that the key was accepted.
       if (status < 500) this.works(asker, index);
       else this.leave(asker, index);
       return false;
@@ -152,7 +151,7 @@ export class KeyRing {
     this.#tools.changed?.(this.#readHealth(index));
   }
 
-  /** Records that a call says nothing about the key. If this asker was trying it after its rest, another one can. */
+  /** Records that a call revealed nothing about the key. If this asker was trying it after its rest, another one can. */
   leave(asker: object, index: number): void {
     const key = this.#keys[index];
     if (key?.probe === asker) key.probe = undefined;

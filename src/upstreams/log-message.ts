@@ -4,11 +4,11 @@ import { redactTokens } from '../telemetry/redaction.ts';
 
 /** Larger requests are not compared with the message: then nothing is logged. */
 const bodyBytesMax = 1 << 20;
-/** As many characters in common with what the client wrote are a quotation. */
+/** A run of this many characters in common with the client's text is a quotation. */
 const quotedMin = 12;
 /** A shorter client text counts as quoted only if all of it is repeated; one shorter still is just a word. */
 const wholeMin = 5;
-/** Members whose values are words of the protocol, which a message may repeat. */
+/** Members whose values are the protocol's own words, which a message may repeat. */
 const protocolMembers = new Set([
   'type',
   'role',
@@ -24,8 +24,8 @@ const protocolMembers = new Set([
 const quotation = '[…]';
 
 /**
- * Returns what the log may contain of a provider's message: without quotations of the request, and without possible
- * secrets. Undefined if nothing is safe. `message` has no addresses and credentials any more.
+ * Returns what the log may contain of a provider's message: without quotations of the request, and without possible secrets. Undefined if
+ * nothing is safe. Addresses and credentials have already been removed from `message`.
  */
 export function toLogMessage(message: string, body: Buffer | null, model: string): string | undefined {
   if (message === '') return undefined;
@@ -49,7 +49,7 @@ function readTexts(value: Json | undefined, model: string): string[] {
   return texts;
 }
 
-/** Replaces every run of characters that stands in one of the texts, too. */
+/** Replaces every run of characters that also occurs in one of the texts. */
 function withoutQuotations(message: string, texts: readonly string[]): string {
   const places = new Map<string, number[]>();
   for (let at = 0; at + quotedMin <= message.length; at += 1) {

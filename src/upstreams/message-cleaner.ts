@@ -1,4 +1,4 @@
-/** What must be removed, and how long a message may be. */
+/** The texts to remove, and the maximum length of a message. */
 export interface CleanerOptions {
   /** Keys and configured header values. */
   readonly secrets: readonly string[];
@@ -11,7 +11,7 @@ export type CleanMessage = (text: string) => string | undefined;
 const messageMax = 1_000;
 /** Cut before the patterns run: a message of megabytes is not worth their time. */
 const readMax = 4_000;
-/** Shorter secrets would make ordinary words vanish, and are none. */
+/** Shorter values would remove ordinary words, and are no secrets. */
 const secretMin = 6;
 
 const credential = '[credential]';
@@ -36,8 +36,8 @@ const privateName = /^localhost(?::\d+)?$|\.(?:internal|local|lan|svc|cluster|in
 const nameWithPort = /^[a-z].*\..*:\d+$/i;
 
 /**
- * Makes a cleaner: credentials and addresses go, control characters and runs of blanks become one blank, HTML is no message, and
- * what is left has at most 1,000 characters. Source: docs/errors.md "Errors of providers".
+ * Returns a cleaner: it removes credentials and addresses, replaces control characters and runs of blanks with one blank, returns no
+ * message for HTML, and cuts at 1,000 characters. Source: docs/errors.md "Errors of providers".
  */
 export function messageCleaner(options: CleanerOptions): CleanMessage {
   const { host, hostname } = new URL(options.baseUrl);

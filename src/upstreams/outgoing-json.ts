@@ -2,9 +2,9 @@ import type { Json, JsonObject } from '../codecs/codec.ts';
 import { restoreExact } from '../lib/exact-json.ts';
 
 /**
- * Writes a body for an upstream as well-formed Unicode: half a surrogate pair becomes U+FFFD, since providers would
- * refuse the whole body, and the conversation with it for good. Signed or sealed content stays unchanged. What was
- * marked when JSON was read (`parseExact`) is put back. Source: docs/interfaces/README.md "Translation".
+ * Writes a body for an upstream as well-formed Unicode: half a surrogate pair becomes U+FFFD, because providers would refuse the whole
+ * body, and with it every continuation of the conversation. Signed or sealed content stays unchanged. Marks from reading the JSON
+ * (`parseExact`) are replaced with their content. Source: docs/interfaces/README.md "Translation".
  */
 export function outgoingJson(body: JsonObject): Buffer {
   const text = JSON.stringify(body);
@@ -15,7 +15,7 @@ export function outgoingJson(body: JsonObject): Buffer {
 }
 
 const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
-/** Members whose siblings are all part of what was signed. */
+/** Members whose siblings are all covered by the signature. */
 const seals = ['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content'] as const;
 
 function wellFormed(value: Json): Json {

@@ -9,8 +9,8 @@ import { findPriced, type WithheldFeature } from '../generation/priced-features.
 import { findRouting, isPricedBeta } from './withheld-features.ts';
 
 /**
- * Which of a client's own fields a provider gets: everything except what selects other models; besides, nothing that
- * costs extra without a configured price (`unpriced`), or nothing that the gateway does not know (`known`).
+ * Which of a client's own fields a provider gets: everything except fields that select other models; also without fields that cost extra
+ * and have no configured price (`unpriced`), or without all fields that the gateway does not know (`known`).
  */
 export type Passthrough = 'all' | 'unpriced' | 'known';
 
@@ -26,7 +26,10 @@ interface Outgoing {
   readonly paidTools?: readonly string[] | undefined;
 }
 
-/** Returns a request as its provider may have it: tools that it may not run are left out, if the request can be answered without. Throws `unsupported_feature` for what is withheld. */
+/**
+ * Returns the request that its provider gets: tools that it may not run are removed, if the request can be answered without them. Throws
+ * `unsupported_feature` for other withheld fields.
+ */
 export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequest {
   const { protocol, request, accountId } = outgoing;
   const encoded = policy === 'known' ? plainly(outgoing.encoded) : outgoing.encoded;
@@ -41,7 +44,7 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   return dropped.length === 0 ? encoded : { ...encoded, dropped: [...encoded.dropped, ...dropped] };
 }
 
-/** Returns a request whose body has nothing marked, so that every name in it is the client's. */
+/** Returns a request whose body has no marks, so that every name in it is the client's. */
 function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
   if (restore === undefined) return encoded;
   return { ...encoded, body: JSON.parse(restore(JSON.stringify(encoded.body))) as JsonObject };

@@ -7,7 +7,7 @@ import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
 import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
-/** What all upstreams of a wire protocol share. */
+/** Shared by all upstreams of a wire protocol. */
 export interface UpstreamProtocol {
   readonly codec: UpstreamCodec;
   readonly authentication: Authentication;
@@ -21,16 +21,16 @@ export interface UpstreamProtocol {
   readonly lacksCustomTools?: true;
   /** The tool whose call is the answer, if the codec sends a schema as one. Absent: it never does. */
   readonly answerTool?: string;
-  /** Answers may end with a pause, after which the upstream wants to be asked to continue. */
+  /** Answers may end with a pause, after which the upstream expects to be called again to continue. */
   readonly mayPause?: true;
   /**
    * Returns whether a model gives only one answer per request: several take as many calls. Absent: every model gives
    * several.
    */
   givesOne?(model: string): boolean;
-  /** Sent with every call, lower-case names; what the client sent and what is configured wins. */
+  /** Sent with every call, in lower case; the client's headers and configured ones override them. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** A header whose values of the client and of the configuration are both sent, joined. */
+  /** A header for which the client's and the configured values are both sent, joined. */
   readonly joinedHeader?: string;
   /** How embeddings are requested; absent: not supported. */
   readonly embeddings?: EmbeddingProtocol;
@@ -107,7 +107,7 @@ function modelPath(model: string): string {
   return encodeURIComponent(model.replace(/^models\//, ''));
 }
 
-/** How upstreams are spoken to, by the protocol's name in the configuration; absent: no upstream client speaks it. */
+/** The client of each protocol, by its name in the configuration; absent: there is none. */
 export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = {
   chat: chatProtocol,
   messages: messagesProtocol,

@@ -38,7 +38,7 @@ export interface ProviderTest {
   readonly abilities: readonly Ability[];
 }
 
-/** How one call ended. */
+/** The result of one call. */
 interface Probe {
   readonly error?: string;
   readonly firstEventMs?: number;
@@ -46,7 +46,10 @@ interface Probe {
   readonly reportsUsage: boolean;
 }
 
-/** Tests a provider: one token, its list of models, and what the model can do. `model`: the provider's own name of it; undefined: the first that it lists. Never rejects. */
+/**
+ * Tests a provider: one token, its list of models, and the model's features. `model`: the provider's own name of it; undefined: the first
+ * one in its list. Never rejects.
+ */
 export async function testProvider(provider: HttpProvider, model: string | undefined): Promise<ProviderTest> {
   const signal = AbortSignal.timeout(testMs);
   const list = await readModels(provider, signal);

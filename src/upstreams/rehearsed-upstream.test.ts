@@ -10,7 +10,7 @@ import { rehearsedUpstream } from './rehearsed-upstream.ts';
 
 const timeouts = { connectMs: 1000, firstEventMs: 400, idleMs: 400, totalMs: 1_500 };
 
-/** Emits something after each of the waits. `done`: records what is done with it. */
+/** Emits an event after each of the waits. `done`: records the calls. */
 function makeUpstream(waitsMs: readonly number[], done: string[]): Upstream {
   return {
     generate: (_, receiver) => {

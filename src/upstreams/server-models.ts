@@ -16,7 +16,7 @@ export interface ServerAddress {
   readonly timeoutMs: number;
 }
 
-/** Where a server says more of a model than `GET /models` does. */
+/** Where a server describes a model in more detail than `GET /models` does. */
 export type DetailSource = 'llama_cpp' | 'ollama' | 'lm_studio';
 
 /** A server's own description of one model. */
@@ -39,8 +39,8 @@ type Asking = Pick<Question, 'path' | 'json'>;
 const bytesMax = 8 * 1024 ** 2;
 
 /**
- * Queries a server for its models. Throws `UpstreamFailure` if it does not list them, `SyntaxError` if its answer is
- * not JSON; redirects are not followed. What it does not say beyond the list is absent.
+ * Queries a server for its models. Throws `UpstreamFailure` if it does not list them, `SyntaxError` if its answer is not JSON; redirects
+ * are not followed. Details that it does not give are absent.
  */
 export async function listServerModels(
   server: ServerAddress,

@@ -21,7 +21,7 @@ export class ToolNames {
   /** The client's names by those that the upstream got. */
   readonly #own: Map<string, string> | undefined;
 
-  /** `legal`: what a name must match. */
+  /** `legal`: the pattern of allowed names. */
   constructor(request: GenerateRequest, legal: RegExp) {
     this.#legal = legal;
     const fits = this.#fits(request);

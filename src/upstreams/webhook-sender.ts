@@ -17,9 +17,9 @@ export function findAddressFault(url: string, allowPrivate: boolean): string | u
 }
 
 /**
- * Posts a message. Returns the status of the answer, whose body is not read. Throws what the connection throws, the
- * signal's reason, and an `Error` for an address that is not allowed. No redirect is followed, and no proxy is used,
- * which could reach internal addresses for the gateway.
+ * Posts a message. Returns the status of the answer, whose body is not read. Throws the connection's error, the signal's reason, or an
+ * `Error` for an address that is not allowed. No redirect is followed, and no proxy is used, which could reach internal addresses for the
+ * gateway.
  */
 export async function sendWebhook(
   message: WebhookMessage,
@@ -38,7 +38,7 @@ export async function sendWebhook(
       body: message.body,
       signal,
     });
-    // Not read to its end is an error of the body, which says nothing.
+    // The body emits an error because it was not read to its end; that means nothing.
     body.on('error', () => undefined).destroy();
     return statusCode;
   } finally {

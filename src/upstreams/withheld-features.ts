@@ -2,9 +2,8 @@ import type { JsonObject } from '../codecs/codec.ts';
 import type { WithheldFeature } from '../generation/priced-features.ts';
 
 /**
- * What a request may ask of a provider beyond tokens, as data. Sources: the price lists and references of OpenAI,
- * Anthropic, Google, OpenRouter, xAI and LiteLLM, 2026-11. A member is harmless with the value that the provider
- * takes for its absence.
+ * Fields by which a request asks a provider for more than tokens, as data. Sources: the price lists and references of OpenAI, Anthropic,
+ * Google, OpenRouter, xAI and LiteLLM, 2026-11. A member is harmless with the value that the provider assumes if it is absent.
  */
 
 /** Members of a body that name other models, hosts or credentials: no policy lets them pass, because they leave the models that a key may use. */

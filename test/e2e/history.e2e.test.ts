@@ -88,6 +88,33 @@ test('every change of a balance is an entry of its pocket, and with the charges 
   ]);
 });
 
+test('pages of entries and charges are parts of the whole list, balances included, whatever ran beside each other', async () => {
+  const { key } = await newKey(gateway, { label: 'paged', balance: 1 });
+  // Begun together and ended one after the other, the first at last.
+  await Promise.all(
+    [50, 40, 30, 20, 10, 5].map(tokens => complete(gateway, ask(`Hello\n!sim tokens=${tokens} rate=200`), { key })),
+  );
+  await gateway.cli(['credits', 'add', '1', '1']);
+  for (let time = 0; time < 6; time++) await complete(gateway, ask('Hello\n!sim tokens=3'), { key: gateway.apiKey });
+  const list = async (query: { limit: number; offset?: number; startMs?: bigint; endMs?: bigint }) => {
+    const { entries } = await gateway.admin.listAccountEntries({ accountId: 1n, charges: true, query });
+    return entries.map(({ entryId, requestId, balanceAfterNanoUsd }) => [entryId, requestId, balanceAfterNanoUsd]);
+  };
+  const { entries } = await gateway.admin.listAccountEntries({ accountId: 1n, charges: true, query: { limit: 1000 } });
+  const whole = await list({ limit: 1000 });
+  expect(whole.length).toBeGreaterThan(15);
+  for (const limit of [1, 2, 3, 7]) {
+    const pages: unknown[] = [];
+    for (let offset = 0; offset < whole.length; offset += limit) pages.push(...(await list({ limit, offset })));
+    expect(pages).toEqual(whole);
+  }
+  // Spans that begin and end between any two.
+  for (const [at, { createdAtMs: endMs }] of entries.entries()) {
+    const earlier = whole.filter((_, index) => (entries[index]?.createdAtMs ?? 0n) < endMs);
+    expect([at, await list({ limit: 3, endMs })]).toEqual([at, earlier.slice(0, 3)]);
+  }
+});
+
 test('who did what is in the audit: the operator and management keys, with what was there before and after', async () => {
   const { api_key_id: id, key: secret } = await newKey(gateway, { label: 'audited' });
   await call(gateway, 'PATCH', `/keys/${id}`, { body: { label: 'renamed', minute_limit: 7 } });

@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { mutants } from './mutants-table.ts';
+import { postgresMutants } from '../postgres/mutants-table.ts';
+import { mutants as ruleMutants } from './mutants-table.ts';
+
+const mutants = [...ruleMutants, ...postgresMutants];
 
 test('every mutant still fits its source: its code stands there exactly once, and it changes it', () => {
   const unfit = mutants.flatMap(({ mistake, file, from, to }) => {

@@ -59,6 +59,15 @@ test('a transaction that throws changes nothing', async () => {
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
+test('a transaction that has failed is never taken for done, even if its error was caught', async () => {
+  const begun = connection.transaction(async own => {
+    await own.query('DELETE FROM thing');
+    await own.query('SELECT 1 / 0').catch(() => undefined);
+  });
+  await expect(begun).rejects.toThrow('COMMIT was answered by ROLLBACK');
+  expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
+});
+
 test('an answer that does not come in time loses the connection, and a pool goes on with another', async () => {
   const pool = new PostgresPool({ url, connections: 1 });
   const slow = pool.run([{ text: 'SELECT pg_sleep(5)' }], 50);

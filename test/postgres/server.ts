@@ -18,6 +18,8 @@ declare module 'vitest' {
 export interface PostgresServer {
   /** Of a database that exists. */
   readonly url: string;
+  /** Of the server's first process, the parent of all others; 0 while it is stopped. */
+  readonly pid: number;
   /** Ends it as a crash would, after which `start` starts it again on the same data. */
   crash(): Promise<void>;
   start(): Promise<void>;
@@ -68,6 +70,9 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   await start();
   return {
     url,
+    get pid() {
+      return server?.pid ?? 0;
+    },
     start,
     // What `pg_ctl stop -m immediate` sends.
     crash: () => end('SIGQUIT'),

@@ -9,6 +9,7 @@ import { expect } from 'vitest';
 import { accountService } from '../../src/core/account.ts';
 import { accountingService } from '../../src/core/accounting.ts';
 import { adminService } from '../../src/core/admin.ts';
+import type { ConfigurationAdminOptions } from '../../src/core/configuration-admin.ts';
 import { SignInLinks } from '../../src/core/dashboard/sign-in-links.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
@@ -130,9 +131,11 @@ export async function startControlPlane(): Promise<ControlPlane> {
           revoked: () => undefined,
           publicUrl,
           people,
+          plans,
           webhooks,
           bodies,
           ...noProviders(clock),
+          ...wholeGateway(),
         }),
       ),
   });
@@ -185,5 +188,27 @@ function noProviders(clock: TestClock) {
     router: new Router({ config: { providers: [], routes: new Map() }, clock }),
     providers: () => [],
     testProvider: () => Promise.reject(new Error('there are none')),
+  };
+}
+
+/** What the operator sees of a gateway that has no configuration file. */
+function wholeGateway(): ConfigurationAdminOptions {
+  const checked = { problems: [], providers: 0, models: 0, changes: [], needsRestart: [] };
+  return {
+    configuration: {
+      describe: () => ({ file: '', readAtMs: 0, settings: '{}', needsRestart: [] }),
+      check: () => Promise.resolve(checked),
+    },
+    readStorage: () =>
+      Promise.resolve({
+        engine: 'sqlite',
+        dataDir: '',
+        freeBytes: 0,
+        totalBytes: 0,
+        problem: undefined,
+        parts: [],
+        retention: [],
+      }),
+    verifyLedger: () => Promise.resolve({ violations: [], startedAtMs: 0, durationMs: 0 }),
   };
 }

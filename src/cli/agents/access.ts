@@ -1,7 +1,7 @@
 import { CommandFailure } from '../failure.ts';
 import type { GatewayClients } from '../gateway.ts';
 
-/** What a program needs to use the gateway. */
+/** The access data of a program that uses the gateway. */
 export interface Access {
   /** The public address, without a slash at its end. */
   readonly url: string;
@@ -10,15 +10,15 @@ export interface Access {
   readonly model: string;
 }
 
-/** The command line's gateway and model; what is absent is read from the running gateway. */
+/** The command line's gateway and model; absent ones are read from the running gateway. */
 export interface AccessOptions {
   readonly url?: string;
   readonly model?: string;
 }
 
 /**
- * Returns the gateway's address and the model for programs: the named one, else the first of the catalogue that is
- * available and calls tools. Throws if there is none, and what the gateway throws for an unknown model.
+ * Returns the gateway's address and the model for programs: the named one, else the first of the catalogue that is available and calls
+ * tools. Throws if there is none, and the gateway's error for an unknown model.
  */
 export async function findPlace(
   { admin, catalog }: GatewayClients,

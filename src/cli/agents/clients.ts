@@ -16,12 +16,12 @@ export interface ClientFile {
   readonly change: (text: string | undefined, access: Access) => string;
 }
 
-/** A program that `connect` points at the gateway. What was tried with which version: docs/clients.md. */
+/** A program that `connect` configures for the gateway. docs/clients.md lists the tried versions. */
 export interface ClientProgram {
   readonly title: string;
   /** Empty: its settings are not in a file, and have to be entered. */
   readonly files: readonly ClientFile[];
-  /** What to do in the client, besides or instead of the files. */
+  /** Returns the steps in the client, besides or instead of the files. */
   readonly steps: (access: Access) => readonly string[];
   /** The interface that it uses. */
   readonly uses: 'messages' | 'responses' | 'chat';
@@ -182,7 +182,7 @@ function codexSettings(text: string | undefined, { url, key, model }: Access): s
   return `${[top, ...(rest === '' ? [] : [`${rest}\n`]), ...provider].join('\n')}\n`;
 }
 
-/** Returns the document of a YAML file, whose comments stay; an empty one if there is no file. */
+/** Parses a YAML file, keeping its comments; an empty document if there is no file. */
 function readYaml(text: string | undefined) {
   const document = parseDocument(text ?? '');
   if (document.errors.length > 0 || (document.contents !== null && !isMap(document.contents))) {

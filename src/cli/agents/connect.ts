@@ -21,7 +21,7 @@ interface ConnectOptions extends GatewayOptions {
 
 type Asker = <T>(asking: (clients: GatewayClients) => Promise<T>) => Promise<T>;
 
-/** What a client is connected with. */
+/** The inputs of connecting a client. */
 interface Connecting {
   readonly name: string;
   readonly client: ClientProgram;
@@ -72,7 +72,7 @@ async function print({ client, options, ask, streams }: Connecting): Promise<voi
 
 async function connect({ name, client, options, ask, streams }: Connecting): Promise<void> {
   const place = await ask(clients => findPlace(clients, options));
-  // All of them before a key is made: a file that can't be read stops it.
+  // Reads all of them before a key is created: a file that can't be read stops it.
   const old = client.files.map(file => ({ ...file, text: readSettings(file.path) }));
   for (const { path, change, text } of old) changed(path, () => change(text, { ...place, key: keyPlace }));
   const access: Access = { ...place, key: options.key ?? (await makeKey({ name, options, ask })) };

@@ -11,7 +11,7 @@ import type { CommandLinePorts } from '../ports.ts';
 import { type Access, findPlace } from './access.ts';
 import { programCommand, programEnvironment } from './environment.ts';
 
-/** What `run` needs. */
+/** The ports of `run`. */
 export type RunPorts = Pick<CommandLinePorts, 'streams' | 'environment' | 'runProgram'>;
 
 interface RunOptions extends GatewayOptions {
@@ -95,7 +95,10 @@ interface Ending {
   readonly streams: RunPorts['streams'];
 }
 
-/** Revokes the key, which gives back what is left of its balance, and says what was spent. The command's end is not its failure: if it can't, it says so. */
+/**
+ * Revokes the key, which returns the rest of its balance, and prints the cost. If that fails, it prints so, and the command's exit code
+ * does not change.
+ */
 async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: Ending): Promise<void> {
   try {
     await ask(({ admin }) => admin.setApiKeyState({ apiKeyId: keyId, state: KeyState.REVOKED }));
@@ -115,7 +118,7 @@ async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: E
 const settleWaitMs = 250;
 const settleLooksMax = 12;
 
-/** Returns the usage once it stands still: what the command left in the middle is settled a moment after its end. */
+/** Returns the usage once it no longer changes: requests that the command left unfinished are settled a moment after its end. */
 async function settledUsage(read: () => Promise<ModelUsage[]>): Promise<ModelUsage[]> {
   let before = await read();
   for (let look = 1; look < settleLooksMax; look += 1) {

@@ -11,7 +11,7 @@ import type { Wanted, WantedAccount, WantedGroup, WantedKey, WantedLimit, Wanted
 
 type Admin = GatewayClients['admin'];
 
-/** What an account has, and the ids that earlier steps have made. */
+/** The present content of an account, and the ids that earlier steps have created. */
 interface Present {
   readonly name: string;
   id: bigint;
@@ -22,7 +22,10 @@ interface Present {
   readonly webhooks: readonly Webhook[];
 }
 
-/** Returns the steps that make the gateway as the file wants it, in their order. `prunes`: with what the file's sections do not name. */
+/**
+ * Returns the steps that bring the gateway to the state in the file, in order. `prunes`: also removes objects of the file's sections that
+ * the file does not name.
+ */
 export async function makePlan(admin: Admin, wanted: Wanted, prunes: boolean): Promise<Step[]> {
   const { accounts } = await admin.listAccounts({});
   const steps: Step[] = [];
@@ -71,7 +74,7 @@ async function readPresent(admin: Admin, name: string, account: Account | undefi
   };
 }
 
-/** Things without a name can't be referred to; two with the same name can't be told apart. */
+/** Indexes objects by name. Those without a name can't be referred to; two with the same name can't be distinguished. */
 function byName<T>(things: readonly T[], readName: (thing: T) => string, what: string): Map<string, T> {
   const named = new Map<string, T>();
   for (const thing of things) {
@@ -125,7 +128,7 @@ function balance(value: bigint | null | undefined) {
   return { balanceNanoUsd: value ?? undefined, noBalance: value === null };
 }
 
-/** A balance is spent: one that is there is what was wanted, so that the same file does not fill it up again. */
+/** Balances are spent: an existing one counts as what was wanted, so that applying the same file again does not fill it up. */
 function presentBalance(is: bigint | undefined, wanted: bigint | null | undefined): bigint | undefined {
   return is !== undefined && typeof wanted === 'bigint' ? wanted : is;
 }

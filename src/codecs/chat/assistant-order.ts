@@ -5,15 +5,15 @@ import type { PlacedReasoning } from './reasoning-details.ts';
 /** The content of one assistant message, each kind in its own order. */
 export interface AssistantContent {
   readonly reasoning: readonly PlacedReasoning[];
-  /** The message of its text; empty where it says nothing. */
+  /** The message of its text; empty if it has no text. */
   readonly said: readonly Item[];
   readonly called: readonly Item[];
 }
 
 /**
- * Returns the items of an assistant message in the order in which the model made them, as far as its reasoning says:
- * between two pieces of reasoning, text comes before calls. A text that reasoning cuts becomes several messages of
- * the turn; one of several parts stays whole. Source: case TR-20.
+ * Returns the items of an assistant message in the order in which the model generated them, as far as its reasoning shows that: between two
+ * pieces of reasoning, text comes before calls. A text that is interrupted by reasoning becomes several messages of the turn; one with
+ * several parts stays whole. Source: case TR-20.
  */
 export function inOrder({ reasoning, said, called }: AssistantContent): Item[] {
   const rest = [...said];

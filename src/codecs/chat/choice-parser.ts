@@ -59,10 +59,9 @@ interface OpenItem {
 }
 
 /**
- * One choice of an upstream's answer. Chat has no items: reasoning, text and calls are told apart by their fields,
- * and one ends when another begins. Content after a finish continues the answer, and the last finish holds
- * (docs/interfaces/README.md "Finish reasons"). Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02,
- * RE-08, RE-25, TS-11, FI-03.
+ * One choice of an upstream's answer. Chat has no items: reasoning, text and calls are distinguished by their fields, and one ends when
+ * another begins. Content after a finish continues the answer, and the last finish holds (docs/interfaces/README.md "Finish reasons").
+ * Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02, RE-08, RE-25, TS-11, FI-03.
  */
 export class ChoiceParser implements ChoiceReader {
   readonly #index: number;

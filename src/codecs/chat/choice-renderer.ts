@@ -35,7 +35,7 @@ interface OpenItem {
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
   /** Members that only Chat knows, and the place of the reasoning. */
   readonly extra: JsonObject;
-  /** As the item has them, whatever their protocol. */
+  /** The item's extra, whatever its protocol. */
   readonly itemExtra: Extra | undefined;
   /** A half character may wait in it; it is of the kind of the last delta. */
   readonly gate: SurrogateGate;
@@ -44,11 +44,11 @@ interface OpenItem {
   readonly reasoning: Part[];
   /** They are sent at the end, in the form that fits all of them. */
   readonly blobs: Opaque[];
-  /** Nothing of the text or the arguments was sent. */
+  /** True while nothing of the text or the arguments was sent. */
   empty: boolean;
 }
 
-/** The chunks of one choice: constant beginnings and ends around the JSON of what is new. */
+/** Renders the chunks of one choice: constant beginnings and ends around the JSON of the new content. */
 export class ChoiceRenderer {
   readonly #frame: ChunkFrame;
   readonly #legacyFunctions: boolean;

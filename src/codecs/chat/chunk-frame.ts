@@ -1,13 +1,13 @@
 /**
- * What all choices of a stream share: the members of every chunk, unknown members that wait for the next chunk, and
- * the chunks written so far.
+ * Shared by all choices of a stream: the members of every chunk, unknown members that wait for the next chunk, and the chunks written so
+ * far.
  */
 export class ChunkFrame {
   /** A chunk up to its choices. */
   readonly head: string;
   /** A chunk after its choices, if it has no usage and no further members. */
   readonly tail: string;
-  /** The `usage` member of a chunk without usage: only clients that asked for usage see one. */
+  /** The `usage` member of a chunk without usage: only clients that requested usage receive one. */
   readonly #noUsage: string;
   /** Members that wait, with a comma before each. */
   #members = '';

@@ -26,7 +26,7 @@ import {
 /** Chat Completions requests to the model of a generation. Sources: docs/interfaces/chat-completions.md "Request"; docs/interfaces/README.md "Translation". */
 
 const known = new Set(Object.keys(chatRequestSchema.shape));
-/** `modalities` changes nothing if it asks for text alone. */
+/** `modalities` changes nothing if it lists only text. */
 const knownTextOnlyMembers = new Set([...known, 'modalities']);
 const knownToolMembers = members('type', 'function', 'custom', 'cache_control', 'prompt_cache_breakpoint');
 const knownFunctionMembers = members('name', 'description', 'parameters', 'strict');

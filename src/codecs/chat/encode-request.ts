@@ -39,7 +39,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   return { body, dropped: drops.list() };
 }
 
-/** Changes the client's own body to what the route wants. */
+/** Changes the client's own body as the route requires. */
 function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
   body['model'] = model;
   body['messages'] = [...withOrderedResults(listIn(body['messages']))];

@@ -24,7 +24,7 @@ export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   });
 }
 
-/** In a whole answer the place of a call is its number, whatever else it says. */
+/** In a whole answer the position of a call is its index, even if it has another. */
 function withNumberedCalls(value: Json): Json {
   const choice = objectIn(value);
   const message = objectIn(choice?.['message']);

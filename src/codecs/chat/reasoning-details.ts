@@ -49,7 +49,7 @@ const formatByKind: Readonly<Record<string, string>> = {
   'tollgate.envelope': envelopeFormat,
 };
 
-/** Returns the blob of an entry: a signature of its text, or encrypted data. Undefined if it has none. */
+/** Returns the blob of an entry: a signature of its text, or encrypted data. Undefined if it has neither. */
 export function readDetailOpaque(detail: ReasoningDetail, provider: string): Opaque | undefined {
   const { signature, data, format } = detail;
   if (signature != null && signature !== '') return makeOpaque(signatureKind(format), signature, provider);

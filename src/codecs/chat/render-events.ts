@@ -20,8 +20,8 @@ import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
 
 /**
- * Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream
- * without a finish. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Streams".
+ * Renders events as chunks. The finish of every choice waits for `completed`: a finished answer is in the ledger, and a failure before that
+ * still ends the stream without a finish. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class ChatStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');

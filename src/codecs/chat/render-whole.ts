@@ -13,7 +13,7 @@ import { callMembers } from './tool-call.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
 
-/** The whole answer: what the chunks of the same events add up to. Source: docs/interfaces/chat-completions.md "Response", "Stream". */
+/** Renders the whole answer: the sum of the chunks of the same events. Source: docs/interfaces/chat-completions.md "Response", "Stream". */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
@@ -108,7 +108,7 @@ function listPlaces(items: readonly Item[]): { item: Item; place: ReasoningPlace
 function renderCall(item: Item): JsonObject[] {
   if (item.content.case !== 'toolCall') return [];
   const call = item.content.value;
-  // As in a stream: strict clients refuse a call without any arguments (case TS-10).
+  // As in a stream: strict clients reject a call without any arguments (case TS-10).
   const isEmpty = call.arguments === '' && call.kind !== ToolKind.CUSTOM && item.status !== ItemStatus.INCOMPLETE;
   return [callMembers(item, call, isEmpty ? '{}' : call.arguments.toWellFormed())];
 }

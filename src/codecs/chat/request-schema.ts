@@ -149,7 +149,7 @@ const responseFormat = oneBy('type', [
 const biasKey = z.string().regex(/^\d+$/, 'must be the number of a token');
 const biasByToken = z.record(biasKey, numberIn(-100, 100), 'must be an object of numbers from -100 to 100');
 type LogitBias = z.output<typeof biasByToken> | UnknownValue;
-/** Some servers take a list too, whose entries only they know. */
+/** Some servers also accept a list, with entries of their own. */
 const biasList = documented(
   z.unknown().transform(value => new UnknownValue(value, ['an object of numbers by token'])),
   { json: { type: 'array' } },

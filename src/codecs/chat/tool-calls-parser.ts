@@ -25,7 +25,7 @@ interface Call {
   extra: Extra | undefined;
 }
 
-/** What the calls of a choice need from it. */
+/** The part of a choice that its calls need. */
 export interface CallContext {
   readonly choice: number;
   readonly provider: string;
@@ -40,9 +40,8 @@ const known = makeShape('id type index', called);
 const knownWithSignature = makeShape('id type index extra_content', called);
 
 /**
- * The tool calls of a choice, however an upstream tells them apart: by index, by id, by position in the list, by a
- * new name. Calls may interleave. Source: docs/interfaces/chat-completions.md "Stream"; cases TS-04, TS-05, TS-08,
- * TS-16, TS-17, TS-24, RE-23.
+ * The tool calls of a choice. Upstreams distinguish them by index, by id, by position in the list, or by a new name, and may interleave
+ * them. Source: docs/interfaces/chat-completions.md "Stream"; cases TS-04, TS-05, TS-08, TS-16, TS-17, TS-24, RE-23.
  */
 export class ToolCallsParser {
   readonly #context: CallContext;
@@ -73,7 +72,7 @@ export class ToolCallsParser {
     }
   }
 
-  /** The choice has ended; `wasCut`: not by itself, so that a call whose arguments are not whole is incomplete. */
+  /** Ends the calls of a choice. `wasCut`: the choice did not end by itself, so that a call with unfinished arguments is incomplete. */
   finish(wasCut: boolean, events: GenerationEvent[]): void {
     for (const call of this.#calls) {
       if (call.item === undefined) this.#open(call, events);

@@ -12,7 +12,7 @@ import { errorFrame } from '../openai-error.ts';
 import { extras, usage } from './extras.ts';
 import { renderFinishReason, renderIdentity } from './identity.ts';
 
-/** Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger. */
+/** Renders events as chunks. The finish of every choice waits for `completed`: a finished answer is in the ledger. */
 export class CompletionsStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
   readonly #includeUsage: boolean;

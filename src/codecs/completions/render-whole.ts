@@ -6,7 +6,7 @@ import { objectIn } from '../json.ts';
 import { extras, usage } from './extras.ts';
 import { renderFinishReason, renderIdentity } from './identity.ts';
 
-/** Renders the whole answer: what the chunks of the same events add up to. */
+/** Renders the whole answer: the sum of the chunks of the same events. */
 export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
@@ -36,7 +36,7 @@ function renderChoice({ items, finished, extensions }: FoldedChoice, index: numb
   };
 }
 
-/** The members of all chunks of a choice: the lists of log probabilities go on in the next chunk, of other members the last one stands. */
+/** Joins the members of all chunks of a choice: lists of log probabilities are concatenated; of other members the last value counts. */
 function joinMembers(extensions: readonly Extension[]): JsonObject {
   const joined: JsonObject = {};
   for (const { scope, extra } of extensions) {

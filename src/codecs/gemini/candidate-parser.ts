@@ -11,7 +11,7 @@ import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
 import { signatureKind, signedKind } from './signature.ts';
 
-/** What a candidate needs from its answer. */
+/** The part of the answer that a candidate needs. */
 export interface CandidateContext {
   readonly index: number;
   readonly provider: string;

@@ -28,7 +28,7 @@ export interface EncodedContents {
   readonly contents: GeminiContent[];
 }
 
-/** What the encoder needs besides the request. */
+/** The encoder's inputs besides the request. */
 export interface ContentsContext {
   readonly traits: ModelTraits;
   /** The provider that gets its own blobs back. */
@@ -142,7 +142,7 @@ class ContentsEncoder {
     this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
   }
 
-  /** A signature whose call never came is a part of its own, as upstreams send it. */
+  /** A signature whose call never came is sent as a part of its own, as upstreams do. */
   #flushSignature(): void {
     const signature = this.#pending;
     if (signature === undefined) return;
@@ -185,7 +185,7 @@ class ContentsEncoder {
     });
   }
 
-  /** All results that follow the model's calls stand in one content. */
+  /** All results that follow the model's calls belong to one content. */
   #addResult(result: ToolResult): void {
     this.#flushSignature();
     const last = this.contents.at(-1);

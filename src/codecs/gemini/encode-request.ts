@@ -46,7 +46,7 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
 
 const stopsMax = 5;
 
-/** Fields that would change what the client gets back. */
+/** Refuses fields whose loss would change what the client gets back. */
 function refuse(request: GenerateRequest): void {
   const { sampling } = request;
   if (isPrefill(request.items)) throw unsupportedContent(request, 'a last message of the assistant');

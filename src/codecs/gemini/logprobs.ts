@@ -3,7 +3,7 @@ import type { Json } from '../codec.ts';
 import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
 import { toTokens } from '../logprobs.ts';
 
-/** Returns what `logprobsResult` of a candidate says: what was chosen at each place, and what else might have been. */
+/** Reads a candidate's `logprobsResult`: the chosen token at each position, and its alternatives. */
 export function parseLogprobs(value: Json | undefined): TokenLogprob[] {
   const result = objectIn(value) ?? {};
   const tops = listIn(result['topCandidates']);

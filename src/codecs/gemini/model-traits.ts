@@ -1,7 +1,4 @@
-/**
- * What upstream models accept, by their own names: data instead of code, because models change. Source:
- * ai.google.dev, 2026-11-21.
- */
+/** The features of upstream models, by their own names: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
 export interface ModelTraits {
   /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
@@ -22,7 +19,7 @@ export interface ModelTraits {
   readonly candidates: boolean;
 }
 
-/** How hard a model thinks, in the words of the protocol. */
+/** The protocol's levels of thinking. */
 export type ThinkingLevel = 'MINIMAL' | 'LOW' | 'MEDIUM' | 'HIGH';
 
 const usual: ModelTraits = {
@@ -57,7 +54,7 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/gemini-(?:1|2\.0)|gemma|learnlm/, { ...usual, thinking: 'none' }],
 ];
 
-/** Returns what a model accepts; an unlisted one is treated as of the 2.5 family. */
+/** Returns the traits of a model; an unlisted one is treated as one of the 2.5 family. */
 export function findTraits(model: string): ModelTraits {
   return table.find(([names]) => names.test(model))?.[1] ?? usual;
 }

@@ -14,10 +14,9 @@ import { reported } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
 /**
- * Converts an upstream's frames to events: each frame is a whole response with what is new, and the only end is that
- * of the bytes. Throws `UpstreamFailure`: `reported` if the stream says that it failed, `malformed` if it is not the
- * protocol, `truncated` if a candidate never finished. Source: docs/providers.md "The Gemini protocol"; cases GE-07,
- * FI-14, SS-14, US-11.
+ * Converts an upstream's frames to events: each frame is a whole response with the new content, and the stream ends with its bytes. Throws
+ * `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not the protocol, `truncated` if a candidate never
+ * finished. Source: docs/providers.md "The Gemini protocol"; cases GE-07, FI-14, SS-14, US-11.
  */
 export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #provider: string;
@@ -53,7 +52,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     return events;
   }
 
-  /** One response: all of an answer, or what is new of it. */
+  /** Parses one response: the whole answer, or its next part. */
   response(body: JsonObject): GenerationEvent[] {
     if (body['error'] != null) throw reported(body);
     const isResponse = ['candidates', 'promptFeedback', 'usageMetadata'].some(name => objectOrList(body[name]));

@@ -2,9 +2,9 @@ import type { Json, JsonObject } from '../codec.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 
 /**
- * Translates JSON Schema to the part of it that Gemini reads (`parametersJsonSchema`, `responseJsonSchema`). What has
- * other keywords there is translated; what can't be checked is put into the description for the model, and listed.
- * Source: the public schema of generateContent (`GenerationConfig.responseJsonSchema`).
+ * Translates JSON Schema to the subset that Gemini reads (`parametersJsonSchema`, `responseJsonSchema`). Keywords with another name there
+ * are translated; rules that it can't enforce are added to the description for the model, and listed. Source: the public schema of
+ * generateContent (`GenerationConfig.responseJsonSchema`).
  */
 
 /** A schema in the dialect. */
@@ -87,7 +87,7 @@ interface Keyword {
   readonly schema: JsonObject;
 }
 
-/** Translates a keyword that has another name in the dialect; false if it has none. */
+/** Translates a keyword that has another name in the dialect; returns false if it has none. */
 function translateKeyword(name: string, value: Json, { result, schema }: Keyword): boolean {
   const isWhole = schema['type'] === 'integer' && typeof value === 'number' && Number.isInteger(value);
   switch (name) {
@@ -143,7 +143,7 @@ function setEnum(values: readonly Json[], result: JsonObject): boolean {
   return true;
 }
 
-/** Adds null to what is allowed; a schema without a type allows it already, except among alternatives. */
+/** Allows null, too; a schema without a type allows it already, except among alternatives. */
 function addNull(result: JsonObject): void {
   const { type } = result;
   if (type !== undefined) {

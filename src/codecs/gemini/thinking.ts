@@ -7,7 +7,7 @@ import type { ModelTraits, ThinkingLevel } from './model-traits.ts';
 
 /** `thinkingConfig`. Sources: docs/interfaces/README.md "Effort and thinking budgets", docs/providers.md "The Gemini protocol". */
 
-/** What the model accepts, and the output limit that budgets stay below. */
+/** The model's traits, and the output limit that budgets stay below. */
 interface Situation {
   readonly traits: ModelTraits;
   readonly limit: number | undefined;

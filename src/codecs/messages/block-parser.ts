@@ -55,7 +55,7 @@ interface OpenBlock {
 interface DeltaFrame {
   readonly index: number;
   readonly frame: JsonObject;
-  /** Whether the frame is known to have no unknown members, as `isPlainDelta` finds; false: not checked. */
+  /** True if the frame has no unknown members, as `isPlainDelta` found; false: not checked. */
   readonly isPlain: boolean;
 }
 
@@ -117,7 +117,10 @@ export class BlockParser {
     }
   }
 
-  /** Returns the item number of the open block at an index; undefined if none is open, or for `server`, whose item is opened only when it ends. */
+  /**
+   * Returns the item number of the open block at an index; undefined if none is open, or for `server`, whose item is opened only when it
+   * ends.
+   */
   itemAt(index: number): number | undefined {
     const open = this.#open.get(index);
     return open === undefined || open.kind === 'server' ? undefined : open.item;

@@ -19,7 +19,7 @@ import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
 import { redactedKind, toSignature } from './reasoning-blobs.ts';
 
-/** The deltas of a block: what stands before and after the JSON of the new text. */
+/** The deltas of a block: the text before and after the JSON of the new content. */
 const textDelta = ['{"type":"text_delta","text":', '}'] as const;
 const thinkingDelta = ['{"type":"thinking_delta","thinking":', '}'] as const;
 const inputDelta = ['{"type":"input_json_delta","partial_json":', '}'] as const;

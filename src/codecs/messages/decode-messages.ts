@@ -185,7 +185,7 @@ class MessageDecoder {
     return Object.assign(part, this.#cache(block, path));
   }
 
-  /** A block whose content stands in a place of an unknown kind: nothing of it can be read. */
+  /** Returns the part for a block whose content is inside a value of an unknown kind, and so can't be read. */
   #unreadable(block: ResultBlock, { known }: UnknownValue, path: string): Part {
     const whole = new UnknownValue({ ...block }, known);
     return make.makePart(this.#unknown.content(whole, `${path}.source.type`));

@@ -52,7 +52,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   return received.headers['anthropic-version'] === undefined ? decoded : { ...decoded, ownStopReasons: true };
 }
 
-/** A request whose input is to be counted: `max_tokens` may be missing. Throws `validation_error`. */
+/** Decodes a request whose input is to be counted: `max_tokens` may be missing. Throws `validation_error`. */
 export function decodeCountRequest(received: ReceivedRequest): GenerateRequest {
   return requestFrom(parseBody(countRequestSchema, received.body), received);
 }

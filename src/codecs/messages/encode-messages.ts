@@ -123,7 +123,7 @@ class MessageEncoder {
     this.#words(role, item.turn).blocks.push(...blocks);
   }
 
-  /** The message for words of a role: what the user says may follow results, but two of his messages stay two. */
+  /** Returns the message that text of a role belongs to: the user's text may follow results, but two of the user's messages stay two. */
   #words(role: OpenMessage['role'], turn: number): OpenMessage {
     const open = this.#open;
     const isApart = role === 'user' && open?.role === 'user' && open.hasWords && (turn === 0 || open.turn !== turn);
@@ -207,10 +207,7 @@ class MessageEncoder {
     for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extra });
   }
 
-  /**
-   * The kind of a blob without a maker says that it is of this protocol: Chat clients have them too, and the upstream
-   * judges it.
-   */
+  /** A blob without a provider belongs to this protocol by its kind: Chat clients have such blobs too, and the upstream verifies them. */
   #canRead({ provider, kind }: Opaque): boolean {
     if (kind !== signatureKind && kind !== redactedKind) return false;
     return provider === '' || provider === this.#provider;

@@ -72,7 +72,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   return body;
 }
 
-/** Fields that would change what the client gets back. */
+/** Refuses fields whose loss would change what the client gets back. */
 function refuse(request: GenerateRequest): void {
   const { sampling, source } = request;
   if (source !== undefined && isPrefill(request.items)) {
@@ -131,7 +131,10 @@ interface ForcedSituation {
   readonly drops: Drops;
 }
 
-/** The protocol takes no forced call together with thinking: the call is what the client gets back, so that the thinking goes. Source: docs/interfaces/README.md "Refused, listed or dropped". */
+/**
+ * The protocol refuses a forced call together with thinking. The call is what the client gets back, so the thinking is dropped. Source:
+ * docs/interfaces/README.md "Refused, listed or dropped".
+ */
 function besideForcedCall(
   request: GenerateRequest,
   requested: JsonObject,
@@ -181,7 +184,7 @@ interface SamplingTarget {
   readonly isThinking: boolean;
 }
 
-/** Sampling is narrower here, and models that think refuse it: what is lost is listed. */
+/** Sampling has fewer options here, and models that think refuse it: dropped fields are listed. */
 function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarget, drops: Drops): void {
   if (sampling === undefined) return;
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } = sampling;
@@ -212,8 +215,8 @@ interface AnswerToolTarget {
 }
 
 /**
- * A model without schema support gets the schema as a tool, whose call is the answer. If the client itself forces a
- * call, there is no answer to format.
+ * Sends the schema as a tool, whose call is the answer, to a model without schema support. If the client itself forces a call, there is no
+ * answer to format.
  */
 function addAnswerTool(
   request: GenerateRequest,
@@ -235,7 +238,7 @@ function addAnswerTool(
   else body['tool_choice'] = own.length === 0 ? { type: 'tool', name: answerToolName } : { type: 'any' };
 }
 
-/** The name of the tool whose call is the answer, of models that take no schema. */
+/** The name of the tool whose call is the answer, for models without schema support. */
 export const answerToolName = 'tollgate_final_answer';
 
 /** The system prompt and the answer format: a JSON object without a schema can only be requested in words. */

@@ -1,6 +1,6 @@
 /**
- * What upstream models accept, by their own names: data instead of code, because models change. Source:
- * docs/interfaces/messages.md "Stream".
+ * The features of upstream models, by their own names: data instead of code, because models change. Source: docs/interfaces/messages.md
+ * "Stream".
  */
 export interface ModelTraits {
   /** `temperature`, `top_p` and `top_k` are taken. */
@@ -49,7 +49,7 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(?:[123](?!\d)|(?:opus|sonnet)-4|instant)/, { ...budgeted, schemas: false }],
 ];
 
-/** Returns what a model accepts; an unlisted one accepts all that the protocol has. */
+/** Returns the traits of a model; an unlisted one accepts everything in the protocol. */
 export function findTraits(model: string): ModelTraits {
   return table.find(([names]) => names.test(model))?.[1] ?? usual;
 }

@@ -33,9 +33,9 @@ const frameShapes: Readonly<Record<string, Shape>> = {
 const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
 
 /**
- * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream says that it failed,
- * `malformed` if it is not the protocol, `truncated` if `message_stop` never came. Source:
- * docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03, TS-14.
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not
+ * the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03,
+ * TS-14.
  */
 export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #blocks: BlockParser;

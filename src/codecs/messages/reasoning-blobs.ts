@@ -8,7 +8,7 @@ import { type EnvelopedItem, type EnvelopedReasoning, unwrapReasoning, wrapReaso
  * docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation"; case RE-04.
  */
 
-/** The kind of a signature that stands as it is. */
+/** The kind of a signature that is sent unchanged. */
 export const signatureKind = 'anthropic.signature';
 /** The kind of redacted reasoning, which is a block of its own. */
 export const redactedKind = 'anthropic.redacted';
@@ -29,7 +29,7 @@ export function readBlobs(signature: string, provider: string): Opaque[] {
   return unwrapReasoning(signature)?.blobs ?? [makeOpaque(signatureKind, signature, provider)];
 }
 
-/** Returns what a `signature` of other protocols contains; undefined if it is one of this protocol. */
+/** Returns the content of a `signature` of other protocols; undefined if it is one of this protocol. */
 export function envelopeIn(signature: string): EnvelopedReasoning | undefined {
   return unwrapReasoning(signature);
 }

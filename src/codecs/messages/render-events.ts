@@ -27,13 +27,13 @@ function frame(type: string, members: JsonObject): string {
 }
 
 /**
- * Events to frames. The finish waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream without a
- * `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
+ * Renders events as frames. The finish waits for `completed`: a finished answer is in the ledger, and a failure before that still ends the
+ * stream without a `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
   readonly #tier: ServiceTier;
-  /** Nothing else of the request, which may be large. */
+  /** Only this part of the request, which may be large. */
   readonly #words: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';

@@ -11,7 +11,7 @@ import { type AnswerFacts, renderStop } from './stop-reason.ts';
 import { redactedKind, toSignature } from './reasoning-blobs.ts';
 import { renderUsage } from './usage.ts';
 
-/** The whole answer: what the frames of the same events add up to. Source: docs/interfaces/messages.md "Response", "Stream". */
+/** Renders the whole answer: the sum of the frames of the same events. Source: docs/interfaces/messages.md "Response", "Stream". */
 export function renderWhole(
   events: readonly GenerationEvent[],
   decoded: Pick<DecodedRequest, 'ownStopReasons'>,
@@ -50,7 +50,7 @@ function renderBlocks(item: Item): JsonObject[] {
       return renderReasoningBlocks(item);
     case 'toolCall': {
       const { callId: id, name, signature } = content.value;
-      // As in a stream: what another protocol sealed the call with stands before it.
+      // As in a stream: the blob with which another protocol sealed the call precedes it.
       return [
         ...sealBlock(signature),
         { type: 'tool_use', id, name, input: parseInput(item, content.value), ...extras.members(item.extra) },

@@ -3,14 +3,14 @@ import { objectIn } from '../json.ts';
 
 /** The format of a free-form tool: the model nests a grammar, as Chat does; Responses has it flat. */
 
-/** As the model has it, as JSON text. */
+/** Converts a format from Responses to JSON text. */
 export function decodeFormat(format: JsonObject): string {
   const { type, syntax, definition, ...rest } = format;
   if (type !== 'grammar' || syntax === undefined || definition === undefined) return JSON.stringify(format);
   return JSON.stringify({ type, grammar: { syntax, definition }, ...rest });
 }
 
-/** As Responses has it; undefined if not given. */
+/** Converts a format to Responses; undefined if there is none. */
 export function encodeFormat(json: string): JsonObject | undefined {
   if (json === '') return undefined;
   const format = JSON.parse(json) as JsonObject;

@@ -33,7 +33,7 @@ const knownMessageMembers = members(...shared, 'role', 'content');
 const knownThoughtMembers = members('type', 'text');
 const knownAnswerMembers = members(...shared, 'role', 'content', 'phase');
 
-/** Items in the order of the input; a text is what the user says. `path`: the member that they stand in. Throws `validation_error`. */
+/** Decodes the input's items in order; a text is a user message. `path`: the member that has them. Throws `validation_error`. */
 export function decodeInput(input: string | readonly ResponsesItem[], unknown: UnknownMembers, path = 'input'): Item[] {
   if (typeof input === 'string')
     return [make.makeItem(make.messageContent(Role.USER, [make.makePart(make.textContent(input))]), 0)];

@@ -32,7 +32,7 @@ import {
 
 /** Responses requests to the model of a generation. Sources: docs/interfaces/responses.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
 
-/** A decoded request, and what the interface asks of the gateway itself. */
+/** A decoded request, with the fields for the gateway itself. */
 export interface ResponsesRequest extends DecodedRequest {
   /** The response that it continues. */
   readonly previousResponseId: string | undefined;
@@ -60,7 +60,10 @@ export function decodeRequest(received: ReceivedRequest): ResponsesRequest {
   return requestFrom(parseBody(responsesRequestSchema, received.body), received);
 }
 
-/** A request whose input is to be counted or compacted: it may lie in the response that is continued alone. Throws as `decodeRequest`. */
+/**
+ * Decodes a request whose input is to be counted or compacted: it may consist only of the response that it continues. Throws as
+ * `decodeRequest`.
+ */
 export function decodeContinuingRequest(received: ReceivedRequest): ResponsesRequest {
   const body = parseBody(continuingRequestSchema, received.body);
   if (body.input == null && body.previous_response_id == null && body.conversation == null) {

@@ -30,7 +30,7 @@ export class InputEncoder {
   readonly #drops: Drops;
   readonly #provider: string | undefined;
   readonly #kinds = new Map<string, ToolKind>();
-  /** The latest id of a call, by the id that the client gave it: protocols whose ids are unique in a turn only use some again. */
+  /** The latest id of a call, by the id that the client sent: protocols whose ids are unique only within a turn reuse them. */
   readonly #calls = new Map<string, string>();
   readonly #taken = new Set<string>();
 
@@ -153,10 +153,7 @@ export class InputEncoder {
     };
   }
 
-  /**
-   * The kind of a blob without a maker says that it is of this protocol: Chat clients have them too, and the upstream
-   * judges it.
-   */
+  /** A blob without a provider belongs to this protocol by its kind: Chat clients have such blobs too, and the upstream verifies them. */
   #isOurs({ provider }: Opaque): boolean {
     return provider === '' || provider === this.#provider;
   }

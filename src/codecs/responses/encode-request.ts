@@ -29,10 +29,9 @@ import { includes, outputLimit, patchedRequest } from './patch-request.ts';
 import { renderToolChoice } from './resource.ts';
 
 /**
- * Encodes the body for a Responses upstream. A Responses client's own JSON is patched, so that everything in it
- * arrives; any other request is built from the model. Nothing is stored there. Same input, same bytes. Sources:
- * docs/interfaces/README.md "Translation", "Refused, listed or dropped"; docs/interfaces/responses.md "Stream".
- * Throws `unsupported_parameter`.
+ * Encodes the body for a Responses upstream. A Responses client's own JSON is patched, so that everything in it arrives; any other request
+ * is built from the contract. The upstream is told to store nothing. Same input, same bytes. Sources: docs/interfaces/README.md
+ * "Translation", "Refused, listed or dropped"; docs/interfaces/responses.md "Stream". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
@@ -82,7 +81,7 @@ function wantsLogprobs({ sampling, include }: GenerateRequest): boolean {
   return sampling?.logprobs === true || include.includes(logprobs);
 }
 
-/** Fields that would change what the client gets back. */
+/** Refuses fields whose loss would change what the client gets back. */
 function refuse(request: GenerateRequest): void {
   if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
     throw unsupportedContent(request, 'a last message of the assistant');
@@ -93,7 +92,10 @@ function refuse(request: GenerateRequest): void {
   }
 }
 
-/** Sampling is narrower here: what is lost is listed. Penalties are known to some upstreams, which only a direct caller can know. */
+/**
+ * Sampling has fewer options here: dropped fields are listed. Some upstreams accept penalties, which only a Responses client can send to
+ * them.
+ */
 function setSampling(
   request: GenerateRequest,
   set: (name: string, value: Json | undefined) => void,

@@ -35,8 +35,9 @@ interface PartPlace {
 }
 
 /**
- * Items of an upstream to items of the model. What only stands in the last event of a text, a part or an item, or in the output with which the answer ends, is taken from there, so that
- * nothing depends on which of the interface's many events a server sends. Source: docs/interfaces/responses.md "Stream"; cases TS-22, RE-16, RP-02.
+ * Parses an upstream's items. Content that appears only in the last event of a text, part or item, or in the final output, is read from
+ * there, so that the result does not depend on which of the interface's many events a server sends. Source: docs/interfaces/responses.md
+ * "Stream"; cases TS-22, RE-16, RP-02.
  */
 export class ItemParser {
   hasCalls = false;
@@ -115,7 +116,7 @@ export class ItemParser {
     if (!open.isDone) this.#done(open, item, events);
   }
 
-  /** The output with which the answer ends. Items and parts that are not what was streamed are added: nothing of either is lost. */
+  /** Reads the final output. Items and parts that were not streamed are added: nothing of either is lost. */
   output(output: readonly JsonObject[], events: GenerationEvent[]): void {
     for (const [index, item] of output.entries()) {
       const open = this.#items.confirmed(item, index);
@@ -208,9 +209,7 @@ export class ItemParser {
     if (empty !== undefined) this.#close(empty, { status, item: empty.begun }, events);
   }
 
-  /**
-   * Adds an item with the parts of `item` whose kind did not come before; `open` is done, so that it can't have them.
-   */
+  /** Adds an item with the parts of `item` whose kind did not come before; `open` is done, so it can't take them. */
   #addMissing(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
     const known = new Set([...open.parts.values()].map(({ kind }) => kind));
     const missing = partsIn(item).filter(({ place, part }) => {
@@ -241,7 +240,7 @@ export class ItemParser {
     events.push(emit.annotationAdded(0, [open.number, part.number], parseAnnotation(annotation)));
   }
 
-  /** `whole`: the part as it is at its end, if the upstream says it. */
+  /** `whole`: the part at its end, if the upstream sent it. */
   #closePart(open: OpenItem, part: OpenPart, events: GenerationEvent[], whole: JsonObject = {}): void {
     if (part.isClosed) return;
     part.isClosed = true;
@@ -324,7 +323,9 @@ function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: 
 
 const knownPartMembers = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
 
-/** Returns the members of a value at its end that it did not have at its beginning and that are not `known`; undefined if there are none. */
+/**
+ * Returns the members of a value at its end that it did not have at its beginning and that are not `known`; undefined if there are none.
+ */
 function newMembers(whole: JsonObject, begun: JsonObject, known: ReadonlySet<string>): Extra | undefined {
   const unknown = unknownMembers(whole, known);
   if (unknown === undefined) return undefined;

@@ -23,7 +23,7 @@ type Emit = (type: string, members: JsonObject | string) => void;
 
 /** An item that is shown. */
 interface ShownItem {
-  /** As the fold puts it together; it grows. */
+  /** The item folded so far; it grows. */
   readonly item: Item;
   readonly outputIndex: number;
 }
@@ -32,23 +32,23 @@ interface ShownItem {
 interface OpenItem extends ShownItem {
   /** Its number in the generation's events. */
   readonly number: number;
-  /** How many parts have opened; the last of them may be open. */
+  /** How many parts have been opened; the last one may still be open. */
   parts: number;
   isPartOpen: boolean;
   annotations: number;
   gate: SurrogateGate;
-  /** How deltas are sent now; undefined: they are not. */
+  /** The form of its deltas; undefined: it sends none. */
   form: DeltaForm | undefined;
 }
 
-/** The deltas of one part or call: their kind, and what is before and after the JSON of the new text. */
+/** The deltas of one part or call: their kind, and the text before and after the JSON of the new content. */
 interface DeltaForm {
   readonly kind: DeltaKind;
   readonly head: string;
   readonly tail: string;
 }
 
-/** How a kind of delta is sent. */
+/** The event of a kind of delta. */
 interface DeltaKind {
   readonly delta: string;
   readonly done: string;
@@ -113,7 +113,10 @@ export class ItemRenderer {
     }
   }
 
-  /** Returns which of the shown items an unknown event means, in the members with which it says so itself; none if it means none that is being written. */
+  /**
+   * Returns the members that identify the shown item of an unknown event, named as in the event itself; an empty object if the event
+   * belongs to no open item.
+   */
   placeIn(members: JsonObject, item: number | undefined): JsonObject {
     const open = this.#open;
     if (item === undefined || open?.number !== item) return {};
@@ -123,7 +126,7 @@ export class ItemRenderer {
     };
   }
 
-  /** Ends what is open if the generation ends in the middle. */
+  /** Closes everything that is open when the generation breaks off. */
   close(status: ItemStatus): void {
     if (this.#open !== undefined) {
       const { number, parts, isPartOpen } = this.#open;
@@ -154,7 +157,7 @@ export class ItemRenderer {
     if (item.content.case === 'toolCall') this.#openDeltas(this.#open);
   }
 
-  /** Emits the ends of messages whose phase is known by now. */
+  /** Emits the ends of messages whose phase is now known. */
   #tell(): void {
     if (this.#waiting.length === 0) return;
     const confirmed = this.#waiting.filter(({ item }) => hasPhase(item));

@@ -23,7 +23,7 @@ export interface OpenPart {
   readonly number: number;
   /** Unspecified: unknown to the model. */
   readonly kind: DeltaKind;
-  /** As it began. */
+  /** The item at its beginning. */
   readonly begun: JsonObject;
   text: string;
   annotations: number;
@@ -33,7 +33,7 @@ export interface OpenPart {
 /** An item of the upstream's answer. */
 export interface OpenItem {
   readonly kind: ItemKind;
-  /** As it began. */
+  /** The part at its beginning. */
   readonly begun: JsonObject;
   readonly number: number;
   readonly index: number | undefined;
@@ -42,11 +42,11 @@ export interface OpenItem {
   /** A call's arguments so far. */
   text: string;
   isDone: boolean;
-  /** It stands in the output with which the answer ended. */
+  /** True if it is in the final output. */
   isConfirmed: boolean;
 }
 
-/** How an event identifies its item: servers leave out either. */
+/** How an event identifies its item: servers omit either member. */
 export interface ItemPlace {
   /** Index in the output; undefined: not given. */
   readonly index: number | undefined;
@@ -86,7 +86,7 @@ export class OpenItems {
   growing({ index, id }: ItemPlace): OpenItem | undefined {
     const named = this.#byId(id);
     if (named !== undefined) return named;
-    // Of several at one index, the one that began last is being written.
+    // If several have one index, the one that began last is being written.
     return index === undefined ? this.#items.findLast(item => !item.isDone) : this.#items.findLast(at(index));
   }
 

@@ -30,9 +30,9 @@ const lifecycleFrame = makeShape('type sequence_number response');
 const beginning = makeShape('type sequence_number', { response: resource });
 
 /**
- * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream says that it failed,
- * `malformed` if it is not the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md
- * "Stream"; docs/errors.md "Errors of providers"; cases LI-05, LI-06, SV-02, TS-22, FI-17.
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not
+ * the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
+ * cases LI-05, LI-06, SV-02, TS-22, FI-17.
  */
 export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #items: ItemParser;
@@ -208,8 +208,8 @@ const summaryDelta: Act = (items, event, events) =>
   items.text(event.at, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
 
 /**
- * How each event of an item is handled. The whole texts after the deltas are read from the end of their part and
- * their item, which also have the citations and logprobs.
+ * The action for each event of an item. Whole texts after the deltas are read from the end of their part and their item, which also have
+ * the citations and logprobs.
  */
 const acts: Readonly<Record<string, Act>> = {
   'response.output_item.added': (items, { at, body }, events) =>

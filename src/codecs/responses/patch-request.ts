@@ -19,7 +19,7 @@ export function outputLimit(tokens: number): number {
   return Math.max(outputTokensMin, tokens);
 }
 
-/** Further `include` values: reasoning is only useful later together with what the upstream encrypts. */
+/** Returns further `include` values: reasoning can be continued later only with the upstream's encrypted content. */
 export function includes({ request }: EncodeInput): string[] {
   const encrypted = 'reasoning.encrypted_content';
   const thinks = wantsReasoning(request) || request.items.some(({ content }) => content.case === 'reasoning');
@@ -37,8 +37,9 @@ const turnMembers = ['type', 'generate'];
 const stateful = ['previous_response_id', 'conversation', 'background', 'stream', 'model'];
 
 /**
- * A Responses client's own JSON for an upstream of the protocol: state is the gateway's, the model, the limit and the tier are the route's, all else arrives as it
- * was sent. Items that stand in the body as they stand in the request arrive as they were sent too; what the gateway put in their place or before them is built.
+ * Patches a Responses client's own JSON for an upstream of the protocol: state belongs to the gateway, and model, limit and tier to the
+ * route; everything else is sent unchanged. So are items that are the same in the body and in the request; items that the gateway has
+ * replaced or put before them are built.
  */
 export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): SentBody {
   const { request, model, maxOutputTokens, stream } = input;
@@ -150,7 +151,7 @@ function areSame(sent: Json | undefined, parts: readonly Part[]): boolean {
 function isSamePart(sent: JsonObject | undefined, { content }: Part): boolean {
   if (content.case === 'text') return sent?.['text'] === content.value.text;
   if (content.case === 'refusal') return sent?.['refusal'] === content.value.text;
-  // It can't be read: what it names itself has to do.
+  // Its content can't be read, so the type that it names decides.
   if (content.case === 'unknown') return sent?.['type'] === objectIn(JSON.parse(content.value.json) as Json)?.['type'];
   return sent !== undefined && sent['type'] === partTypes[content.case ?? 'text'];
 }

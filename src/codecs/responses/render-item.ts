@@ -111,7 +111,7 @@ function resultMembers(result: ToolResult): JsonObject {
   return { type, ...speakerMembers(result), output: renderOutput(result.parts, result.plain) };
 }
 
-/** The call that a tool result belongs to, or the tool that speaks without a call. */
+/** Returns the members that name the call of a tool result, or the tool if there was no call. */
 export function speakerMembers({ callId, name, namespace }: ToolResult): JsonObject {
   const named = { ...(name === '' ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) };
   return callId === '' ? named : { call_id: callIdFor(callId), ...named };

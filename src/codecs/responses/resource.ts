@@ -30,7 +30,7 @@ export interface ResponseFacts {
   readonly model: string;
   /** In ms since 1970 UTC. */
   readonly createdAtMs: number;
-  /** As requested; only the settings are read, never the items. */
+  /** The original request; only its settings are read, never its items. */
   readonly request: GenerateRequest;
   readonly previousResponseId: string | undefined;
   /** The conversation that it is part of; absent: none. */

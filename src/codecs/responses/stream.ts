@@ -19,7 +19,7 @@ export interface ResponseEvent {
   readonly type: string;
   /** From 0, without gaps. */
   readonly sequenceNumber: number;
-  /** The event as JSON: what a WebSocket sends, and what stands in a frame of a stream. */
+  /** The event as JSON, as a WebSocket sends it and a frame of a stream contains it. */
   readonly data: string;
 }
 
@@ -34,8 +34,10 @@ export function sseFrames(events: readonly ResponseEvent[], after = -1): string 
 export const doneFrame = 'data: [DONE]\n\n';
 
 /**
- * The events of one response, in the order of the interface; each event of the generation gives the same ones, with the same numbers, however they are batched
- * or how often they are rendered. The last one's resource is what was streamed. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers"; docs/interfaces/README.md "Streams"; cases TS-22, RP-01 to RP-09.
+ * Renders the events of one response, in the order of the interface; each event of the generation gives the same ones, with the same
+ * numbers, however they are batched or how often they are rendered. The resource in the last event contains what was streamed. Source:
+ * docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers"; docs/interfaces/README.md "Streams"; cases TS-22, RP-01 to
+ * RP-09.
  */
 export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent> {
   readonly #facts: ResponseFacts;
@@ -102,7 +104,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return [];
   }
 
-  /** The events that end a failed response: the one shape that every client recognises. Nothing follows them. */
+  /** Returns the events that end a failed response, in the one form that every client recognises. They are the last. */
   fail(error: GatewayError, requestId: string): ResponseEvent[] {
     this.#begin();
     this.#items.close(ItemStatus.INCOMPLETE);
@@ -114,9 +116,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return this.#conclude('response.failed', { status: 'failed', error: { code, message } });
   }
 
-  /**
-   * Returns the events that end a cancelled response: the interface has none of its own for it. Nothing follows them.
-   */
+  /** Returns the events that end a cancelled response, for which the interface has no event of its own. They are the last. */
   cancel(): ResponseEvent[] {
     this.#begin();
     this.#items.close(ItemStatus.INCOMPLETE);

@@ -11,7 +11,7 @@ export function renderUsage(completed: Completed): JsonObject {
   return renderUsageAs(names, extras, completed);
 }
 
-/** The usage that an upstream reports; undefined if it says nothing that can be true. */
+/** Returns the usage that an upstream reports; undefined if it reports nothing plausible. */
 export function parseUsage(value: Json | undefined): Usage | undefined {
   return parseUsageAs(names, extras, value, details => countIn(details['cached_tokens']));
 }

@@ -1,7 +1,7 @@
 import { requestIdHeader } from '../../lib/ids.ts';
 import type { HeaderReader } from '../../lib/push.ts';
 import type { Credential } from '../../ledger/ledger.ts';
-import { RequestStory } from '../../telemetry/request-story.ts';
+import { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 
 /** One item of a batch while it runs. */
 export interface BatchItem {
@@ -12,7 +12,7 @@ export interface BatchItem {
 }
 
 /** Replaces the call that an item does not have: has the headers that name the item's request, and records what becomes known of it. */
-export class ItemCall extends RequestStory implements HeaderReader {
+export class ItemCall extends RequestTelemetry implements HeaderReader {
   /** The public id of the request. */
   readonly requestId: string;
 

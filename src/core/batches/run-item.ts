@@ -64,7 +64,7 @@ async function generate(
 ): Promise<ItemCharge> {
   const { request } = body;
   const { requestId } = call;
-  const generation = await generations.begin({ request, credential, requestId, batchId, story: call });
+  const generation = await generations.begin({ request, credential, requestId, batchId, telemetry: call });
   return new Promise((resolve, reject) => {
     let charge: ItemCharge | undefined;
     generation.start({

@@ -5,7 +5,7 @@ import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, GenerateRequestSchema } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventFold } from '../../generation/fold.ts';
 import type { WireTap } from '../../generation/upstream.ts';
-import type { AnswerTap } from '../../telemetry/request-story.ts';
+import type { AnswerTap } from '../../telemetry/request-telemetry.ts';
 import type { RouteName } from '../routing/observer.ts';
 
 /** The beginning of a body of bytes. */

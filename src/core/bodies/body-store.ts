@@ -8,7 +8,7 @@ import type { KeepBodies } from '../../ledger/ledger.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import { BodyRecord, type KeptBodies } from './body-record.ts';
 
 const deflated = promisify(deflate);
@@ -55,13 +55,13 @@ export class BodyStore {
   }
 
   /** Begins to gather the bodies of a request; undefined: none of it are kept. */
-  begin(owner: BodyOwner, request: GenerateRequest, story: RequestStory | undefined): BodyRecord | undefined {
+  begin(owner: BodyOwner, request: GenerateRequest, telemetry: RequestTelemetry | undefined): BodyRecord | undefined {
     const { keep, bytesMax } = this.#tools.settings();
     const wanted = owner.keep ?? keep;
     if (wanted === 'off') return undefined;
     const record = new BodyRecord(request, {
       bytesMax,
-      waitsForClient: story?.rendersAnswer === true,
+      waitsForClient: telemetry?.rendersAnswer === true,
       done: bodies => {
         if (wanted !== 'all' && !bodies.failed) return;
         const { requestId } = owner;
@@ -69,7 +69,7 @@ export class BodyStore {
         this.#pending.set(requestId, kept);
       },
     });
-    if (story !== undefined) story.bodies = record;
+    if (telemetry !== undefined) telemetry.bodies = record;
     return record;
   }
 

@@ -4,13 +4,13 @@ import { defined } from '../../lib/defined.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { UnaryContext } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
 import type { BatchItem } from '../batches/batch-item.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import { readBatchTerms } from '../generation/funds.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { RunningRequests, type StoppableService, stopping } from '../running-requests.ts';
@@ -31,7 +31,7 @@ interface DirectAsk<Request> {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
-  readonly story: RequestStory | undefined;
+  readonly telemetry: RequestTelemetry | undefined;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
 }
@@ -76,7 +76,7 @@ export class DirectAnswers<
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const named = context.requestHeader.get(requestIdHeader);
-    const requested = { request, credential, named, story: findStory(context) };
+    const requested = { request, credential, named, telemetry: findTelemetry(context) };
     const key = idempotencyKey(context);
     if (key === undefined) return this.#charged(requested, context.signal);
     return this.#tools.replays.answerOne({
@@ -94,7 +94,11 @@ export class DirectAnswers<
   async answerItem(request: Request, item: BatchItem, keeper: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
-    return this.#charged({ request, credential, named: call.requestId, story: call, batchId }, nobodyLeaves, keeper);
+    return this.#charged(
+      { request, credential, named: call.requestId, telemetry: call, batchId },
+      nobodyLeaves,
+      keeper,
+    );
   }
 
   /** The charged answer; a keeper has it before it is charged. */
@@ -105,7 +109,7 @@ export class DirectAnswers<
   ): Promise<Response> {
     const { catalog, ids, ledger } = this.#tools;
     const kind = this.#kind;
-    const { named, story, batchId } = requested;
+    const { named, telemetry, batchId } = requested;
     const taken = await kind.takeOrder(catalog, requested.request, requested.credential);
     const order =
       batchId === undefined ? taken : { ...taken, multiplierPermille: readBatchTerms(taken.model).multiplierPermille };
@@ -117,7 +121,7 @@ export class DirectAnswers<
       endpoint: endpointPath(kind.endpoint),
       ...readAttribution(attribution, user),
       ...defined({ batchId }),
-      story,
+      telemetry,
     };
     const admitted = await admitOrder(ledger, command, requested.credential);
     const run = new DirectRun(this.#tools, kind, admitted);

@@ -6,7 +6,7 @@ import type { Attribution, Endpoint } from '../../gen/tollgate/v1/request_pb.ts'
 import type { DirectAnswer, DirectCall } from '../../generation/direct-call.ts';
 import type { PriceSheet } from '../../generation/price.ts';
 import type { Credential, FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
-import type { Operation } from '../../telemetry/request-story.ts';
+import type { Operation } from '../../telemetry/request-telemetry.ts';
 import type { UsedUp } from '../admitted-run.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { LiveRoute } from '../routing/live-routes.ts';

@@ -33,7 +33,7 @@ export class DirectRun<
   }
 
   protected async make(): Promise<MadeAnswer<Response>> {
-    const { order, admitted, requestId, story } = this.requested;
+    const { order, admitted, requestId, telemetry } = this.requested;
     const { request, model } = order;
     const { signal } = this;
     const hold = Hold.of(admitted);
@@ -42,12 +42,12 @@ export class DirectRun<
       caller: { hold, request },
       requestId,
       operation: this.#kind.operation,
-      story,
+      telemetry,
       course: this.course,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: (live, attempt) =>
-        this.#kind.attempt(live, order, { hold, request, model: live.model, attempt, signal, watch: story }),
+        this.#kind.attempt(live, order, { hold, request, model: live.model, attempt, signal, watch: telemetry }),
     });
     this.noteAnswer(routed);
     const { answer, route } = routed;

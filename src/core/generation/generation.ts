@@ -295,7 +295,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
-          watch: this.#asked.story,
+          watch: this.#asked.telemetry,
           course: this.#course,
           bodies: this.#asked.bodies,
         },
@@ -399,7 +399,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      this.#asked.story?.trace?.settleBegan();
+      this.#asked.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
       const settled = await this.#tools.ledger.settle(command, 'bounded');
       checkSettled(settled, this.#asked.id);
@@ -449,12 +449,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = toCharge(outcome, this.#progress);
-    const { id, story } = this.#asked;
-    story?.trace?.settleBegan();
+    const { id, telemetry } = this.#asked;
+    telemetry?.trace?.settleBegan();
     if (charge.kind === 'void') {
       await this.#tools.ledger.void(id, charge.reason);
-      story?.holds(this.heldNanoUsd);
-      story?.settleEnded(undefined);
+      telemetry?.holds(this.heldNanoUsd);
+      telemetry?.settleEnded(undefined);
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
@@ -466,10 +466,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
-    const { story } = this.#asked;
-    if (story === undefined) return;
-    story.holds(this.heldNanoUsd);
-    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
+    const { telemetry } = this.#asked;
+    if (telemetry === undefined) return;
+    telemetry.holds(this.heldNanoUsd);
+    telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
   }
 
   /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */

@@ -15,11 +15,11 @@ import { type IdSource, parseLedgerId, publicRequestId, requestIdHeader } from '
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import type { BodyStore } from '../bodies/body-store.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -52,7 +52,7 @@ export interface GenerationAsk {
   readonly freeWhenCut?: boolean;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string | undefined;
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
 }
 
 /** A request whose model is found and whose input is checked. */
@@ -151,7 +151,7 @@ export class Generations {
    * held.
    */
   async begin(ask: GenerationAsk): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable, batchId, story } = ask;
+    const { credential, requestId: named, freeWhenCut, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
     const { ledger, router, runtime, ids } = this.#tools;
@@ -169,19 +169,19 @@ export class Generations {
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
     const admittedAtMs = runtime.now();
-    story?.admissionBegan({ accountId, keyId, model: model.id });
+    telemetry?.admissionBegan({ accountId, keyId, model: model.id });
     const admitted = await ledger.admit(toAdmitCommand(applicant));
     if (admitted.kind === 'denied') {
-      story?.admissionEnded(undefined, admitted.code);
+      telemetry?.admissionEnded(undefined, admitted.code);
       throw await refusal(ledger, admitted, applicant);
     }
-    story?.admissionEnded(admitted.heldNanoUsd);
+    telemetry?.admissionEnded(admitted.heldNanoUsd);
     const bodies = this.#tools.bodies?.begin(
       { requestId, keyId, accountId, keep: credential.keepBodies },
       request,
-      story,
+      telemetry,
     );
-    const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, bodies, input: bounds };
+    const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
     const generation = new Generation(this.#tools, requested, this.#ended);
     this.#running.add(generation);
     return generation;
@@ -208,8 +208,8 @@ export class Generations {
       const found = authenticate(context, this.#tools.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
-      const story = findStory(context);
-      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), story };
+      const telemetry = findTelemetry(context);
+      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), telemetry };
       if (key !== undefined) return call.attach(this.#startOnce({ ...ask, context, key }, sink));
       const generation = await this.begin(ask);
       call.attach(generation);

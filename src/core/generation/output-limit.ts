@@ -1,7 +1,7 @@
 import { callRules } from '../../generation/guard/call-filter.ts';
 import type { MeasuredInput } from '../../generation/tokens.ts';
 import type { Admitted } from '../../ledger/ledger.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { BodyRecord } from '../bodies/body-record.ts';
 import type { AdmissionRequest } from './admission.ts';
 import { clientLimit, outputTokensMost } from './funds.ts';
@@ -15,7 +15,7 @@ export interface AdmittedRequest extends AdmissionRequest {
   /** If the gateway itself cuts the answer before the client received any of it, it costs nothing and leaves no record. */
   readonly freeWhenCut?: boolean | undefined;
   /** Collects what becomes known of the request; undefined: not collected. */
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
   /** Absent: its bodies are not kept. */
   readonly bodies?: BodyRecord | undefined;
 }

@@ -71,7 +71,7 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
   }
 
   async #draw(): Promise<Routed<Drawing>> {
-    const { order, admitted, requestId, story } = this.requested;
+    const { order, admitted, requestId, telemetry } = this.requested;
     const { request } = order;
     const { signal } = this;
     const hold = Hold.of(admitted);
@@ -80,13 +80,13 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
       caller: { hold, request },
       requestId,
       operation: 'generate_content',
-      story,
+      telemetry,
       course: this.course,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: ({ images, model, name }, attempt) => {
         if (images === undefined) throw new Error(`${name.provider} draws no images`);
-        return images.draw({ hold, request, model, attempt, signal, watch: story });
+        return images.draw({ hold, request, model, attempt, signal, watch: telemetry });
       },
     });
     this.noteAnswer(drawn);

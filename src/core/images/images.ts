@@ -19,13 +19,13 @@ import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
@@ -59,7 +59,7 @@ interface ImageAsk {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
-  readonly story: RequestStory | undefined;
+  readonly telemetry: RequestTelemetry | undefined;
 }
 
 /** The path of stored images on the public listener. */
@@ -264,19 +264,26 @@ export class Images {
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
     const named = context.requestHeader.get(requestIdHeader);
-    return { request, endpoint, credential, named, story: findStory(context) };
+    return { request, endpoint, credential, named, telemetry: findTelemetry(context) };
   }
 
   /** Checks that it can be drawn, and admits it. */
   async #admitted(
-    { request, endpoint, credential, named, story }: ImageAsk,
+    { request, endpoint, credential, named, telemetry }: ImageAsk,
     signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
-    const command = { ...nameRequest(ids, named), ...durability, ...counted, order, funds: imageFunds(order), story };
+    const command = {
+      ...nameRequest(ids, named),
+      ...durability,
+      ...counted,
+      order,
+      funds: imageFunds(order),
+      telemetry,
+    };
     return admitOrder(this.#tools.ledger, command, credential);
   }
 

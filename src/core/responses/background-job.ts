@@ -206,11 +206,11 @@ export async function beginInBackground(
   keeper: AnswerStore<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
   const { documents, generations, jobs, beginning } = tools;
-  const { credential, requestId, story } = requested;
+  const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
   const told = { durable: true, freeWhenCut: true };
   const generation = await withCallerPaths(requested, () =>
-    generations.begin({ request, credential, requestId, story, ...told }),
+    generations.begin({ request, credential, requestId, telemetry, ...told }),
   );
   const head = responseHead(requested, generation);
   const { id, input } = ownInput(requested);

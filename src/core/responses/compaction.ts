@@ -34,9 +34,9 @@ export async function compactConversation(
   requested: RequestedResponse,
   { signal, keeper }: CompactHow,
 ): Promise<CompactConversationResponse> {
-  const { credential, requestId, story } = requested;
+  const { credential, requestId, telemetry } = requested;
   const request = summaryRequest(requested.request);
-  const generation = await generations.begin({ request, credential, requestId, story });
+  const generation = await generations.begin({ request, credential, requestId, telemetry });
   const said: GenerationEvent[] = [];
   const ended = Promise.withResolvers<void>();
   const leave = (): void => generation.cancel();

@@ -10,7 +10,7 @@ import type {
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { toResponseId } from '../../generation/response-ids.ts';
 import type { Credential } from '../../ledger/ledger.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { ConversationLock } from '../conversations/stored-conversations.ts';
 import type { Conversation } from './conversations.ts';
@@ -35,7 +35,7 @@ export interface RequestedResponse {
   readonly session: SessionName | undefined;
   /** The stored conversation that it is made in; undefined: none. */
   readonly lock: ConversationLock | undefined;
-  readonly story: RequestStory | undefined;
+  readonly telemetry: RequestTelemetry | undefined;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
 }

@@ -18,7 +18,7 @@ import type { Claims } from '../../store/claims.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import type { StoredConversations } from '../conversations/stored-conversations.ts';
 import { authenticate } from '../credential.ts';
-import { findStory } from '../find-story.ts';
+import { findTelemetry } from '../find-telemetry.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
@@ -198,10 +198,10 @@ export class Responses {
   }
 
   async #begin(requested: RequestedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId, story, batchId } = requested;
+    const { request, credential, requestId, session, previousResponseId, telemetry, batchId } = requested;
     try {
       return await withCallerPaths(requested, () =>
-        this.#tools.generations.begin({ request, credential, requestId, story, batchId }),
+        this.#tools.generations.begin({ request, credential, requestId, telemetry, batchId }),
       );
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
@@ -271,7 +271,14 @@ export class Responses {
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const requested = { credential, sealing, requestId, request: whole, settings: request, conversation };
-      const rest = { previousResponseId, store, background, session, story: findStory(context), lock: undefined };
+      const rest = {
+        previousResponseId,
+        store,
+        background,
+        session,
+        telemetry: findTelemetry(context),
+        lock: undefined,
+      };
       return { ...requested, ...rest };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);

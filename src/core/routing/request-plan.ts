@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../lib/backoff.ts';
 import type { Release } from '../../lib/semaphore.ts';
-import type { RouteReason } from '../../telemetry/request-story.ts';
+import type { RouteReason } from '../../telemetry/request-telemetry.ts';
 import type { BreakerCaller, Permit } from './breaker.ts';
 import { clientError, modelUnavailable, providersBusy, toVerdict } from './failure-policy.ts';
 import type { LiveRoute } from './live-routes.ts';

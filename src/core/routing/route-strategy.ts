@@ -1,6 +1,6 @@
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { RouteReason } from '../../telemetry/request-story.ts';
+import type { RouteReason } from '../../telemetry/request-telemetry.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { OrderedRoutes } from './request-plan.ts';
 import { orderRoutes, type RouteStrategy } from './route-table.ts';

@@ -8,7 +8,7 @@ import {
   type UpstreamReceiver,
 } from '../../generation/upstream.ts';
 import type { Runtime } from '../../lib/runtime.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { BodyRecord } from '../bodies/body-record.ts';
 import type { CourseRecord } from '../course-record.ts';
 import type { LiveRoute } from './live-routes.ts';
@@ -19,7 +19,7 @@ import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts
 export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 'tap'> {
   /** The public request id, for logs. */
   readonly requestId: string;
-  readonly watch?: RequestStory | undefined;
+  readonly watch?: RequestTelemetry | undefined;
   readonly course?: CourseRecord | undefined;
   /** Absent: its bodies are not kept. */
   readonly bodies?: BodyRecord | undefined;

@@ -13,7 +13,7 @@ import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from '
 import { RouteStrategies } from './route-strategy.ts';
 import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-table.ts';
 import { StickyRoutes } from './sticky-routes.ts';
-import type { Operation, RequestStory } from '../../telemetry/request-story.ts';
+import type { Operation, RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { CourseRecord } from '../course-record.ts';
 
 /** The options of a router; anything left out has its default. */
@@ -38,7 +38,7 @@ export interface RoutedWork<Answer> {
   readonly requestId: string;
   readonly operation: Operation;
   /** Absent: not traced. */
-  readonly story?: RequestStory | undefined;
+  readonly telemetry?: RequestTelemetry | undefined;
   readonly course?: CourseRecord | undefined;
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
@@ -222,18 +222,18 @@ export class Router {
     const next = await plan.next();
     if (next instanceof Error) throw next;
     const { route, number, reason } = next;
-    const { signal, story, course } = work;
+    const { signal, telemetry, course } = work;
     const attempt = { route: route.name, requestId: work.requestId, number };
     const startedAtMs = this.#runtime.monotonicMs();
     const ended = (result: ReturnType<typeof toOutcome>): void => {
       const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
       route.record.add(outcome, true);
-      story?.attemptEnded(result, result.failure?.facts.logMessage);
+      telemetry?.attemptEnded(result, result.failure?.facts.logMessage);
       course?.attemptEnded(outcome);
       this.#observer.attemptEnded?.(attempt, outcome);
     };
     work.onAttempt();
-    story?.attemptBegan(route.name, number, reason, work.operation);
+    telemetry?.attemptBegan(route.name, number, reason, work.operation);
     course?.attemptBegan(route.name, reason);
     this.#observer.attemptStarted?.(attempt);
     try {

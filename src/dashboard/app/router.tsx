@@ -48,7 +48,7 @@ function readPlaygroundSearch(search: Record<string, unknown>): PlaygroundSearch
   return readTexts({ model: search['model'], beside: search['beside'], interface: search['interface'] });
 }
 
-/** Keeps the values that are text or a number, which the address does not tell apart. */
+/** Keeps the values that are text or a number, which addresses do not distinguish. */
 function readTexts<Name extends string>(values: Readonly<Record<Name, unknown>>): { [name in Name]?: string } {
   const kept = Object.entries(values).filter(
     ([, value]) => (typeof value === 'string' && value !== '') || typeof value === 'number',

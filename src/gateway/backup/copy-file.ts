@@ -4,24 +4,24 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { makeDirectory } from '../../lib/make-directory.ts';
 
-/** How long a file is, and the SHA-256 of its content in hexadecimal digits. */
+/** The length of a file, and the SHA-256 of its content in hexadecimal digits. */
 export interface FileSum {
   readonly bytes: number;
   readonly sha256: string;
 }
 
-/** Returns the sum of a file. Throws what the file system throws. */
+/** Returns the sum of a file. Throws the file system's error. */
 export async function sumFile(path: string): Promise<FileSum> {
   return sumWhile(path, () => Promise.resolve());
 }
 
 /**
- * Copies a file to a new one, mode 0600, and returns the checksum of what was written; it is on the disk when this
- * resolves. Throws what the file system throws.
+ * Copies a file to a new one, mode 0600, and returns the checksum of the written bytes; they are on the disk when this resolves. Throws the
+ * file system's error.
  */
 export async function copyFile(source: string, target: string): Promise<FileSum> {
   makeDirectory(dirname(target));
-  // Before the target is made, so that a source that is gone leaves nothing.
+  // Opened before the target is made, so that a missing source leaves nothing behind.
   const from = await open(source, 'r');
   try {
     const to = await open(target, 'wx', 0o600);

@@ -12,17 +12,15 @@ export interface DataFiles {
 /** The folder of a data directory that may have backups in it; it is no part of one. */
 export const backupsFolder = 'backups';
 
-/**
- * In a data directory until everything of a backup is in it. Its text tells the operator why no gateway starts there.
- */
+/** A file in a data directory until everything of a backup is in it. Its text explains to the operator why no gateway starts there. */
 export const restoreMark = 'restore.incomplete';
 
-/** Belongs to the running process, or is what a database or a file is while it is written. */
+/** Files that belong to the running process, and databases and files that are being written. */
 const passing = /(?:^lock\.sqlite|^restore\.incomplete$|-wal$|-shm$|-journal$|\.draft$)/;
 
 const magic = 'SQLite format 3\0';
 
-/** Lists a data directory. Throws what the file system throws. */
+/** Lists a data directory. Throws the file system's error. */
 export function listDataFiles(dataDir: string): DataFiles {
   const paths = listFiles(dataDir).filter(path => !path.startsWith(`${backupsFolder}/`) && !passing.test(path));
   const databases = paths.filter(path => isDatabase(join(dataDir, path)));
@@ -43,7 +41,7 @@ export function listFiles(folder: string, below = ''): string[] {
 }
 
 function isDatabase(path: string): boolean {
-  // All of a new database may still be in its log.
+  // All content of a new database may still be in its log.
   if (existsSync(`${path}-wal`)) return true;
   const start = Buffer.alloc(magic.length);
   const file = openSync(path, 'r');

@@ -10,7 +10,7 @@ import { copyFile, type FileSum, sumFile, syncFolders } from './copy-file.ts';
 import { backupsFolder, type DataFiles, listDataFiles, restoreMark } from './data-files.ts';
 import { type Manifest, writeManifest } from './manifest.ts';
 
-/** What to back up, and where to. */
+/** The directory to back up, and the target. */
 export interface BackupOptions {
   readonly dataDir: string;
   /** Made, mode 0700; one that is there must be empty. */
@@ -20,9 +20,8 @@ export interface BackupOptions {
 }
 
 /**
- * Copies a data directory to a new folder, with or without a running gateway: all databases as of one moment, then
- * the files. The copy's ledger keeps every invariant. Throws `BackupError`, or what the file system or SQLite throws;
- * then no complete backup exists.
+ * Copies a data directory to a new folder, with or without a running gateway: all databases as of one moment, then the files. The copy's
+ * ledger keeps every invariant. Throws `BackupError`, or the error of the file system or SQLite; then no complete backup exists.
  */
 export async function makeBackup({ dataDir, target, now }: BackupOptions): Promise<Manifest> {
   checkSource(dataDir);
@@ -83,7 +82,7 @@ function makeTarget(dataDir: string, target: string): boolean {
   return isNew;
 }
 
-/** The path without links, of a folder whose last parts may be missing. */
+/** Returns a folder's path with links resolved; its last parts may not exist yet. */
 function resolveNewPath(path: string): string {
   if (existsSync(path) || dirname(path) === path) return realpathSync(path);
   return join(resolveNewPath(dirname(path)), basename(path));

@@ -43,7 +43,7 @@ export async function restoreBackup({ source, dataDir }: RestoreOptions): Promis
   }
 }
 
-/** Throws `BackupError` if a restore to this data directory has not ended: what is there may be a part of a backup. */
+/** Throws `BackupError` if a restore to this data directory has not ended: it may contain only a part of a backup. */
 export function refuseUnfinishedRestore(dataDir: string): void {
   if (!existsSync(join(dataDir, restoreMark))) return;
   throw new BackupError(
@@ -51,7 +51,7 @@ export function refuseUnfinishedRestore(dataDir: string): void {
   );
 }
 
-/** `own`: what the names of files begin with that may be there. */
+/** `own`: the prefix of file names that may be there. */
 function checkEmpty(dataDir: string, own?: string): void {
   const others = readdirSync(dataDir).filter(name => own === undefined || !name.startsWith(own));
   if (others.length === 0) return;

@@ -37,8 +37,8 @@ export async function backUpBeforeUpgrade(dataDir: string, now: () => number): P
 }
 
 /**
- * Returns whether a database exists and lacks migrations. One of a newer version, or an unreadable one, does not:
- * opening it says what to do.
+ * Returns true if a database exists and lacks migrations. False for one of a newer version or an unreadable one: opening it reports what to
+ * do.
  */
 function isBehind(path: string, known: number): boolean {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;

@@ -3,7 +3,10 @@ import type { PostgresConnection } from '../../lib/postgres/connection.ts';
 import { type Sendable, toArray, type Value } from '../../lib/postgres/values.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 
-/** How one table goes from SQLite to PostgreSQL. Its columns have the same names in both, but for what each of them computes for itself. */
+/**
+ * Describes how one table is copied from SQLite to PostgreSQL. Its columns have the same names in both, except those that each computes for
+ * itself.
+ */
 
 /** Rows of a step; a body may be large, so that its table takes fewer. */
 const stepRows = 2_000;
@@ -25,10 +28,10 @@ export interface CopiedTable {
   readonly isLarge?: boolean;
 }
 
-/** What was found of a table on one side: its rows, and the sum of each integer column. */
+/** The content of a table on one side: its number of rows, and the sum of each integer column. */
 export type TableSums = ReadonlyMap<string, bigint>;
 
-/** Where copying stands. */
+/** The progress of copying. */
 export interface CopyPlace {
   /** Rows of earlier runs. */
   readonly done: number;
@@ -57,7 +60,7 @@ export class TableCopy {
     return this.#table.target ?? this.#table.name;
   }
 
-  /** Copies what is not copied yet, step by step. Returns how many rows there are. */
+  /** Copies the rows that are not copied yet, step by step. Returns the number of rows. */
   async run(place: CopyPlace): Promise<number> {
     const { name, isLarge = false } = this.#table;
     const limit = isLarge ? stepRowsOfBytes : stepRows;
@@ -121,7 +124,7 @@ export class TableCopy {
     );
   }
 
-  /** What steps are in order of, so that a run that was interrupted goes on where it was: nothing changes in between. */
+  /** The order of the steps, so that an interrupted run continues where it stopped: nothing changes in between. */
   #order(): string {
     const keys = this.#from
       .prepare<[string], { name: string }>('SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk')
@@ -134,7 +137,7 @@ export class TableCopy {
   }
 }
 
-/** As the ledger's dictionary on PostgreSQL makes them. */
+/** Computes the digest as the ledger's dictionary on PostgreSQL does. */
 function computeDigest(values: readonly Sendable[]): Uint8Array {
   const said = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
   return createHash('sha256').update(said).digest();

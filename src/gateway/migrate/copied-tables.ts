@@ -3,7 +3,7 @@ import type { Sendable } from '../../lib/postgres/values.ts';
 import type { CopiedTable } from './copied-table.ts';
 
 const numbered = 'id';
-/** A table of the dictionary, whose rows are found by a digest of what they say. */
+/** A table of the dictionary, whose rows are found by a digest of their content. */
 const words = (name: string, ...columns: string[]): CopiedTable => ({
   name,
   numbered,

@@ -18,14 +18,14 @@ import { documentsPath } from '../../store/sqlite/documents/sqlite-documents.ts'
 import { type CopiedTable, TableCopy } from './copied-table.ts';
 import { documentTables, ledgerTables } from './copied-tables.ts';
 
-/** Moves what a stopped gateway keeps in SQLite to PostgreSQL. */
+/** Moves the SQLite data of a stopped gateway to PostgreSQL. */
 
 /** Why nothing is moved, in words for the operator. */
 export class MigrationRefused extends Error {
   override readonly name = 'MigrationRefused';
 }
 
-/** What to move, and how. */
+/** The source and target of a migration. */
 export interface MigrationOptions {
   /** The data directory of a gateway that is stopped. */
   readonly dataDir: string;
@@ -39,7 +39,7 @@ export interface MigrationOptions {
   readonly progress: (table: string, rows: number) => void;
 }
 
-/** What was moved; `already`: an earlier run had moved all of it. */
+/** The moved rows; `already`: an earlier run had moved all of it. */
 export interface Migrated {
   readonly already: boolean;
   readonly rows: number;
@@ -48,7 +48,7 @@ export interface Migrated {
 const stateText = `CREATE TABLE IF NOT EXISTS store_migration (part text PRIMARY KEY, source text NOT NULL, rows bigint NOT NULL)`;
 const whole = 'all of it';
 
-/** Moves everything, or the rest of what an earlier run has left. Throws `MigrationRefused`, and `LedgerStartError` if a gateway runs. */
+/** Moves everything, or what an earlier run has left. Throws `MigrationRefused`, and `LedgerStartError` if a gateway runs. */
 export async function migrateStore(options: MigrationOptions): Promise<Migrated> {
   const { dataDir, url } = options;
   if (!existsSync(ledgerPath(dataDir))) throw new MigrationRefused(`There is no ledger in ${dataDir}.`);
@@ -170,7 +170,7 @@ async function copyMeta(to: PostgresConnection, ledger: Connection): Promise<voi
   }
 }
 
-/** Copies secrets, pictures, large files and journals; what is there already is copied again. */
+/** Copies secrets, images, large files and journals, again if they are already there. */
 async function copyFiles({ dataDir, to, url }: Copying): Promise<void> {
   for (const [index, secret] of serverSecrets(dataDir).toReversed().entries()) {
     await to.query('INSERT INTO secret VALUES ($1::integer, $2::text) ON CONFLICT (number) DO NOTHING', [
@@ -211,7 +211,7 @@ async function copyBulk(dataDir: string, url: string): Promise<void> {
 
 type Bulk = ReturnType<typeof openDiskBulkFiles>;
 
-/** Places of records are numbers of their own on each side: whoever opens a journal reads all of it. */
+/** Positions of records differ between the two sides: the reader of a journal reads all of it. */
 async function copyJournal(name: string, from: Bulk, to: Bulk): Promise<void> {
   const [source, target] = [await from.openJournal(name), await to.openJournal(name)];
   const records: Uint8Array[] = [];

@@ -1,6 +1,6 @@
-/** Gauges of parts that add up. Of every other gauge the threads look at the same thing, and the highest value is shown. */
+/** Gauges that are summed over threads. Every other gauge measures the same thing in each thread, and the highest value is shown. */
 const summedGauges: ReadonlySet<string> = new Set(['tollgate_open_streams', 'tollgate_held_dollars']);
-/** Of the process; its main thread reports it. */
+/** Metrics of the process, which its main thread reports. */
 const ownPrefixes = ['process_', 'nodejs_heap'];
 
 /** A metric family: its lines that begin with `#`, and the values of its series by name and labels. */
@@ -10,7 +10,7 @@ interface ReadFamily {
   readonly series: Map<string, number>;
 }
 
-/** Metrics of several threads as those of one program. What an ended thread had counted stays counted, because a counter must not fall. */
+/** Merges the metrics of several threads into those of one program. Counts of an ended thread are kept, because a counter must not fall. */
 export class MergedMetrics {
   /** The latest metrics of running threads, by the number of the thread. */
   readonly #last = new Map<number, string>();
@@ -31,7 +31,7 @@ export class MergedMetrics {
     this.#ended = merge(this.#ended, new Map(counted));
   }
 
-  /** Returns the metrics of all threads, of the families that the main thread shows; `own`: what it says. */
+  /** Returns the metrics of all threads, for the families that the main thread shows; `own`: the main thread's text. */
   text(own: string): string {
     const shown = readFamilies(own);
     const families = [...this.#last.values()].map(readFamilies).reduce(merge, merge(shown, this.#ended));

@@ -34,7 +34,7 @@ import type { Stores } from '../stores.ts';
 import { openTls } from '../tls.ts';
 import { workerInstance } from './worker-data.ts';
 
-/** What a worker is opened with. */
+/** The options of a worker. */
 interface WorkerGround {
   readonly number: number;
   readonly environment: Environment;
@@ -58,7 +58,7 @@ export interface WorkerGateway {
   stop(): Promise<void>;
 }
 
-/** Services whose calls a worker answers by itself. */
+/** Services that a worker runs itself. */
 const ownServices: ReadonlySet<DescService> = new Set([
   CredentialService,
   CatalogService,
@@ -67,8 +67,8 @@ const ownServices: ReadonlySet<DescService> = new Set([
   RerankService,
 ]);
 /**
- * Methods with the same property: answers that belong to the connection of their caller. What continues without one
- * runs on the main thread.
+ * Methods with the same property: their answers belong to the connection of their caller. Work that continues without one runs on the main
+ * thread.
  */
 const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ResponseService.method.createResponse,
@@ -143,7 +143,7 @@ export async function openWorker(ground: WorkerGround): Promise<WorkerGateway> {
   };
 }
 
-/** Returns a transport that answers a call here or on the main thread. */
+/** Returns a transport that runs a call here or on the main thread. */
 function routeCalls(here: PushTransport, home: PushTransport): PushTransport {
   return new RoutedTransport((method, request) => {
     if (method === ResponseService.method.createResponse && (request as CreateResponseRequest).background) return home;

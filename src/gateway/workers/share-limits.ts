@@ -1,6 +1,9 @@
 import type { Config, ProviderSettings } from '../../config/settings.ts';
 
-/** Returns the configuration as one of that many threads has it: what is bounded for the whole gateway, and counted in each thread, is divided. A provider keeps at least one call in each. */
+/**
+ * Returns the configuration of each of that many threads: limits for the whole gateway that each thread counts for itself are divided. A
+ * provider keeps at least one call in each.
+ */
 export function shareLimits(config: Config, threads: number): Config {
   if (threads === 1) return config;
   const { bodyMemoryBytes, unsentMemoryBytes, sessionMemoryBytes, addressRequests } = config.limits;

@@ -2,7 +2,7 @@
 export interface WorkerData {
   /** From 1 on. */
   readonly number: number;
-  /** How many workers there are. */
+  /** The number of workers. */
   readonly count: number;
   readonly host: string;
   readonly port: number;
@@ -14,7 +14,7 @@ export interface WorkerData {
   readonly pulse: SharedArrayBuffer;
 }
 
-/** How often a worker raises its number. */
+/** Interval at which a worker raises its pulse. */
 export const pulseMs = 500;
 
 /** Returns the instance number in the ids that a worker makes. Edges in other processes have numbers from 1 on, so that workers count down. */

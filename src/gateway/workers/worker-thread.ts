@@ -16,7 +16,7 @@ import type { ImageType } from '../../generation/images/image-type.ts';
 import type { LendingStores } from '../stores.ts';
 import type { WorkerData } from './worker-data.ts';
 
-/** What a worker uses of this thread. */
+/** The services of this thread for a worker. */
 export interface WorkerTools {
   readonly stores: LendingStores;
   readonly transport: PushTransport;
@@ -30,7 +30,7 @@ export interface WorkerTools {
 
 type Answers = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** One worker as seen from this thread: executes its requests, and releases what it leaves when it ends. */
+/** One worker as seen from this thread: executes its requests, and releases its holds when it ends. */
 export class WorkerThread {
   readonly number: number;
   /** Resolves when it listens. Rejects with what ended it. */
@@ -159,7 +159,7 @@ export class WorkerThread {
     };
   }
 
-  /** Sends a command of the worker, and knows by its reply what the worker holds. */
+  /** Sends a command of the worker, and records from its reply what the worker holds. */
   async #send(command: WireCommand, isBounded: boolean): Promise<unknown> {
     const reply = await this.#tools.stores.ledger.send(command, isBounded);
     if (command[0] === 'admit') {
@@ -174,10 +174,10 @@ export class WorkerThread {
     return reply;
   }
 
-  /** Gives back what a request of the worker that has ended held; nothing if it was settled. */
+  /** Voids the hold of an ended worker's request; does nothing if it was settled. */
   #void(id: number): void {
     const { ledger } = this.#tools.stores;
-    // What storage can't take now waits.
+    // A failed void is not reported: the writer repeats what storage can't take now.
     ledger.send(['void', systemClock.now(), id, 'restarted']).catch(() => undefined);
   }
 }

@@ -10,15 +10,15 @@ import type { LendingStores } from '../stores.ts';
 import { MergedMetrics } from './merged-metrics.ts';
 import { WorkerThread, type WorkerTools } from './worker-thread.ts';
 
-/** How soon a worker that ended is replaced, and how long to wait at most if it keeps ending. */
+/** The first and the longest wait before a worker that ended is replaced. */
 const againMs = { min: 100, max: 5_000 };
 /** A worker that lived so long did not end because of how it was started. */
 const soundMs = 30_000;
 const lookMs = 500;
-/** A worker whose event loop has not turned for so many looks is ended: 15 s, in which this thread was awake. */
+/** A worker whose event loop has not turned for this many checks is ended: 15 s during which this thread was running. */
 const stuckLooks = 30;
 
-/** What workers are opened with. */
+/** The options of workers. */
 export interface WorkersOptions {
   readonly count: number;
   readonly configPath: string | undefined;
@@ -27,7 +27,7 @@ export interface WorkersOptions {
   readonly health: Pick<StorageHealth, 'reason' | 'ledgerWatch'>;
 }
 
-/** The services that workers call on this thread, and what they tell it. */
+/** The services that workers call on this thread, and their notifications. */
 export interface WorkerHome {
   readonly transport: PushTransport;
   readonly services: readonly DescService[];
@@ -76,7 +76,7 @@ export class Workers implements StoppableService {
     this.#tellAll('serve');
   }
 
-  /** Lets all workers read the configuration; resolves when they have. One that can't says so in the log. */
+  /** Lets all workers read the configuration; resolves when they have. One that fails logs it. */
   async reload(): Promise<void> {
     await this.#askAll('reload');
   }

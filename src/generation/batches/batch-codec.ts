@@ -22,12 +22,12 @@ export interface ItemName {
   readonly endpoint: Endpoint;
 }
 
-/** An item whose request is named. */
+/** An item with the name of its request. */
 export interface RequestedItem extends ItemName {
   readonly requestId: string;
 }
 
-/** A result line around the place of its cost; `tail` undefined: it has none. */
+/** A result line around the place of its cost; `tail` undefined: it has no cost. */
 export interface ResultLine {
   readonly head: Uint8Array;
   readonly tail: Uint8Array | undefined;

@@ -4,7 +4,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ReasoningEffort, ThinkingMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName, type RequestField } from './field-names.ts';
 
-/** Refuses what the model lacks: 400 `unsupported_feature` naming the field. Source: docs/errors.md "Codes". */
+/** Refuses features that the model lacks: 400 `unsupported_feature` with the name of the field. Source: docs/errors.md "Codes". */
 export function checkFeatures(request: GenerateRequest, model: Model): void {
   const missing = (field: RequestField, what: string, capability: string): GatewayError =>
     new GatewayError('unsupported_feature', `${model.id} does not ${what}.`, {
@@ -24,7 +24,7 @@ function hasImage(request: GenerateRequest): boolean {
   });
 }
 
-/** Returns whether a request asks for reasoning. */
+/** Returns true if a request asks for reasoning. */
 export function wantsReasoning({ reasoning }: GenerateRequest): boolean {
   if (reasoning === undefined) return false;
   const { effort, thinking } = reasoning;

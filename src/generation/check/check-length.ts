@@ -5,8 +5,8 @@ import { measureInput } from '../tokens.ts';
 import { fieldName } from './field-names.ts';
 
 /**
- * Refuses an input that can't fit the model's context by the lowest estimate: 400 `context_length_exceeded`, before funds are looked at, because no
- * balance would help. What is only near the limit is counted afterwards.
+ * Refuses an input that can't fit the model's context by the lowest estimate: 400 `context_length_exceeded`, before funds are checked,
+ * because no balance would help. Inputs near the limit are counted afterwards.
  */
 export function checkLength(request: GenerateRequest, model: Model, { low } = measureInput(request)): void {
   const contextLength = inputMost(request, model);

@@ -14,7 +14,7 @@ const says = (role: Role, text: string): ItemInit => ({
 const user = says(Role.USER, 'hi');
 const tool = (name: string) => ({ tool: { case: 'function' as const, value: { name, parametersJson: '{}' } } });
 
-/** Returns the refusal: code and field; undefined if there is none. */
+/** Returns the refusal's code and field; undefined if the request passes. */
 function refusal(init: Init): [string, string | undefined] | undefined {
   try {
     checkRequest(create(GenerateRequestSchema, { endpoint: Endpoint.CHAT_COMPLETIONS, ...init }));

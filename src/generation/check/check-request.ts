@@ -4,9 +4,8 @@ import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../gen/tollg
 import { fieldName, type RequestField } from './field-names.ts';
 
 /**
- * Checks what every request must satisfy, whoever sends it: the edge's schemas define a public body, this defines a
- * generation. Ranges are those of docs/interfaces/README.md "Requests"; an interface's stricter ones are in its
- * schema.
+ * Checks a request by the rules for all interfaces: the edge's schemas define a public body, this defines a generation. Ranges are those of
+ * docs/interfaces/README.md "Requests"; an interface's stricter ones are in its schema.
  */
 export function checkRequest(request: GenerateRequest): void {
   checkNumbers(request);

@@ -44,7 +44,7 @@ const byEndpoint: Partial<Record<Endpoint, Names>> = {
   },
 };
 
-/** The caller's name of a field, so that an error names what the caller wrote. */
+/** Returns the caller's name of a field, so that an error names it as the caller does. */
 export function fieldName(endpoint: Endpoint, field: RequestField): string {
   return (byEndpoint[endpoint] ?? canonical)[field];
 }

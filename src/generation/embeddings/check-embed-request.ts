@@ -20,7 +20,7 @@ export function invalidEmbedField(param: string, message: string): GatewayError 
   });
 }
 
-/** Checks what the request says by itself. Throws `validation_error` that names the field. */
+/** Checks the request's own fields. Throws `validation_error` with the name of the field. */
 export function checkEmbedRequest(request: EmbedRequest): void {
   const { inputs, dimensions } = request;
   if (request.model === '') throw invalidEmbedField('model', 'must not be empty');

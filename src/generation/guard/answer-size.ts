@@ -62,7 +62,7 @@ export class AnswerSize {
   }
 }
 
-/** The length of what an item contains when it opens. */
+/** Returns the length of an item's content when it opens. */
 function openedLength(content: Item['content'] | undefined): number {
   if (content?.case === 'toolCall') return content.value.name.length + content.value.arguments.length;
   return content?.case === 'serverTool' ? content.value.json.length : 0;

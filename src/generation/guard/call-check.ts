@@ -14,8 +14,9 @@ export function keepsStop({ endpoint, toolChoice }: GenerateRequest): boolean {
 }
 
 /**
- * Makes finish and calls agree, so that agents can trust them: a call whose arguments are no JSON object is incomplete, which only a cut explains, and an answer with complete calls
- * that ended by itself ended for them. Throws `UpstreamFailure` `malformed` if the upstream claims that an answer with an incomplete call is whole. Takes events one item at a time.
+ * Makes finish reasons and calls agree, so that agents can rely on them: a call whose arguments are not a JSON object is incomplete, which
+ * only a cut explains, and an answer with complete calls that ended by itself gets the finish reason for calls. Throws `UpstreamFailure`
+ * `malformed` if the upstream reports an answer with an incomplete call as whole. Takes events one item at a time.
  */
 export class CallCheck implements EventStep {
   readonly #choices: PerChoice<CheckedChoice>;

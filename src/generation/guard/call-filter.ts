@@ -6,9 +6,9 @@ import type { EventStep } from './step.ts';
 
 /** The calls and content that a request allows in its answer. */
 export interface CallRules {
-  /** How many choices were requested. */
+  /** The number of requested choices. */
   readonly candidates: number;
-  /** How many calls one choice may make: 0 with tool choice `none`, 1 without parallel calls, `max_tool_calls` otherwise. */
+  /** The most calls in a choice: 0 with tool choice `none`, 1 without parallel calls, `max_tool_calls` otherwise. */
   readonly callsMax: number;
   /** The names that may be called; undefined: any. */
   readonly callable: ReadonlySet<string> | undefined;
@@ -31,8 +31,8 @@ export function callRules(request: GenerateRequest): CallRules {
 }
 
 /**
- * Keeps from the client what it did not allow and an upstream sent all the same: further choices, calls beyond the limit, calls of tools
- * outside the choice. Items are renumbered without gaps; a choice whose calls were all dropped did not end for calls.
+ * Removes from an upstream's answer what the client did not allow: further choices, calls beyond the limit, calls of tools outside the tool
+ * choice. Items are renumbered without gaps; the finish reason of a choice whose calls were all removed is corrected.
  */
 export class CallFilter implements EventStep {
   readonly #next: EventStep;

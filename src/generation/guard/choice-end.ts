@@ -3,8 +3,8 @@ import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_
 import { finished, type FinishFacts, itemClosed, partClosed } from '../events.ts';
 
 /**
- * Follows what is open in one choice, so that the gateway can end the choice at any moment in good order, and remembers that it did: whatever
- * the upstream still says of it is dropped. Takes events after serialiser and validator: one item, one part at a time.
+ * Tracks what is open in one choice, so that the gateway can end the choice properly at any moment; afterwards it drops whatever the
+ * upstream still sends for it. Takes events after serialiser and validator: one item, one part at a time.
  */
 export class ChoiceEnd {
   #item = -1;
@@ -40,7 +40,7 @@ export class ChoiceEnd {
     }
   }
 
-  /** Closes what is open and finishes the choice. `status` is that of the item that was open. */
+  /** Closes what is open and finishes the choice. `status` is the status of the open item. */
   cut(choice: number, reason: FinishReason, how: FinishFacts & { status: ItemStatus }): GenerationEvent[] {
     const events: GenerationEvent[] = [];
     if (this.#partOpen) events.push(partClosed(choice, [this.#item, this.#part]));

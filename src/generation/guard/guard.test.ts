@@ -135,7 +135,7 @@ const texts = fc.array(
 );
 const items = fc.array(fc.oneof(texts, fc.constantFrom('a', 'b')), { maxLength: 4 });
 
-/** Choices whose items interleave, cut into batches; the last may miss. */
+/** Choices whose items interleave, cut into batches; the last batch may be missing. */
 const answers = fc
   .record({
     choices: fc.array(items, { minLength: 1, maxLength: 3 }),
@@ -189,7 +189,7 @@ test('only the steps that a request needs say what all of them would', async () 
   );
 });
 
-/** What was shown, or what was wrong. */
+/** Returns the events that were passed on, or the error. */
 function outcome(run: () => GenerationEvent[]): GenerationEvent[] | string {
   try {
     return run();

@@ -10,7 +10,7 @@ import type { EventStep } from './step.ts';
 import { StopCutter } from './stop-cutter.ts';
 import { Validator } from './validate.ts';
 
-/** How much a choice may say. */
+/** The output limit of a choice. */
 export interface OutputLimit {
   /** Output tokens of one choice; Infinity for none. */
   readonly limit: number;
@@ -18,7 +18,10 @@ export interface OutputLimit {
   readonly tolerance: number;
 }
 
-/** Stands between an upstream and a client: order, validity, and what the client set and an upstream may ignore. An event goes through all steps in one call. */
+/**
+ * Checks an upstream's events before the client sees them: order, validity, and the client's limits that an upstream may ignore. An event
+ * goes through all steps in one call.
+ */
 export class Guard {
   readonly #candidates: number;
   readonly #shown = new Shown();
@@ -51,7 +54,7 @@ export class Guard {
     return loadedTokenizer() === undefined && this.#length.needsTokenizer(events) ? loadTokenizer() : undefined;
   }
 
-  /** Takes the upstream's events and returns what the client may see of them. Throws `UpstreamFailure` `malformed`. */
+  /** Takes the upstream's events and returns those for the client. Throws `UpstreamFailure` `malformed`. */
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     this.#length.announce(events);
     for (const event of events) this.#first.push(event);

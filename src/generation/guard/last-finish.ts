@@ -5,7 +5,7 @@ import type { EventStep } from './step.ts';
 interface Ending {
   /** The latest finish so far; undefined: none has come. */
   finish: GenerationEvent | undefined;
-  /** How many items are open. */
+  /** The number of open items. */
   open: number;
 }
 
@@ -22,7 +22,7 @@ export class LastFinish implements EventStep {
     this.#next = next;
   }
 
-  /** How many choices have a finish that waits. */
+  /** The number of choices whose finish waits. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -46,7 +46,7 @@ export class LastFinish implements EventStep {
     this.#next.push(event);
   }
 
-  /** Lets the finishes go whose choices have nothing open, if there are at least `wanted`: nothing more is read of the answer. */
+  /** Emits the finishes of choices with nothing open, if there are at least `wanted`: nothing more of the answer is read. */
   release(wanted: number): void {
     const closed = this.#choices.all().filter(({ finish, open }) => finish !== undefined && open === 0);
     if (closed.length >= wanted) this.#release(closed);

@@ -23,7 +23,7 @@ export class PerChoice<State> {
     return state;
   }
 
-  /** All states so far, in no order. */
+  /** Returns all states so far, in no particular order. */
   all(): State[] {
     const others = this.#others === undefined ? [] : [...this.#others.values()];
     return this.#first === undefined ? others : [this.#first, ...others];

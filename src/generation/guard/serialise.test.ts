@@ -90,7 +90,7 @@ describe('Serialiser', () => {
   });
 });
 
-/** Each item opens, says its parts and closes; which of the items goes next is picked anew every time. */
+/** Interleaves items: each opens, emits its parts and closes; the next item is picked anew for every event. */
 function interleave(items: readonly (readonly string[])[], picks: Iterable<number>): GenerationEvent[] {
   const queues = items.map((parts, item) => [
     itemOpened(0, item, call(`t${item}`)),

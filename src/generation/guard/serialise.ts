@@ -59,7 +59,7 @@ class SerialChoice {
   readonly #next: EventStep;
   /** Items that have opened and not yet left whole, in order; the first is the one that streams. */
   readonly #queue: Waiting[] = [];
-  /** How many items have begun to leave; the streaming one's number is one less. */
+  /** The number of items that have begun to be passed on; the number of the streaming one is one less. */
   #left = 0;
   #emptyCall = false;
 

@@ -36,7 +36,7 @@ class StopChoice {
   readonly #choice: number;
   readonly #stop: readonly string[];
   readonly #tailMax: number;
-  /** Text that could begin a stop sequence, and the log probabilities whose tokens reach into it. */
+  /** Text that could begin a stop sequence, and the log probabilities of the tokens that overlap it. */
   #tail = '';
   #logprobs: TokenLogprob[] = [];
 
@@ -112,7 +112,7 @@ function firstMatch(text: string, stop: readonly string[]): { at: number; stop: 
   return best;
 }
 
-/** How many characters at the end of a text could begin a stop sequence. */
+/** Returns how many characters at the end of a text could begin a stop sequence. */
 function openingLength(text: string, stop: readonly string[], max: number): number {
   for (let length = Math.min(max, text.length); length > 0; length -= 1) {
     const tail = text.slice(text.length - length);

@@ -32,7 +32,7 @@ export interface CountCorrection {
   readonly input: () => Promise<number | undefined>;
   /** Output tokens of a text with that upper bound; undefined: nothing is known. */
   readonly output: (text: MeasuredText) => number | undefined;
-  /** All reasoning so far, shown or not; `isShown`: some of it was. Undefined: nothing is known. */
+  /** Returns all reasoning tokens so far, shown or not; `isShown`: some of it was shown. Undefined: unknown. */
   readonly reasoning: (isShown: boolean) => number | undefined;
 }
 
@@ -52,7 +52,7 @@ interface Counts {
   readonly source: CountedUsage['source'];
 }
 
-/** What the gateway has received from an upstream: the counts it reported, and the text in case it reports none. */
+/** Records what the gateway received from an upstream: the reported counts, and the text in case none are reported. */
 export class Tally {
   readonly #limits: CallLimits;
   /** Reported while the answer runs: only its input is final. */
@@ -73,7 +73,7 @@ export class Tally {
   #hasAnswer = false;
   /** Usage of earlier calls for the same answer (a continued pause). */
   #before: CountedUsage | undefined;
-  /** How many calls the answer is made of, each with the whole input. */
+  /** The number of calls that the answer consists of, each with the whole input. */
   calls = 1;
   /** The tier that the upstream reports; undefined if it reports none. */
   serviceTier: ServiceTier | undefined;
@@ -133,14 +133,14 @@ export class Tally {
   }
 
   /**
-   * The client has left, and pays what the upstream reported for the whole answer, if it did (docs/accounting.md
-   * "Settlement").
+   * Accepts usage that arrives after the client disconnected: it pays what the upstream reported for the whole answer, if it did
+   * (docs/accounting.md "Settlement").
    */
   acceptLateUsage(): void {
     this.#final ??= this.#afterFinish;
   }
 
-  /** Forgets an attempt whose output was not delivered. */
+  /** Discards an attempt whose output was not delivered. */
   restart(): void {
     this.#interim = undefined;
     this.#afterFinish = undefined;
@@ -193,7 +193,7 @@ export class Tally {
     return this.#total(reported, { input, ...counted, source: 'estimated' }, outputMax);
   }
 
-  /** The output of an answer without a report: what the upstream counted while it ran, and what has come since. */
+  /** Returns the output of an answer without a final report: the upstream's last running count, and an estimate of what came after it. */
   async #countOutput(
     tokenizer: Tokenizer,
     correction: CountCorrection | undefined,
@@ -286,7 +286,7 @@ export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): 
   return usage;
 }
 
-/** The source as the contract says it. */
+/** Converts the source to its contract value. */
 export function usageSource(source: CountedUsage['source']): UsageSource {
   return source === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED;
 }

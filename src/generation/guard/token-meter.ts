@@ -8,8 +8,8 @@ const tokensPerUnitMax = 3;
 const keptLengthMax = 128;
 
 /**
- * Measures output as it comes, and says where a limit cuts it. It counts only if the limit could be near, and only
- * the new part of the text: a stream of small deltas costs about one pass over its text.
+ * Measures output as it arrives, and returns where a limit cuts it. It counts only if the limit could be near, and only the new part of the
+ * text: for a stream of small deltas it reads the text about once.
  */
 export class TokenMeter {
   /** Tokens of the text that is no longer kept. */
@@ -44,7 +44,7 @@ export class TokenMeter {
     return addition;
   }
 
-  /** Drops what is counted for good: all but the last tokens, which the next addition may still change. */
+  /** Drops text whose count is final: all but the last tokens, which the next addition may still change. */
   #settle(pieces: readonly TokenPiece[]): void {
     if (this.#text.length < keptLengthMax) return;
     for (const piece of pieces.slice(0, -8)) {

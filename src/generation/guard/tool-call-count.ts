@@ -12,23 +12,20 @@ const none: readonly ToolCharge[] = [];
 /** More calls of one answer are charged in no case: a wrong report must not empty an account. */
 const callsMost = 1_000;
 
-/**
- * What is known of a call that has ended: the members of the upstream's own usage, and whether anything of an answer
- * has come.
- */
+/** Facts about a call that has ended: the members of the upstream's own usage, and whether anything of an answer arrived. */
 export interface ToolReport {
   readonly extra: Extra | undefined;
   readonly isEmpty: boolean;
 }
 
-/** Counts the calls of priced tools that an upstream makes: as its usage says, else by the items that tell them. */
+/** Counts an upstream's calls of priced tools: by its usage, else by the items that report them. */
 export class ToolCallCount {
   readonly #terms: readonly ToolTerm[];
   readonly #answers: number;
   #items = new Map<string, number>();
   /** Members of the request that the upstream did not get. */
   #dropped: readonly string[] = [];
-  /** Of earlier calls for the same answer (a continued pause). */
+  /** The counts of earlier calls for the same answer (continued after a pause). */
   readonly #before = new Map<string, number>();
 
   constructor(request: GenerateRequest, pricing: Pricing | undefined) {
@@ -53,7 +50,7 @@ export class ToolCallCount {
     }
   }
 
-  /** Forgets an attempt whose output was not delivered. */
+  /** Discards an attempt whose output was not delivered. */
   restart(): void {
     this.#items = new Map();
   }
@@ -64,7 +61,7 @@ export class ToolCallCount {
     this.restart();
   }
 
-  /** Returns what is charged. */
+  /** Returns the charges. */
   charges({ extra, isEmpty }: ToolReport): readonly ToolCharge[] {
     if (this.#terms.length === 0) return none;
     const answers = this.#answers;
@@ -103,7 +100,10 @@ function findCall({ protocol, json }: ServerTool): string | undefined {
   return step === 'search' || type !== 'web_search_call' ? nameFeature(type) : undefined;
 }
 
-/** Returns what an upstream's usage says of a tool. Sources: Anthropic and OpenRouter (`server_tool_use`), Perplexity (`num_search_queries`), 2026-11. */
+/**
+ * Returns a function that reads the count of a tool from an upstream's usage. Sources: Anthropic and OpenRouter (`server_tool_use`),
+ * Perplexity (`num_search_queries`), 2026-11.
+ */
 function readReported(extra: Extra | undefined): (tool: string) => number | undefined {
   if (extra === undefined) return () => undefined;
   const usage = JSON.parse(extra.json) as Record<string, unknown>;

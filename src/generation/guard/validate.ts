@@ -61,7 +61,7 @@ function malformed(what: string): UpstreamFailure {
   return new UpstreamFailure('malformed', { message: `The upstream's answer is out of order: ${what}.` });
 }
 
-/** Which part a kind of delta adds to; arguments add to the item itself. */
+/** The part that each kind of delta adds to; arguments add to the item itself. */
 const partByDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' | undefined>> = {
   [DeltaKind.UNSPECIFIED]: undefined,
   [DeltaKind.TEXT]: 'text',

@@ -3,8 +3,8 @@ import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import { parseImageSize } from './image-size.ts';
 
 /**
- * Checks what every image request must satisfy, whoever sends it. Fields are named as in the public interface.
- * Source: docs/interfaces/images.md "Generations".
+ * Checks image requests by the rules for all interfaces. Fields are named as in the public interface. Source: docs/interfaces/images.md
+ * "Generations".
  */
 
 /** The sizes that an edit can request. */
@@ -24,7 +24,7 @@ export function invalidImageField(param: string, message: string): GatewayError 
 
 type Range = readonly [name: string, value: number | undefined, min: number, max: number];
 
-/** Checks what the request says by itself, before anything is decoded. Throws `validation_error` that names the field. */
+/** Checks the request's own fields, before anything is decoded. Throws `validation_error` with the name of the field. */
 export function checkImageRequest(request: ImageRequest, isEdit: boolean): void {
   if (request.prompt === '') throw invalidImageField('prompt', 'must not be empty');
   const ranges: Range[] = [

@@ -14,7 +14,7 @@ export type ImageType = (typeof formats)[number]['type'];
 /** The file ending of such an image. */
 export type ImageEnding = (typeof formats)[number]['ending'];
 
-/** Returns the type of a file by its first bytes; undefined if it is none of the formats. */
+/** Returns the type of a file by its first bytes; undefined if no format matches. */
 export function detectImageType(bytes: Uint8Array): ImageType | undefined {
   return formats.find(({ at, signature }) => {
     const end = at + signature.length / 2;

@@ -29,7 +29,7 @@ export interface DrawnImage {
   readonly extraJson: string;
 }
 
-/** What an upstream has drawn: at least one image. */
+/** The images that an upstream has drawn, at least one. */
 export interface Drawing {
   readonly images: readonly DrawnImage[];
   /** The upstream's further members for all of them, as a JSON object; '' for none. */

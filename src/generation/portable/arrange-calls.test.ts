@@ -41,7 +41,7 @@ function names(items: readonly Item[]): string {
 
 const arrange = (...inits: ItemInit[]): string => names(arrangeCalls(makeItems(...inits), Endpoint.CHAT_COMPLETIONS));
 
-/** The refusal: code, field and message; "passes" if there is none. */
+/** Returns the refusal's code, field and message; "passes" if there is none. */
 function refusal(...inits: ItemInit[]): string {
   try {
     arrange(...inits);

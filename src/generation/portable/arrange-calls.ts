@@ -4,10 +4,9 @@ import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../check/field-names.ts';
 
 /**
- * Returns the items with the results of a turn's calls right after them, and what was between them afterwards; the
- * same list if they are in that order. A repeated result is sent once. Throws 400 `unsupported_parameter` for a
- * result without an earlier call, and for a call without exactly one result. Source: docs/interfaces/README.md "Tool
- * calls".
+ * Returns the items with the results of a turn's calls right after them, followed by the items that were in between; the same list if they
+ * are already in that order. A repeated result is sent once. Throws 400 `unsupported_parameter` for a result without an earlier call, and
+ * for a call without exactly one result. Source: docs/interfaces/README.md "Tool calls".
  */
 export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
   const unique = withoutRepeats(items);
@@ -15,7 +14,10 @@ export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readon
   return isArranged ? unique : arranged(unique);
 }
 
-/** Agents that continue a stored response send results again which it has already (Semantic Kernel): an equal one, once the conversation has gone on, says nothing new. */
+/**
+ * Agents that continue a stored response may send results again that it already has (Semantic Kernel): an equal one adds nothing once the
+ * conversation has continued.
+ */
 function withoutRepeats(items: readonly Item[]): readonly Item[] {
   if (!items.some(isOfCall)) return items;
   const results = new Map<string, { readonly text: string; readonly turn: number }>();
@@ -35,7 +37,7 @@ function withoutRepeats(items: readonly Item[]): readonly Item[] {
   return unique.length === items.length ? items : unique;
 }
 
-/** Throws the same. Returns whether every result stands behind its turn's calls already. */
+/** Throws like `arrangeCalls`. Returns true if every result already follows its turn's calls. */
 export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean {
   if (!items.some(isOfCall)) return true;
   /** The names of calls that have no result yet, by their ids. */

@@ -4,7 +4,7 @@ export interface GroupedName {
   readonly name: string;
 }
 
-/** Names of tools that stand in groups, for upstreams whose tools all stand side by side. */
+/** Names for tools in groups, for upstreams without groups. */
 export class FlatNames {
   readonly #taken: ReadonlySet<string>;
   readonly #own = new Map<string, GroupedName>();

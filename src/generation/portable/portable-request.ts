@@ -21,18 +21,17 @@ import { foundTools, plainCalls } from './vendor-calls.ts';
 export interface PortableRequest {
   /** The same object if nothing had to change. */
   readonly request: GenerateRequest;
-  /** What was left out, by the client's field name; each is a warning, or with `strict` a refusal. */
+  /** The fields that were left out, by the client's names; each is a warning, or a refusal with `strict`. */
   readonly dropped: readonly string[];
   /** Gives calls the form that the client knows; undefined if they have it. */
   readonly calls: CallRestorer | undefined;
 }
 
 /**
- * Translates what only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools,
- * tools of one vendor's models, results away from their calls. `protocol`: the upstream's, whose own values stay;
- * undefined: it has none (the built-in models). Throws 400 `unsupported_feature` for content that the model would
- * have read, 400 `unsupported_parameter` for calls and results that do not match. Source: docs/interfaces/README.md
- * "Translation".
+ * Translates content that only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools, tools of one
+ * vendor's models, results away from their calls. `protocol`: the upstream's, whose own values stay; undefined: it has none (the built-in
+ * models). Throws 400 `unsupported_feature` for content that the model would have read, 400 `unsupported_parameter` for calls and results
+ * that do not match. Source: docs/interfaces/README.md "Translation".
  */
 export function toPortable(requested: GenerateRequest, protocol?: Protocol): PortableRequest {
   const dropped: string[] = [];
@@ -191,7 +190,7 @@ function isGrouped({ content }: Item): boolean {
   return content.case === 'toolCall' && content.value.namespace !== undefined;
 }
 
-/** A call of a tool that stands in a group, under the name that the tool has outside of it. */
+/** Returns a call of a tool in a group with the tool's flat name. */
 function withFlatName(item: Item, flat: FlatNames): Item {
   const { content } = item;
   if (content.case !== 'toolCall' || content.value.namespace === undefined) return item;

@@ -80,7 +80,7 @@ interface Offer {
   readonly flat: FlatNames;
 }
 
-/** Returns the choice among the remaining tools; undefined if there is none to make. */
+/** Returns the choice among the remaining tools; undefined if none is needed. */
 function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): ToolChoice | undefined {
   const { toolChoice, tools: requested } = request;
   if (toolChoice === undefined) return undefined;

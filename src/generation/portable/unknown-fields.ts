@@ -2,7 +2,10 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 
-/** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: docs/interfaces/README.md "Refused, listed or dropped". */
+/**
+ * Members of one protocol that change what the client gets or what is done for it. Source: docs/interfaces/README.md "Refused, listed or
+ * dropped".
+ */
 const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
   [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },
   [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },

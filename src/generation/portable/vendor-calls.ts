@@ -9,11 +9,11 @@ import {
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { textPart } from './text-part.ts';
 
-/** Calls of tools whose form only Responses knows (`shell_call`, …) and their results, as those of plain functions and back. */
+/** Converts calls of tools in a form that only Responses has (`shell_call`, …) and their results to those of plain functions and back. */
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Which member of a call has what the model wrote, by the call's type. */
+/** The member of a call with the text that the model wrote, by the call's type. */
 const argumentMembers: Readonly<Record<string, string>> = {
   local_shell_call: 'action',
   shell_call: 'action',
@@ -34,7 +34,7 @@ const answered: Readonly<Record<string, string>> = {
   tool_search_output: 'tool_search_call',
 };
 
-/** Returns the items with such calls and results as plain ones; the same list if there are none. */
+/** Returns the items with such calls and results converted to plain ones; the same list if there are none. */
 export function plainCalls(items: readonly Item[]): readonly Item[] {
   return items.some(isVendorItem) ? items.map(item => plainItem(item)) : items;
 }
@@ -45,7 +45,7 @@ function isVendorItem({ content }: Item): boolean {
   );
 }
 
-/** The type of an item that is such a call or result; '' for any other. Looked for in the text first, since most items are none. */
+/** Returns the type of an item that is such a call or result; '' for any other. Searches the text first, because most items are neither. */
 function readType({ json }: ServerTool): string {
   if (!/"(?:local_shell|shell|apply_patch|tool_search)_(?:call|output|call_output)"/.test(json.slice(0, 4_096)))
     return '';
@@ -83,7 +83,7 @@ function outputText(said: Members): string {
   return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([name]) => !named.has(name))));
 }
 
-/** What an item is identified by. */
+/** The members that identify an item. */
 const named: ReadonlySet<string> = new Set(['type', 'id', 'call_id']);
 
 function referenceTo({ tool }: Tool): Part {

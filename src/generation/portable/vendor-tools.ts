@@ -1,7 +1,10 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 
-/** A tool that the client runs and whose form only one vendor's models know, as a function. Source: docs/interfaces/README.md "Tools of one provider". */
+/**
+ * A tool that the client runs and that only one vendor's models know in this form, as a function. Source: docs/interfaces/README.md "Tools
+ * of one provider".
+ */
 export interface VendorTool {
   /** The name under which it is called. */
   readonly name: string;

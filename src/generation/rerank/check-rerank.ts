@@ -17,7 +17,7 @@ export function invalidRerankField(param: string, message: string): GatewayError
   });
 }
 
-/** Checks what the request says by itself. Throws `validation_error` that names the field. */
+/** Checks the request's own fields. Throws `validation_error` with the name of the field. */
 export function checkRerankRequest({ model, query, documents, topN }: RerankRequest): void {
   if (model === '') throw invalidRerankField('model', 'must not be empty');
   if (query === '') throw invalidRerankField('query', 'must not be empty');

@@ -68,6 +68,8 @@ export interface PostgresLedger extends Ledger {
   readonly violationsAtStart: readonly string[];
   /** For metrics, tests and benches. */
   readonly stats: PostgresStats;
+  /** Returns the size of the whole database, in bytes. */
+  readonly databaseBytes: () => Promise<number>;
 }
 
 /** What was done since the start. */
@@ -236,6 +238,11 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
       rows.map(row => Number(row['id'])),
       ['remind', nowMs],
     );
+  }
+
+  async databaseBytes(): Promise<number> {
+    const [row] = await this.#own.pool.query('SELECT pg_database_size(current_database()) AS bytes');
+    return Number(row?.['bytes'] ?? 0);
   }
 
   override removeOld(limits: RetentionLimits): Promise<number> {

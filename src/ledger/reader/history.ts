@@ -29,6 +29,7 @@ const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.
 export class HistoryReads {
   readonly #entries: Query<[PageValues & { kinds: string }], Stored<MovementRecord>>;
   readonly #movements: Query<[PageValues], Stored<MovementRecord>>;
+  readonly #chargeStart: Query<[{ account: number; end: number; skip: number }], { createdAtMs: bigint }>;
   readonly #audit: Query<[PageValues], StoredValue[]>;
 
   constructor(db: Connection) {
@@ -38,7 +39,7 @@ export class HistoryReads {
        ORDER BY e.number DESC LIMIT @limit OFFSET @offset`,
     );
     // A pocket's balance after a change is its current balance minus later changes: so it is right even if old
-    // records were removed.
+    // records were removed. What is later than the span is summed, and filtered out only then.
     this.#movements = db.prepare(
       `WITH pocket AS (
          SELECT NULL AS keyId, NULL AS groupId, balance FROM account WHERE id = @account
@@ -48,12 +49,18 @@ export class HistoryReads {
          SELECT ${entryColumns} FROM entry e WHERE e.account_id = @account AND e.at_ms >= @start
          UNION ALL SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, NULL), payer_group, -cost, 0, id, '', created_at_ms + latency_ms
            FROM usage WHERE account_id = @account AND created_at_ms >= @start - ${longestMs} AND cost > 0
+       ), balanced AS (
+         SELECT m.*, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
+             ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
+         FROM movement m JOIN pocket p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId
        )
-       SELECT m.*, u.request, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
-           ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
-       FROM movement m JOIN pocket p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId LEFT JOIN usage u ON u.id = m.usageId
-       WHERE m.createdAtMs >= @start AND m.createdAtMs < @end
-       ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC LIMIT @limit OFFSET @offset`,
+       SELECT b.*, u.request FROM balanced b LEFT JOIN usage u ON u.id = b.usageId
+       WHERE b.createdAtMs >= @start AND b.createdAtMs < @end
+       ORDER BY b.createdAtMs DESC, b.entryId IS NULL, b.entryId DESC, b.usageId DESC LIMIT @limit OFFSET @offset`,
+    );
+    this.#chargeStart = db.prepare(
+      `SELECT created_at_ms AS createdAtMs FROM usage WHERE account_id = @account AND created_at_ms < @end AND created_at_ms + latency_ms < @end AND cost > 0
+       ORDER BY created_at_ms DESC LIMIT 1 OFFSET @skip`,
     );
     this.#audit = db
       .prepare<[PageValues], StoredValue[]>(
@@ -70,7 +77,12 @@ export class HistoryReads {
   }
 
   movements(filter: EntryFilter): MovementRow[] {
-    return this.#movements.all(toValues(filter)).map(toMovement);
+    const values = toValues(filter);
+    // What is older than as many charges as the page and those before it need is on a later page, and no balance here depends on it.
+    const { account, end } = values;
+    const oldest = this.#chargeStart.get({ account, end, skip: values.limit + values.offset - 1 });
+    const start = Math.max(values.start, Number(oldest?.createdAtMs ?? 0n));
+    return this.#movements.all({ ...values, start }).map(toMovement);
   }
 
   audit(filter: AuditFilter): AuditRow[] {

@@ -48,7 +48,7 @@ interface Columns {
 const noColumns: Columns = { names: [], readers: [] };
 const timeoutMsDefault = 3000;
 
-/** What one connection has prepared: the columns of each statement by its name, once the server has sent them. */
+/** The statements that one connection has prepared: the columns of each by its name, once the server has sent them. */
 interface Prepared {
   readonly names: Map<string, string>;
   readonly columns: Map<string, Columns>;
@@ -137,10 +137,7 @@ class Pipeline {
     this.handleCommandComplete({ text: '' });
   }
 
-  /**
-   * What followed the error was not parsed. `pg` forgets the active query here: its ReadyForQuery only releases the
-   * next one.
-   */
+  /** The server skipped everything after the error. `pg` drops the active query here: its ReadyForQuery only releases the next one. */
   handleError(error: Error): void {
     for (let index = this.#results.length; index < this.#steps.length; index += 1) {
       this.#prepared.columns.delete(this.#nameOf(index));
@@ -193,12 +190,15 @@ export class PostgresConnection {
     return connection;
   }
 
-  /** Whether it is lost. */
+  /** True if the connection is lost. */
   get isLost(): boolean {
     return this.#lost !== undefined;
   }
 
-  /** Sends statements in one flush and returns what each returned. Throws what the first that failed threw; `ConnectionLost` if the answer is not there in time. */
+  /**
+   * Sends statements in one flush and returns their results. Throws the first one's error that failed, or `ConnectionLost` if the answer
+   * does not arrive in time.
+   */
   run(steps: readonly Step[], timeoutMs = this.#timeoutMs): Promise<StepResult[]> {
     return this.#within(timeoutMs, (resolve, reject) => {
       this.#client.query(new Pipeline(steps, this.#prepared, resolve, reject) as unknown as pg.Submittable);
@@ -239,7 +239,7 @@ export class PostgresConnection {
     (this.#client as unknown as { connection: Wire }).connection.stream.destroy();
   }
 
-  /** Ends it after what is under way. */
+  /** Ends the connection after the statements under way. */
   async end(): Promise<void> {
     if (!this.isLost) await this.#client.end().catch(() => undefined);
   }

@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** The connection to PostgreSQL is gone, or an answer did not come in time. What was sent may have been done. */
+/** The connection to PostgreSQL is lost, or an answer did not arrive in time. The statements that were sent may have been executed. */
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost';
 }

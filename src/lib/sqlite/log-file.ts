@@ -8,9 +8,9 @@ import { StorageLost } from './storage-lost.ts';
 const sharedMs = 2000;
 
 /**
- * Moves committed pages from a file's log into the file. PASSIVE blocks no one and leaves what others still read;
- * TRUNCATE waits for them and empties the log. Returns the pages that the log then has. Throws `StorageLost` if
- * reading, writing or syncing failed, and what SQLite throws otherwise (a full disk, a log that can't be emptied).
+ * Moves committed pages from a file's log into the file. PASSIVE blocks no one and skips pages that others still read; TRUNCATE waits for
+ * them and empties the log. Returns the pages that the log then has. Throws `StorageLost` if reading, writing or syncing failed, and what
+ * SQLite throws otherwise (a full disk, a log that can't be emptied).
  */
 export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number {
   try {
@@ -22,12 +22,12 @@ export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number
   }
 }
 
-/** Returns the bytes of a file's log, 0 if there is none. A process that ended regularly has left none. */
+/** Returns the bytes of a file's log, 0 if there is none. After a regular end of the process there is none. */
 export function logBytes(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Throws `LedgerStartError` if SQLite finds damage in the file that is open. `advice`: what the operator can do. */
+/** Throws `LedgerStartError` if SQLite finds damage in the open file. `advice`: what the operator can do. */
 export function refuseDamaged(db: Connection, path: string, advice: string): void {
   const found = db
     .prepare<[], { quick_check: string }>('PRAGMA quick_check(3)')
@@ -38,8 +38,8 @@ export function refuseDamaged(db: Connection, path: string, advice: string): voi
 }
 
 /**
- * Keeps a file's log from being emptied by whichever connection of this process closes last, because the operating system may have lost what it would be emptied into. Undefined if there is
- * no file of SQLite's; to be closed when the file was closed as it should.
+ * Prevents that the last connection of this process to close empties a file's log, because the operating system may have lost the pages
+ * that it would be written to. Undefined if there is no SQLite file; to be closed when the file was closed properly.
  */
 export function holdLog(path: string): Connection | undefined {
   if (!existsSync(path)) return undefined;

@@ -43,7 +43,7 @@ test('all files are copied as they were at one moment, whoever writes meanwhile,
     const copies = paths.map(path => `${path}.copy-${round}`);
     for (const [index, path] of paths.entries()) {
       await snapshot.copy(path, copies[index] ?? '');
-      // What happens between two copies is in neither.
+      // A change between two copies must be in neither.
       await sleep(5);
     }
     snapshot.close();

@@ -2,7 +2,7 @@ import { chmodSync, closeSync, fsyncSync, openSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { type Connection, openForReading } from './database.ts';
 
-/** How often a common moment of several files is looked for. A writer commits every few ms, and an attempt takes a tenth of one. */
+/** How often to try for a moment that is the same in several files. A writer commits every few ms, and an attempt takes a tenth of one. */
 const attemptsMax = 10_000;
 /** Pages of 4 KiB that are copied before other work has its turn. */
 const pagesPerStep = 2_000;
@@ -64,7 +64,7 @@ function beginAtOneMoment(connections: readonly Connection[], watchers: readonly
   throw new Error(`The databases changed in each of ${attemptsMax} attempts to read them at one moment. Try again.`);
 }
 
-/** A file without a log, whose pages SQLite finds complete. */
+/** Checks a copy without a log: SQLite must find its pages complete. */
 function finishCopy(path: string): void {
   const db = new Database(path, { fileMustExist: true });
   try {

@@ -1,6 +1,7 @@
 /**
- * Says that a sync or a checkpoint failed, or that the file is damaged: what the operating system took may not be on the disk, and it forgets what it could not write. Only a
- * new process may go on, because it reads everything back from the log. Source: PostgreSQL's answer to the same problem.
+ * Thrown if a sync or a checkpoint failed, or the file is damaged: bytes that the operating system accepted may not be on the disk, and it
+ * drops those that it could not write. Only a new process may continue, because it reads everything back from the log. Source: PostgreSQL's
+ * answer to the same problem.
  */
 export class StorageLost extends Error {
   override readonly name = 'StorageLost';

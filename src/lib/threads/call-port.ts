@@ -17,7 +17,7 @@ interface Port {
   on(event: 'message', listener: (value: Posted) => void): unknown;
 }
 
-/** How one side of a `CallPort` answers the other. */
+/** Handles the calls of the other side of a `CallPort`. */
 export interface CallHandler {
   /** Executes a call; returns its reply, or a promise of it. Throws the caller's error. */
   readonly answer: (name: string, args: readonly unknown[]) => unknown;
@@ -45,7 +45,7 @@ export class CallPort {
     port.on('message', posted => this.#take(posted));
   }
 
-  /** Calls the other side. Rejects with what it threw, and with what `end` was given if it is gone. */
+  /** Calls the other side. Rejects with its error, or with the error passed to `end` if it is gone. */
   call<Reply>(name: string, ...args: readonly unknown[]): Promise<Reply> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     this.#lastId += 1;
@@ -58,7 +58,7 @@ export class CallPort {
     });
   }
 
-  /** Calls the other side and wants no reply; what it throws is lost. */
+  /** Calls the other side without a reply; its errors are dropped. */
   tell(name: string, ...args: readonly unknown[]): void {
     this.#outbox.calls.push([0, name, args]);
     this.#flushSoon();

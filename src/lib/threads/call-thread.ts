@@ -17,7 +17,7 @@ export interface BatchFacts {
   readonly waiting: number;
 }
 
-/** How the owner of a thread handles what comes back. */
+/** Handles what a thread sends to its owner. */
 export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
   /** Called after all calls of a batch were given to `onReply`. */
@@ -71,7 +71,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
     return [...this.#later, ...this.#sent, ...this.#outbox];
   }
 
-  /** Starts the thread; resolves with what it says when it is ready. Rejects with what the thread threw. */
+  /** Starts the thread; resolves with the value that it sends when it is ready. Rejects with the thread's error. */
   start(workerData: unknown): Promise<unknown> {
     const worker = new Worker(this.#program, { workerData });
     this.#worker = worker;
@@ -99,7 +99,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
     if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
   }
 
-  /** Lets the thread reply to what was posted and ends it. */
+  /** Lets the thread reply to all posted calls, then ends it. */
   async end(): Promise<void> {
     const worker = this.#worker;
     if (worker === undefined) return;

@@ -11,11 +11,11 @@ export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]]
 export interface CallService<Request, Reply> {
   /** Replies to each request, with one call of `post` or several. Throws only to end the thread. */
   run(batch: Request[], post: (...replies: Replies<Reply>) => void): void;
-  /** Frees what the service has open, after its last reply. */
+  /** Releases the service's resources, after its last reply. */
   end(): void;
 }
 
-/** Serves calls on this thread until it is told to end. The caller's `start` resolves with `ready`. */
+/** Serves calls on this thread until its owner ends it. The caller's `start` resolves with `ready`. */
 export function serveCalls<Request, Reply>(service: CallService<Request, Reply>, ready?: unknown): void {
   const port = parentPort;
   if (port === null) throw new Error('this is no thread of its own');

@@ -116,8 +116,8 @@ async function readPixels(picture: Sharp): Promise<Pixels> {
 }
 
 /**
- * Returns the edited image with the scene blended in where the mask is transparent, as much as the strength says. The
- * rest keeps its pixels.
+ * Returns the edited image with the scene blended in where the mask is transparent, to the degree of the strength. The rest keeps its
+ * pixels.
  */
 async function blended(
   { request }: Sketch,

@@ -9,17 +9,17 @@ import { beginAsOrdered } from '../ordered-failure.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { drawSketch } from './draw.ts';
 
-/** How the built-in image models behave. */
+/** The options of the built-in image models. */
 export interface ImageSimulatorOptions {
-  /** Whether `!sim ` lines steer; false: they are plain text. */
+  /** True if `!sim ` lines steer the answer; false: they are plain text. */
   readonly steering: boolean;
-  /** Waits if a steering line says so. Undefined: the machine's. */
+  /** Times the waits that a steering line orders. Undefined: the machine's clock. */
   readonly runtime?: Runtime;
 }
 
 /** Images that are drawn at once: one core is left for everything else. */
 const drawnAtOnce = 2;
-/** As long as a request may run at all. */
+/** Equal to the longest time that a request may run. */
 const waitMaxMs = 3_600_000;
 /** Only text models have such a limit; steering lines are read with it. */
 const outputTokens = 0;

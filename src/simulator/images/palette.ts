@@ -40,9 +40,9 @@ const dayWords = /\b(?:day|sunny|morning|noon|sunrise|bright|summer|beach)\b/i;
 
 /** The colours of an image. */
 export interface Palette {
-  /** Of sky and distance. */
+  /** The hue of sky and distance. */
   readonly main: number;
-  /** Of sun, sails and flowers. */
+  /** The hue of sun, sails and flowers. */
   readonly accent: number;
   readonly isNight: boolean;
   /** Factor of all saturations: 1 is as painted. */
@@ -72,7 +72,7 @@ function huesIn(text: string): number[] {
   });
 }
 
-/** A hue that keeps away from what is not wanted. */
+/** Returns a hue that is far from the avoided ones. */
 function awayFrom(avoided: readonly number[], random: SeededRandom): number {
   for (let hue = random.below(360); ; hue = (hue + 47) % 360) {
     const isNear = avoided.slice(0, 3).some(other => Math.abs(((hue - other + 540) % 360) - 180) > 150);

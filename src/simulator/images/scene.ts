@@ -2,7 +2,7 @@ import type { ImageSize } from '../../generation/images/image-size.ts';
 import { SeededRandom } from '../random.ts';
 import { css, type Palette, choosePalette } from './palette.ts';
 
-/** What an image is painted from: equal input gives the same image, to the byte. */
+/** The input of an image: equal input gives the same image, to the byte. */
 export interface SceneOptions {
   readonly prompt: string;
   readonly negativePrompt: string;
@@ -10,13 +10,13 @@ export interface SceneOptions {
   readonly size: ImageSize;
   /** More steps, more detail; 1 is a blur. */
   readonly steps: number;
-  /** How vivid. */
+  /** How vivid the colours are. */
   readonly guidance: number;
   /** A reference image's hue that the palette is drawn from; undefined: the prompt's own. */
   readonly referenceHue: number | undefined;
 }
 
-/** What the painters of an image share. Lengths are of a canvas that is 1,000 high. */
+/** Shared by the painters of an image. Lengths are on a canvas that is 1,000 high. */
 interface Canvas {
   readonly width: number;
   readonly random: SeededRandom;
@@ -126,7 +126,7 @@ function clouds({ width, random, palette, detail, horizon }: Canvas): string {
   return text;
 }
 
-/** Ranges of hills from far to near, then what stands on them: one of a few kinds, by the prompt. */
+/** Draws ranges of hills from far to near, then objects on them: one of a few kinds, by the prompt. */
 function foreground(canvas: Canvas): string[] {
   const { random } = canvas;
   const layers = 3 + random.below(3);

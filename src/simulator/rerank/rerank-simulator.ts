@@ -10,11 +10,11 @@ import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { listFeatures } from '../texts.ts';
 
-/** How the built-in rerank model behaves. */
+/** The options of the built-in rerank model. */
 export interface RerankSimulatorOptions {
-  /** Whether `!sim ` lines of the query steer; false: they are plain text. */
+  /** True if `!sim ` lines of the query steer the answer; false: they are plain text. */
   readonly steering: boolean;
-  /** Waits if a steering line says so. Undefined: the machine's. */
+  /** Times the waits that a steering line orders. Undefined: the machine's clock. */
   readonly runtime?: Runtime;
 }
 

@@ -19,7 +19,7 @@ interface DiskFilesOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** What is known of a stored file. */
+/** A stored file. */
 interface Kept {
   readonly path: string;
   readonly type: ImageType;
@@ -29,13 +29,13 @@ interface Kept {
 
 const tokenBytes = 16;
 const readBytes = 262_144;
-/** How long an ended file may stay on the disk; it is not found any more before that. */
+/** How long an expired file may stay on the disk; it can no longer be opened before that. */
 const sweepMs = 10_000;
 /** Token, end of its time, ending. The end is in the name: the times that a file system keeps are not the gateway's clock. */
 const namePattern = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/;
 const drafts = '.draft';
 
-/** Opens the files of a folder; those whose time is over, and drafts of a crash, are removed at once. */
+/** Opens the files of a folder; removes expired files and the drafts of a crash at once. */
 export function openDiskFiles(options: DiskFilesOptions): Files {
   return new DiskFiles(options);
 }
@@ -66,7 +66,8 @@ class DiskFiles implements Files {
       await writeDurably(path, bytes);
     } catch (error) {
       this.#bytes -= bytes.length;
-      // Also a file that may not be there after a power cut. What can't be removed now is removed by the next start, or when its time is over.
+      // Includes a file that may be missing after a power cut. Files that can't be removed now are removed at the next start, or when they
+      // expire.
       for (const left of [path + drafts, path]) await rm(left, { force: true }).catch(() => undefined);
       throw isFull(error) ? full(error) : error;
     }

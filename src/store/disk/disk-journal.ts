@@ -8,8 +8,8 @@ const headBytes = 8;
 const scanBytes = 262_144;
 
 /**
- * Opens the journal at a path and creates it if missing. `onGrown`: called with the change of its size; `asFailure`
- * converts what the file system throws.
+ * Opens the journal at a path and creates it if missing. `onGrown`: called with the change of its size; `asFailure` converts the file
+ * system's errors.
  */
 export async function openJournal(path: string, { onGrown, asFailure }: JournalWatch): Promise<Journal> {
   const handle = await open(path, 'a+', 0o600);
@@ -123,7 +123,7 @@ class DiskJournal implements Journal {
 function readRecord(bytes: Buffer): Buffer | undefined {
   if (bytes.length < headBytes) return undefined;
   const length = bytes.readUInt32LE(0);
-  // Zeroes are what a power cut leaves of bytes that were not written.
+  // A power cut leaves zeroes for bytes that were not written.
   if (length === 0 || bytes.length < headBytes + length) return undefined;
   const record = bytes.subarray(headBytes, headBytes + length);
   return crc32(record) === bytes.readUInt32LE(4) ? record : undefined;

@@ -1,22 +1,22 @@
 import { toArray } from '../../lib/postgres/values.ts';
 import { nowMs, query, type StoreDatabase } from './database.ts';
 
-/** How often what has ended is removed, and, in so many looks once, the space that documents take is measured: that reads all of them. */
+/** Interval at which expired documents are removed; once in so many times the space of documents is measured, which reads all of them. */
 const lookMs = 5_000;
 const measuredLooks = 12;
 const removedMax = 500;
-/** An account gets that part of the space of answers that are kept. */
+/** An account may use one part in this many of the space for kept answers. */
 const keptPart = 4;
 
 /** The most bytes of all documents together. */
 export interface SpaceMax {
-  /** Of those that may go before their end. */
+  /** Of documents that may be evicted before they expire. */
   readonly bytesMax: number;
-  /** Of those of idempotency keys, which may not. */
+  /** Of those of idempotency keys, which may not be evicted. */
   readonly keptBytesMax: number;
 }
 
-/** Removes rows whose documents nothing goes on from, then what they went on from if it had only waited for that. */
+/** Removes rows whose documents are continued by none, then those that they continued if these only waited for that. */
 const removeText = `WITH gone AS (
     DELETE FROM document WHERE row = ANY ($1::bigint[]) AND children = 0 RETURNING parent
   )
@@ -45,7 +45,7 @@ export class EvictedSpace {
   constructor(database: StoreDatabase, max: SpaceMax) {
     this.#database = database;
     this.#max = max;
-    // What fails is done the next time.
+    // A failed run is repeated by the next one.
     this.#timer = setInterval(() => void this.look().catch(() => undefined), lookMs).unref();
   }
 

@@ -5,7 +5,7 @@ import { PostgresJournal } from './postgres-journal.ts';
 
 /** The largest piece of a file. */
 const pieceBytes = 1 << 20;
-/** How often files are removed that no name has. */
+/** Interval at which files without a name are removed. */
 const sweepMs = 60_000;
 
 const nameText = `INSERT INTO bulk_name (name, file) VALUES ($1::text, $2::bigint) ON CONFLICT (name) DO UPDATE SET file = excluded.file`;
@@ -17,7 +17,7 @@ const sweepText = `DELETE FROM bulk_file f WHERE NOT EXISTS (SELECT 1 FROM bulk_
 
 /** Opens the large files and journals that all gateways of a database share. `bytesMax`: of all files together. */
 export function openPostgresBulkFiles(database: StoreDatabase, bytesMax: () => number): BulkFiles & { close(): void } {
-  // What fails is removed the next time.
+  // A failed removal is repeated by the next run.
   const timer = setInterval(() => void query(database, sweepText).catch(() => undefined), sweepMs).unref();
   return {
     async create(name) {
@@ -116,6 +116,6 @@ class PieceReader implements BulkReader {
   }
 
   async close(): Promise<void> {
-    // Nothing is open between two reads.
+    // Nothing stays open between two reads.
   }
 }

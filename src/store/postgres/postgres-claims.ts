@@ -31,7 +31,7 @@ export function openPostgresClaims(database: StoreDatabase): Claims {
       return found.map(row => String(row['name']));
     },
     release(name) {
-      // What the database can't take now ends with the instance.
+      // A release that the database can't store now happens when the instance ends.
       query(database, releaseText, [name, database.boot()]).catch(() => undefined);
     },
   };

@@ -76,7 +76,7 @@ const chunksText = `SELECT seq, content FROM (
     ORDER BY seq LIMIT $4::bigint
   ) AS c WHERE before < ${chunksBytesMax} ORDER BY seq`;
 
-/** Of instances that are gone, or of nobody. */
+/** Of instances that have ended, or of none. */
 const takeOverText = `UPDATE document SET boot = $2::bigint
   WHERE kind = $1::text AND NOT finished AND boot IS DISTINCT FROM $2::bigint AND (boot IS NULL OR NOT ${isAlive('document.boot')})`;
 const ownText =
@@ -93,12 +93,15 @@ const pageText = (after: '<' | '>', direction: 'ASC' | 'DESC'): string =>
    ORDER BY d.created_at_ms ${direction}, d.row ${direction} LIMIT $5::bigint`;
 const pages = { oldest_first: pageText('>', 'ASC'), newest_first: pageText('<', 'DESC') } as const;
 
-/** Opens the documents in a database, whose tables must be there. `closed` is called when they are closed. */
+/** Opens the documents in a database, whose tables must exist. `closed` is called when they are closed. */
 export function openPostgresDocuments(database: StoreDatabase, max: SpaceMax, closed?: () => Promise<void>): Documents {
   return new PostgresDocuments(database, new EvictedSpace(database, max), closed);
 }
 
-/** Documents that all gateways share. What is unfinished belongs to the instance that stored it, until that is gone: then the next that asks for unfinished ones takes it over. */
+/**
+ * Documents that all gateways share. An unfinished one belongs to the instance that stored it until that has ended: then the next instance
+ * that lists unfinished ones takes it over.
+ */
 class PostgresDocuments implements Documents {
   readonly #database: StoreDatabase;
   readonly #space: EvictedSpace;

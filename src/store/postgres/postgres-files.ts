@@ -7,11 +7,11 @@ const tokenBytes = 16;
 const sweepMs = 10_000;
 const readBytes = 262_144;
 
-/** Opens the pictures that all gateways of a database share. `lifetimeMs`: how long each is kept. */
+/** Opens the images that all gateways of a database share. `lifetimeMs`: how long each is kept. */
 export function openPostgresFiles(database: StoreDatabase, lifetimeMs: number): Files {
   const sweep = async (): Promise<number> =>
     (await query(database, `DELETE FROM picture WHERE expires_at_ms <= ${nowMs} RETURNING name`)).length;
-  // What fails is removed the next time.
+  // A failed removal is repeated by the next run.
   const timer = setInterval(() => void sweep().catch(() => undefined), sweepMs).unref();
   return {
     async put(bytes, type) {

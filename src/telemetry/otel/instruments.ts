@@ -1,6 +1,6 @@
 import type { Attributes, Counter, Histogram, Meter } from '@opentelemetry/api';
 import { dollarsNumber } from '../../lib/dollars.ts';
-import type { AttemptEnd, RequestEnd, RequestStory, SettledFacts } from '../request-story.ts';
+import type { AttemptEnd, RequestEnd, RequestTelemetry, SettledFacts } from '../request-telemetry.ts';
 
 /** Bounds that the GenAI conventions advise: seconds of an operation, and tokens. */
 const operationSeconds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
@@ -49,7 +49,7 @@ export class Instruments {
     this.#cost.add(dollarsNumber(costNanoUsd), attributes);
   }
 
-  ended(_: RequestStory, { method, endpoint, status, code }: RequestEnd, durationMs: number): void {
+  ended(_: RequestTelemetry, { method, endpoint, status, code }: RequestEnd, durationMs: number): void {
     this.#request.record(durationMs / 1000, {
       'http.request.method': method,
       'http.route': endpoint,

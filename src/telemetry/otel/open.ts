@@ -20,15 +20,15 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import type { Logger } from '../logger.ts';
-import type { RequestStory, RequestTrace } from '../request-story.ts';
+import type { RequestTelemetry, RequestTrace } from '../request-telemetry.ts';
 import { Instruments } from './instruments.ts';
 import type { OtelSettings, SamplerSettings } from './settings.ts';
 import { SpanTrace } from './span-trace.ts';
 
 /** Traces and metrics that are exported. */
 export interface OpenTelemetry {
-  readonly startTrace: (story: RequestStory) => RequestTrace;
-  /** Sends what is still here, and ends; resolves also if it can't be sent, after two seconds at the latest. */
+  readonly startTrace: (telemetry: RequestTelemetry) => RequestTrace;
+  /** Sends everything that is left, and ends; resolves even if sending fails, after two seconds at the latest. */
   close(): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export function openOpenTelemetry(settings: OtelSettings, version: string, logge
     instruments: metrics === undefined ? undefined : new Instruments(metrics.getMeter(scope, version)),
   };
   return {
-    startTrace: story => new SpanTrace(tools, story),
+    startTrace: telemetry => new SpanTrace(tools, telemetry),
     close: async () => {
       await Promise.race([Promise.allSettled([traces?.shutdown(), metrics?.shutdown()]), after(closeMs)]);
     },

@@ -1,4 +1,4 @@
-/** Which sampler decides, and its share of traces. */
+/** The sampler, and its share of traces. */
 export interface SamplerSettings {
   readonly kind: 'always_on' | 'always_off' | 'traceidratio';
   /** For traces that begin here, 0 to 1. */
@@ -8,7 +8,7 @@ export interface SamplerSettings {
 }
 
 /**
- * What is exported over OTLP, by the standard variables of OpenTelemetry. Its own packages read the destination
+ * The signals to export over OTLP, by the standard variables of OpenTelemetry. Its own packages read the destination
  * (`OTEL_EXPORTER_OTLP_*`).
  */
 export interface OtelSettings {
@@ -25,7 +25,7 @@ export interface OtelSettings {
   readonly metricTimeoutMs: number;
   /** Sent with every export; they may be credentials. */
   readonly headers: { readonly traces: Headers; readonly metrics: Headers };
-  /** What of the variables is not obeyed, for the log. */
+  /** Warnings for the log about variables that are not supported. */
   readonly warnings: readonly string[];
 }
 

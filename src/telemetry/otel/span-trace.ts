@@ -14,12 +14,12 @@ import type {
   AttemptEnd,
   Operation,
   RequestEnd,
-  RequestStory,
+  RequestTelemetry,
   RequestTrace,
   RouteReason,
   SettledFacts,
-  StoryRoute,
-} from '../request-story.ts';
+  TelemetryRoute,
+} from '../request-telemetry.ts';
 import type { Instruments } from './instruments.ts';
 
 /** The tools for making traces. */
@@ -43,7 +43,7 @@ export class SpanTrace implements RequestTrace {
   readonly #root: Span | undefined;
   /** Most traces of a busy gateway are not sampled: they have names, and nothing else is made for them. */
   readonly #isRecorded: boolean;
-  /** Whether anything is made of what it is told. */
+  /** False if the trace is not recorded: all calls are then ignored. */
   readonly #isFollowed: boolean;
   readonly #startedAtMs: number;
   readonly #rootContext: Context;
@@ -54,7 +54,7 @@ export class SpanTrace implements RequestTrace {
   #attemptAtMs = 0;
   #settle: Span | undefined;
 
-  constructor({ tracer, instruments }: TraceTools, { traceparent }: RequestStory) {
+  constructor({ tracer, instruments }: TraceTools, { traceparent }: RequestTelemetry) {
     this.#tracer = tracer;
     this.#instruments = instruments;
     this.#root = tracer?.startSpan('request', { kind: SpanKind.SERVER }, parentContext(traceparent));
@@ -79,13 +79,13 @@ export class SpanTrace implements RequestTrace {
     this.#admission = this.#child('admission');
   }
 
-  admissionEnded({ heldNanoUsd }: RequestStory, code: string | undefined): void {
+  admissionEnded({ heldNanoUsd }: RequestTelemetry, code: string | undefined): void {
     if (heldNanoUsd !== undefined) this.#admission?.setAttribute('tollgate.held_usd', dollarsNumber(heldNanoUsd));
     if (code !== undefined) fail(this.#admission, code);
     this.#admission?.end();
   }
 
-  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void {
+  attemptBegan(route: TelemetryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void {
     if (!this.#isFollowed) return;
     this.#attemptAtMs = nowMs();
     this.#attemptAttributes = {
@@ -110,7 +110,7 @@ export class SpanTrace implements RequestTrace {
     this.#tracer?.startSpan('translation', options, this.#attemptContext).end(endedAtMs);
   }
 
-  attemptEnded({ upstreamRequestId, upstreamMessage }: RequestStory, end: AttemptEnd): void {
+  attemptEnded({ upstreamRequestId, upstreamMessage }: RequestTelemetry, end: AttemptEnd): void {
     if (!this.#isFollowed) return;
     const { result, status, firstEventMs } = end;
     const isFailure = result !== 'completed' && result !== 'cut';
@@ -145,8 +145,8 @@ export class SpanTrace implements RequestTrace {
     span?.end();
   }
 
-  ended(story: RequestStory, end: RequestEnd): void {
-    this.#instruments?.ended(story, end, nowMs() - this.#startedAtMs);
+  ended(telemetry: RequestTelemetry, end: RequestEnd): void {
+    this.#instruments?.ended(telemetry, end, nowMs() - this.#startedAtMs);
     const root = this.#root;
     if (root === undefined || !this.#isRecorded) return;
     const { method, endpoint, status, code, finish, requestId } = end;
@@ -156,16 +156,16 @@ export class SpanTrace implements RequestTrace {
       'http.route': endpoint,
       'http.response.status_code': status,
       'gen_ai.operation.name': this.#attemptAttributes['gen_ai.operation.name'],
-      'gen_ai.request.model': story.model,
-      'gen_ai.provider.name': story.route?.provider,
+      'gen_ai.request.model': telemetry.model,
+      'gen_ai.provider.name': telemetry.route?.provider,
       'gen_ai.response.finish_reasons': finish === undefined ? undefined : [finish],
       'tollgate.request_id': requestId,
-      'tollgate.client_request_id': story.clientRequestId,
-      'tollgate.account_id': story.accountId,
-      'tollgate.key_id': story.keyId,
-      'tollgate.attempts': story.attempts,
-      'tollgate.held_usd': story.heldNanoUsd === undefined ? undefined : dollarsNumber(story.heldNanoUsd),
-      ...(story.settled === undefined ? {} : costAttributes(story.settled)),
+      'tollgate.client_request_id': telemetry.clientRequestId,
+      'tollgate.account_id': telemetry.accountId,
+      'tollgate.key_id': telemetry.keyId,
+      'tollgate.attempts': telemetry.attempts,
+      'tollgate.held_usd': telemetry.heldNanoUsd === undefined ? undefined : dollarsNumber(telemetry.heldNanoUsd),
+      ...(telemetry.settled === undefined ? {} : costAttributes(telemetry.settled)),
     });
     if (code !== undefined) root.setAttribute('error.type', code);
     if (status >= 500) root.setStatus({ code: SpanStatusCode.ERROR });

@@ -14,6 +14,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Empty, PageTitle, Problem, Shown, Tile } from '../parts/page.tsx';
 import { Audit } from './audit.tsx';
 import { Entries } from './entries.tsx';
+import { LedgerCheck } from './ledger-check.tsx';
 import { PlanPanel } from './plan-panel.tsx';
 import { Sessions } from './sessions.tsx';
 import { VoidedHolds } from './voided-holds.tsx';
@@ -111,6 +112,7 @@ function AccountsPage() {
       <Entries key={`${accountId}`} accountId={accountId} />
       <Audit accountId={accountId} />
       <Webhooks accountId={accountId} />
+      <LedgerCheck />
       <VoidedHolds />
       <Sessions />
     </>

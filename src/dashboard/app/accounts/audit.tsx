@@ -48,7 +48,7 @@ const columns: readonly Column<AuditRecord>[] = [
   },
 ];
 
-/** Who changed what of an account, newest first. */
+/** Lists an account's changes and who made them, newest first. */
 export function Audit({ accountId }: { readonly accountId: bigint }) {
   const audit = useQuery(AdminService.method.listAccountAudit, { accountId, query: { limit: shown } });
   return (

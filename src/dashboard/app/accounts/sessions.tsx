@@ -9,7 +9,7 @@ import { Problem, Shown } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 
-/** Who is signed in to the dashboard; each session can be ended. */
+/** Lists who is signed in to the dashboard; each session can be ended. */
 export function Sessions() {
   const client = useQueryClient();
   const sessions = useQuery(AdminService.method.listSessions, {});

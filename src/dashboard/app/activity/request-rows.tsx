@@ -44,7 +44,7 @@ const columns: readonly Column<ActivityRecord>[] = [
   },
 ];
 
-/** All tokens that were processed. */
+/** Returns the sum of all processed tokens. */
 function sumTokens(usage: ActivityRecord['usage']): number {
   if (usage === undefined) return 0;
   const {

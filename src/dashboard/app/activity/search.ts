@@ -15,7 +15,7 @@ export const periods = {
 /** The name of a period that ends now. */
 export type PeriodName = keyof typeof periods;
 
-/** What sums are grouped by. */
+/** The values that sums can be grouped by. */
 export const divisions = {
   model: { name: 'Model', group: AnalyticsGroup.MODEL },
   key: { name: 'Key', group: AnalyticsGroup.API_KEY },
@@ -27,7 +27,7 @@ export const divisions = {
 /** A dimension that sums are divided and rows filtered by. */
 export type Division = keyof typeof divisions;
 
-/** What the chart shows. */
+/** The measures of the chart. */
 export const measures = {
   spend: 'Spend',
   requests: 'Requests',
@@ -38,7 +38,7 @@ export const measures = {
 /** The name of a measure. */
 export type Measure = keyof typeof measures;
 
-/** The filters of the activity page, as its address says them. Absent: any. `from` and `to` are UTC days, both included. */
+/** The filters of the activity page, from its address. Absent: any. `from` and `to` are UTC days, both included. */
 export interface ActivitySearch {
   readonly period?: PeriodName | undefined;
   readonly from?: string | undefined;
@@ -50,11 +50,11 @@ export interface ActivitySearch {
   readonly group?: number | undefined;
   readonly provider?: string | undefined;
   readonly end_user?: string | undefined;
-  /** "name:value"; with `by=tag` the name alone decides what is divided by. */
+  /** "name:value"; with `by=tag` only the name is used, to group by. */
   readonly tag?: string | undefined;
 }
 
-/** Reads the address; what is not understood is left out. */
+/** Reads the address; unknown values are ignored. */
 export function readActivitySearch(search: Record<string, unknown>): ActivitySearch {
   const text = (name: string): string | undefined => {
     const value = search[name];

@@ -22,7 +22,7 @@ export function groupName({ group }: AnalyticsPeriod): string {
   return value === '' || value === '0' ? '(none)' : value;
 }
 
-/** Keeps what the filter of one dimension lets through. The gateway divides by that dimension, so that the sums are exact. */
+/** Keeps the groups that match the filter of one dimension. The gateway groups by that dimension, so that the sums are exact. */
 export function filterPeriods(series: readonly AnalyticsPeriod[], search: ActivitySearch): readonly AnalyticsPeriod[] {
   const [by] = filteredBy(search);
   if (by === undefined) return series;
@@ -91,7 +91,7 @@ function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[]
   return sorted.slice(0, seriesMax).map(({ name }) => name);
 }
 
-/** How a figure stands to that of the previous period, in words. */
+/** Compares a figure with that of the previous period, in words. */
 export function compared(now: bigint, before: bigint): string {
   if (before === 0n) return now === 0n ? 'as in the period before' : 'nothing in the period before';
   const permille = Number(((now - before) * 1000n) / before);

@@ -4,7 +4,7 @@ export function dollars(nano: bigint): string {
   return `${digits.sign}$${digits.whole}.${digits.fraction.replace(/000$/, '')}`;
 }
 
-/** All nine decimals, for titles and for what is copied. */
+/** Returns all nine decimals, for titles and for copying. */
 export function fullDollars(nano: bigint): string {
   const { sign, whole, fraction } = decimals(nano, 9);
   return `${sign}$${whole}.${fraction}`;
@@ -25,10 +25,7 @@ export function plainDollars(nano: bigint): string {
   return trimmed(nano, 9);
 }
 
-/**
- * Parses what a person typed ("1", "0.25", "$3") to nano-dollars; undefined if it is not an amount of at most nine
- * decimals.
- */
+/** Parses typed text ("1", "0.25", "$3") to nano-dollars; undefined if it is not an amount of at most nine decimals. */
 export function parseDollars(text: string): bigint | undefined {
   const match = /^\$?(\d{1,9})(?:\.(\d{1,9}))?$|^\$?\.(\d{1,9})$/.exec(text.trim());
   if (match === null) return undefined;

@@ -28,11 +28,11 @@ export function forgetReads(): void {
   queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] });
 }
 
-/** All that was read. Amounts are bigint, which JSON has not, so keys are hashed with a mark of their own. */
+/** Caches everything that was read. Amounts are bigints, which JSON lacks, so keys are hashed with a mark of their own. */
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, { queryKey }) => {
-      // The sign-in page itself says why a sign-in failed.
+      // The sign-in page itself shows why a sign-in failed.
       if (queryKey[0] !== identityKey[0]) noteFailure(error);
     },
   }),
@@ -48,7 +48,7 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** What a person reads of a failed call. Absent `tip` and `requestId`: the gateway gave none. */
+/** A failed call, as shown to a person. Absent `tip` and `requestId`: the gateway sent none. */
 export interface Fault {
   readonly message: string;
   readonly code?: string;

@@ -19,9 +19,9 @@ import { AdminService, KeyState } from '../../../gen/tollgate/v1/admin_pb.ts';
 import type { RequestBodies } from '../../../gen/tollgate/v1/bodies_pb.ts';
 import { transport } from './rpc.ts';
 
-/** Which requests; `own` is set by the source. */
+/** Selects requests; `own` is set by the source. */
 export type ActivityQuery = Omit<MessageInitShape<typeof ListActivityRequestSchema>, 'own' | '$typeName'>;
-/** Which sums; `own` is set by the source. */
+/** Selects sums; `own` is set by the source. */
 export type AnalyticsQuery = Omit<MessageInitShape<typeof GetAnalyticsRequestSchema>, 'own' | '$typeName'>;
 /** Settings of a key. */
 export type KeySettings = MessageInitShape<typeof KeySettingsSchema>;
@@ -49,7 +49,7 @@ export interface RequestSource {
   readonly getNextPayment: (question: NextQuestion, signal?: AbortSignal) => Promise<NextPayment | undefined>;
 }
 
-/** Which request is thought of. */
+/** The request whose admission is tried. */
 export interface NextQuestion {
   readonly apiKeyId: bigint;
   /** '': the first one. */
@@ -58,7 +58,7 @@ export interface NextQuestion {
   readonly inputTokens: number;
 }
 
-/** What a person who manages an account may do with it, over the service that the role may call. */
+/** The calls of a person who manages an account, over the service that the role may use. */
 export interface AccountSource extends RequestSource {
   readonly getBodies: (requestId: string, signal?: AbortSignal) => Promise<RequestBodies | undefined>;
   readonly getBalance: (signal?: AbortSignal) => Promise<Balance>;
@@ -97,7 +97,7 @@ function makeRequestSource(own: boolean): RequestSource {
   };
 }
 
-/** What the holder of an API key may read: the key's own requests. */
+/** The requests that the holder of an API key may read: the key's own. */
 export const ownRequests: RequestSource = makeRequestSource(true);
 
 /** The session's own account, over AccountService. */

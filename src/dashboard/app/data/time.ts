@@ -40,7 +40,7 @@ export function periodText(ms: number, isHourly: boolean): string {
   return isHourly ? hour.format(ms) : `${utcDay.format(ms)} UTC`;
 }
 
-/** How long from now until then: "in 3 h 12 min", or "now" if it has passed. */
+/** Returns how long it is until a time: "in 3 h 12 min", or "now" if it has passed. */
 export function untilText(ms: bigint | number): string {
   const seconds = Math.round((Number(ms) - nowMs()) / 1000);
   if (seconds <= 0) return 'now';

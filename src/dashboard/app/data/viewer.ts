@@ -2,7 +2,7 @@ import { createContext, useContext } from 'react';
 import { PersonRole, type WhoAmIResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { type AccountSource, makeOperatorSource, ownAccount, ownRequests, type RequestSource } from './source.ts';
 
-/** Who looks at the page. `holder`: signed in with an API key, sees that key's own requests alone. */
+/** The viewer's role. `holder`: signed in with an API key, sees only that key's own requests. */
 export type ViewerRole = 'operator' | 'owner' | 'member' | 'viewer' | 'holder';
 
 /** The signed-in person and the source of their data. */
@@ -60,7 +60,7 @@ export function useViewer(): Viewer {
   return viewer;
 }
 
-/** Returns the account that the viewer manages. Throws for a key's holder, whose pages never ask. */
+/** Returns the account that the viewer manages. Throws for a key's holder, whose pages never use it. */
 export function useAccount(): AccountSource {
   const { account } = useViewer();
   if (account === undefined) throw new Error('A key’s holder manages no account.');

@@ -18,7 +18,7 @@ export function limitName({ unit, window, scope, scopeId, action }: Limit): stri
   return `${what}${during}, ${whose}${action === 'alert' ? ', alert only' : ''}`;
 }
 
-/** One limit as a bar: what is used, what running requests hold (hatched), what is left and when it resets. */
+/** Shows one limit as a bar: the used part, the part held by running requests (hatched), the rest, and when it resets. */
 export function LimitBar({ limit }: { readonly limit: Limit }) {
   const { max, used, held, raised, resetsAtMs, remaining, locked } = limit;
   const top = raised?.max ?? max;

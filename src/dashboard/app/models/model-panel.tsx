@@ -16,7 +16,7 @@ const paths = new Map<number, string>([
   [Endpoint.EMBEDDINGS, '/v1/embeddings'],
 ]);
 
-/** One model: what it can do, what a request would cost, and for the operator its routes. */
+/** Shows one model: its features, the cost of a request, and for the operator its routes. */
 export function ModelPanel({ model }: { readonly model: Model }) {
   const { role } = useViewer();
   const { id, name, description, contextLength, maxOutputTokens, endpoints, dimensions, maxSize } = model;

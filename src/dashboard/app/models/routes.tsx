@@ -12,6 +12,8 @@ const admin = createClient(AdminService, transport);
 
 /** A route's state: a quiet word if it is well, a pill if not. */
 export function RouteState({ state }: { readonly state: string }) {
+  // A provider without a route has not failed.
+  if (state === 'unused') return <span className="quiet">unused</span>;
   if (state === 'available') return <span className="settled">available</span>;
   return (
     <span className={state === 'half_open' ? 'pill pill-held' : 'pill pill-failed'}>{state.replace('_', ' ')}</span>

@@ -42,7 +42,7 @@ function AccountNext() {
   );
 }
 
-/** What the gateway says of a key's next request, by a dry run of its admission. */
+/** Shows the gateway's dry run of a key's next request. */
 function Next({ apiKeyId, keys }: { readonly apiKeyId: bigint; readonly keys: readonly ApiKey[] }) {
   const viewer = useViewer();
   const { model = '', tokens = 0 } = route.useSearch();
@@ -212,5 +212,5 @@ function LimitsPanel({ limits, refusing }: { readonly limits: readonly Limit[]; 
   );
 }
 
-/** The page that says what would decide and pay a key's next request. */
+/** The page that shows which limits would decide on a key's next request and who would pay it. */
 export const Route = createLazyRoute('/next')({ component: NextPage });

@@ -2,8 +2,7 @@ import { Button, Menu } from '@mantine/core';
 import { useState } from 'react';
 
 /**
- * Whether the text is on the clipboard now; a browser without one (plain http on another host) gets a selection to
- * copy by hand.
+ * Returns true if the text is now on the clipboard; a browser without one (plain http on another host) gets a selection to copy by hand.
  */
 async function copyText(text: string): Promise<boolean> {
   try {
@@ -14,7 +13,7 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** A button that copies a text, and says that it did. */
+/** Copies a text, and confirms it. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
   const [state, setState] = useState<'idle' | 'done' | 'failed'>('idle');
   const copy = async (): Promise<void> => setState((await copyText(text)) ? 'done' : 'failed');
@@ -37,7 +36,7 @@ export function Snippet({ text, label }: { readonly text: string; readonly label
   );
 }
 
-/** The same view by other means; each absent if there is none. */
+/** The same view by other means; absent ones do not exist. */
 export interface OtherWays {
   readonly curl?: string;
   readonly cli?: string;

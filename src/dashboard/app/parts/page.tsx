@@ -48,7 +48,7 @@ export function Problem({ error, retry }: { readonly error: unknown; readonly re
   );
 }
 
-/** Says what is missing, why, and what to do about it. */
+/** Explains what is missing, why, and what to do about it. */
 export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
   return (
     <div className="empty">

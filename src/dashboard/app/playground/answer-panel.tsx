@@ -14,7 +14,7 @@ export interface Run {
   readonly error?: unknown;
 }
 
-/** An answer as it comes, and what it cost in the end. */
+/** Shows an answer as it arrives, and its final cost. */
 export function AnswerPanel({ run: { model, answer, isRunning, error } }: { readonly run: Run }) {
   const { text, requestId, firstMs, totalMs, costNanoUsd, inputTokens, outputTokens } = answer;
   const held = useLive().message?.running.find(each => each.requestId === requestId)?.heldNanoUsd;

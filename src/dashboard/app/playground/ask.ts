@@ -50,7 +50,9 @@ interface ToolShape {
   readonly parameters?: unknown;
 }
 
-/** Reads tools from JSON: a function or a list of them, as Chat Completions or Responses write them. Throws with what is wrong. */
+/**
+ * Reads tools from JSON: a function or a list of them, in the form of Chat Completions or Responses. Throws the reason if they are invalid.
+ */
 export function readTools(json: string): readonly Tool[] {
   if (json.trim() === '') return [];
   const parsed: unknown = JSON.parse(json);
@@ -114,7 +116,7 @@ function toRequest({ model, endpoint, instructions, prompt, maxOutputTokens, too
   };
 }
 
-/** Returns an answer after more events. `ms`: since it was asked for. */
+/** Returns an answer after more events. `ms`: time since the request. */
 export function readAnswer(before: Answer, events: readonly GenerationEvent[], ms: number): Answer {
   let answer = before;
   for (const event of events) answer = follow(answer, event, ms);

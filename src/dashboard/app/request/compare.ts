@@ -1,4 +1,4 @@
-/** How a line of one body stands to another body: not there, there with another value, or there alike. */
+/** How a line of one body compares to another body: missing there, different there, or the same. */
 export type Mark = 'only' | 'changed' | 'same';
 
 /** A line of a body as it is shown. */
@@ -10,7 +10,7 @@ export interface BodyLine {
 const step = '  ';
 const linesMax = 2_000;
 
-/** Reads a body as JSON; undefined if it is none: a stream, or cut. */
+/** Parses a body; undefined if it is not JSON: a stream, or cut. */
 export function readJson(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) as unknown };
@@ -19,7 +19,10 @@ export function readJson(text: string): { readonly value: unknown } | undefined 
   }
 }
 
-/** Returns a body's lines, each marked by how it stands to the other body: members are compared by their path. Both must be JSON, else nothing is marked. */
+/**
+ * Returns a body's lines, each marked by its comparison with the other body: members are compared by their path. Both must be JSON, else
+ * nothing is marked.
+ */
 export function compareBodies(text: string, other: string): readonly BodyLine[] {
   const [own, others] = [readJson(text), readJson(other)];
   if (own === undefined)

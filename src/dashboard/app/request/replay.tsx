@@ -100,7 +100,10 @@ function toRequest(contractJson: string, model: string): GenerateRequest {
   return { ...request, model, delivery: Delivery.STREAMED };
 }
 
-/** Returns what the input costs, and all if the output is as long as it may be, at the listed prices. Undefined `mostAtto`: nothing limits the output. */
+/**
+ * Returns the cost of the input, and the cost with the longest possible output, at the listed prices. Undefined `mostAtto`: nothing limits
+ * the output.
+ */
 function estimateCost({ pricing, maxOutputTokens }: Model, inputTokens: number, limit: number | undefined) {
   const inputAtto = BigInt(inputTokens) * (pricing?.inputPicoUsd ?? 0n) * attoPerPico;
   const most = limit ?? maxOutputTokens;

@@ -8,7 +8,7 @@ import { Shown } from '../parts/page.tsx';
 import { compareBodies } from './compare.ts';
 import { Replay } from './replay.tsx';
 
-/** What was said in a request, by the client, in the contract and by the upstream, if it was kept and the viewer may see it. */
+/** Shows the bodies of a request, by the client, in the contract and at the upstream, if they were kept and the viewer may see them. */
 export function Translation({ requestId, apiKeyId }: { readonly requestId: string; readonly apiKeyId: bigint }) {
   const viewer = useViewer();
   const { account } = viewer;

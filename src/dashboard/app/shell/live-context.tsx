@@ -31,7 +31,7 @@ export function useLive(): LiveState {
   return useContext(LiveContext);
 }
 
-/** Reads again what the pages show when money has moved, at most once a second: numbers of all pages then agree. */
+/** Reloads the data of all pages when money has moved, at most once a second, so that their numbers agree. */
 function useRefresh({ message, isLost }: LiveState): void {
   const client = useQueryClient();
   const refreshedMs = useRef(0);
@@ -47,7 +47,7 @@ function useRefresh({ message, isLost }: LiveState): void {
   }, [client, mark]);
 }
 
-/** Changes when money may have moved. Who may not know the account's money reads again with each message. */
+/** Changes when money may have moved. For a viewer who may not see the account's money, changes with each message. */
 function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds, atMs }: WatchNowResponse): string {
   return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? atMs}`;
 }

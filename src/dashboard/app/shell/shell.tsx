@@ -67,7 +67,7 @@ function SchemeButton() {
   );
 }
 
-/** The operator looks at one account at a time; the address says which. */
+/** Chooses the operator's account, one at a time; it is part of the address. */
 function AccountChoice({ accountId }: { readonly accountId: bigint }) {
   const { data } = useQuery(AdminService.method.listAccounts, {});
   const navigate = useNavigate();

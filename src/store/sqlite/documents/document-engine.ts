@@ -63,7 +63,7 @@ export class DocumentEngine {
     }
   }
 
-  /** Removes more of what has ended; returns whether there may be more. Call it when no command waits. */
+  /** Removes some expired documents; returns whether there may be more. Call it when no command waits. */
   tidy(nowMs: number): boolean {
     return this.#eviction.tidy(nowMs);
   }

@@ -17,7 +17,7 @@ export interface DocumentWriterData {
   readonly checksFile: boolean;
 }
 
-/** How long the writer must be idle before it removes what has ended. */
+/** How long the writer must be idle before it removes expired documents. */
 const quietMs = 200;
 /** The log is moved into the file when it has grown to this. */
 const logBytesMax = 4 << 20;
@@ -53,7 +53,7 @@ const quiet = setTimeout(() => {
   } catch (error) {
     if (losesWrites(error)) throw new StorageLost(error);
   }
-  // So that what was deleted is not readable there either.
+  // Deleted content must not be readable in the log either.
   emptyLog();
 }, quietMs);
 serveCalls<TimedCommand, DocumentReply>({

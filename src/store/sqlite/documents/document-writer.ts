@@ -9,7 +9,7 @@ import type { DocumentWriterData } from './document-worker.ts';
 
 /** Commands that wait; above it, further ones are refused. */
 const waitingMax = 20_000;
-/** How often a store that can't be written is tried. */
+/** Interval at which a store that can't be written is tried again. */
 const probeMs = 1000;
 
 /** Observes the documents, besides the replies to commands. */

@@ -2,16 +2,16 @@ import type { Connection } from '../../../lib/sqlite/database.ts';
 import type { DocumentFacts, DocumentKind } from '../../documents.ts';
 import type { DocumentRows, HeadRow } from './rows.ts';
 
-/** How many documents one batch removes at most because they have ended: callers wait for the batch. */
+/** The most expired documents that one batch removes: callers wait for the batch. */
 const sweptMax = 64;
-/** How many one tidying removes at most: commands may wait meanwhile. */
+/** The most that one tidying removes: commands may wait in between. */
 const tidiedMax = 256;
 /** An account's maximum share of the space of stored answers. */
 const keptPart = 4;
 const totalNames = ['bytes', 'kept_bytes'] as const;
 const evictable = "finished = 1 AND ends_at_ms > 0 AND kind IN ('response', 'image_task', 'bodies')";
 
-/** Whether documents stay to their end: 1, those of idempotency keys; 0, all others. */
+/** 1: documents that stay until they expire, those of idempotency keys; 0: all others. */
 type Kept = 0 | 1;
 
 /** A document's size for accounting. */
@@ -54,7 +54,7 @@ export class Eviction {
     this.#sql.growShare.run(kept, accountId, bytes);
   }
 
-  /** Writes something of no meaning; what is stored already would not be written. */
+  /** Writes a meaningless change, because writing an equal value would write nothing. */
   touch(): void {
     this.#sql.touch.run();
   }
@@ -64,7 +64,7 @@ export class Eviction {
     this.#totals.fill(undefined);
   }
 
-  /** Removes some of what has ended. */
+  /** Removes some expired documents. */
   sweep(nowMs: number): void {
     this.#removeEnded(nowMs, sweptMax);
   }
@@ -96,7 +96,7 @@ export class Eviction {
     }
   }
 
-  /** Makes room for that many more bytes of an owner; false if there is none for it. `spared` stays visible. */
+  /** Makes room for that many more bytes of an owner; returns false if that is impossible. `spared` is not evicted. */
   makeRoom(owner: DocumentOwner, bytes: number, nowMs: number, spared: number | null): boolean {
     if (findKept(owner.kind) === 1) return this.#makeKeptRoom(owner, bytes, nowMs);
     const { bytesMax } = this.#max;

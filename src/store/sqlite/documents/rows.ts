@@ -22,7 +22,7 @@ export function sumLength(chunks: readonly Chunk[]): number {
   return chunks.reduce((sum, { content }) => sum + content.length, 0);
 }
 
-/** What one statement reads of a chain: at most this many documents, and no further ones after this many bytes. */
+/** The most documents of a chain that one statement reads, and the bytes after which it reads no further ones. */
 const linksMax = 64;
 const linkBytesMax = 1_000_000;
 
@@ -71,9 +71,8 @@ export class DocumentRows {
   }
 
   /**
-   * Returns the row of that number with its body, then what it continues, link by link: at least one and as many as
-   * are read in about a millisecond; empty if there is no such row. One statement for many, because each costs as
-   * much as ten rows.
+   * Returns the row of that number with its body, then the documents that it continues, link by link: at least one and as many as can be
+   * read in about a millisecond; empty if there is no such row. One statement reads many, because each statement costs as much as ten rows.
    */
   links(row: number): WholeRow[] {
     return this.#sql.links.all(row);

@@ -33,7 +33,7 @@ interface SqliteDocumentsOptions {
 
 const chunksBytesMax = 1_000_000;
 
-/** Documents whose commands workers may send, too. */
+/** Documents that also accept commands from workers. */
 export interface SharedDocuments extends Documents {
   /** Sends a command of a worker; resolves with its reply. */
   send(command: DocumentCommand): Promise<unknown>;
@@ -73,7 +73,7 @@ export function documentsPath(dataDir: string): string {
   return join(dataDir, 'content.db');
 }
 
-/** How many documents a data directory has; 0 if it has no file of them, or none that can be read. */
+/** Returns the number of documents in a data directory; 0 if it has no file of them, or an unreadable one. */
 export function countDocuments(dataDir: string): number {
   const db = holdLog(documentsPath(dataDir));
   if (db === undefined) return 0;

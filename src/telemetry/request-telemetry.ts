@@ -1,7 +1,7 @@
 import type { TokenCounts } from './metrics.ts';
 
 /** A route as logs, metrics and traces name it. */
-export interface StoryRoute {
+export interface TelemetryRoute {
   /** The provider's name. */
   readonly provider: string;
   /** The provider's own name of the model. */
@@ -16,7 +16,7 @@ export type RouteReason =
   | 'cheapest'
   /** The fastest first event among the routes. */
   | 'fastest'
-  /** A route whose speed is not known well enough was measured. */
+  /** The route was chosen to measure its speed, which was not known well enough. */
   | 'measured'
   /** The conversation has been on this route before. */
   | 'conversation'
@@ -29,7 +29,7 @@ export type RouteReason =
  */
 export type Operation = 'chat' | 'generate_content' | 'embeddings' | 'rerank';
 
-/** How an attempt ended, for a trace. */
+/** The end of an attempt, for a trace. */
 export interface AttemptEnd {
   /** `completed`, or what ended it. */
   readonly result: string;
@@ -48,7 +48,7 @@ export interface SettledFacts {
   readonly providerCostNanoUsd: bigint | undefined;
 }
 
-/** Takes what the client is answered, to be kept. */
+/** Receives the client's answer, to be kept. */
 export interface AnswerTap {
   /** Takes a piece of the answer's body, in order. */
   answered(text: string): void;
@@ -56,7 +56,7 @@ export interface AnswerTap {
   clientEnded(): void;
 }
 
-/** How a request was answered, for a trace. */
+/** The end of a request, for a trace. */
 export interface RequestEnd {
   /** The path's pattern. */
   readonly endpoint: string;
@@ -73,24 +73,24 @@ export interface RequestTrace {
   /** Undefined: only metrics are made. */
   readonly traceId: string | undefined;
   admissionBegan(): void;
-  admissionEnded(story: RequestStory, code: string | undefined): void;
-  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void;
+  admissionEnded(telemetry: RequestTelemetry, code: string | undefined): void;
+  attemptBegan(route: TelemetryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void;
   /** The request was encoded for the provider's protocol, which took this long. In ms. */
   translated(protocol: string, durationMs: number): void;
-  attemptEnded(story: RequestStory, end: AttemptEnd): void;
+  attemptEnded(telemetry: RequestTelemetry, end: AttemptEnd): void;
   settleBegan(): void;
   settleEnded(settled: SettledFacts | undefined): void;
   /** The request was answered: nothing follows. */
-  ended(story: RequestStory, end: RequestEnd): void;
+  ended(telemetry: RequestTelemetry, end: RequestEnd): void;
   /** The W3C `traceparent` that names the attempt; undefined: only metrics are made. */
   readonly traceparent: string | undefined;
 }
 
 /**
- * What becomes known of one request on its way through the gateway, for its log line, its metrics and its trace. The
- * edge makes it, and the core of the same process writes into it; a core in another process has its own.
+ * Collects the facts of one request on its way through the gateway, for its log line, its metrics and its trace. The edge creates it, and
+ * the core in the same process adds to it; a core in another process has its own.
  */
-export class RequestStory {
+export class RequestTelemetry {
   /** The client's own id of the request, which is sent upstream unchanged. */
   clientRequestId: string | undefined;
   /** The client's W3C `traceparent`. */
@@ -103,7 +103,7 @@ export class RequestStory {
   /** The highest hold; undefined: nothing was admitted. */
   heldNanoUsd: bigint | undefined;
   /** The route of the last attempt. */
-  route: StoryRoute | undefined;
+  route: TelemetryRoute | undefined;
   /** Undefined: there was no choice. */
   routeReason: RouteReason | undefined;
   attempts = 0;
@@ -128,7 +128,7 @@ export class RequestStory {
 
   /** An attempt goes to a route. */
   attemptBegan(
-    route: StoryRoute,
+    route: TelemetryRoute,
     attempt: number,
     reason: RouteReason | undefined,
     operation: Operation = 'chat',
@@ -181,7 +181,7 @@ export class RequestStory {
     this.trace?.admissionEnded(this, code);
   }
 
-  /** Its usage is charged; undefined: nothing is, and it leaves no record. */
+  /** Called when its usage is charged; undefined: nothing is charged, and it leaves no record. */
   settleEnded(settled: SettledFacts | undefined): void {
     this.settled = settled;
     this.trace?.settleEnded(settled);

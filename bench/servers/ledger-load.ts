@@ -1,0 +1,139 @@
+/**
+ * A ledger with a load on it, in a process of its own as a gateway has it: no HTTP, no upstream. An answer is an admission, 40 ms, a settle. Takes orders (`LoadOrder`) from its
+ * parent, one after the other, and answers each with a message.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../src/lib/clock.ts';
+import { IdSource } from '../../src/lib/ids.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { openPostgresLedger, type PostgresStats } from '../../src/ledger/postgres/postgres-ledger.ts';
+import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
+import { makeAdmitCommand, makeHash, makeSettleCommand, plans } from '../../test/ledger/fixture.ts';
+import { percentile } from '../statistics.ts';
+
+/** A key of a load, with its account. */
+export interface LoadKey {
+  readonly id: number;
+  readonly accountId: number;
+}
+
+/** What a parent asks for. */
+export type LoadOrder =
+  | { readonly kind: 'open'; readonly engine: 'sqlite' | 'postgres'; readonly at: string }
+  | { readonly kind: 'make'; readonly accounts: number }
+  | {
+      readonly kind: 'run';
+      readonly keys: readonly LoadKey[];
+      readonly seconds: number;
+      /** Answers a second, whether earlier ones have ended or not; absent: as many as `callers` can have, without the 40 ms. */
+      readonly rate?: number;
+      readonly callers?: number;
+    }
+  | { readonly kind: 'close' };
+
+/** What a run has seen. */
+export interface LoadReport {
+  readonly answers: number;
+  readonly seconds: number;
+  /** Of this process, all threads. */
+  readonly cpuMs: number;
+  readonly admitP50Ms: number;
+  readonly admitP99Ms: number;
+  /** Zeros if the engine has no round trips. */
+  readonly stats: PostgresStats;
+}
+
+const answerMs = 40;
+const none: PostgresStats = { batches: 0, commands: 0, roundTrips: 0 };
+let ledger: Ledger & { readonly stats?: PostgresStats };
+let ids: IdSource;
+
+async function open({ engine, at }: Extract<LoadOrder, { kind: 'open' }>): Promise<void> {
+  const options = { clock: systemClock, dailyLimitUnit: 'dollars', plans } as const;
+  if (engine === 'sqlite') {
+    ledger = await openSqliteLedger({ ...options, dataDir: at });
+    ids = new IdSource(systemClock, ledger.lastId);
+    return;
+  }
+  const opened = await openPostgresLedger({ ...options, url: at });
+  ledger = opened;
+  ids = new IdSource(systemClock, opened.lastId, { instance: opened.instanceNumber });
+}
+
+async function make(accounts: number): Promise<LoadKey[]> {
+  const keys: LoadKey[] = [];
+  for (let number = 0; number < accounts; number += 1) {
+    const { accountId } = await ledger.createAccount({ name: `account ${number}`, balance: 10n ** 15n });
+    const hash = makeHash(`${accounts} ${number}`);
+    const made = await ledger.createKey({ accountId, hash, masked: '', settings: {} });
+    if (typeof made === 'string') throw new Error(made);
+    keys.push({ id: made.keyId, accountId });
+  }
+  return keys;
+}
+
+async function run(order: Extract<LoadOrder, { kind: 'run' }>): Promise<LoadReport> {
+  const { keys, seconds, rate, callers = 1 } = order;
+  const admitMs: number[] = [];
+  let sent = 0;
+  const answer = async (lengthMs: number): Promise<void> => {
+    const key = keys[sent % keys.length];
+    sent += 1;
+    const id = ids.next();
+    const askedMs = performance.now();
+    const admitted = await ledger.admit(makeAdmitCommand(id, { key: key ?? { id: 1, accountId: 1 } }));
+    admitMs.push(performance.now() - askedMs);
+    if (admitted.kind !== 'admitted') throw new Error(`refused: ${JSON.stringify(admitted)}`);
+    if (lengthMs > 0) await sleep(lengthMs);
+    const settled = await ledger.settle(makeSettleCommand(id, 20));
+    if (settled.kind !== 'settled') throw new Error(`not settled: ${settled.kind}`);
+  };
+  const before = { ...(ledger.stats ?? none) };
+  const cpu = process.cpuUsage();
+  const beganMs = performance.now();
+  const untilMs = beganMs + seconds * 1000;
+  const under: Promise<void>[] = [];
+  if (rate === undefined) {
+    const call = async (): Promise<void> => {
+      while (performance.now() < untilMs) await answer(0);
+    };
+    for (let caller = 0; caller < callers; caller += 1) under.push(call());
+  } else {
+    while (performance.now() < untilMs) {
+      const due = ((performance.now() - beganMs) / 1000) * rate;
+      while (sent < due) under.push(answer(answerMs));
+      await sleep(1);
+    }
+  }
+  await Promise.all(under);
+  const { user, system } = process.cpuUsage(cpu);
+  const after = ledger.stats ?? none;
+  admitMs.sort((a, b) => a - b);
+  return {
+    answers: sent,
+    seconds: (performance.now() - beganMs) / 1000,
+    cpuMs: (user + system) / 1000,
+    admitP50Ms: percentile(admitMs, 0.5),
+    admitP99Ms: percentile(admitMs, 0.99),
+    stats: {
+      batches: after.batches - before.batches,
+      commands: after.commands - before.commands,
+      roundTrips: after.roundTrips - before.roundTrips,
+    },
+  };
+}
+
+async function obey(order: LoadOrder): Promise<unknown> {
+  if (order.kind === 'open') return open(order);
+  if (order.kind === 'make') return make(order.accounts);
+  if (order.kind === 'run') return run(order);
+  await ledger.close();
+  return process.disconnect?.();
+}
+
+process.on('message', order => {
+  obey(order as LoadOrder).then(
+    reply => process.connected && process.send?.({ reply }),
+    (error: unknown) => process.send?.({ error: String(error) }),
+  );
+});

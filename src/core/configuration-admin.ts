@@ -1,0 +1,106 @@
+import type { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
+import { defined } from '../lib/defined.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
+
+/** The configuration in use, as the operator sees it. */
+export interface DescribedConfiguration {
+  /** '' if there is no file. */
+  readonly file: string;
+  readonly readAtMs: number;
+  /** A JSON object without secrets. */
+  readonly settings: string;
+  /** Keys of the file that wait for a restart. */
+  readonly needsRestart: readonly string[];
+}
+
+/** What is wrong with a configuration, or what it would change. */
+export interface CheckedConfiguration {
+  readonly problems: readonly { readonly line?: number; readonly path: string; readonly message: string }[];
+  readonly providers: number;
+  readonly models: number;
+  /** Values as JSON; undefined: there is none. */
+  readonly changes: readonly {
+    readonly path: string;
+    readonly before: string | undefined;
+    readonly after: string | undefined;
+  }[];
+  readonly needsRestart: readonly string[];
+}
+
+/** What the gateway stores, in bytes, and how long. */
+export interface StorageState {
+  readonly engine: 'sqlite' | 'postgres';
+  readonly dataDir: string;
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+  /** Why nothing can be written; undefined: it can. */
+  readonly problem: string | undefined;
+  readonly parts: readonly { readonly name: string; readonly bytes: number }[];
+  /** `setting`: the key of the configuration; '' if there is none. */
+  readonly retention: readonly { readonly name: string; readonly lifetimeMs: number; readonly setting: string }[];
+}
+
+/** The result of a check of the ledger. */
+export interface LedgerCheck {
+  /** In words; empty: all invariants hold. */
+  readonly violations: readonly string[];
+  readonly startedAtMs: number;
+  readonly durationMs: number;
+}
+
+/** The operator's view of the configuration, the storage and the ledger as a whole. */
+export interface ConfigurationAdminOptions {
+  readonly configuration: {
+    readonly describe: () => DescribedConfiguration;
+    readonly check: (text: string) => Promise<CheckedConfiguration>;
+  };
+  readonly readStorage: () => Promise<StorageState>;
+  readonly verifyLedger: () => Promise<LedgerCheck>;
+}
+
+type Methods = Pick<
+  PushedService<typeof AdminService>,
+  'getConfiguration' | 'checkConfiguration' | 'getStorage' | 'verifyLedger'
+>;
+
+/** The most differences that one reply has. */
+const changesMax = 1_000;
+
+/** The methods of AdminService that show the configuration, the storage and whether the ledger is sound. */
+export function configurationAdmin({ configuration, readStorage, verifyLedger }: ConfigurationAdminOptions): Methods {
+  return {
+    getConfiguration() {
+      const { file, readAtMs, settings, needsRestart } = configuration.describe();
+      return { file, readAtMs: BigInt(readAtMs), settingsJson: settings, needsRestart: [...needsRestart] };
+    },
+    async checkConfiguration({ text }) {
+      const { problems, changes, needsRestart, ...counts } = await configuration.check(text);
+      return {
+        ...counts,
+        problems: problems.map(({ line = 0, path, message }) => ({ line, path, message })),
+        changes: changes.slice(0, changesMax).map(change => defined(change)),
+        changeCount: changes.length,
+        needsRestart: [...needsRestart],
+      };
+    },
+    async getStorage() {
+      const { freeBytes, totalBytes, problem = '', parts, retention, ...where } = await readStorage();
+      return {
+        ...where,
+        freeBytes: BigInt(freeBytes),
+        totalBytes: BigInt(totalBytes),
+        problem,
+        parts: parts.map(({ name, bytes }) => ({ name, bytes: BigInt(bytes) })),
+        retention: retention.map(({ lifetimeMs, ...rest }) => ({ ...rest, lifetimeMs: BigInt(lifetimeMs) })),
+      };
+    },
+    async verifyLedger() {
+      const { violations, startedAtMs, durationMs } = await verifyLedger();
+      return {
+        violations: [...violations],
+        startedAtMs: BigInt(startedAtMs),
+        durationMs: BigInt(Math.round(durationMs)),
+      };
+    },
+  };
+}

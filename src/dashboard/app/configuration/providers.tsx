@@ -1,0 +1,75 @@
+import { useQuery } from '@connectrpc/connect-query';
+import { AdminService, type ProviderStatus } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { fullTime } from '../data/time.ts';
+import { RouteState } from '../models/routes.tsx';
+import { Shown } from '../parts/page.tsx';
+
+/** The providers of the configuration, and how their keys are. */
+export function Providers() {
+  const providers = useQuery(AdminService.method.listProviders, {});
+  return (
+    <section className="panel" aria-label="Providers">
+      <h2>Providers</h2>
+      <Shown of={providers} height={80}>
+        {({ providers: list }) =>
+          list.length === 0 ? (
+            <p className="quiet">
+              No provider: the built-in models answer. Add one under <code>providers</code> in the configuration file,
+              then reload it.
+            </p>
+          ) : (
+            <ProviderTable providers={list} />
+          )
+        }
+      </Shown>
+    </section>
+  );
+}
+
+function ProviderTable({ providers }: { readonly providers: readonly ProviderStatus[] }) {
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label="Table: Providers">
+      <table className="plain">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Speaks</th>
+            <th scope="col">Address</th>
+            <th scope="col">State</th>
+            <th scope="col">Keys</th>
+            <th scope="col" className="right">
+              Models
+            </th>
+            <th scope="col">Last error</th>
+          </tr>
+        </thead>
+        <tbody>
+          {providers.map(({ name, protocol, baseUrl, state, keys, models, lastError }) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>{protocol}</td>
+              <td>
+                <code>{baseUrl}</code>
+              </td>
+              <td>
+                <RouteState state={state} />
+              </td>
+              <td className="small">
+                {keys.length === 0
+                  ? 'none needed'
+                  : keys.map(key => (
+                      <div key={key.number}>
+                        {key.number}: {key.state}
+                        {key.restsUntilMs !== undefined && ` until ${fullTime(key.restsUntilMs)}`}
+                      </div>
+                    ))}
+              </td>
+              <td className="right">{models}</td>
+              <td className="small">{lastError === undefined ? 'none' : `${lastError.result} ${lastError.message}`}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,23 @@
+import { NativeSelect } from '@mantine/core';
+import { useState } from 'react';
+import { Snippet } from '../parts/copy.tsx';
+import { readSections } from './settings-text.ts';
+
+/** All settings in use, a section at a time: a catalogue can have hundreds of models. */
+export function Settings({ json }: { readonly json: string }) {
+  const [name, setName] = useState('general');
+  const sections = readSections(json);
+  const shown = sections.find(section => section.name === name) ?? sections[0];
+  return (
+    <div className="settings">
+      <NativeSelect
+        label="Settings"
+        description="Each with its default filled in. Secrets are ***; the unit of an amount or a time ends its name."
+        value={shown?.name ?? ''}
+        data={sections.map(section => ({ value: section.name, label: `${section.name} (${section.size})` }))}
+        onChange={event => setName(event.currentTarget.value)}
+      />
+      {shown !== undefined && <Snippet text={shown.text} label={`Settings of ${shown.name}`} />}
+    </div>
+  );
+}

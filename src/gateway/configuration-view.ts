@@ -1,0 +1,94 @@
+import { compareSettings, type SettingChange, settingPathText } from '../config/compare-settings.ts';
+import { defaultConfigPath } from '../config/config.ts';
+import { ConfigError, type Problem } from '../config/config-error.ts';
+import type { Environment, Variables } from '../config/env.ts';
+import type { Config } from '../config/settings.ts';
+import { toShownSettings } from '../config/shown-settings.ts';
+import { variableNames } from '../config/yaml-source.ts';
+import type { CheckedConfiguration, ConfigurationAdminOptions } from '../core/configuration-admin.ts';
+import { withDecoys } from './decoy-variables.ts';
+import type { LiveConfig } from './live-config.ts';
+import { checkConfigText } from './read-config.ts';
+
+/** Returns what the operator sees of the configuration in use, and of one that could replace it. */
+export function configurationView(
+  live: LiveConfig,
+  { variables }: Pick<Environment, 'variables'>,
+): ConfigurationAdminOptions['configuration'] {
+  return {
+    describe: () => ({
+      file: live.current.file ?? '',
+      readAtMs: live.readAtMs,
+      settings: JSON.stringify(toShownSettings(withoutSources(live.current))),
+      needsRestart: live.listRestartKeys(live.current),
+    }),
+    check: text => checkText(text, live, variables),
+  };
+}
+
+/** The sums of files with secrets are for the gateway alone. */
+function withoutSources({ secretSources: _sources, ...config }: Config): Config {
+  return config;
+}
+
+/** A configuration that was read from a text, or what is wrong with it. */
+type Read = { readonly config: Config } | { readonly problems: readonly Problem[] };
+
+async function read(file: string, text: string, variables: Variables): Promise<Read> {
+  try {
+    return { config: withoutSources(await checkConfigText(file, text, variables)) };
+  } catch (error) {
+    if (error instanceof ConfigError) return { problems: error.problems };
+    throw error;
+  }
+}
+
+/**
+ * Checks a text and compares it with the configuration in use. A text can name any variable of the environment, so
+ * nothing of what it reads there is returned: not in a change, and not in a message.
+ */
+async function checkText(text: string, live: LiveConfig, variables: Variables): Promise<CheckedConfiguration> {
+  const file = live.current.file ?? defaultConfigPath;
+  const names = variableNames(text);
+  const found = await read(file, text, variables);
+  const decoyed = names.length === 0 ? found : await read(file, text, withDecoys(variables, names));
+  if ('problems' in found) {
+    const shown = 'problems' in decoyed ? decoyed.problems : [];
+    return { ...nothing, problems: found.problems.map(problem => withoutValues(problem, shown)) };
+  }
+  const { config } = found;
+  const changes = compareSettings(withoutSources(live.current), { ...config, file: live.current.file });
+  const foreign = 'config' in decoyed ? compareSettings(config, decoyed.config) : undefined;
+  return {
+    problems: [],
+    providers: config.providers.length,
+    models: config.models.length,
+    changes: changes.map(change => toShownChange(change, foreign)),
+    needsRestart: live.listRestartKeys(config),
+  };
+}
+
+const nothing = { providers: 0, models: 0, changes: [], needsRestart: [] };
+
+/** Replaces a message that may have a value of the environment: one that is not the same with other values. */
+function withoutValues({ line, path, message }: Problem, shown: readonly Problem[]): Problem {
+  const isShown = shown.some(other => other.line === line && other.path === path && other.message === message);
+  const hidden = 'is not allowed with what the environment has; tollgate config check says why';
+  return { path, message: isShown ? message : hidden, ...(line !== undefined && { line }) };
+}
+
+/** Hides what comes from the environment. `foreign`: which settings do; undefined: not known, so any may. */
+function toShownChange(
+  { path, before, after }: SettingChange,
+  foreign: readonly SettingChange[] | undefined,
+): CheckedConfiguration['changes'][number] {
+  const same = (other: readonly string[]): boolean =>
+    other.slice(0, path.length).every((step, index) => step === path[index]);
+  const isHidden = foreign === undefined || foreign.some(({ path: other }) => same(other));
+  // Its own name comes from the environment if it is not there under other values.
+  const named = foreign?.find(
+    ({ path: other, after: now }) => now === undefined && other.length <= path.length && same(other),
+  );
+  const shownPath = named === undefined ? path : [...named.path.slice(0, -1), '***'];
+  return { path: settingPathText(shownPath), before, after: after !== undefined && isHidden ? '"***"' : after };
+}

@@ -1,0 +1,69 @@
+import { readdir, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Environment } from '../config/env.ts';
+import type { StorageState } from '../core/configuration-admin.ts';
+import { backupsFolder } from './backup/data-files.ts';
+import { readFileSizes } from './file-sizes.ts';
+import type { LiveConfig } from './live-config.ts';
+import { eventsMs } from './retention.ts';
+import type { StorageHealth } from './storage-health.ts';
+import { fileLifetimeMs, type Stores } from './stores.ts';
+
+/** What the view of the storage is made from. */
+interface StorageViewOptions {
+  readonly environment: Pick<Environment, 'dataDir' | 'databaseUrl'>;
+  readonly live: LiveConfig;
+  readonly health: Pick<StorageHealth, 'reason'>;
+  readonly stores: Pick<Stores, 'databaseBytes'>;
+}
+
+/** Folders of the data directory, which may be missing. */
+const folders = ['images', 'files', backupsFolder];
+
+/** Returns what reads how much is stored, how much room there is, and how long what is stored is kept. */
+export function storageView({ environment, live, health, stores }: StorageViewOptions): () => Promise<StorageState> {
+  const { dataDir, databaseUrl } = environment;
+  return async () => {
+    const { bavail, blocks, bsize } = await statfs(dataDir);
+    const sizes = await Promise.all(
+      folders.map(async name => ({ name, bytes: await readFolderBytes(join(dataDir, name)) })),
+    );
+    const database = stores.databaseBytes && { name: 'database', bytes: await stores.databaseBytes() };
+    const files = Object.entries(readFileSizes(dataDir)).map(([name, bytes]) => ({ name, bytes }));
+    return {
+      engine: databaseUrl === undefined ? 'sqlite' : 'postgres',
+      dataDir,
+      freeBytes: bavail * bsize,
+      totalBytes: blocks * bsize,
+      problem: health.reason,
+      parts: [...(database === undefined ? [] : [database]), ...files, ...sizes.filter(({ bytes }) => bytes > 0)],
+      retention: listRetention(live),
+    };
+  };
+}
+
+function listRetention({ current }: LiveConfig): StorageState['retention'] {
+  const { retention, content } = current;
+  return [
+    { name: 'activity', lifetimeMs: retention.activityMs, setting: 'retention.activity' },
+    { name: 'audit', lifetimeMs: retention.auditMs, setting: 'retention.audit' },
+    { name: 'webhook_events', lifetimeMs: eventsMs, setting: '' },
+    { name: 'responses', lifetimeMs: content.responseLifetimeMs, setting: 'content.response_lifetime' },
+    { name: 'bodies', lifetimeMs: content.bodyLifetimeMs, setting: 'content.body_lifetime' },
+    { name: 'image_files', lifetimeMs: fileLifetimeMs, setting: '' },
+  ];
+}
+
+/** Returns the size of all files below a folder, in bytes; 0 if there is none. Files that disappear meanwhile do not count. */
+async function readFolderBytes(folder: string): Promise<number> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch(() => []);
+  let bytes = 0;
+  for (const entry of entries) {
+    if (!entry.isFile()) continue;
+    bytes += await stat(join(entry.parentPath, entry.name)).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  }
+  return bytes;
+}

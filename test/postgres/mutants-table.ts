@@ -1,0 +1,102 @@
+import type { Mutant } from '../ledger/mutants-table.ts';
+
+/** A mistake, and the file of this folder whose tests must find it. */
+export type PostgresMutant = Mutant & { readonly test: string };
+
+/** Mistakes that an engineer could make in the engine in PostgreSQL. Tests with three gateways must find each: see `mutants.ts`. */
+export const postgresMutants: readonly PostgresMutant[] = [
+  {
+    mistake: 'rows are loaded before the lock',
+    file: 'postgres/engine.ts',
+    from: '    const results = await connection.run(steps);\n    let place = 1;',
+    to: `    const early = loads.flatMap(load => load.steps).length;
+    const [begun, ...others] = await connection.run([...steps.slice(0, 1), ...steps.slice(steps.length - early), ...steps.slice(1, steps.length - early)]);
+    const results = [begun, ...others.slice(early), ...others.slice(0, early)];
+    let place = 1;`,
+    test: 'races.test.ts',
+  },
+  {
+    mistake: 'accounts are read without their lock',
+    file: 'postgres/engine.ts',
+    from: 'ANY($1::bigint[]) ORDER BY id FOR UPDATE`',
+    to: 'ANY($1::bigint[]) ORDER BY id`',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'an admission never looks whether it was done before',
+    file: 'postgres/engine.ts',
+    from: 'if (!isRepeat && request[9] === null && this.#isNew(id)) {',
+    to: 'if (request[9] === null) {',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'a batch whose answer was lost is sent again as if it were new',
+    file: 'postgres/batch-writer.ts',
+    from: '    for (const command of batch) command.isRepeat = true;\n',
+    to: '',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'an order whose answer was lost is not looked up',
+    file: 'postgres/engine.ts',
+    from: 'if (!isRepeat) tables.applied.lack',
+    to: 'tables.applied.lack',
+    test: 'races.test.ts',
+  },
+  {
+    mistake: 'a transaction that COMMIT answers with ROLLBACK is taken for done',
+    file: '../lib/postgres/connection.ts',
+    from: "if (done?.tag !== 'COMMIT')",
+    to: 'if (done === undefined)',
+    test: 'connection.test.ts',
+  },
+  {
+    mistake: 'the time is that of the transaction’s beginning, before it waited',
+    file: 'postgres/engine.ts',
+    from: 'extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT lease',
+    to: 'extract(epoch FROM now()) * 1000)::bigint AS now, (SELECT lease',
+    test: 'races.test.ts',
+  },
+  {
+    mistake: 'what others have left is looked for once',
+    file: 'postgres/postgres-ledger.ts',
+    from: '      await this.#sweep();',
+    to: '      if (this.#timer === undefined) await this.#sweep();',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'a hold that is gone is taken for ended now',
+    file: 'postgres/batch-table.ts',
+    from: 'SELECT 1 / ((SELECT count(*) FROM gone) = $${keys.length + 1}::int)::int`',
+    to: 'SELECT (SELECT count(*) FROM gone), $${keys.length + 1}::int`',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'a batch does not look whether its lease has ended',
+    file: 'postgres/engine.ts',
+    from: 'if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))',
+    to: 'if (shared.boot !== 0 && lease === null)',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'what an account’s configuration says is kept whatever its version',
+    file: 'postgres/account-config.ts',
+    from: 'return known?.version === version ? known : undefined;',
+    to: 'return known;',
+    test: 'races.test.ts',
+  },
+  {
+    mistake: 'an admission that was refused for its long wait is not voided',
+    file: 'postgres/batch-writer.ts',
+    from: "if (command.request[0] === 'admit' && isUnderWay) {",
+    to: "if (command.request[0] === 'admit' && isUnderWay && command.isRepeat) {",
+    test: 'races.test.ts',
+  },
+  {
+    mistake: 'every gateway delivers events',
+    file: 'postgres/postgres-ledger.ts',
+    from: 'return this.#isLeader ? super.listDueDeliveries(limit) : [];',
+    to: 'return super.listDueDeliveries(limit);',
+    test: 'races.test.ts',
+  },
+];

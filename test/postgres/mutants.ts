@@ -1,0 +1,79 @@
+/**
+ * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs its file of tests beside it: `node test/postgres/mutants.ts [NUMBER]`. Prints which tests found
+ * each; exits 1 if one is found by none. As a library: `findMutant`.
+ */
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join, resolve } from 'node:path';
+import { plant } from '../ledger/mutants.ts';
+import { type PostgresMutant, postgresMutants } from './mutants-table.ts';
+import { startPostgres } from './server.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const config = `export default { test: { include: ['test/postgres/*.test.ts'], globalSetup: ['test/postgres/prepare.ts'], pool: 'forks', testTimeout: 30_000, expect: { poll: { timeout: 10_000 } } } };\n`;
+
+interface Report {
+  readonly numPassedTests: number;
+  readonly testResults: readonly {
+    readonly assertionResults: readonly { readonly status: string; readonly title: string }[];
+  }[];
+}
+
+/** Returns the titles of the tests that find a mutant; empty: it lives on. Throws if the tests could not run. */
+export async function findMutant(mutant: PostgresMutant, serverUrl: string): Promise<string[]> {
+  const { src, remove } = plant(mutant, postgresMutants.indexOf(mutant));
+  try {
+    const folder = resolve(src, '..');
+    // PostgreSQL runs as another user if this one is root.
+    chmodSync(folder, 0o755);
+    for (const part of ['ledger', 'postgres']) {
+      mkdirSync(join(folder, 'test', part), { recursive: true });
+      const files = readdirSync(join(root, 'test', part)).filter(name => name.endsWith('.ts'));
+      for (const name of files) cpSync(join(root, 'test', part, name), join(folder, 'test', part, name));
+    }
+    symlinkSync(join(root, 'test/postgres/node_modules'), join(folder, 'test/postgres/node_modules'));
+    writeFileSync(join(folder, 'vitest.config.mjs'), config);
+    return await listFailures(folder, mutant.test, serverUrl);
+  } finally {
+    remove();
+  }
+}
+
+async function listFailures(folder: string, file: string, serverUrl: string): Promise<string[]> {
+  const to = join(folder, 'report.json');
+  const options = ['run', '--root', folder, '--reporter', 'json', '--outputFile', to, `test/postgres/${file}`];
+  const run = spawn(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), ...options], {
+    cwd: folder,
+    env: { ...process.env, TOLLGATE_TEST_DATABASE_URL: serverUrl },
+    stdio: 'ignore',
+  });
+  await once(run, 'exit');
+  if (!existsSync(to)) throw new Error(`${file} could not run`);
+  const report = JSON.parse(readFileSync(to, 'utf8')) as Report;
+  if (report.numPassedTests === 0) throw new Error(`${file} could not run`);
+  const results = report.testResults.flatMap(({ assertionResults }) => assertionResults);
+  return results.filter(({ status }) => status === 'failed').map(({ title }) => title);
+}
+
+if (import.meta.main) {
+  const only = process.argv[2];
+  const server = await startPostgres();
+  for (const [index, mutant] of postgresMutants.entries()) {
+    if (only !== undefined && only !== String(index)) continue;
+    const found = await findMutant(mutant, server.url);
+    console.log(`${found.length === 0 ? 'SURVIVES' : 'found'}: ${index} ${mutant.mistake}`);
+    for (const title of found) console.log(`  by: ${title}`);
+    if (found.length === 0) process.exitCode = 1;
+  }
+  await server.stop();
+}

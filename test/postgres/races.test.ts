@@ -1,0 +1,183 @@
+/** What three gateways on one database do to each other while one waits, or has lost an answer. `mutants.ts` lists the mistakes that these tests find. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { NewLimit } from '../../src/ledger/ledger.ts';
+import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
+import { makeAdmitCommand, amount, dollar, makeHash, plans, settleAmount } from '../ledger/fixture.ts';
+import { DroppingProxy } from './dropping-proxy.ts';
+import { createLedgerDatabase } from './ledger-database.ts';
+
+const open = (url: string): Promise<PostgresLedger> =>
+  openPostgresLedger({
+    url,
+    clock: systemClock,
+    dailyLimitUnit: 'dollars',
+    plans,
+    lease: { leaseMs: 1500, renewMs: 200 },
+  });
+
+let url: string;
+let ledgers: PostgresLedger[];
+let holder: PostgresConnection;
+let lastId = 1000;
+
+beforeAll(async () => {
+  url = await createLedgerDatabase();
+  ledgers = await Promise.all([url, url, url].map(open));
+  holder = await PostgresConnection.open({ url });
+});
+
+afterAll(async () => {
+  await holder.end();
+  const [first] = ledgers;
+  expect(await first?.verify()).toEqual([]);
+  await Promise.all(ledgers.map(ledger => ledger.close()));
+});
+
+const pick = (index: number): PostgresLedger => ledgers[index % 3] as PostgresLedger;
+
+async function makeAccount(name: string, settings: Parameters<PostgresLedger['createKey']>[0]['settings'] = {}) {
+  const { accountId } = await pick(0).createAccount({ name, balance: dollar });
+  const key = await pick(1).createKey({ accountId, hash: makeHash(name), masked: name, settings });
+  if (typeof key === 'string') throw new Error(key);
+  return { accountId, keyId: key.keyId };
+}
+
+const heldBy = async (accountId: number): Promise<bigint> => (await pick(0).findAccount(accountId))?.held ?? -1n;
+
+/** Holds the lock of an account while work is done, as a gateway far away would. */
+async function holdAccount<R>(accountId: number, work: () => Promise<R>): Promise<R> {
+  await holder.script(`BEGIN; SELECT 1 FROM account WHERE id = ${accountId} FOR UPDATE`);
+  try {
+    return await work();
+  } finally {
+    await holder.script('COMMIT');
+  }
+}
+
+test('a key that expires while its request waits for the account is refused', async () => {
+  const { accountId, keyId } = await makeAccount('expires');
+  await pick(0).admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'expires'));
+  await pick(0).void(lastId, 'cancelled');
+  await pick(0).updateKey({ keyId, accountId, settings: { expiresAtMs: systemClock.now() + 700 } });
+  const replies = await holdAccount(accountId, async () => {
+    const asked = ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'expires')));
+    await sleep(1200);
+    return asked;
+  });
+  expect((await Promise.all(replies)).map(({ kind }) => kind)).toEqual(['denied', 'denied', 'denied']);
+});
+
+test('an admission that was refused for its long wait holds nothing in the end', async () => {
+  const { accountId } = await makeAccount('refused');
+  const ask = async (ledger: PostgresLedger): Promise<string> => {
+    const asked = ledger.admit(makeAdmitCommand(++lastId, { funds: amount(5n) }, 'refused'));
+    return asked.then(
+      ({ kind }) => kind,
+      (error: { readonly code: string }) => error.code,
+    );
+  };
+  const replies = await holdAccount(accountId, () => Promise.all(ledgers.map(ask)));
+  expect(replies).toEqual(['overloaded', 'overloaded', 'overloaded']);
+  // All have been done by then.
+  await Promise.all(ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'refused'))));
+  for (const [index, id] of [lastId - 2, lastId - 1, lastId].entries()) await pick(index).void(id, 'cancelled');
+  await expect.poll(() => heldBy(accountId)).toBe(0n);
+});
+
+test('counters are exact while three gateways change them at once', async () => {
+  const { accountId, keyId } = await makeAccount('counted');
+  const plain = {
+    timeZone: 'UTC',
+    models: null,
+    endUsers: 'all',
+    action: 'refuse',
+    raised: null,
+    locked: false,
+  } as const;
+  const limit = { ...plain, accountId, scope: 'key', scopeId: keyId, unit: 'usd', window: 'day', max: dollar } as const;
+  const made = await pick(0).createLimit(limit);
+  if (typeof made === 'string') throw new Error(made);
+  // Each goes on by itself, so that their batches meet.
+  const run = async (ledger: PostgresLedger): Promise<void> => {
+    for (let round = 0; round < 25; round += 1) {
+      const ids = Array.from({ length: 4 }, () => ++lastId);
+      await Promise.all(ids.map(id => ledger.admit(makeAdmitCommand(id, { funds: amount(10n) }, 'counted'))));
+      await Promise.all(ids.map(id => ledger.settle(settleAmount(id, 10n))));
+    }
+  };
+  await Promise.all(ledgers.map(run));
+  expect(await pick(1).findAccount(accountId)).toMatchObject({ balance: dollar - 3000n, held: 0n });
+  expect(await pick(2).findLimit(made.limitId, accountId)).toMatchObject({ used: 3000n });
+  expect(await pick(0).verify()).toEqual([]);
+});
+
+test('a limit that one gateway makes counts at the others with the next request', async () => {
+  const { accountId, keyId } = await makeAccount('limited');
+  const admitAll = async (): Promise<string[]> => {
+    const replies = ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'limited')));
+    return (await Promise.all(replies)).map(({ kind }) => kind);
+  };
+  expect(await admitAll()).toEqual(['admitted', 'admitted', 'admitted']);
+  const limit: NewLimit = {
+    accountId,
+    scope: 'key',
+    scopeId: keyId,
+    unit: 'concurrent',
+    window: null,
+    max: 4n,
+    timeZone: 'UTC',
+    models: null,
+    endUsers: 'all',
+    action: 'refuse',
+    raised: null,
+    locked: false,
+  };
+  const made = await pick(2).createLimit(limit);
+  expect((await admitAll()).toSorted()).toEqual(['admitted', 'denied', 'denied']);
+  if (typeof made === 'string') throw new Error(made);
+  await pick(1).deleteLimit({ limitId: made.limitId, accountId });
+  expect(await admitAll()).toEqual(['admitted', 'admitted', 'admitted']);
+  for (let id = lastId - 8; id <= lastId; id += 1) await pick(id).void(id, 'cancelled');
+  expect(await heldBy(accountId)).toBe(0n);
+});
+
+test('a credit whose answer was lost is given once, and so is a settle', async () => {
+  const { accountId } = await makeAccount('credit');
+  const proxy = await DroppingProxy.open(url);
+  const far = await open(proxy.url);
+  proxy.dropNext();
+  const credited = await far.addCredit({ accountId, amount: 7n, note: 'once' });
+  expect(credited).toMatchObject({ balance: dollar + 7n });
+  const id = ++lastId;
+  await far.admit(makeAdmitCommand(id, { funds: amount(7n) }, 'credit'));
+  proxy.dropNext();
+  expect(await far.settle(settleAmount(id, 7n))).toMatchObject({ kind: 'settled', costNanoUsd: 7n });
+  await far.close();
+  await proxy.close();
+  expect(await pick(1).findAccount(accountId)).toMatchObject({ balance: dollar, held: 0n });
+});
+
+test('an event is delivered by one gateway, and by another after its end', async () => {
+  const { accountId } = await makeAccount('events');
+  await pick(1).createWebhook({
+    accountId,
+    url: 'https://example.com/hook',
+    events: ['key.created'],
+    secret: 'sealed',
+    disabled: false,
+  });
+  await pick(2).createKey({ accountId, hash: makeHash('more'), masked: 'more', settings: {} });
+  const listAll = async (): Promise<number[]> => {
+    const due = await Promise.all(ledgers.map(ledger => ledger.listDueDeliveries(10)));
+    return due.map(each => each.filter(delivery => delivery.accountId === accountId).length);
+  };
+  expect((await listAll()).toSorted()).toEqual([0, 0, 1]);
+  const leader = (await listAll()).indexOf(1);
+  await ledgers[leader]?.close();
+  ledgers[leader] = await open(url);
+  await expect.poll(async () => (await listAll()).toSorted()).toEqual([0, 0, 1]);
+  expect((await listAll())[leader]).toBe(0);
+});
