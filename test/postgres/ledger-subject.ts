@@ -84,8 +84,9 @@ class PostgresSubject implements Subject {
   readonly #place: Place;
   readonly #settings: Settings;
   #gateways: readonly Gateway[] = [];
-  /** Which gateway made a hold that only that one may extend. */
+  /** Gateways of requests that no other service holds. */
   readonly #makers = new Map<number, number>();
+  readonly #settled = new Set<number>();
   #turn = 0;
   #nowMs = 0;
 
@@ -99,11 +100,9 @@ class PostgresSubject implements Subject {
       await this.#place.pool.run(this.#place.emptying);
       await this.#start();
     }
-    if (batch.length === 0) return [];
     this.#turn = 1 - this.#turn;
     const replies: unknown[] = [];
     for (const [nth, commands] of this.#share(batch)) replies.push(...(await this.#send(nth, commands)));
-    await this.#sweep(Math.max(...batch.map(({ nowMs }) => nowMs)));
     return replies;
   }
 
@@ -177,42 +176,48 @@ class PostgresSubject implements Subject {
     this.#makers.clear();
   }
 
-  /** Ends what is over of accounts that no command has named, as a gateway does every few seconds: the model ends it at once. */
-  async #sweep(nowMs: number): Promise<void> {
-    const { instances, writer } = this.#gateway(this.#turn);
-    const due = await instances.listDue(100, nowMs);
-    if (due.length > 0) await writer.sendFor(due, ['sweep', nowMs]);
-  }
-
-  /** Parts a batch by the gateways that its commands go to: that whose turn it is, but extensions of a gateway's own holds come from itself. */
+  /** Parts a batch by the gateways that its commands go to. */
   #share(batch: readonly TimedCommand[]): [number, TimedCommand[]][] {
     const shares: [number, TimedCommand[]][] = [];
     for (const each of batch) {
-      const maker = each.kind === 'extend' ? this.#makers.get(each.command.id) : undefined;
-      const nth = maker ?? this.#turn;
+      const nth = this.#choose(each);
       const last = shares.at(-1);
       if (last?.[0] === nth) last[1].push(each);
       else shares.push([nth, [each]]);
-      if (each.kind !== 'admit' || each.command.expiresAtMs !== undefined) continue;
-      if (!this.#makers.has(each.command.id)) this.#makers.set(each.command.id, nth);
     }
     return shares;
   }
 
-  /** Sends commands in one turn of the event loop: they are one batch. */
-  #send(nth: number, commands: readonly TimedCommand[]): Promise<unknown[]> {
-    const { wire } = this.#place;
-    const { writer } = this.#gateway(nth);
-    this.#nowMs = commands[0]?.nowMs ?? this.#nowMs;
+  /** Returns the gateway whose turn it is. A request that no other service holds stays with the gateway that made it, all but repeats of its settle. */
+  #choose(timed: TimedCommand): number {
+    const id = timed.kind === 'void' ? timed.id : 'command' in timed ? timed.command.id : undefined;
+    if (id === undefined || (timed.kind === 'settle' && this.#settled.has(id))) return this.#turn;
+    if (timed.kind === 'settle') this.#settled.add(id);
+    const isOwn = timed.kind === 'admit' && timed.command.expiresAtMs === undefined;
+    if (isOwn && !this.#makers.has(id)) this.#makers.set(id, this.#turn);
+    return this.#makers.get(id) ?? this.#turn;
+  }
+
+  /**
+   * Sends commands in one turn of the event loop: they are one batch. The first names the accounts of which something ends meanwhile: else a gateway would end it some seconds later, or with the
+   * account's next command, and not at once as the model does.
+   */
+  async #send(nth: number, commands: readonly TimedCommand[]): Promise<unknown[]> {
+    const { writer, instances } = this.#gateway(nth);
+    this.#nowMs = Math.max(...commands.map(({ nowMs }) => nowMs));
+    const due = await instances.listDue(100, this.#nowMs);
     return Promise.all(
-      commands.map(async command => {
-        try {
-          return decode(wire, command.kind, await writer.sendFor([], encode(wire, command) as WireCommand));
-        } catch (error) {
-          if ((error as { readonly code?: unknown }).code === 'internal') return 'failed';
-          throw error;
-        }
-      }),
+      commands.map((command, index) => this.#ask(command, each => writer.sendFor(index === 0 ? due : [], each))),
     );
+  }
+
+  async #ask(command: TimedCommand, send: (command: WireCommand) => Promise<unknown>): Promise<unknown> {
+    const { wire } = this.#place;
+    try {
+      return decode(wire, command.kind, await send(encode(wire, command)));
+    } catch (error) {
+      if ((error as { readonly code?: unknown }).code === 'internal') return 'failed';
+      throw error;
+    }
   }
 }
