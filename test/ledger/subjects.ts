@@ -217,7 +217,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
         engine.finish();
         return checkInvariants(file, 'full');
       },
-      close: () => file.close(),
+      close: () => void file.close(),
     };
   };
 }

@@ -86,7 +86,7 @@ class PostgresSubject implements Subject {
   #gateways: readonly Gateway[] = [];
   /** Gateways of requests that no other service holds. */
   readonly #makers = new Map<number, number>();
-  readonly #settled = new Set<number>();
+  readonly #seen = new Set<number>();
   #turn = 0;
   #nowMs = 0;
 
@@ -164,7 +164,8 @@ class PostgresSubject implements Subject {
     const { url, pool, types, ledger } = this.#place;
     const clock = { now: () => this.#nowMs };
     const options = { ...this.#settings, url, clock, lease, drivesTime: true } as const;
-    this.#gateways = [0, 1].map(() => ledger.makeParts(options, pool, { types, lastId: 0 }));
+    const lastId = await pool.use(ledger.readLastId);
+    this.#gateways = [0, 1].map(() => ledger.makeParts(options, pool, { types, lastId }));
     for (const gateway of this.#gateways) await gateway.register();
   }
 
@@ -188,14 +189,22 @@ class PostgresSubject implements Subject {
     return shares;
   }
 
-  /** Returns the gateway whose turn it is. A request that no other service holds stays with the gateway that made it, all but repeats of its settle. */
+  /** Returns the gateway whose turn it is, but a request that no other service holds stays with the gateway that made it. */
   #choose(timed: TimedCommand): number {
     const id = timed.kind === 'void' ? timed.id : 'command' in timed ? timed.command.id : undefined;
-    if (id === undefined || (timed.kind === 'settle' && this.#settled.has(id))) return this.#turn;
-    if (timed.kind === 'settle') this.#settled.add(id);
-    const isOwn = timed.kind === 'admit' && timed.command.expiresAtMs === undefined;
-    if (isOwn && !this.#makers.has(id)) this.#makers.set(id, this.#turn);
+    if (id === undefined) return this.#turn;
+    if (timed.kind === 'admit') {
+      const isOwn = timed.command.expiresAtMs === undefined;
+      if (isOwn && !this.#makers.has(id))
+        this.#makers.set(id, this.#seen.has(id) ? this.#chooseForeign(id) : this.#turn);
+      this.#seen.add(id);
+    }
     return this.#makers.get(id) ?? this.#turn;
+  }
+
+  /** Returns a gateway that can't have made an id: one that makes ids takes for granted that nobody else has used them. */
+  #chooseForeign(id: number): number {
+    return id % 64 === this.#gateway(this.#turn).number.value ? 1 - this.#turn : this.#turn;
   }
 
   /**

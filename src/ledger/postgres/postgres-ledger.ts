@@ -92,14 +92,20 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   const connection = await PostgresConnection.open(database);
   const types = await readColumnTypes(connection);
   await addPartitions(connection);
+  const lastId = await readLastId(connection);
+  await connection.end();
+  const pool = new PostgresPool({ ...database, connections: poolConnections });
+  const ledger = new InstanceLedger(makeParts(options, pool, { types, lastId }));
+  await ledger.join();
+  return ledger;
+}
+
+/** Returns the highest id of a gateway's own requests; 0: there is none. */
+export async function readLastId(connection: PostgresConnection): Promise<number> {
   const [last] = await connection.query(
     'SELECT greatest((SELECT max(id) FROM hold WHERE boot IS NOT NULL), (SELECT max(id) FROM usage WHERE expires_at_ms IS NULL), 0) AS id',
   );
-  await connection.end();
-  const pool = new PostgresPool({ ...database, connections: poolConnections });
-  const ledger = new InstanceLedger(makeParts(options, pool, { types, lastId: Number(last?.['id'] ?? 0n) }));
-  await ledger.join();
-  return ledger;
+  return Number(last?.['id'] ?? 0n);
 }
 
 /** What an instance is made of. */
