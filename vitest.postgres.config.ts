@@ -17,6 +17,9 @@ export default defineConfig({
       'test/ledger/start.test.ts',
       'test/ledger/reader.test.ts',
       'test/ledger/suspensions.test.ts',
+      // Asks for the sizes of the files.
+      'test/e2e/metrics.e2e.test.ts',
+      'test/ledger/tampered.e2e.test.ts',
     ],
     globalSetup: ['test/postgres/prepare.ts'],
     env: { TOLLGATE_TEST_ENGINE: 'postgres' },

@@ -198,9 +198,22 @@ export function openTransport(rpcUrl: string, credential: string): ReturnType<ty
 /** The databases of gateways by their folders, while the suite runs on PostgreSQL. */
 const databases = new Map<string, string>();
 
+/** Whether the suite runs on PostgreSQL: `npm run test:postgres`. Then nobody moves the clock that judges, and the data directory has neither ledger nor content. */
+export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
+
+/** Ends the leases of a killed gateway that had a database for itself, so that no test waits for them. */
+async function endLeases({ folder }: Home): Promise<void> {
+  const url = databases.get(folder);
+  if (url === undefined) return;
+  const { PostgresConnection } = await import('../src/lib/postgres/connection.ts');
+  const connection = await PostgresConnection.open({ url });
+  await connection.query('UPDATE instance SET lease_until_ms = 0');
+  await connection.end();
+}
+
 /** Returns the database of a gateway as a variable; none if the suite runs on SQLite. */
 async function chooseDatabase({ folder }: Home): Promise<Record<string, string>> {
-  if (process.env['TOLLGATE_TEST_ENGINE'] !== 'postgres') return {};
+  if (!isOnPostgres) return {};
   // Vitest's own, which programs that are run by hand don't have.
   const { createLedgerDatabase } = await import('./postgres/ledger-database.ts');
   const url = databases.get(folder) ?? (await createLedgerDatabase());
@@ -255,7 +268,11 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     admin: createClient(AdminService, openTransport(rpcUrl, token)),
     cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port, ...databaseOf(env) }),
     stop: (signal = 'SIGTERM') => end(signal),
-    kill: () => end('SIGKILL'),
+    kill: async () => {
+      const how = await end('SIGKILL');
+      await endLeases(home);
+      return how;
+    },
     ended,
     pid: child.pid ?? 0,
   };

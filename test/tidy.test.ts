@@ -161,7 +161,7 @@ test('folders import only the folders they are allowed to, types included', () =
   ).toEqual([]);
 });
 
-test('nobody imports main.ts or a path without its ending', () => {
+test('no one imports main.ts or a path without its ending', () => {
   const bad = broken(all, (_, target) => {
     if (target === 'main.ts') return 'main.ts is the end of the line';
     return target.startsWith('.') ||
@@ -208,14 +208,14 @@ test('what lies on the way of an answer takes time, timers and chance from a Run
   expect(bad).toEqual([]);
 });
 
-test('no file has a name that says nothing', () => {
+test('no file has an empty name such as utils', () => {
   const named = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap(folder =>
     filesBelow(folder).map(file => `${folder}/${file}`),
   );
   expect(named.filter(file => emptyWords.test(file))).toEqual([]);
 });
 
-test('a test below src stands beside the file it is about, and no test stands outside src and test', () => {
+test('a test below src is beside the file it is about, and no test is outside src and test', () => {
   const alone = all.filter(
     file => file.endsWith('.test.ts') && !existsSync(resolve(src, file.replace(/(\.[a-z0-9-]+)*\.test\.ts$/, '.ts'))),
   );

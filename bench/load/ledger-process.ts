@@ -36,9 +36,12 @@ export class LedgerProcess {
   }
 
   async #order<R>(order: LoadOrder): Promise<R> {
-    const answered = Promise.race([once(this.#child, 'message'), once(this.#child, 'exit')]);
+    const over = new AbortController();
+    const { signal } = over;
+    const answered = Promise.race([once(this.#child, 'message', { signal }), once(this.#child, 'exit', { signal })]);
     this.#child.send(order);
     const [answer] = (await answered) as [{ readonly reply?: R; readonly error?: string } | number];
+    over.abort();
     if (typeof answer === 'number') throw new Error(`the ledger's process ended with ${answer}`);
     if (answer.error !== undefined) throw new Error(answer.error);
     return answer.reply as R;

@@ -34,6 +34,7 @@ const connections = 128;
 /** A run of a load on one engine, by answer. */
 interface Cost {
   readonly perSecond: number;
+  readonly refused: number;
   readonly gatewayUs: number;
   readonly databaseUs: number;
   readonly p50Ms: number;
@@ -78,6 +79,7 @@ async function runOnce({ ledgers, keys, database }: Subject, seconds: number, ra
   const answers = sum(report => report.answers);
   return {
     perSecond: sum(report => report.answers / report.seconds),
+    refused: sum(report => report.refused),
     gatewayUs: (sum(report => report.cpuMs) * 1000) / answers,
     databaseUs: ((after.cpuMs - before.cpuMs) * 1000) / answers,
     p50Ms: median(reports.map(report => report.admitP50Ms)),
@@ -97,6 +99,7 @@ function medianOf(costs: readonly Cost[]): Cost {
   const of = (name: keyof Cost): number => median(costs.map(cost => cost[name]));
   return {
     perSecond: of('perSecond'),
+    refused: costs.reduce((sum, cost) => sum + cost.refused, 0),
     gatewayUs: of('gatewayUs'),
     databaseUs: of('databaseUs'),
     p50Ms: of('p50Ms'),
@@ -115,7 +118,8 @@ interface Measured {
 }
 
 function showCost(cost: Cost, hasDatabase: boolean): string {
-  const cpu = `CPU of an answer ${shown(cost.gatewayUs)} µs`;
+  const refused = cost.refused === 0 ? '' : `${cost.refused} refused; `;
+  const cpu = `${refused}CPU of an answer ${shown(cost.gatewayUs)} µs`;
   if (!hasDatabase) return cpu;
   const trips = `${shown(cost.roundTrips)} round trips, ${shown(cost.batchSize)} commands a batch`;
   return `${cpu} + ${shown(cost.databaseUs)} µs in the database, ${trips}, ${shown(cost.walBytes)} bytes of WAL`;

@@ -3,8 +3,9 @@
  * parent, one after the other, and answers each with a message.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { IdSource } from '../../src/lib/ids.ts';
+import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openPostgresLedger, type PostgresStats } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
@@ -34,6 +35,8 @@ export type LoadOrder =
 /** What a run has seen. */
 export interface LoadReport {
   readonly answers: number;
+  /** Admissions that were refused because the ledger had too much to do. */
+  readonly refused: number;
   readonly seconds: number;
   /** Of this process, all threads. */
   readonly cpuMs: number;
@@ -76,13 +79,22 @@ async function run(order: Extract<LoadOrder, { kind: 'run' }>): Promise<LoadRepo
   const { keys, seconds, rate, callers = 1 } = order;
   const admitMs: number[] = [];
   let sent = 0;
+  let refused = 0;
   const answer = async (lengthMs: number): Promise<void> => {
     const key = keys[sent % keys.length];
     sent += 1;
     const id = ids.next();
     const askedMs = performance.now();
-    const admitted = await ledger.admit(makeAdmitCommand(id, { key: key ?? { id: 1, accountId: 1 } }));
+    const command = makeAdmitCommand(id, { key: key ?? { id: 1, accountId: 1 }, requestId: publicRequestId(id) });
+    const admitted = await ledger.admit(command).catch((error: unknown) => {
+      if (error instanceof GatewayError && error.code === 'overloaded') return undefined;
+      throw error;
+    });
     admitMs.push(performance.now() - askedMs);
+    if (admitted === undefined) {
+      refused += 1;
+      return;
+    }
     if (admitted.kind !== 'admitted') throw new Error(`refused: ${JSON.stringify(admitted)}`);
     if (lengthMs > 0) await sleep(lengthMs);
     const settled = await ledger.settle(makeSettleCommand(id, 20));
@@ -110,7 +122,8 @@ async function run(order: Extract<LoadOrder, { kind: 'run' }>): Promise<LoadRepo
   const after = ledger.stats ?? none;
   admitMs.sort((a, b) => a - b);
   return {
-    answers: sent,
+    answers: sent - refused,
+    refused,
     seconds: (performance.now() - beganMs) / 1000,
     cpuMs: (user + system) / 1000,
     admitP50Ms: percentile(admitMs, 0.5),

@@ -60,7 +60,7 @@ export function spanArgument(text: string): number {
   return ms;
 }
 
-/** A time as ISO 8601 writes it, or a time span from now on, in milliseconds since 1970 UTC. */
+/** A time in ISO 8601, or a time span from now on, in milliseconds since 1970 UTC. */
 export function expiryArgument(text: string): bigint {
   const time = parseIsoTime(text);
   if (time !== undefined) return BigInt(time.floorMs);

@@ -11,6 +11,7 @@ import { countArgument, idArgument, timeArgument } from './arguments.ts';
 import { CommandFailure } from './failure.ts';
 import type { GatewayClients } from './gateway.ts';
 import type { Document } from './output.ts';
+import { addRequestFilter, type RequestFilterOptions, toRequestFilter } from './request-filter.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
@@ -59,10 +60,8 @@ const holdView: ResourceView<VoidedHold> = {
   columns: ['voided_at', 'account_id', 'api_key_id', 'model', 'amount', 'admitted_at', 'reason'],
 };
 
-interface RequestFilter {
+interface RequestFilter extends RequestFilterOptions {
   readonly account: bigint;
-  readonly key?: bigint;
-  readonly model?: string;
   readonly batch?: string;
   readonly start?: bigint;
   readonly end?: bigint;
@@ -73,21 +72,19 @@ interface RequestFilter {
 /** `requests list | show`. */
 export function requestCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('requests').description('settled requests and what they cost');
-  new ResourceCommands(group, ports, recordView)
+  const list = new ResourceCommands(group, ports, recordView)
     .list('list an account’s settled requests, newest first', async ({ admin }, filter: RequestFilter) => {
-      const { account: accountId, key, model = '', batch: batchId = '', start: startMs, end: endMs } = filter;
-      const { limit = 0, offset = 0 } = filter;
-      const query = { apiKeyId: key ?? 0n, model, batchId, startMs, endMs, limit, offset };
+      const { account: accountId, batch: batchId = '', start: startMs, end: endMs, limit = 0, offset = 0 } = filter;
+      const query = { ...toRequestFilter(filter), batchId, startMs, endMs, limit, offset };
       return (await admin.listAccountActivity({ accountId, query })).records;
     })
     .requiredOption('--account <account_id>', 'the account', idArgument)
-    .option('--key <key_id>', 'of this API key alone', idArgument)
-    .option('--model <id>', 'of this model alone')
     .option('--batch <id>', 'the items of this batch alone')
     .option('--start <time>', 'admitted from this day or time on', timeArgument)
     .option('--end <time>', 'admitted before this day or time', timeArgument)
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)
     .option('--offset <number>', 'how many of the newest are left out', countArgument);
+  addRequestFilter(list);
   new ResourceCommands(group, ports, arithmeticView)
     .one(
       'show',

@@ -7,6 +7,7 @@ import { idArgument, timeArgument } from './arguments.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.ts';
 import { csvText, type Document, jsonText, tableText } from './output.ts';
 import { addGatewayOptions, type RemotePorts } from './remote.ts';
+import { addRequestFilter, type RequestFilterOptions, toRequestFilter } from './request-filter.ts';
 
 /** How usage is grouped: the requested group, and the columns that name a row. */
 const divisions = {
@@ -27,9 +28,10 @@ interface Division {
   readonly tag: string;
 }
 
-interface UsageOptions extends GatewayOptions {
+interface UsageOptions extends GatewayOptions, RequestFilterOptions {
   readonly by?: Division;
   readonly account?: bigint;
+  readonly endpoint?: string;
   readonly start?: bigint;
   readonly end?: bigint;
   readonly csv?: true;
@@ -64,7 +66,9 @@ export function usageCommand(program: Command, { streams, environment }: RemoteP
     .option('--account <account_id>', 'of this account alone', idArgument)
     .option('--start <time>', 'from this day or time on (2026-11-01, 2026-11-01T12:00:00Z)', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
+    .option('--endpoint <path>', 'on this path alone (/v1/messages)')
     .option('--csv', 'print comma-separated values');
+  addRequestFilter(command);
   addGatewayOptions(command).action(async (options: UsageOptions) => {
     const rows = await askGateway(options, environment(), clients => readUsage(clients, options));
     const documents = rows.map(toDocument);
@@ -91,7 +95,8 @@ async function readUsage({ admin }: GatewayClients, options: UsageOptions): Prom
   const { by, tag } = options.by ?? byAccount;
   const accounts = accountId === undefined ? (await admin.listAccounts({})).accounts : [await one(admin, accountId)];
   const rows = new Map<string, UsageRow>();
-  const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: divisions[by].groupBy, tag };
+  const filter = { ...toRequestFilter(options), endpoint: options.endpoint ?? '' };
+  const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: divisions[by].groupBy, tag, filter };
   for (let first = 0; first < accounts.length; first += atOnce) {
     const answers = accounts.slice(first, first + atOnce).map(async account => {
       const { accountId: id } = account;

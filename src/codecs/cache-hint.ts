@@ -2,7 +2,10 @@ import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts'
 import type { JsonObject } from './codec.ts';
 import type { UnknownMembers, UnknownValue } from './schema.ts';
 
-/** Members that hint to an upstream's cache: Anthropic's, which several providers take in Chat too, and OpenAI's breakpoint in Chat. */
+/**
+ * Members that give hints to an upstream's cache: Anthropic's, which several providers also accept in Chat, and OpenAI's breakpoint in
+ * Chat.
+ */
 export interface CacheMembers {
   readonly cache_control?: { readonly ttl?: string | null | undefined } | null | undefined;
   readonly prompt_cache_breakpoint?: object | null | undefined;

@@ -23,16 +23,18 @@ export interface ReceivedRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** A decoded request and what rendering its answer needs to know of it. */
+/** A decoded request, with the facts that are needed to render its answer. */
 export interface DecodedRequest {
   readonly request: GenerateRequest;
   /** True if the client requested a stream. */
   readonly stream: boolean;
-  /** The client wants usage in the stream (Chat's `stream_options.include_usage`); always true where the protocol always has it. */
+  /** True if the client wants usage in the stream (Chat's `stream_options.include_usage`); always true if the protocol always has it. */
   readonly includeUsage: boolean;
   /** The client uses the deprecated form of tool calls (Chat's `functions`), and gets its answer in that form. */
   readonly legacyFunctions?: true;
-  /** The client knows the interface's own words for refusals and full contexts (a Messages client that names its version). */
+  /**
+   * True if the client understands the interface's own reasons for refusals and full contexts (a Messages client that sends its version).
+   */
   readonly ownStopReasons?: true;
 }
 
@@ -44,7 +46,7 @@ export interface StreamRenderer {
   end(): string;
   /** Returns the frames that report to a client of this protocol that its stream failed. They are the last. */
   fail(error: GatewayError, requestId: string): string;
-  /** A frame that keeps a quiet stream alive; safe at any moment between frames, also before the first one. */
+  /** A frame that keeps a silent stream alive; safe at any moment between frames, also before the first one. */
   readonly keepAlive: string;
 }
 
@@ -86,7 +88,7 @@ export interface EncodeInput {
   /** The upstream's own name of the model. */
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
-  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
+  /** The model's own maximum, for protocols that require a limit. Absent: unknown. */
   readonly modelOutputTokens?: number | undefined;
   /** True to request a stream. */
   readonly stream: boolean;

@@ -106,12 +106,12 @@ export function mediaSource(source: MediaSource['source'], mediaType = ''): Medi
   return { $typeName: 'tollgate.v1.MediaSource', source, mediaType };
 }
 
-/** A provider's blob; '' if its maker is unknown. */
+/** A provider's blob; '' if its provider is unknown. */
 export function makeOpaque(kind: string, data: string, provider = '', model = ''): Opaque {
   return { $typeName: 'tollgate.v1.Opaque', provider, model, kind, data };
 }
 
-/** Members of one protocol that the model has no field for: `json` is one JSON object. */
+/** Members of one protocol that the contract has no field for: `json` is one JSON object. */
 export function toExtra(protocol: Protocol, json: string): Extra {
   return { $typeName: 'tollgate.v1.Extra', protocol, json };
 }
@@ -161,7 +161,7 @@ export function parseDataUrl(url: string): { mediaType: string; base64: string }
 }
 
 const base64Pattern = /^[A-Za-z0-9+/]+={0,2}$/;
-/** Longer texts are decoded to find out whether they can be: native code does that six times as fast as a pattern. */
+/** Longer texts are decoded to test them: native code does that six times as fast as a pattern. */
 const shortBase64 = 16_384;
 /** Characters that are decoded at a time: whole groups of four. */
 const sliceLength = 65_536;
@@ -175,7 +175,7 @@ export function isBase64(text: string): boolean {
 
 /** `digits` is the length without padding. */
 function isLongBase64(text: string, digits: number): boolean {
-  // Node.js decodes two alphabets, passes over what is in neither, and truncates characters beyond ASCII.
+  // Node.js decodes two alphabets, skips characters of neither, and truncates characters beyond ASCII.
   if (text.includes('-') || text.includes('_') || Buffer.byteLength(text) !== text.length) return false;
   const bytes = Buffer.allocUnsafe((sliceLength / 4) * 3);
   for (let at = 0; at < digits; at += sliceLength) {

@@ -6,8 +6,8 @@ import { unknownContent } from '../generation/portable/portable-request.ts';
 import { unknownFields } from '../generation/portable/unknown-fields.ts';
 
 /**
- * Handles what an encoder can't express: dropped and listed if only quality may suffer, refused if the client would
- * get something else. Source: docs/interfaces/README.md "Refused, listed or dropped".
+ * Handles fields that an encoder can't express: dropped and listed if only quality may suffer, refused if the client would get another
+ * result. Source: docs/interfaces/README.md "Refused, listed or dropped".
  */
 export class Drops {
   readonly #names = new Set<string>();
@@ -23,23 +23,23 @@ export class Drops {
   }
 }
 
-/** 400 `unsupported_parameter` for a field that the upstream's protocol can't say. */
+/** Returns the 400 `unsupported_parameter` for a field that the upstream's protocol can't express. */
 export function unsupported(param: string, what: string): GatewayError {
   return new GatewayError('unsupported_parameter', `The model’s provider does not take ${what}.`, { param });
 }
 
-/** Throws if OpenAI's protocols don't take a name of a tool. */
+/** Throws if OpenAI's protocols don't accept a tool's name. */
 export function checkToolName(name: string, param: string): void {
   if (/^[a-zA-Z0-9_-]{1,64}$/.test(name)) return;
   throw unsupported(param, 'a tool name of more than 64 letters, digits, "_" and "-"');
 }
 
-/** Returns what keeps a tool from being sent: it is of another protocol, or of no type. */
+/** Returns why a tool can't be sent: it belongs to another protocol, or has no type. */
 export function unsupportedTool({ tool }: Pick<Tool, 'tool'>, path: string): GatewayError {
   return unsupported(path, tool.case === 'hosted' ? `the tool type "${tool.value.type}"` : 'a tool without a type');
 }
 
-/** 400 `unsupported_parameter` for something in the conversation, by the client's name for the conversation. */
+/** Returns the 400 `unsupported_parameter` for a part of the conversation, by the client's name for the conversation. */
 export function unsupportedContent(request: GenerateRequest, what: string): GatewayError {
   return unsupported(fieldName(request.endpoint, 'items'), what);
 }
@@ -50,7 +50,7 @@ export function unsupportedPart({ content }: Part, request: GenerateRequest, whe
   return unsupportedContent(request, `parts of type ${content.case ?? 'none'}${where}`);
 }
 
-/** Returns the error for an item that a protocol without references and compactions can't say. */
+/** Returns the error for an item that a protocol without references and compactions can't express. */
 export function unsupportedItem({ content }: Item, request: GenerateRequest): GatewayError {
   const what = {
     compaction: 'a compacted conversation',
@@ -71,7 +71,7 @@ export function dropUnknown(source: SourceRequest | undefined, drops: Drops): vo
   for (const field of unknownFields(source)) drops.add(field);
 }
 
-/** Returns whether the conversation ends with an assistant message that the model is to continue. */
+/** Returns true if the conversation ends with an assistant message that the model should continue. */
 export function isPrefill(items: readonly Item[]): boolean {
   const last = items.at(-1)?.content;
   return last?.case === 'message' && last.value.role === Role.ASSISTANT;

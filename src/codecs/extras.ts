@@ -21,7 +21,7 @@ export class ProtocolExtras {
     this.#protocol = protocol;
   }
 
-  /** Returns the JSON of a value of this protocol, with what values lose marked (`parseExact`); undefined if it is of another one. */
+  /** Parses the JSON of a value of this protocol, with lossy values marked (`parseExact`); undefined if it belongs to another one. */
   own(value: ProtocolJson): JsonObject | undefined {
     return value.protocol === this.#protocol ? (parseExact(value.json).value as JsonObject) : undefined;
   }
@@ -45,7 +45,7 @@ export class ProtocolExtras {
     return { $typeName: 'tollgate.v1.Extra', protocol: this.#protocol, json: exactText(members) };
   }
 
-  /** Returns what of a frame its shape does not know, with the frame's type; undefined if there is nothing. */
+  /** Returns the members of a frame that its shape does not have, with the frame's type; undefined if there are none. */
   residue(type: string, frame: JsonObject, shape: Shape): Extra | undefined {
     const rest = findResidue(frame, shape);
     return rest === undefined ? undefined : this.of({ ...rest, type });
@@ -62,7 +62,7 @@ export class ProtocolExtras {
     return { $typeName: 'tollgate.v1.Annotation', annotation: { case: 'other', value: this.of(value) } };
   }
 
-  /** Returns the content of an item for something that a tool of the upstream did. */
+  /** Returns the content of an item for an action of the upstream's own tool. */
   serverTool(value: unknown): Item['content'] {
     const json = exactText(value);
     return { case: 'serverTool', value: { $typeName: 'tollgate.v1.ServerTool', protocol: this.#protocol, json } };
@@ -81,12 +81,12 @@ export class ProtocolExtras {
   }
 }
 
-/** Adds the event of an extension of a choice; none if there is nothing in it. */
+/** Adds the event of an extension of a choice, if it has members. */
 export function extend(events: GenerationEvent[], choice: number, scope: ExtensionScope, extra?: Extra): void {
   if (extra !== undefined) events.push(extension(choice, scope, extra));
 }
 
-/** Adds members of a frame that belong to an item, or to none; none if there is nothing in them. */
+/** Adds the event of a frame's further members, which belong to an item or to none, if there are any. */
 export function extendFrame(events: GenerationEvent[], item: number | undefined, extra: Extra | undefined): void {
   if (extra === undefined) return;
   const event = extension(0, ExtensionScope.FRAME, extra);

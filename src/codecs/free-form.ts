@@ -13,7 +13,7 @@ export const freeText: JsonObject = {
   required: ['input'],
 };
 
-/** Lists the grammar of a free-form tool at `path`: such a protocol can't say it, and the model does not know it. */
+/** Lists the grammar of a free-form tool at `path` as dropped: the protocol can't express it, so the model does not see it. */
 export function dropGrammar({ formatJson }: CustomTool, path: string, drops: Drops): void {
   if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
 }

@@ -58,7 +58,7 @@ export function parsedJson(text: string): Json | undefined {
   }
 }
 
-/** Returns the object that a field of the contract holds as JSON, which was checked; undefined if the field is ''. */
+/** Parses a field of the contract that has a checked JSON object; undefined if the field is ''. */
 export function fieldJson(json: string): JsonObject | undefined {
   return json === '' ? undefined : (JSON.parse(json) as JsonObject);
 }
@@ -85,7 +85,7 @@ export function unknownMembers(value: object, known: ReadonlySet<string>): Recor
 /** Returns the members that are not undefined, in their order. */
 export function defined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const said: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
-  // A loop, because every request and usage comes through here.
+  // A loop, because every request and usage passes through here.
   for (const name in members) {
     const value = members[name];
     if (value !== undefined) said[name] = value as Exclude<T[typeof name], undefined>;

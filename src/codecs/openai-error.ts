@@ -8,7 +8,7 @@ import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type 
 
 /** Errors of Chat Completions and of the older Completions: the frame that clients get, and what upstreams say. Source: docs/errors.md "The envelope". */
 
-/** The frame that ends a stream which failed: no finish and no `[DONE]` follow, so that no client takes it for a success. */
+/** Returns the frame that ends a failed stream: no finish and no `[DONE]` follow, so that no client takes it for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {
   return sseData(
     JSON.stringify({
@@ -23,7 +23,7 @@ export function errorFrame(error: GatewayError, requestId: string): string {
   );
 }
 
-/** Upstreams have no common code for an input that is too long; these are their words for it. */
+/** Upstreams have no common code for an input that is too long; these are their wordings. */
 const tooLong: TooLong = {
   code: /context_(length|window)_exceeded|context_length/,
   message:

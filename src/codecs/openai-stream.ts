@@ -29,11 +29,11 @@ const known = new Set([
 
 /** One choice of an answer that comes in chunks. */
 export interface ChoiceReader {
-  /** It has given its finish reason. */
+  /** True once it has its finish reason. */
   readonly isFinished: boolean;
   /** Reads a chunk's part of this choice. */
   push(choice: JsonObject, events: GenerationEvent[]): void;
-  /** The answer has ended. Throws `UpstreamFailure` `malformed` if it can't end so. */
+  /** Ends the choice at the end of the answer. Throws `UpstreamFailure` `malformed` if it can't end there. */
   end(events: GenerationEvent[]): void;
 }
 
@@ -41,7 +41,7 @@ export interface ChoiceReader {
 export interface ChunkDialect {
   readonly extras: ProtocolExtras;
   readonly usage: OpenAiUsage;
-  /** Returns whether everything in a choice is known, and is text or nothing. */
+  /** Returns true if everything in a choice is known, and is text or nothing. */
   isPlainChoice(choice: JsonObject): boolean;
   openChoice(context: ChoiceContext): ChoiceReader;
 }
@@ -145,13 +145,13 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     return choice;
   }
 
-  /** A running count, which the usage at the end replaces. */
+  /** Reports a running count, which the usage at the end replaces. */
   #reportTimings(value: Json | undefined, events: GenerationEvent[]): void {
     const usage = value == null ? undefined : parseTimings(value);
     if (usage !== undefined) events.push(usageReported(usage));
   }
 
-  /** Counts are cumulative, wherever they stand: the last ones hold. */
+  /** Counts are cumulative, wherever they are: the last ones count. */
   #report(value: Json | undefined, events: GenerationEvent[]): void {
     if (value == null) return;
     const usage = this.#dialect.usage.parse(value);

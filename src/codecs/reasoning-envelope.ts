@@ -14,7 +14,7 @@ const start = 'tgb1.';
 /** The reasoning item that blobs belong to. */
 export interface EnvelopedItem {
   readonly parts: readonly Part[];
-  /** Members that one protocol alone knows. */
+  /** Members of one protocol only. */
   readonly extra: Extra | undefined;
 }
 
@@ -50,7 +50,7 @@ export function unwrapReasoning(text: string): EnvelopedReasoning | undefined {
     const parts = members === undefined ? undefined : listIn(members['parts']).map(partIn);
     return { blobs, parts, extra: extraIn(listIn(members?.['extra'])) };
   } catch {
-    // Not of ours after all: its maker will judge it.
+    // It is not an envelope after all: its provider will verify it.
     return undefined;
   }
 }

@@ -18,7 +18,7 @@ import { decodeEffort, type EffortName } from './effort.ts';
 import { defined } from './json.ts';
 import type { UnknownMembers } from './schema.ts';
 
-/** Pieces of the model of a request, from members that the interfaces share. A member that is null was not sent. */
+/** Builds parts of a request from members that the interfaces share. A member that is null was not sent. */
 
 type Sent<T> = T | null | undefined;
 
@@ -27,12 +27,12 @@ export function delivery(stream: Sent<boolean>): Delivery {
   return stream === true ? Delivery.STREAMED : Delivery.WHOLE;
 }
 
-/** Returns a count as the contract holds it, in 32 bits: a limit above every model's means the model's own. */
+/** Returns a count in the contract's 32 bits: a limit above every model's means the model's own. */
 export function limit32(count: Sent<number>): number | undefined {
   return count == null ? undefined : Math.min(count, 2 ** 32 - 1);
 }
 
-/** Returns the request as it came; `headers`: those that an upstream of the protocol gets as well. */
+/** Returns the original request; `headers`: those that are also sent to an upstream of the protocol. */
 export function sourceRequest(
   protocol: Protocol,
   { body, unknown }: { readonly body: ReceivedRequest['raw']; readonly unknown: UnknownMembers },
@@ -75,7 +75,7 @@ interface SamplingMembers {
   readonly top_logprobs?: Sent<number>;
 }
 
-/** Returns the sampling as the field of a request; no field if nothing is set. */
+/** Returns the sampling as a field of the request; an empty object if nothing is set. */
 export function sampling(body: SamplingMembers): { sampling?: Sampling } {
   const { seed } = body;
   const fields = defined({
@@ -93,7 +93,7 @@ export function sampling(body: SamplingMembers): { sampling?: Sampling } {
   return Object.keys(fields).length === 0 ? {} : { sampling: makeSampling(fields) };
 }
 
-/** Returns how hard to think. */
+/** Returns the reasoning configuration. */
 export function reasoningConfig(
   effort: Sent<EffortName>,
   thinking: ThinkingMode = ThinkingMode.UNSPECIFIED,

@@ -1,7 +1,10 @@
 import type { Json, JsonObject } from './codec.ts';
 import { objectIn } from './json.ts';
 
-/** The members of an object that a codec reads or makes anew: `true` with all that is in them, a shape for an object of which only some are. */
+/**
+ * The members of an object that a codec reads or rebuilds: `true` for a member with all of its content, a shape for an object of which only
+ * some members are known.
+ */
 export interface Shape {
   readonly [member: string]: true | Shape;
 }
@@ -34,7 +37,7 @@ function residueIn(member: Json, shape: Shape): JsonObject | undefined {
   return inner === undefined ? undefined : findResidue(inner, shape);
 }
 
-/** Returns `value` with what of `residue` it does not say itself, at the same places. */
+/** Returns `value` with the members of `residue` that it lacks, in the same places. */
 export function graft(value: JsonObject, residue: JsonObject): JsonObject {
   const whole: JsonObject = { ...value };
   for (const [name, member] of Object.entries(residue)) {

@@ -28,8 +28,8 @@ export function integerIn(min: number, max?: number): z.ZodNumber {
 }
 
 /**
- * A value in place of one that an interface knows: another word of an enumeration, another type of object. Clients are newer than a gateway, so that it is
- * carried instead of refused. Source: docs/interfaces/README.md "Unknown fields and values".
+ * A value that an interface does not know: another member of an enumeration, another type of object. Clients are newer than a gateway, so
+ * it is carried and not refused. Source: docs/interfaces/README.md "Unknown fields and values".
  */
 export class UnknownValue {
   readonly value: unknown;
@@ -50,12 +50,12 @@ export class UnknownValue {
   }
 }
 
-/** Exactly one of a few words. */
+/** Accepts exactly one of some names. */
 export function exactlyOneOf<const T extends readonly string[]>(values: T): z.ZodEnum<{ [K in T[number]]: K }> {
   return z.enum(values, `must be one of ${values.map(value => `"${value}"`).join(', ')}`);
 }
 
-/** One of a few words, or another word that the gateway does not know. */
+/** Accepts one of some names, or another name that the gateway does not know. */
 export function oneOf<const T extends readonly string[]>(values: T): z.ZodType<T[number] | UnknownValue> {
   const words = new Set<string>(values);
   const word = z
@@ -159,7 +159,7 @@ export function membersBy<const Key extends string, V extends Variant<Key>>(
   return Object.fromEntries(entries) as Record<V['shape'][Key]['value'], ReadonlySet<string>>;
 }
 
-/** Chooses a schema among `among` by the value itself, so that its faults are reported in the words of that schema. */
+/** Chooses a schema among `among` by the value itself, so that errors are reported as that schema words them. */
 export function chosen<T>(choose: (value: unknown) => z.ZodType<T>, among: readonly z.ZodType[]): z.ZodType<T> {
   const schema = z.unknown().transform((value, context): T => {
     const result = choose(value).safeParse(value);
@@ -206,7 +206,7 @@ function toViolations(issues: readonly z.core.$ZodIssue[], base: Path, body: unk
     const value = valueAt(body, path);
     const message = value === undefined && path.length > 0 ? `is required and ${issue.message}` : issue.message;
     const violation: Violation = { path: path.map(String), message, type: issue.code };
-    // Texts may be prompts or secrets: only what can be neither is repeated.
+    // Texts may be prompts or secrets: only numbers and the like are repeated.
     return typeof value === 'number' || typeof value === 'boolean' || value === null
       ? [{ ...violation, inputJson: JSON.stringify(value) }]
       : [violation];
@@ -233,12 +233,12 @@ export function members(...names: string[]): ReadonlySet<string> {
 }
 
 /**
- * Collects what an interface does not know: the paths of members, and their JSON if an item, part or tool carries it
- * on; settings with unknown values; and unknown content.
+ * Collects unknown content: the paths of members, and their JSON if an item, part or tool carries it; settings with unknown values; and
+ * unknown content.
  */
 export class UnknownMembers {
   readonly paths: string[] = [];
-  /** Settings that another protocol can't leave out without the client getting something else. */
+  /** Settings without which another protocol would give the client another result. */
   readonly values: Unknown[] = [];
   readonly #protocol: Protocol;
 
@@ -254,7 +254,7 @@ export class UnknownMembers {
     return toExtra(this.#protocol, JSON.stringify(unknown));
   }
 
-  /** Returns a setting if its value is known; else notes that other protocols go without it, with a warning. */
+  /** Returns a setting if its value is known; else notes that other protocols drop it with a warning. */
   hint<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.paths.push(path);
@@ -268,7 +268,7 @@ export class UnknownMembers {
     return undefined;
   }
 
-  /** Returns unknown content. `hint`: the model reads nothing of it. */
+  /** Returns unknown content. `hint`: the model does not read it. */
   content(value: UnknownValue, path: string, hint = false): { readonly case: 'unknown'; readonly value: Unknown } {
     return { case: 'unknown', value: this.#describe(value, path, hint) };
   }

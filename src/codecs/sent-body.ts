@@ -6,7 +6,9 @@ import type { JsonObject } from './codec.ts';
 export interface SentBody {
   /** The caller's to change. */
   readonly body: JsonObject;
-  /** Puts what `body` has marked into the written text: digits and orders that values of this language lose. Absent: nothing is marked. */
+  /**
+   * Replaces the marks in the serialized body with their content: digits and orders that JavaScript values lose. Absent: nothing is marked.
+   */
   readonly restore?: (json: string) => string;
 }
 

@@ -1,7 +1,7 @@
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from './codec.ts';
 
-/** Service tiers in the words of the protocols, which differ in the word for the standard one. */
+/** Converts service tiers to and from the protocols, which have different names for the standard one. */
 
 const named = {
   auto: ServiceTier.DEFAULT,
@@ -17,13 +17,13 @@ export function decodeServiceTier(name: keyof typeof named | null | undefined): 
   return name == null ? ServiceTier.UNSPECIFIED : named[name];
 }
 
-/** Returns the tier in the words of a request; undefined for the standard one. */
+/** Returns the tier's name in a request; undefined for the standard one. */
 export function tierName(tier: ServiceTier): string | undefined {
   if (tier === ServiceTier.FLEX) return 'flex';
   return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
-/** Puts the route's tier into a client's own body; of the client's own words only those in `kept` may stay. */
+/** Sets the route's tier in a client's own body; of the client's own values only those in `kept` may stay. */
 export function patchServiceTier(body: JsonObject, tier: ServiceTier, kept: readonly string[]): void {
   const name = tierName(tier);
   const sent = body['service_tier'];
@@ -36,7 +36,7 @@ export function renderServiceTier(tier: ServiceTier, standard: 'default' | 'stan
   return tierName(tier) ?? standard;
 }
 
-/** Returns the tier that an upstream names; UNSPECIFIED if it names none that is known. */
+/** Returns the tier in an upstream's answer; UNSPECIFIED if there is none, or an unknown one. */
 export function parseServiceTier(tier: Json | undefined, standard: 'default' | 'standard' = 'default'): ServiceTier {
   if (tier === 'flex' || tier === 'priority') return named[tier];
   return tier === standard ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;

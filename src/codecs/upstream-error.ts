@@ -95,13 +95,13 @@ export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   });
 }
 
-/** The message of an error object; `detail` is how servers that are built on FastAPI put it: a text, or one entry for each wrong field. */
+/** Returns the message of an error object; servers built on FastAPI put it into `detail`: a text, or one entry for each wrong field. */
 function readMessage({ message, msg, detail }: JsonObject): string {
   const entries = objectsIn(detail).map(each => textIn(each['msg']));
   return textIn(message) || textIn(msg) || textIn(detail) || entries.filter(text => text !== '').join('; ');
 }
 
-/** Returns the HTTP status that one of the values names; undefined if none does. */
+/** Returns the HTTP status that one of the values is; undefined if none is one. */
 export function statusIn(values: readonly (Json | undefined)[]): number | undefined {
   return values.map(countIn).find(status => status !== undefined && status >= 400 && status <= 599);
 }

@@ -46,7 +46,7 @@ export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, complet
   };
 }
 
-// The gateway's own price is the client's, so that the upstream's is not carried.
+// Ignores the upstream's cost: the gateway reports its own.
 const known: Readonly<Record<UsageNames['input'], ReadonlySet<string>>> = {
   prompt_tokens: new Set(
     'prompt_tokens completion_tokens total_tokens prompt_tokens_details completion_tokens_details cost'.split(' '),
@@ -74,7 +74,7 @@ export function parseUsageAs(
   if (usage === undefined) return undefined;
   const input = countIn(usage[names.input]);
   const output = countIn(usage[names.output]);
-  // No answer is made from nothing: upstreams that send zeros do not count.
+  // Every answer has tokens: upstreams that report only zeros do not count.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const details = objectIn(usage[`${names.input}_details`]) ?? {};
   return {
@@ -118,7 +118,7 @@ function outputBuckets(output: number | undefined, usage: JsonObject, names: Usa
   return { outputTokens: output, ...(reasoning > output ? {} : { reasoningTokens: reasoning }) };
 }
 
-/** Members of a usage that the model does not know. */
+/** Returns the members of a usage that the contract does not have. */
 function readUsageExtra(names: UsageNames, extras: ProtocolExtras, usage: JsonObject): Usage['extra'] {
   const rest: Record<string, unknown> = unknownMembers(usage, known[names.input]) ?? {};
   for (const side of ['input', 'output'] as const) {

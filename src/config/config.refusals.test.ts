@@ -54,7 +54,7 @@ describe('a bad file names file, line, path and what is allowed', () => {
     [
       'cost of a route that its kind does not have',
       model('id: m', priced, 'routes: [{ provider: p, model: m, cost: { input: 1, output: 1, image: 1 } }]'),
-      '7: models[0].routes[0].cost.image: is not charged for on text models; input and output is',
+      '7: models[0].routes[0].cost.image: is not charged on text models; use input and output',
     ],
     ['mapping', 'providers:\n  p: 5', '2: providers.p: is "5", must be a mapping'],
     ['not a mapping at all', '- a', '1: must be a mapping'],
@@ -118,7 +118,11 @@ describe('a bad file names file, line, path and what is allowed', () => {
     ['two documents', 'retries: 1\n---\nretries: 2', '2: must be one YAML document'],
     ['unknown tag', 'retries: !money 5', '1: is not valid YAML: Unresolved tag'],
     ['model id', model('id: a b', priced, routed), '5: models[0].id: is "a b", must be an id of letters'],
-    ['tier in an id', model('id: a:flex', priced, routed), '5: models[0].id: ends in :flex or :priority'],
+    [
+      'tier in an id',
+      model('id: a:flex', priced, routed),
+      '5: models[0].id: is "a:flex", must not end in :flex or :priority',
+    ],
     ['built-in id', model('id: sim/text', priced, routed), '5: models[0].id: is the id of a built-in model'],
     [
       'id twice',
@@ -174,7 +178,7 @@ describe('a bad file names file, line, path and what is allowed', () => {
     [
       'two prices of a rerank model',
       model('id: a', 'endpoints: [/v1/rerank]', 'pricing: { search: 0.002, input: 1 }', routed),
-      '7: models[0].pricing.input: is not charged for on rerank models; search or input is',
+      '7: models[0].pricing.input: is not charged on rerank models; use search or input',
     ],
     [
       'search price of text',

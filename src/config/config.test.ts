@@ -133,6 +133,8 @@ test('an empty file and no file give the decided defaults', () => {
       unsentMemoryBytes: 268_435_456,
       sessionMemoryBytes: 268_435_456,
       accountSessionMemoryBytes: 67_108_864,
+      runningChoices: 20_000,
+      accountRunningChoices: 10_000,
       addressRequests: 256,
       answerBytes: 134_217_728,
       wholeAnswerBytes: 67_108_864,

@@ -177,6 +177,8 @@ function toSettings(file: ParsedFile, named: readonly string[]): Config {
       unsentMemoryBytes: file.limits.unsent_memory,
       sessionMemoryBytes: file.limits.session_memory,
       accountSessionMemoryBytes: file.limits.account_session_memory,
+      runningChoices: file.limits.running_choices,
+      accountRunningChoices: file.limits.account_running_choices,
       addressRequests: file.limits.address_requests,
       answerBytes: file.limits.answer_bytes,
       wholeAnswerBytes: file.limits.whole_answer_bytes,

@@ -4,14 +4,14 @@ import { findModelKind, listKinds, listProtocols, type ModelKind, kindRules } fr
 import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
-/** Called with each contradiction. */
+/** Reports a mistake: the path of the value, and what is wrong with it. */
 type Report = (path: YamlPath, message: string) => void;
 
-/** The ids of models that the file does not have itself. */
+/** Ids of the models that do not come from the file. */
 export interface GivenIds {
-  /** No model of the file may have them. */
+  /** Ids of built-in models: no model of the file may have one of them. */
   readonly builtIn: readonly string[];
-  /** Ids of the presets that are on: a model of the file replaces them. */
+  /** Ids of the models of enabled presets: a model of the file with the same id replaces one. */
   readonly preset: readonly string[];
 }
 
@@ -28,11 +28,11 @@ function suggestion(name: string, known: readonly string[]): string {
   return known.length <= 12 ? `; there are: ${known.join(', ')}` : '';
 }
 
-/** Checks what depends on several parts of a file that has the right shape. Source: docs/configuration.md "Options". */
+/** Checks the rules between several parts of a file, whose shape has been checked. Source: docs/configuration.md "Options". */
 export function checkConsistency(file: ParsedFile, given: GivenIds, report: Report): void {
   const builtIn = file.simulator.enabled ? given.builtIn : [];
   const listed = [...file.models.map(({ id }) => id), ...builtIn];
-  // A name that the file gives to something else is no longer the preset's.
+  // An alias hides a preset's model of the same name.
   const known = [...listed, ...given.preset.filter(id => !Object.hasOwn(file.aliases, id))];
   const taken = new Set(builtIn);
   for (const [index, model] of file.models.entries()) {
@@ -45,7 +45,7 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     }
     taken.add(model.id);
     checkModel(model, path, report);
-    // Neither prices nor routes can be right for both.
+    // No prices and no routes suit several kinds.
     if (mixesKinds(model)) continue;
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
@@ -62,13 +62,13 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
 function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
   const { context_length: context, max_output_tokens: output, endpoints } = model;
   if (tierSuffix.test(model.id)) {
-    report([...path, 'id'], 'ends in :flex or :priority, which callers add to choose a tier; must not');
+    report([...path, 'id'], 'must not end in :flex or :priority, which callers add to choose a tier');
   }
   if (mixesKinds(model)) {
     const names = listKinds(endpoints).map(kind => kindRules[kind].name);
     report(
       [...path, 'endpoints'],
-      `mixes ${names.sort().join(' and ')} paths; make ${names.length === 2 ? 'two' : 'several'} models of it`,
+      `mixes ${names.sort().join(' and ')} paths; split it into ${names.length === 2 ? 'two' : 'several'} models`,
     );
   }
   if (context !== undefined && output !== undefined && output > context) {
@@ -84,20 +84,20 @@ function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
   if (model.max_size !== '' && !drawsImages(model)) {
     report([...path, 'max_size'], 'is for models that list an image path');
   }
-  repeated(endpoints, each => report([...path, 'endpoints'], `lists ${each} twice`));
-  repeated(model.capabilities.service_tiers, each =>
+  reportDuplicates(endpoints, each => report([...path, 'endpoints'], `lists ${each} twice`));
+  reportDuplicates(model.capabilities.service_tiers, each =>
     report([...path, 'capabilities', 'service_tiers'], `lists ${each} twice`),
   );
 }
 
-function repeated(values: readonly string[], found: (value: string) => void): void {
-  for (const value of new Set(values.filter((each, index) => values.indexOf(each) !== index))) found(value);
+function reportDuplicates(values: readonly string[], report: (value: string) => void): void {
+  for (const value of new Set(values.filter((each, index) => values.indexOf(each) !== index))) report(value);
 }
 
 function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void {
   const { pricing } = model;
   if (model.id.endsWith(':free')) {
-    for (const at of pricedAboveZero(pricing, [])) {
+    for (const at of findPositivePrices(pricing, [])) {
       report([...path, ...at], 'must be 0 or left out: a model whose id ends in :free costs nothing');
     }
     return;
@@ -122,7 +122,7 @@ function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, re
     if (pricing[name] === undefined) continue;
     report(
       [...path, name],
-      `is not charged for on ${kindName} models; ${needed.map(names => names.join(' and ')).join(' or ')} is`,
+      `is not charged on ${kindName} models; use ${needed.map(names => names.join(' and ')).join(' or ')}`,
     );
   }
   let threshold = 0;
@@ -132,17 +132,17 @@ function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, re
     }
     threshold = step.input_tokens;
   }
-  if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
+  if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for image models');
   if (kind !== 'text' && pricing.tools !== undefined) report([...path, 'tools'], 'is for text models');
   if (kind !== 'text' && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
-/** The paths of all prices that are above 0. */
-function pricedAboveZero(value: unknown, path: YamlPath): YamlPath[] {
+/** Returns the paths of all prices above 0. */
+function findPositivePrices(value: unknown, path: YamlPath): YamlPath[] {
   if (typeof value === 'bigint') return value > 0n ? [path] : [];
-  if (Array.isArray(value)) return value.flatMap((item, index) => pricedAboveZero(item, [...path, index]));
+  if (Array.isArray(value)) return value.flatMap((item, index) => findPositivePrices(item, [...path, index]));
   if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, member]) => pricedAboveZero(member, [...path, name]));
+  return Object.entries(value).flatMap(([name, member]) => findPositivePrices(member, [...path, name]));
 }
 
 function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, report: Report): void {
@@ -175,7 +175,7 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   }
 }
 
-/** Refuses a cost that is not in the form of the model's price, and for the strategy `cheapest` one that is missing: it can't be compared. */
+/** Checks that a route's cost has the same prices as the model. With the strategy `cheapest`, which compares costs, it must not be absent. */
 function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
   const { needed } = kindRules[findModelKind(model.endpoints)];
   const priced = needed.find(names => names.every(name => model.pricing?.[name] !== undefined)) ?? needed[0];
@@ -195,7 +195,7 @@ function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath
   }
 }
 
-/** A provider of that name would be taken for the built-in one in records and replayed blobs. */
+/** A configured provider of this name could not be told from the built-in one in records and opaque content. */
 const builtInProvider = 'simulator';
 
 function checkProviders(file: ParsedFile, report: Report): void {
@@ -205,9 +205,9 @@ function checkProviders(file: ParsedFile, report: Report): void {
 }
 
 interface AliasIds {
-  /** An alias would hide them. */
+  /** Ids that an alias must not hide. */
   readonly listed: readonly string[];
-  /** The names that an alias may refer to. */
+  /** Ids that an alias may refer to. */
   readonly known: readonly string[];
 }
 
@@ -218,7 +218,7 @@ function checkAliases(file: ParsedFile, { listed, known }: AliasIds, report: Rep
     if (tierSuffix.test(alias)) report(path, 'must not end in :flex or :priority, which callers add to choose a tier');
     if (!known.includes(id)) report(path, `names no model${suggestion(id, known)}`);
     else if (alias.endsWith(':free') && !id.endsWith(':free')) {
-      report(path, 'must name a model whose id ends in :free, because it does itself');
+      report(path, 'must name a model whose id ends in :free, as the alias does');
     }
   }
 }

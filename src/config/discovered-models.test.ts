@@ -143,7 +143,7 @@ test('embedding models are no chat models; each model that is left out has its r
   });
 });
 
-test('a model without a time of its own was made when it was asked for', () => {
+test('a model without a time of its own was made when it was requested', () => {
   expect(one('lm-studio', { listed: { id: 'x' } }).createdAt).toBe(1_795_374_969);
 });
 

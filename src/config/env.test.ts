@@ -99,7 +99,7 @@ describe('what is refused, and why', () => {
   });
 });
 
-test('an IPv6 address stands in brackets', () => {
+test('an IPv6 address is written in brackets', () => {
   expect(listenerUrl('::1', 8080)).toBe('http://[::1]:8080');
   expect(listenerUrl('127.0.0.1', 80)).toBe('http://127.0.0.1:80');
 });

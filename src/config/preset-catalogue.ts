@@ -69,7 +69,7 @@ function toInputPricing(prices: ConditionalPrice[] | ModelPrice): PricingSetting
 
 /**
  * Returns, of several prices, those that apply since the latest day that has come; if they depend on the hour, the
- * dearest, so that none is sold below cost.
+ * most expensive, so that none is sold below cost.
  */
 function findCurrentPrice(prices: readonly ConditionalPrice[]): ModelPrice | undefined {
   const isHourly = prices.some(({ constraint }) => constraint?.type === 'time_of_date');

@@ -156,7 +156,7 @@ describe('the catalogue', () => {
     expect(byId.get('mistral/mistral-embed')?.pricing).toEqual({ inputPicoUsd: 100_000n, above: [] });
   });
 
-  test('a model is asked for by the provider’s own name of it', async () => {
+  test('a model is requested by the provider’s own name of it', async () => {
     const { models } = await withPresetModels(load({ FIREWORKS_API_KEY: 'k' }));
     expect(models.find(({ id }) => id === 'fireworks/kimi-k3')?.routes).toEqual([
       { provider: 'fireworks', model: 'accounts/fireworks/models/kimi-k3', priority: 1, weight: 1 },
@@ -194,7 +194,7 @@ aliases: { openai/gpt-5: a/b }`;
     expect(() => load({ OPENAI_API_KEY: 'k' }, `${text.replace(' }', ', five: openai/gpt-5 }')}`)).toThrow(ConfigError);
   });
 
-  test('of prices by date the latest that has come holds, of prices by the hour the dearest', () => {
+  test('of prices by date the latest that has come holds, of prices by the hour the most expensive', () => {
     const prices = { input_mtok: 1, output_mtok: 2 };
     const dear = { input_mtok: 3, output_mtok: 4 };
     expect(
@@ -260,7 +260,7 @@ describe('servers that are asked', () => {
     ]);
   });
 
-  test('another Tollgate: its prices, capabilities and limits; what draws pictures or has no price is left out', () => {
+  test('another Tollgate: its prices, capabilities and limits; what draws images or has no price is left out', () => {
     const pricing = {
       input: 0.25,
       output: 2,

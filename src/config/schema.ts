@@ -234,6 +234,8 @@ export const fileSchema = mapping({
     session_memory: size(1024 ** 2, 1024 ** 4).default(256 * 1024 ** 2),
     account_session_memory: size(1024 ** 2, 1024 ** 4).default(64 * 1024 ** 2),
     address_requests: whole(1, 1_000_000).default(256),
+    running_choices: whole(128, 10_000_000).default(20_000),
+    account_running_choices: whole(128, 10_000_000).default(10_000),
     answer_bytes: size(1024 ** 2, 1024 ** 3).default(128 * 1024 ** 2),
     whole_answer_bytes: size(1024 ** 2, 1024 ** 3).default(64 * 1024 ** 2),
     upstream_event_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),

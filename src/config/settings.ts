@@ -143,6 +143,10 @@ export interface Limits {
   readonly accountSessionMemoryBytes: number;
   /** Requests of one address without a valid key that still send their bodies. */
   readonly addressRequests: number;
+  /** Choices of all requests that generate now. */
+  readonly runningChoices: number;
+  /** The same of one account. */
+  readonly accountRunningChoices: number;
   /** One choice of an answer, in memory. */
   readonly answerBytes: number;
   /** An answer that is not streamed, all choices together, in memory. */
@@ -379,7 +383,7 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers besides the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
-  /** What the provider charges the operator; absent: unknown. */
+  /** The provider's charge to the operator; absent: unknown. */
   readonly cost?: PricingSettings;
 }
 

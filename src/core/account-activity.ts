@@ -8,17 +8,14 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import { readFilter } from './account.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { toApiKey, found, readId, operatorRecord } from './account-fields.ts';
+import { toApiKey, found, readId, toOperatorRecord } from './account-fields.ts';
 
 type Methods = Pick<
   PushedService<typeof AdminService>,
   'getApiKey' | 'listAccountActivity' | 'getAccountActivity' | 'getAccountRequestBodies' | 'getAccountAnalytics'
 >;
 
-/**
- * The operator's view of any account: what AccountService shows the account itself, plus what providers charged.
- * Unknown accounts are `not_found`.
- */
+/** The operator's view of any account: AccountService's own view of it, plus the providers' charges. Unknown accounts are `not_found`. */
 export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; readonly bodies: BodyStore }): Methods {
   const existing = async (id: bigint): Promise<number> => {
     const accountId = readId(id, 'account');
@@ -31,12 +28,12 @@ export function accountActivity({ ledger, bodies }: { readonly ledger: Ledger; r
     },
     async listAccountActivity({ accountId, query }) {
       const filter = readFilter(query ?? create(ListActivityRequestSchema), await existing(accountId));
-      return { records: (await ledger.listActivity(filter)).map(row => operatorRecord(row)) };
+      return { records: (await ledger.listActivity(filter)).map(row => toOperatorRecord(row)) };
     },
     async getAccountActivity({ accountId, requestId }) {
       const activity = await ledger.findActivity(await existing(accountId), requestId);
       const { row, lines } = found(activity, 'activity record', requestId);
-      return { record: operatorRecord(row, lines) };
+      return { record: toOperatorRecord(row, lines) };
     },
     async getAccountRequestBodies({ accountId, requestId }) {
       return defined({ bodies: await bodies.find(await existing(accountId), requestId) });

@@ -9,8 +9,9 @@ import {
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
-import type { AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
+import type { AnalyticsFilter, AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
+import { readRequestFilter } from './request-filter.ts';
 
 /** Sums of an account's settled requests. Source: docs/accounting.md "Records". */
 
@@ -35,7 +36,7 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['gr
   [AnalyticsGroup.END_USER]: 'end_user',
 };
 
-/** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees what providers charged. */
+/** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees the providers' charges. */
 interface AskedSums {
   readonly request: GetAnalyticsRequest;
   readonly nowMs: number;
@@ -79,7 +80,13 @@ function toQuery(
   if (groupBy === undefined) {
     throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
   }
-  return { ...of, startMs, endMs, granularity, groupBy, limit: seriesMax };
+  // A key's holder sees that key's requests, whatever the filter says.
+  return { ...readFilter(request.filter), ...of, startMs, endMs, granularity, groupBy, limit: seriesMax };
+}
+
+function readFilter(filter: GetAnalyticsRequest['filter']): AnalyticsFilter {
+  if (filter === undefined) return {};
+  return { ...readRequestFilter(filter), ...(filter.endpoint === '' ? {} : { endpoint: filter.endpoint }) };
 }
 
 /** Adds the rows up. */
@@ -104,7 +111,7 @@ function sumMoney(rows: readonly AnalyticsRow[], field: MoneySum): bigint {
   return rows.reduce((total, row) => total + row[field], 0n);
 }
 
-/** Adds the rows up, with what providers charged. */
+/** Adds the rows up, with the providers' charges. */
 function toOperatorSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
   return {
     ...toSums(rows),

@@ -21,19 +21,22 @@ import { tierByName } from './service-tiers.ts';
  * command line callers write.
  */
 
-/** Resolves a model name as a caller may write it to its listed id. Throws `model_not_found` if no model matches. */
-export type ListedId = (model: string) => string;
+/** Returns the listed id for a model name as a caller may write it. Throws `model_not_found` if no model matches. */
+export type FindListedId = (model: string) => string;
 
 const labelMax = 200;
 const metadataBytesMax = 4096;
 const modelsMax = 1_000;
-/** In dollars a limit must fit the ledger's 64-bit nano-dollars. */
+/** The largest limit in dollars: as nano-dollars it must fit the ledger's 64 bits. */
 const limitMax = 9_000_000_000n;
-/** The end of the year 9999, the last that ISO 8601 writes with four digits. */
+/** The end of the year 9999, the last year that ISO 8601 writes with four digits. */
 const timeMaxMs = 253_402_300_799_999n;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** An id of the contract as the ledger's; one that the gateway can't have made is `not_found`. `what` names the thing ("API key"). */
+/**
+ * Converts an id of the contract to the ledger's. Throws `not_found` for one that the gateway can't have made. `what` names the object
+ * ("API key").
+ */
 export function readId(id: bigint, what: string): number {
   if (id < 1n || id > idMax) throw notFound(what, id);
   return Number(id);
@@ -54,8 +57,8 @@ export function invalidField(param: string, message: string, input?: unknown): G
 }
 
 /**
- * Returns the ledger's row. Throws if the ledger returned a refusal instead: `not_found` (or nothing), which names `what` and `id`,
- * `no_group`, `closed`, and `insufficient` if `payer` has less money than requested outside its holds.
+ * Returns the row that the ledger returned. Throws the error for a refusal: no row or `not_found` (the message names `what` and `id`),
+ * `no_group`, `closed`, or `insufficient` (`payer` has less money available than requested).
  */
 export function found<Row extends object>(
   row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
@@ -67,21 +70,21 @@ export function found<Row extends object>(
   if (row === 'closed') throw new GatewayError('conflict', 'The account is closed.');
   if (row === 'no_group') throw new GatewayError('not_found', 'There is no such group.', { param: 'group_id' });
   if (row !== 'insufficient') return row;
-  const message = `Insufficient funds: ${payer} has less than this balance available, besides what running requests hold.`;
+  const message = `Insufficient funds: ${payer} has less available than this amount. Money held by running requests is not available.`;
   const tip = 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.';
   throw new GatewayError('validation_error', message, { param: 'balance', tip });
 }
 
-/** Returns the text unchanged if it is not blank and has at most `max` characters; else throws. */
+/** Returns the text unchanged. Throws `validation_error` if it is blank or has more than `max` characters. */
 export function checkText(param: string, text: string, max: number): string {
   if (text.trim() === '' || text.length > max) {
-    throw invalidField(param, `must have 1 to ${max} characters and not only blanks`, text.slice(0, max));
+    throw invalidField(param, `must have 1 to ${max} characters, not only white space`, text.slice(0, max));
   }
   return text;
 }
 
-/** The settings that a caller supplied, checked; models are stored by listed id. */
-export function readSettings(message: SettingsMessage | undefined, listedId: ListedId): KeySettings {
+/** Checks and converts a caller's settings; models become listed ids. */
+export function readSettings(message: SettingsMessage | undefined, findListedId: FindListedId): KeySettings {
   if (message === undefined) return {};
   const { label, dailyLimit, minuteLimit, useSubsFirst, fallbackToPayg } = message;
   if (label !== undefined && label.length > labelMax) {
@@ -91,7 +94,7 @@ export function readSettings(message: SettingsMessage | undefined, listedId: Lis
     label,
     dailyLimit: readLimit('daily_limit', dailyLimit),
     minuteLimit: readLimit('minute_limit', minuteLimit),
-    allowedModels: readAllowedModels(message, listedId),
+    allowedModels: readAllowedModels(message, findListedId),
     balance: readBalance(message),
     useSubsFirst,
     fallbackToPayg,
@@ -117,14 +120,14 @@ function readBalance({ noBalance, balanceNanoUsd }: SettingsMessage): KeySetting
   return balanceNanoUsd;
 }
 
-/** Returns the balance below which an event is sent; null: none is; undefined: it does not change. */
+/** Returns the balance below which an event is sent; null: no event; undefined: unchanged. */
 export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigint | null | undefined {
   if (none) return null;
   if (nanoUsd !== undefined && nanoUsd < 0n) throw invalidField('low_balance', 'must be 0 or more');
   return nanoUsd;
 }
 
-/** Returns which bodies are kept. Null: as the configuration decides; undefined: unchanged. */
+/** Returns which bodies are kept. Null: as configured; undefined: unchanged. */
 function readKeepBodies(text: string | undefined): KeySettings['keepBodies'] | undefined {
   if (text === undefined || text === '') return text === '' ? null : undefined;
   const known = keepBodies.find(each => each === text);
@@ -143,22 +146,25 @@ function readExpiry({ neverExpires, expiresAtMs }: SettingsMessage): KeySettings
   return Number(expiresAtMs);
 }
 
-function readAllowedModels(message: SettingsMessage, listedId: ListedId): KeySettings['allowedModels'] | undefined {
+function readAllowedModels(
+  message: SettingsMessage,
+  findListedId: FindListedId,
+): KeySettings['allowedModels'] | undefined {
   if (message.allowAllModels) return null;
   const models = message.allowedModels?.models;
   if (models === undefined) return undefined;
   if (models.length > modelsMax) throw invalidField('allowed_models', `must have at most ${modelsMax} entries`);
-  return readModelNames('allowed_models', models, listedId);
+  return readModelNames('allowed_models', models, findListedId);
 }
 
-/** Returns the listed ids that entries of a field name, each once. Throws `validation_error` for one that names none. */
-export function readModelNames(field: string, models: readonly string[], listedId: ListedId): string[] {
-  return [...new Set(models.map((model, index) => listedEntry(`${field}.${index}`, model, listedId)))];
+/** Returns the listed ids for the entries of a field, each once. Throws `validation_error` for an entry that names no model. */
+export function readModelNames(field: string, models: readonly string[], findListedId: FindListedId): string[] {
+  return [...new Set(models.map((model, index) => listedEntry(`${field}.${index}`, model, findListedId)))];
 }
 
-function listedEntry(param: string, model: string, listedId: ListedId): string {
+function listedEntry(param: string, model: string, findListedId: FindListedId): string {
   try {
-    return listedId(model);
+    return findListedId(model);
   } catch (thrown) {
     const error = toGatewayError(thrown);
     if (error.code === 'internal') throw error;
@@ -169,7 +175,7 @@ function listedEntry(param: string, model: string, listedId: ListedId): string {
   }
 }
 
-/** Returns the group that settings name; null: none. An id that no group can have is that of none. */
+/** Returns the group in the settings; null: none. 0 for an id that no group can have. */
 export function readGroupId(id: bigint | undefined, none: boolean): number | null | undefined {
   if (none) return null;
   if (id === undefined) return undefined;
@@ -247,7 +253,7 @@ const payers: Record<PaidLine['paidBy'], Payer> = {
   account: Payer.ACCOUNT,
 };
 
-/** Converts a settled request to the contract's record; `lines` if its arithmetic was requested. */
+/** Converts a settled request to the contract's record; `lines`: how its price was computed, if requested. */
 export function toRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],
@@ -273,8 +279,8 @@ export function toRecord(
   };
 }
 
-/** A settled request as the operator sees it: with what its provider charged. */
-export function operatorRecord(
+/** Converts a settled request for the operator, with what its provider charged. */
+export function toOperatorRecord(
   row: UsageRow,
   lines: readonly PaidLine[] = [],
 ): MessageInitShape<typeof ActivityRecordSchema> {

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountService, ListLimitsRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, LimitFilter, LimitRefusal, LimitRow, LimitScope } from '../ledger/ledger.ts';
-import { found, readId, invalidField, type ListedId, notFound } from './account-fields.ts';
+import { found, readId, invalidField, type FindListedId, notFound } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 
@@ -14,7 +14,7 @@ type Limits = Pick<
 const scopes: readonly LimitScope[] = ['account', 'group', 'key'];
 
 /** Limits of the caller's account. Those of the operator are shown, and only the operator changes them. */
-export function limits(ledger: Ledger, listedId: ListedId): Limits {
+export function limits(ledger: Ledger, findListedId: FindListedId): Limits {
   const authenticateAccount = async (caller: Caller, scope: Scope): Promise<number> =>
     (await authenticate(caller, ledger, { scope })).accountId;
   return {
@@ -25,7 +25,7 @@ export function limits(ledger: Ledger, listedId: ListedId): Limits {
     async createLimit({ limit }, context) {
       const accountId = await authenticateAccount(context, 'limits:write');
       return {
-        limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked: false, listedId })))),
+        limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked: false, findListedId })))),
       };
     },
     async getLimit({ limitId }, context) {
@@ -36,7 +36,7 @@ export function limits(ledger: Ledger, listedId: ListedId): Limits {
       const accountId = await authenticateAccount(context, 'limits:write');
       const limitId = readId(id, 'limit');
       const { unit } = found(await ledger.findLimit(limitId, accountId), 'limit', limitId);
-      const change = readLimitChange(settings, unit, listedId);
+      const change = readLimitChange(settings, unit, findListedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId, change }), limitId)) };
     },
     async deleteLimit({ limitId: id }, context) {
@@ -55,10 +55,7 @@ function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): L
   return { accountId, scope: type, ...(scopeId === 0n ? {} : { scopeId: Number(scopeId) }) };
 }
 
-/**
- * Returns the limit that was made. Throws `not_found` for a scope that the account does not have, `conflict` if it
- * has too many limits.
- */
+/** Returns the created limit. Throws `not_found` for a scope that the account does not have, `conflict` if it has too many limits. */
 export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   if (reply === 'not_found') throw new GatewayError('not_found', 'There is no such scope.', { param: 'scope.id' });
   if (reply === 'too_many') {

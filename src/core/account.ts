@@ -5,8 +5,8 @@ import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { toApiKey, found, readId, invalidField, type ListedId, toRecord, readSettings } from './account-fields.ts';
-import { storedName } from './attribution.ts';
+import { toApiKey, found, readId, invalidField, type FindListedId, toRecord, readSettings } from './account-fields.ts';
+import { readRequestFilter } from './request-filter.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { accountHistory } from './account-history.ts';
@@ -23,13 +23,13 @@ import { rotateKey } from './rotate-key.ts';
 interface AccountOptions {
   readonly ledger: Ledger;
   /** Resolves entries of `allowed_models`. */
-  readonly listedId: ListedId;
+  readonly findListedId: FindListedId;
   readonly clock: Clock;
   readonly webhooks: WebhookOptions;
   readonly bodies: BodyStore;
   /** Returns the model that a name means. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
-  /** Told of every API key that has been revoked. */
+  /** Called with every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
 }
 
@@ -37,10 +37,10 @@ type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedSer
 
 /** AccountService: what a management key may do with its own account, by its scopes. Ids of other accounts are `not_found`. */
 export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
-  const { ledger, listedId } = options;
+  const { ledger, findListedId } = options;
   const methods = {
     ...keys(options),
-    ...limits(ledger, listedId),
+    ...limits(ledger, findListedId),
     ...groups(ledger),
     ...money(options),
     ...accountHistory(ledger),
@@ -59,7 +59,7 @@ const eitherPayer = 'the account or the key';
 
 function keys({
   ledger,
-  listedId,
+  findListedId,
   findModel,
   clock,
   revoked,
@@ -81,7 +81,7 @@ function keys({
     },
     async createKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:create');
-      const settings = readSettings(request.settings, listedId);
+      const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
       return { key: toApiKey(found(row, 'API key', accountId, eitherPayer), text) };
@@ -89,7 +89,7 @@ function keys({
     async updateKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:update');
       const keyId = readId(request.apiKeyId, 'API key');
-      const settings = readSettings(request.settings, listedId);
+      const settings = readSettings(request.settings, findListedId);
       const row = await ledger.updateKey({ keyId, accountId, settings });
       return { key: toApiKey(found(row, 'API key', keyId, eitherPayer)) };
     },
@@ -176,28 +176,17 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 
 const activityLimit = { preset: 100, max: 1_000 };
 
-/** Returns the requested filter. Throws `validation_error` if it asks for too much. */
+/** Returns the requested filter. Throws `validation_error` if it requests too much. */
 export function readFilter(request: ListActivityRequest, accountId: number): ActivityFilter {
-  const { limit, offset, model, apiKeyId, startMs, endMs } = request;
+  const { limit, offset, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);
   return {
     accountId,
     limit: limit === 0 ? activityLimit.preset : limit,
     offset,
-    ...(model === '' ? {} : { model }),
-    ...(apiKeyId === 0n ? {} : { keyId: Number(apiKeyId) }),
+    ...readRequestFilter(request),
     ...(startMs === undefined ? {} : { startMs: Number(startMs) }),
     ...(endMs === undefined ? {} : { endMs: Number(endMs) }),
-    ...(request.tag === '' ? {} : { tag: readTag(request.tag) }),
-    ...(request.endUser === '' ? {} : { endUser: storedName(request.endUser) }),
-    ...(request.groupId === 0n ? {} : { groupId: Number(request.groupId) }),
-    ...(request.provider === '' ? {} : { provider: request.provider }),
     ...(request.batchId === '' ? {} : { batchId: request.batchId }),
   };
-}
-
-function readTag(text: string): { name: string; value: string } {
-  const at = text.indexOf(':');
-  if (at < 1) throw invalidField('tag', 'must be a name and a value, as team:search', text);
-  return { name: text.slice(0, at), value: text.slice(at + 1) };
 }

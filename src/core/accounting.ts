@@ -28,7 +28,7 @@ const hourMs = 3_600_000n;
 /** The longest that a hold may live without a settle or an extend. */
 const expiresInMsMax = 30n * 24n * hourMs;
 
-/** Services know their own costs: the gateway's price list is not used. */
+/** The prices are not used: services know their own costs. */
 const noPrices: PriceSheet = {
   input: null,
   cacheRead: null,

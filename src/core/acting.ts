@@ -6,7 +6,10 @@ import { authenticate, type CredentialPort, toActor } from './credential.ts';
 
 type Methods = Record<string, (request: never, context: UnaryContext) => unknown>;
 
-/** Returns the same methods of AccountService: what they change is done by the credential that calls, unless a caller in this process has named somebody else. */
+/**
+ * Wraps methods of AccountService: their changes are recorded as the calling credential's, unless a caller in this process has named
+ * someone else.
+ */
 export function asCaller<All extends Methods>(methods: All, ledger: CredentialPort): All {
   const named = Object.entries(methods).map(([name, method]) => {
     if (/^(?:get|list)/.test(name)) return [name, method];

@@ -28,7 +28,7 @@ import {
   found,
   readId,
   invalidField,
-  type ListedId,
+  type FindListedId,
   readLowBalance,
   readSettings,
 } from './account-fields.ts';
@@ -57,7 +57,7 @@ interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   /** Returns the model that a name means. Throws `model_not_found`. */
   readonly findModel: (name: string) => Model;
   /** Resolves entries of `allowed_models`. */
-  readonly listedId: ListedId;
+  readonly findListedId: FindListedId;
   /** Called for every API key that has been revoked. */
   readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with the reason if it is invalid; the old one then stays in force. */
@@ -65,7 +65,7 @@ interface AdminOptions extends ProviderAdminOptions, ConfigurationAdminOptions {
   /** The address that clients know, without a slash at its end. */
   readonly publicUrl: () => string;
   readonly people: SessionOptions;
-  /** Those that the ledger was opened with. */
+  /** The plans of this start. */
   readonly plans: Plans;
 }
 
@@ -171,7 +171,7 @@ async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
 
 function apiKeys({
   ledger,
-  listedId,
+  findListedId,
   revoked,
 }: AdminOptions): Part<
   | 'createApiKey'
@@ -189,7 +189,7 @@ function apiKeys({
     },
     async createApiKey(request) {
       const accountId = readId(request.accountId, 'account');
-      const settings = readSettings(request.settings, listedId);
+      const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
       return { key: toApiKey(found(row, 'account', accountId), text) };
@@ -201,7 +201,7 @@ function apiKeys({
     async updateApiKey({ apiKeyId, settings }) {
       const keyId = readId(apiKeyId, 'API key');
       const { accountId } = found(await ledger.findKey(keyId, undefined), 'API key', keyId);
-      const row = await ledger.updateKey({ keyId, accountId, settings: readSettings(settings, listedId) });
+      const row = await ledger.updateKey({ keyId, accountId, settings: readSettings(settings, findListedId) });
       return { key: toApiKey(found(row, 'API key', keyId, 'the account or the key')) };
     },
     async rotateApiKey({ apiKeyId, overlapSeconds }) {
@@ -224,12 +224,14 @@ function apiKeys({
 
 function limits({
   ledger,
-  listedId,
+  findListedId,
 }: AdminOptions): Part<'createAccountLimit' | 'listAccountLimits' | 'updateAccountLimit' | 'deleteAccountLimit'> {
   return {
     async createAccountLimit({ accountId: id, limit, locked }) {
       const { accountId } = await existing(ledger, id);
-      return { limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked, listedId })))) };
+      return {
+        limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked, findListedId })))),
+      };
     },
     async listAccountLimits(request) {
       const { accountId } = await existing(ledger, request.accountId);
@@ -238,7 +240,7 @@ function limits({
     async updateAccountLimit({ limitId: id, settings }) {
       const limitId = readId(id, 'limit');
       const { unit } = found(await ledger.findLimit(limitId, undefined), 'limit', limitId);
-      const change = readLimitChange(settings, unit, listedId);
+      const change = readLimitChange(settings, unit, findListedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId: undefined, change }), limitId)) };
     },
     async deleteAccountLimit({ limitId: id }) {
@@ -328,7 +330,7 @@ function readScopes(scopes: readonly string[]): string[] {
       throw invalidField(`scopes.${index}`, `"${scope}" is none of ${allScopes.join(', ')}`, scope);
     }
   }
-  // In the order of the list, whatever was sent, so that equal sets are shown alike.
+  // In the order of the list, so that equal sets are shown alike.
   return allScopes.filter(scope => scopes.includes(scope));
 }
 

@@ -11,13 +11,13 @@ export interface OrderToAdmit<Order> extends Pick<
   'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint' | 'batchId'
 > {
   readonly order: Order;
-  /** The most it can cost; undefined: nothing. */
+  /** The highest possible cost; undefined: it is free. */
   readonly funds: FundsEstimate | undefined;
   /** Collects what becomes known of the request, for log, metrics and trace; undefined: not collected. */
   readonly telemetry?: RequestTelemetry | undefined;
 }
 
-/** Returns both ids of a request. `named`: the one that the edge has given it; null: none. */
+/** Returns both ids of a request. `named`: the id that the edge has set; null: none. */
 export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitCommand, 'id' | 'requestId'> {
   const id = (named === null ? undefined : parseLedgerId(named)) ?? ids.next();
   return { id, requestId: named ?? publicRequestId(id) };

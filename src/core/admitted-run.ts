@@ -59,7 +59,7 @@ export interface UsedUp {
 export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements Cuttable {
   /** See `Cuttable`. */
   place = -1;
-  /** It was ended because the gateway stops. */
+  /** True if it was ended because the gateway stops. */
   isCut = false;
   #isRevoked = false;
   protected readonly requested: AdmittedOrder<Order>;
@@ -72,7 +72,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   readonly #startedAtMs: number;
   #firstEventMs: number | undefined;
   #provider = '';
-  /** What the provider charges; undefined: unknown. */
+  /** The provider's charge; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
@@ -84,16 +84,16 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     this.course = new CourseRecord(tools.runtime);
   }
 
-  /** Makes the answer by as many attempts as it takes, and keeps what has to be kept of it. */
+  /** Makes the answer, with as many attempts as it takes, and stores what has to be stored of it. */
   protected abstract make(): Promise<Answer>;
 
-  /** Returns what an answer has used. */
+  /** Returns the usage of an answer. */
   protected abstract countUsage(answer: Answer): UsedUp;
 
-  /** Removes what `make` has stored, because it will not be delivered. */
+  /** Removes what `make` stored, because it will not be delivered. */
   protected async discard(): Promise<void> {}
 
-  /** The gateway stops: ends it now. */
+  /** Ends it now, because the gateway stops. */
   cut(): void {
     this.isCut = true;
     this.#abort.abort(stopping());
@@ -103,7 +103,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     return this.requested.keyId;
   }
 
-  /** The key has been revoked: ends it now. */
+  /** Ends it now, because its key was revoked. */
   revoke(): void {
     this.#isRevoked = true;
     this.#abort.abort(keyRevoked());
@@ -136,7 +136,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
     try {
       return await this.#settle(used, 'bounded');
     } catch (thrown) {
-      // A ledger that can't be written may stay so for long: the hold is given back when it can be.
+      // The ledger may not be writable for a long time: the hold is voided once it is.
       this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
       throw thrown;
     }

@@ -2,12 +2,13 @@ import { overloaded } from '../errors/overloaded.ts';
 import type { Settled } from '../ledger/ledger.ts';
 
 /**
- * Checks that a request was charged. Throws `overloaded` if its hold was given back meanwhile, as other gateways do with those of one that was paused for longer than its lease: then nothing was charged,
- * and nothing may be delivered as charged.
+ * Checks that a request was charged. Throws `overloaded` if its hold was voided in the meantime: another gateway does that if this one was
+ * paused for longer than its lease. Nothing was charged then, so the answer must not end as a success.
  */
 export function checkSettled({ kind }: Settled, id: number): void {
   if (kind === 'settled') return;
   const cause = new Error(`settle of ${id}: ${kind}`);
-  if (kind === 'not_held') throw overloaded('The gateway was paused, and the request was given up.', cause);
+  if (kind === 'not_held')
+    throw overloaded('The gateway was paused for too long, so the request was abandoned and not charged.', cause);
   throw cause;
 }

@@ -3,7 +3,7 @@ import type { Runtime } from '../lib/runtime.ts';
 import type { RouteReason } from '../telemetry/request-telemetry.ts';
 import type { AttemptOutcome, RouteName } from './routing/observer.ts';
 
-/** Gathers how one request goes, to be stored with its charge. Made when the request is admitted. */
+/** Collects the course of one request, to be stored with its charge. Created when the request is admitted. */
 export class CourseRecord {
   readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   readonly #startedAtMs: number;

@@ -33,8 +33,8 @@ export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
 }
 
 /**
- * Returns the caller's key, at once if it is known already. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown, revoked, deleted or expired, `key_disabled`,
- * and `permission_denied` if it is of the wrong kind or lacks the scope.
+ * Returns the caller's key, synchronously if it is cached. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown,
+ * revoked, deleted or expired, `key_disabled`, and `permission_denied` if it is of the wrong kind or lacks the scope.
  */
 export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
   const actsFor = caller.requestHeader.get(actsForHeader);
@@ -181,7 +181,7 @@ export function toActor({ requestHeader }: Caller, who: Pick<Actor, 'type' | 'id
   return { ...who, address: requestHeader.get(clientAddressHeader), requestId: requestHeader.get(requestIdHeader) };
 }
 
-/** The models that the caller may list: null for all (management keys, service tokens, keys without `allowed_models`). */
+/** Returns the models that the caller may list: null for all (management keys, service tokens, keys without `allowed_models`). */
 export async function visibleModels(
   caller: Caller,
   { ledger, tokens }: CredentialOptions,

@@ -5,7 +5,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 
 type ModelUsage = Required<Omit<MessageInitShape<typeof ModelUsageSchema>, '$typeName' | '$unknown'>>;
 
-/** Records are read in pages of so many. */
+/** Records are read in pages of this many. */
 const pageSize = 1_000;
 
 /** Returns a key's settled requests by model, the most expensive first; also for a revoked key. */

@@ -51,7 +51,7 @@ export function maskKey(text: string): string {
   return `${text.slice(0, prefix.length + 4)}…${text.slice(-4)}`;
 }
 
-/** Returns whether a text can be a key at all; if not, it is refused without asking the ledger. */
+/** Returns true if a text has the form of a key; other texts are refused without a look-up in the ledger. */
 export function isKeyText(text: string): boolean {
   return (
     text.length >= keyTextMin &&

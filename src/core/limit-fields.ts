@@ -8,7 +8,7 @@ import type {
 } from '../gen/tollgate/v1/account_pb.ts';
 import { defined } from '../lib/defined.ts';
 import type { LimitChange, LimitRow, LimitSettings, LimitUnit, NewLimit } from '../ledger/ledger.ts';
-import { invalidField, type ListedId, readModelNames } from './account-fields.ts';
+import { invalidField, type FindListedId, readModelNames } from './account-fields.ts';
 
 /**
  * Converts limits between the contract and the ledger. Errors use the field names that REST and command line callers
@@ -31,8 +31,8 @@ export function readNewLimit(
   {
     accountId,
     locked,
-    listedId,
-  }: { readonly accountId: number; readonly locked: boolean; readonly listedId: ListedId },
+    findListedId,
+  }: { readonly accountId: number; readonly locked: boolean; readonly findListedId: FindListedId },
 ): NewLimit {
   if (message === undefined) throw invalidField('scope', 'is required');
   const scope = readChoice('scope.type', message.scope, scopes);
@@ -41,7 +41,7 @@ export function readNewLimit(
     throw invalidField('window', 'must be null: running requests have no window', message.window);
   }
   const window = unit === 'concurrent' ? null : readChoice('window', message.window, windows);
-  const { max, ...settings } = readLimitChange(message.settings, unit, listedId);
+  const { max, ...settings } = readLimitChange(message.settings, unit, findListedId);
   if (max === undefined) throw invalidField('max', 'is required');
   const preset = { timeZone: 'UTC', models: null, endUsers: 'all', action: 'refuse', raised: null } as const;
   const scopeId = scope === 'account' && message.scopeId === 0n ? accountId : readScopeId(message.scopeId);
@@ -57,14 +57,14 @@ function readScopeId(id: bigint): number {
 export function readLimitChange(
   message: SettingsMessage | undefined,
   unit: LimitUnit,
-  listedId: ListedId,
+  findListedId: FindListedId,
 ): LimitChange {
   if (message === undefined) return {};
   const { timeZone, endUsers: users, action } = message;
   return defined({
     max: readMax('max', message, unit),
     timeZone: timeZone === undefined ? undefined : readTimeZone(timeZone),
-    models: readModels(message, listedId),
+    models: readModels(message, findListedId),
     endUsers: users === undefined ? undefined : readChoice('end_users', users, endUsers),
     action: action === undefined ? undefined : readChoice('action', action, actions),
     raised: readRaise(message, unit),
@@ -98,17 +98,17 @@ function readTimeZone(text: string): string {
     const isName = /^[A-Za-z]/.test(text) && new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
     if (isName) return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text).timeZoneId;
   } catch {
-    // Refused below, as every other text that names no zone.
+    // Refused below, like any text that names no zone.
   }
   throw invalidField('time_zone', 'must be an IANA name, such as Europe/Berlin', text);
 }
 
-function readModels(message: SettingsMessage, listedId: ListedId): LimitSettings['models'] | undefined {
+function readModels(message: SettingsMessage, findListedId: FindListedId): LimitSettings['models'] | undefined {
   if (message.allModels) return null;
   const models = message.models?.models;
   if (models === undefined) return undefined;
   if (models.length > patternsMax) throw invalidField('models', `must have at most ${patternsMax} entries`);
-  return readModelNames('models', models, model => (model.includes('*') ? model : listedId(model)));
+  return readModelNames('models', models, model => (model.includes('*') ? model : findListedId(model)));
 }
 
 function readRaise({ raised, notRaised }: SettingsMessage, unit: LimitUnit): LimitSettings['raised'] | undefined {

@@ -49,7 +49,7 @@ export async function readNextPayment(
   const applicant = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
   const command = { ...toAdmitCommand(applicant), key: { id: keyId, accountId } };
   const preview = found(await ledger.preview(command), 'API key', keyId);
-  // The reader's rows say when each resets, also for limits of concurrent requests.
+  // The reader's rows have the reset times, also for limits of concurrent requests.
   const rows = new Map((await ledger.listLimits({ accountId })).map(row => [row.limitId, row]));
   return {
     apiKeyId: BigInt(keyId),

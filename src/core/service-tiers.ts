@@ -10,7 +10,7 @@ export const tierByName: Readonly<Record<TierName, ServiceTier>> = {
   priority: ServiceTier.PRIORITY,
 };
 
-/** Returns the word for a tier: `default` for any without a word of its own. */
+/** Returns the name of a tier: `default` for any without a name of its own. */
 export function toTierName(tier: ServiceTier): TierName {
   if (tier === ServiceTier.FLEX) return 'flex';
   return tier === ServiceTier.PRIORITY ? 'priority' : 'default';

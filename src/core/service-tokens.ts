@@ -12,7 +12,7 @@ export const serviceScopes = ['operator', 'admin:read', 'admin:write', 'metering
 /** A scope of a service token. */
 export type ServiceScope = (typeof serviceScopes)[number];
 
-/** A credential of the operator, or of a service of the operator's. */
+/** A credential of the operator, or of one of the operator's services. */
 export interface ServiceToken {
   /** Named in refusals and in the log. */
   readonly name: string;
@@ -26,7 +26,7 @@ export interface PresentedToken {
   readonly scopes: readonly ServiceScope[];
 }
 
-/** The service tokens in force. Only their hashes are kept. */
+/** The valid service tokens. Only their hashes are kept. */
 export class ServiceTokens {
   #tokens: readonly (PresentedToken & { readonly hash: Uint8Array })[] = [];
 
@@ -34,7 +34,7 @@ export class ServiceTokens {
     this.replace(tokens);
   }
 
-  /** From now on these tokens are in force and no others. */
+  /** Replaces all valid tokens. */
   replace(tokens: readonly ServiceToken[]): void {
     this.#tokens = tokens.map(({ text, ...token }) => ({ ...token, hash: hashKey(text) }));
   }

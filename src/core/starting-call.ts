@@ -41,8 +41,8 @@ export class StartingCall implements StreamControl {
 }
 
 /**
- * Starts a call that waits for something before there is a stream to control. If `begin` rejects, `sink` ends with the
- * error; `begin` must not have ended it before.
+ * Starts a call that has to wait before there is a stream to control. If `begin` rejects, `sink` ends with the error; `begin` must not have
+ * ended it before.
  */
 export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCall) => Promise<void>): StreamControl {
   const call = new StartingCall();

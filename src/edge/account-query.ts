@@ -74,13 +74,19 @@ export function readDeliveriesQuery(query: Query) {
 export function readActivityQuery(query: Query) {
   return {
     ...readPageQuery(query),
+    ...readRequestFilter(query),
+    batchId: readText(query, 'batch_id') ?? '',
+  };
+}
+
+function readRequestFilter(query: Query) {
+  return {
     model: readText(query, 'model') ?? '',
     apiKeyId: readIdFilter(query, 'api_key_id', 'key'),
     groupId: readIdFilter(query, 'group_id', 'group'),
     tag: readTagFilter(query),
     endUser: readText(query, 'end_user') ?? '',
     provider: readText(query, 'provider') ?? '',
-    batchId: readText(query, 'batch_id') ?? '',
   };
 }
 
@@ -91,6 +97,7 @@ export function readAnalyticsQuery(query: Query) {
     granularity: isHourly ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
     ...readGroupBy(query),
     ...readSpan(query),
+    filter: { ...readRequestFilter(query), endpoint: readText(query, 'endpoint') ?? '' },
   };
 }
 

@@ -7,7 +7,7 @@ import type { JsonBody } from './json-body.ts';
 
 /** What the schemas of the account's bodies share. */
 
-/** The most that limits and balances are set to, in dollars or requests. */
+/** The largest limit or balance that can be set, in dollars or requests. */
 export const amountMax = 9_000_000_000;
 /** Longer values are cut when a violation repeats them. */
 const shownLengthMax = 200;
@@ -25,7 +25,10 @@ export function readBody<Shape extends z.core.$ZodShape>(
   );
 }
 
-/** A number of dollars as it was written: a double has lost the nano-dollars of a large one. Undefined: there is no number at that place. */
+/**
+ * Returns a number of dollars from its text: a double has lost the nano-dollars of a large one. Undefined: there is no number at that
+ * place.
+ */
 export function exactDollars({ raw }: JsonBody, ...path: readonly string[]): bigint | undefined {
   let found: unknown = JSON.parse(raw.toString('utf8'), (_, value: unknown, context?: { readonly source?: string }) =>
     typeof value === 'number' ? { [source]: context?.source ?? String(value) } : value,
@@ -51,10 +54,10 @@ export function timeField(orNull: string): z.ZodType<bigint, string> {
 
 const lowBalance = `must be a number of dollars from 0 to ${amountMax}, or null for none`;
 
-/** The balance below which an event is sent; null: none is. */
+/** The balance below which an event is sent; null: no event. */
 export const lowBalanceField = z.number(lowBalance).min(0, lowBalance).max(amountMax, lowBalance).nullable().optional();
 
-/** Names with values; what they may be is the contract's to say. */
+/** Names with values; the contract checks them. */
 export const tagsField = z
   .record(z.string(), z.string('must be a string'), 'must be an object of strings')
   .transform(tags => ({ tags }));

@@ -17,7 +17,7 @@ export interface Answer {
   readonly body: string;
 }
 
-/** An unread body up to this size is read over, so that its connection can be used again. */
+/** An unread body up to this size is read and dropped, so that its connection can be used again. */
 const skippedBodyBytes = 65_536;
 /** How long the connection of a client that still sends a refused body stays open, so that the client can read the answer. */
 const lingerMs = 2000;
@@ -36,7 +36,7 @@ export function answerText({ status, headers, body }: Answer): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
 }
 
-/** Answers a request that generates nothing with JSON and status 200, and records it. */
+/** Answers with JSON and status 200 a request that generates nothing, and records it. */
 export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyReply, value: object): void {
   reply.hijack();
   const { headers } = request.call;
@@ -46,8 +46,9 @@ export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyRe
 }
 
 /**
- * Writes an answer; its length is added to its headers. A body that was not read is never kept: a small one is read over; of a larger one nothing more is taken than what arrives within
- * two seconds, and the connection closes. Closing at once would reset it under a client that is still sending, and the answer would be lost: `closesAtOnce` does it all the same.
+ * Writes an answer; adds its length to its headers. A body that was not read is never kept: a small one is read and dropped; of a larger
+ * one only the bytes that arrive within two seconds are read, and the connection closes. Closing at once would reset it while the client
+ * still sends, and the answer would be lost; `closesAtOnce` does so nevertheless.
  */
 export function writeAnswer(
   request: IncomingMessage,

@@ -26,7 +26,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
   readonly #cors: AnswerHeaders | undefined;
   readonly #runtime: Runtime;
   readonly #startedAtMs: number;
-  /** With the key as sent; empty until it was read. It goes to the core and nowhere else. */
+  /** The key as sent; empty until it was read. It is passed to the core only. */
   #authorization = '';
   #idempotencyKey: string | null = null;
   #fingerprint: string | null = null;
@@ -37,7 +37,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
   /** True if the answer has the rate limit headers of the key (generation and images). */
   sendsLimitHeaders = false;
 
-  /** `cors`: what every answer to the page that calls has; absent: nothing. */
+  /** `cors`: the headers of every answer to the calling page; absent: none. */
   constructor(runtime: Runtime, id: string, errorShape: ErrorShape = 'openai', cors?: AnswerHeaders) {
     super();
     this.#runtime = runtime;
@@ -71,14 +71,14 @@ export class Call extends RequestTelemetry implements HeaderReader {
     return this.#idempotencyKey !== null;
   }
 
-  /** Remembers the key that calls to the core are made with. */
+  /** Stores the key for calls to the core. */
   useKey(key: string): void {
     this.#authorization = `Bearer ${key}`;
   }
 
   /**
-   * Remembers the request's `Idempotency-Key`, if any, and what its path and body are compared by. `body` is the raw
-   * bytes, or the equivalent of a form. Source: docs/accounting.md "Prices and rounding".
+   * Stores the request's `Idempotency-Key`, if any, and the hash by which its path and body are compared. `body` is the raw bytes, or the
+   * equivalent of a form. Source: docs/accounting.md "Prices and rounding".
    */
   nameRepeat(request: FastifyRequest, body: Uint8Array): void {
     const key = request.raw.headers[idempotencyKeyHeader];

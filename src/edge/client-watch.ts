@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-/** The client left before its answer was complete: no one is left to be answered. */
+/** The client disconnected before its answer was complete: no one is left to be answered. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 }
@@ -27,12 +27,12 @@ export class ClientWatch {
     else watchesOn(socket).push(this);
   }
 
-  /** The client has left. */
+  /** The client has disconnected. */
   get isGone(): boolean {
     return this.#isGone;
   }
 
-  /** Aborted once the client has left. Made at the first use: most requests are answered without one. */
+  /** Aborted once the client has disconnected. Made at the first use: most requests are answered without one. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#isGone) this.#controller.abort(new ClientGone());
@@ -40,11 +40,10 @@ export class ClientWatch {
   }
 
   /**
-   * Called once the client has closed its sending side. It may still read, or may have left: the next bytes sent to
-   * it show which.
+   * Called once the client has closed its sending side. It may still read, or may have disconnected: the next bytes sent to it show which.
    */
   clientEnded(): void {
-    // An immediate answer finds out when it is written.
+    // An immediate answer shows it when it is written.
   }
 
   /** Called once the connection has closed. */

@@ -15,7 +15,7 @@ const messages: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'The request took too long to arrive.',
 };
 
-/** Node keeps on the socket of a server the answer that is being written to it. */
+/** Node stores the answer that is being written on the server's socket. */
 interface Answering extends Socket {
   readonly _httpMessage?: (ServerResponse & { readonly req: IncomingMessage }) | null;
 }

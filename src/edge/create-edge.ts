@@ -49,15 +49,15 @@ declare module 'fastify' {
   }
 }
 
-/** A request must have arrived by then, body included. */
+/** Deadline for the arrival of a request, body included. */
 const requestTimeoutMs = 300_000;
 const headersTimeoutMs = 60_000;
-/** Longer than the 60 s of the usual load balancers, so that it is they who close idle connections. */
+/** Longer than the 60 s of usual load balancers, so that they close idle connections and not the gateway. */
 const keepAliveTimeoutMs = 75_000;
 /** Connections that are still open this long after `close()` are cut. */
 const closeGraceMs = 2000;
 
-/** Instead of Fastify's own compilers of schemas: 100 modules that every start would load, and no route here has a schema. */
+/** Replaces Fastify's own compilers of schemas, which would load 100 modules at every start; no route here has a schema. */
 function noSchemas(): never {
   throw new Error('a route has a schema, and nothing compiles schemas of Fastify here');
 }
@@ -100,7 +100,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
-  closeInTime(app, edge, new StalledWrites(app.server, options.runtime, () => options.unsent));
+  closeInTime(app, edge);
   // A client that has closed its sending side still gets its answer; Node would close the connection.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
@@ -141,7 +141,7 @@ function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>
   const http = { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade };
   if (tls === undefined) return { http };
   const https = { ...tls.material, ...http, ALPNProtocols: ['http/1.1'], handshakeTimeout: headersTimeoutMs };
-  // The cast holds: a server over TLS is used as one without it is.
+  // The cast holds: a server over TLS is used like one without.
   return { https } as Pick<FastifyHttpOptions<Server>, 'http'>;
 }
 
@@ -160,10 +160,7 @@ function chooseErrorShape({ url = '', headers }: IncomingMessage): ErrorShape {
   return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';
 }
 
-/**
- * Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), preflight
- * requests.
- */
+/** Answers requests that need no route and no key: a stopping gateway, unknown paths (before their body is read), preflight requests. */
 function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): boolean {
   const { call, raw } = request;
   if (edge.stopping() && !operatorPaths.has(request.routeOptions.url ?? '')) {
@@ -194,7 +191,10 @@ function readBodiesInRoutes(app: FastifyInstance): void {
   app.server.on('checkContinue', route).on('checkExpectation', route);
 }
 
-function closeInTime(app: FastifyInstance, edge: Edge, stalled: StalledWrites): void {
+function closeInTime(app: FastifyInstance, edge: Edge): void {
+  const { runtime } = edge.options;
+  const isHeapFull = (): boolean => edge.load.isHeapFull;
+  const stalled = new StalledWrites(app.server, runtime, () => edge.options.unsent, isHeapFull);
   app.addHook('preClose', done => {
     edge.closing = true;
     edge.parser.close();

@@ -48,8 +48,8 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
 }
 
 /**
- * Returns a hook that identifies the caller before the body is read. `generates`: the answer, whatever it is, carries
- * the key's request windows, and a full window refuses the request unless it may repeat an answered one.
+ * Returns a hook that identifies the caller before the body is read. `generates`: every answer has the key's request windows, and a full
+ * window refuses the request unless it may repeat an answered one.
  */
 export function authenticate(edge: Edge, allowed: Allowed, generates = false): onRequestHookHandler {
   return ({ call, raw }, _reply, proceed) => {
@@ -71,7 +71,7 @@ export function authenticate(edge: Edge, allowed: Allowed, generates = false): o
 interface IdentifiedKey {
   readonly key: string;
   readonly allowed: Allowed;
-  /** Its windows have to have room for a request. */
+  /** True if its windows must have room for a request. */
   readonly admission?: boolean;
 }
 

@@ -43,12 +43,12 @@ export interface DirectRoute<Request extends DirectRequest, Answer extends Direc
   render(answer: Answer): object;
 }
 
-/** Returns how embeddings are answered. */
+/** Returns the route of embeddings. */
 export function embeddingRoute({ embeddings }: Edge): DirectRoute<EmbedRequest, EmbedResponse> {
   return { decode: decodeEmbedRequest, ask: embeddings.embed, render: renderEmbedAnswer };
 }
 
-/** Returns how rerank is answered. */
+/** Returns the route of rerank. */
 export function rerankRoute({ rerank }: Edge): DirectRoute<RerankRequest, RerankResponse> {
   return { decode: decodeRerankRequest, ask: rerank.rerank, render: renderRerankAnswer };
 }
@@ -87,7 +87,7 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
     if (answer.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(answer.warnings);
     headers['x-tollgate-cost'] = dollarsText(answer.costNanoUsd);
     const repeats = facts.repeatedId;
-    // The usage that a repeat shows was counted when it was charged.
+    // The usage in a repeat was already counted when it was charged.
     const costNanoUsd = repeats === undefined ? answer.costNanoUsd : undefined;
     exchange.answer(headers, route.render(answer), { status: 200, model: answer.model, repeats, costNanoUsd });
   } catch (thrown) {

@@ -82,7 +82,7 @@ export class Edge {
     return this.options.strict || headers['x-tollgate-strict'] === 'true';
   }
 
-  /** Returns whether an answer is the last one on its connection, because the gateway stops. */
+  /** Returns true if an answer is the last one on its connection, because the gateway stops. */
   stopping(): boolean {
     return this.closing || this.options.draining();
   }

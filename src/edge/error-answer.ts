@@ -47,7 +47,7 @@ export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
   };
 }
 
-/** The limit that refused a request, as limits are shown: amounts of `usd` in dollars. */
+/** Returns the limit that refused a request, with amounts of `usd` in dollars. */
 function limitJson({ unit, used, max, resetAtMs }: DenialFacts, { id, scope, scopeId, window }: DeniedLimit) {
   const isMoney = unit === 'nano_usd';
   const amount = (value: number | bigint): unknown => (isMoney ? jsonDollars(BigInt(value)) : Number(value));
@@ -62,7 +62,7 @@ function limitJson({ unit, used, max, resetAtMs }: DenialFacts, { id, scope, sco
   };
 }
 
-/** The same on the paths of the Anthropic interface, with what its official client looks for. */
+/** Returns the envelope for the paths of the Anthropic interface, with the fields that its official client reads. */
 export function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
   const envelope = errorEnvelope(error, id, texts);
   const type = messagesErrorType(error.facets.http);
@@ -73,13 +73,16 @@ export function messagesErrorEnvelope(error: GatewayError, id: string, texts: Er
   };
 }
 
-/** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
+/** The client's own words for a refused thread make it continue without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
 function readDetails({ code, facts }: GatewayError): object {
   if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 }
 
-/** On the account's paths an error that names fields has the validation envelope: each wrong field of a body, or the wrong query parameter. Source: docs/interfaces/account.md "Errors". */
+/**
+ * Returns the validation envelope, which the account's paths use for errors that name fields: each wrong field of a body, or the wrong
+ * query parameter. Source: docs/interfaces/account.md "Errors".
+ */
 function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): object {
   const { violations = [] } = error.facts;
   if (violations.length === 0) return errorEnvelope(error, id, texts);
@@ -160,7 +163,7 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
     const { limits } = await edge.authenticate(call, { limits: true });
     return limits;
   } catch (thrown) {
-    // The answer is about another error: this one only costs it a header.
+    // The answer is about another error, so this one only omits a header.
     edge.options.logger.debug({ request_id: call.id, error: thrown }, 'windows unknown');
     return [];
   }

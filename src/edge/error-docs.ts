@@ -53,8 +53,8 @@ ${sections.join('\n')}
 }
 
 /**
- * `GET /docs/errors`: what every code means and what to do, for people. An error's `docs` points here unless the
- * operator names another page. No key needed.
+ * Registers `GET /docs/errors`: the meaning of every code and what to do, for people. An error's `docs` points here unless the operator
+ * names another page. No key needed.
  */
 export function registerErrorDocs(app: FastifyInstance): void {
   const body = page();

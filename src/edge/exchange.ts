@@ -17,7 +17,7 @@ const probesMax = 3;
 
 /**
  * One request that generates, and its answer: the client, the core's call, and the one end with its log line and its
- * metrics. It counts as open until then, even if the client has left: the core still settles.
+ * metrics. It counts as open until then, even if the client has disconnected: the core still settles.
  */
 export class Exchange extends ClientWatch implements RecordedRequest {
   readonly edge: Edge;
@@ -28,12 +28,14 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
   readonly #accountId: bigint;
-  /** Sends what keeps a stream that has begun alive; undefined: the answer is no stream. */
+  /** Sends a keep-alive on a stream that has begun; undefined: the answer is not streamed. */
   keepAlive: (() => void) | undefined;
   /** Controls the core's call; undefined until there is one. */
   control: StreamControl | undefined;
 
-  /** `route` has the pattern of the request's path: one object for all its requests, because the framework makes one at every look. */
+  /**
+   * `route` has the pattern of the request's path: one object for all its requests, because the framework makes a new one at every access.
+   */
   constructor(edge: Edge, request: FastifyRequest, reply: FastifyReply, route: { readonly url: string }) {
     super(request.raw.socket);
     this.edge = edge;
@@ -50,7 +52,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     if (request.raw.socket.readableEnded) this.clientEnded();
   }
 
-  /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
+  /** Reads the request's JSON body and runs `next` with it. Answers any failure, also one in `next`. */
   receive(next: (body: JsonBody) => void): void {
     const { edge, reading } = this;
     receiveJson(edge, reading, body => {
@@ -87,8 +89,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 
   /**
-   * Sends something to a client that has closed its sending side: one that has left answers with a reset, which the
-   * next write finds.
+   * Sends something to a client that has closed its sending side: a client that has disconnected answers with a reset, which fails the next
+   * write.
    */
   #probe(left: number): void {
     const { edge, request, reply } = this;
@@ -120,7 +122,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     void answerError(edge, request, reply, failure).then(() => this.#close());
   }
 
-  /** Ends after an answer was written: the request's record, and nothing is watched any more. */
+  /** Ends after an answer was written: records the request, and stops watching. */
   end(outcome: RequestOutcome): void {
     recordRequest(this.edge, this, outcome);
     this.#close();

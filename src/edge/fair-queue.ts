@@ -1,6 +1,6 @@
 /** How much work is started at a time, and how much may wait. */
 export interface FairLimits {
-  /** Milliseconds of work that is begun in one turn of the event loop. */
+  /** Milliseconds of work that are started in one turn of the event loop. */
   readonly sliceMs: number;
   /** Requests of one account that may wait. */
   readonly waitingMax: number;
@@ -9,8 +9,8 @@ export interface FairLimits {
 type Job = () => void;
 
 /**
- * Begins requests in turns of the event loop, one of each account after the other: an account that sends a hundred times as many as the others waits for itself. While there is time left in a
- * turn, a request begins at once.
+ * Starts requests in turns of the event loop, one of each account after the other: an account that sends a hundred times as many as the
+ * others delays only itself. While there is time left in a turn, a request starts at once.
  */
 export class FairQueue<Owner> {
   readonly #limits: () => FairLimits;
@@ -58,7 +58,7 @@ export class FairQueue<Owner> {
     this.#schedule();
   }
 
-  /** The next job of the owner who waits longest for one; the owner then waits behind the others. */
+  /** Returns the next job of the owner who waits longest for one; the owner then goes to the end of the queue. */
   #takeNext(): Job | undefined {
     for (const [owner, jobs] of this.#waiting) {
       const job = jobs.shift();

@@ -9,7 +9,7 @@ import { tooLarge } from './json-body.ts';
 export interface FormLimits {
   /** Over all parts together. */
   readonly bodyBytesMax: number;
-  /** A file is read over from there on: it is refused whatever follows. */
+  /** Beyond this size the rest of a file is read and dropped: it is refused whatever follows. */
   readonly fileBytesMax: number;
 }
 
@@ -27,7 +27,7 @@ export function isForm(request: FastifyRequest): boolean {
 export async function readForm(request: FastifyRequest, reply: FastifyReply, limits: FormLimits): Promise<FormPart[]> {
   const { raw } = request;
   if (Number(raw.headers['content-length'] ?? 0) > limits.bodyBytesMax) throw tooLarge(limits.bodyBytesMax);
-  // The client waits for this before it sends anything; up to here it could have been spared the trouble.
+  // The client waits for this before it sends anything; a refusal before this saves it the upload.
   if (raw.headers.expect !== undefined) reply.raw.writeContinue();
   try {
     return await readParts(request, limits);

@@ -56,7 +56,7 @@ export class GenerationFacts {
     this.#limits = limits;
   }
 
-  /** Looks at a message as it passes. */
+  /** Reads a message as it passes. */
   observe({ events, head, limits = [] }: AnswerMessage): void {
     if (head !== undefined) this.answers(toRequestId(head.id), limits);
     if (events.length === 0) return;
@@ -126,7 +126,7 @@ export function warningsText(warnings: readonly string[]): string {
   return `${text.slice(0, cut === -1 ? warningsLengthMax : cut)},%E2%80%A6`;
 }
 
-/** A text as a header value: whatever is no printable ASCII is percent-encoded, since warnings name the client's own fields. */
+/** Encodes a text as a header value: everything but printable ASCII is percent-encoded, because warnings name the client's own fields. */
 function headerText(text: string): string {
   return text.toWellFormed().replaceAll(/[^\x20-\x7e]+/g, encodeURIComponent);
 }

@@ -3,12 +3,10 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { metricsContentType } from '../telemetry/metrics.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
-import type { LoadLevel } from './load-watch.ts';
+import { unreadyLevels } from './load-watch.ts';
 
 /** Paths that a stopping gateway still answers. */
 export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
-
-const unreadyLevels: ReadonlySet<LoadLevel> = new Set(['overloaded', 'critical']);
 
 /**
  * `GET /healthz` (the process is alive), `GET /readyz` (it takes requests; 503 while it stops, is overloaded, or

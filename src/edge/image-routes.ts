@@ -115,7 +115,7 @@ async function answerImages(exchange: Exchange, route: ImageRoute, requested: De
   const charged = completed?.costNanoUsd ?? 0n;
   headers['x-tollgate-cost'] = dollarsText(charged);
   const repeats = facts.repeatedId;
-  // The usage that a repeat shows was counted when it was charged.
+  // The usage in a repeat was already counted when it was charged.
   const costNanoUsd = repeats === undefined ? charged : undefined;
   exchange.answer(headers, value, { status: 200, model: started?.model, repeats, costNanoUsd });
 }
@@ -148,7 +148,7 @@ function registerTasks(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** The error that the request would have got, had it waited. Source: docs/interfaces/images.md "Tasks". */
+/** Returns the error that the request would have got if it had waited. Source: docs/interfaces/images.md "Tasks". */
 function taskError({ options }: Edge, { error }: ImageTask): object | null {
   return error === undefined ? null : errorEnvelope(fromErrorDetail(error), error.requestId, options.texts).error;
 }

@@ -33,7 +33,7 @@ export function generationReading(edge: Edge, { raw, call }: FastifyRequest, rep
 
 /** Deeper JSON would overflow the stack of whatever walks it later. */
 const edgeDepthMax = 512;
-/** Smaller bodies exceed no bound but their bytes. */
+/** Smaller bodies can exceed no bound except that of bytes. */
 const unscannedBytes = 1024;
 /** Larger bodies are parsed on a thread of their own, and count in the memory of all bodies. */
 const largeBytes = 1024 ** 2;
@@ -53,7 +53,7 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
   const { request, response, bytesMax } = reading;
   const refusal = findRefusal(request.headers, bytesMax);
   if (refusal !== undefined) return receive(refusal);
-  // The client waits for this before it sends anything; up to here it could have been spared the trouble.
+  // The client waits for this before it sends anything; a refusal before this saves it the upload.
   if (request.headers.expect !== undefined) response.writeContinue();
   const memory = new BodyMemory(edge, reading);
   const scan =
@@ -86,13 +86,13 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
   request.on('end', () => {
     if (!isOver) finish(chunks);
   });
-  // Without a listener for it, an aborted request has no error but this.
+  // Without a listener for errors, this is the only sign of an aborted request.
   request.on('close', () => {
     if (!isOver) finish(new ClientGone());
   });
 }
 
-/** Reads a request's JSON body. Rejects with what `receiveJson` refuses it with. */
+/** Reads a request's JSON body. Rejects with the refusals of `receiveJson`. */
 export function readJsonBody(edge: Edge, reading: BodyReading): Promise<JsonBody> {
   return new Promise<JsonBody>((resolve, reject) => {
     receiveJson(edge, reading, body => {
@@ -135,7 +135,7 @@ export function bodiesFull(outcome: 'owner_full' | 'full'): GatewayError {
   return new GatewayError('overloaded', message);
 }
 
-/** Why a body is refused by its headers; undefined if it is not. */
+/** Returns why a body is refused by its headers; undefined if it is not. */
 function findRefusal(headers: IncomingHttpHeaders, bytesMax: number): GatewayError | undefined {
   const length = Number(headers['content-length'] ?? 0);
   if (headers['transfer-encoding'] === undefined && length === 0) return emptyBody();
@@ -174,7 +174,7 @@ function boundsError(problem: string): GatewayError {
   return new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
 }
 
-/** Parses a body that an edge has received and bounded: only its depth is judged again. Throws `invalid_request`. */
+/** Parses a body that an edge has received and bounded: only its depth is checked again. Throws `invalid_request`. */
 export function parseJson(raw: Buffer): JsonBody {
   const bounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity };
   const body = raw.length === 0 ? emptyBody() : toBody(parseWithin(raw, bounds), raw);

@@ -30,7 +30,7 @@ export class BoundsScan {
     this.#bounds = bounds;
   }
 
-  /** Takes the next bytes. Returns the bound that they exceed, as a text for the client; undefined if none is. */
+  /** Takes the next bytes. Returns the bound that they exceed, as a text for the client; undefined if they exceed none. */
   push(bytes: Uint8Array): string | undefined {
     let at = this.#inString ? this.#skipString(bytes, 0) : 0;
     for (; at < bytes.length; at += 1) {
@@ -51,7 +51,7 @@ export class BoundsScan {
     return undefined;
   }
 
-  /** Another value follows. */
+  /** Counts another value. */
   #count(): string | undefined {
     const { valuesMax, entriesMax } = this.#bounds;
     this.#values += 1;
@@ -79,7 +79,7 @@ export class BoundsScan {
       this.#inString = false;
       return end + 1;
     }
-    // An escape may have carried `at` past the end: its second byte is in the next chunk.
+    // An escape may have moved `at` past the end: its second byte is in the next chunk.
     this.#isEscaped = at > bytes.length || backslashesBefore(bytes, at, bytes.length) % 2 !== 0;
     return bytes.length;
   }

@@ -10,7 +10,7 @@ export interface ParserLimits {
   readonly timeMs: number;
 }
 
-/** Called with the parsed text and its bytes, which may have moved in memory, or with why it can't be parsed. */
+/** Called with the parsed text and its bytes, which may have moved in memory, or with the reason why it can't be parsed. */
 export type ParseReceiver = (parsed: (BoundedText & { readonly raw: Buffer }) | GatewayError) => void;
 
 /** A body to parse. */
@@ -21,13 +21,13 @@ export interface UnparsedBody {
   readonly bounds?: JsonBounds;
 }
 
-/** What the thread is sent. */
+/** The message to the thread. */
 export interface ParseOrder {
   readonly chunks: readonly Uint8Array[];
   readonly bounds: JsonBounds | undefined;
 }
 
-/** What the thread answers: the text, and its bytes in one piece. */
+/** The thread's reply: the text, and its bytes in one piece. */
 export type ParseReply = readonly [parsed: BoundedText, bytes: Uint8Array];
 
 interface ParseCall extends UnparsedBody {
@@ -51,7 +51,10 @@ export class JsonParser {
     this.#timer.cancel();
   }
 
-  /** Parses a body, whose chunks must not be used any more. Calls `receive` in a turn of the event loop of its own: to take a long text over from the thread fills one. */
+  /**
+   * Parses a body, whose chunks must not be used any more. Calls `receive` in a turn of the event loop of its own, because receiving a long
+   * text from the thread fills one.
+   */
   parse(body: UnparsedBody, receive: ParseReceiver): void {
     this.#waiting.push({ ...body, receive });
     if (this.#current === undefined) this.#next();
@@ -69,7 +72,7 @@ export class JsonParser {
     this.#current = call;
     if (call === undefined) return this.#timer.cancel();
     this.#worker ??= this.#start();
-    // Chunks with memory of their own move to the thread; the others are copied, because a view takes all memory below it along.
+    // Chunks with memory of their own move to the thread; the others are copied, because a view would take all of its memory along.
     const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
     const order: ParseOrder = { chunks, bounds: call.bounds };
     this.#worker.postMessage(order, call.chunks.flatMap(ownMemory));
@@ -93,7 +96,7 @@ export class JsonParser {
     return worker;
   }
 
-  /** The thread ended, or has to: refuses the body that it had. */
+  /** Called when the thread has ended, or has to: refuses its body. */
   #fail(): void {
     const worker = this.#worker;
     const call = this.#current;

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
 import { findSyntaxProblem } from './json-syntax.ts';
 
-/** A parsed text, or why it is no JSON, as a text for the client. */
+/** A parsed text, or the reason why it is not JSON, as a text for the client. */
 export type ParsedText = { readonly value: unknown } | { readonly problem: string };
 
 /** A parsed text, or the bound that it exceeds, as a text for the client. */

@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import type { ParseOrder, ParseReply } from './json-parser.ts';
 import { parseWithin } from './json-text.ts';
 
-/** Puts large bodies together and parses them, one after the other; the bytes go back with the answer, because their memory has moved here. */
+/** Joins and parses large bodies, one after the other; the bytes go back with the answer, because their memory has moved here. */
 
 parentPort?.on('message', ({ chunks, bounds }: ParseOrder) => {
   const bytes = Buffer.concat(chunks);

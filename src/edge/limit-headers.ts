@@ -19,7 +19,10 @@ export function resetText(ms: number): string {
   return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** Adds the `x-ratelimit-*` headers of the limits of requests and of tokens with the least remaining; none if none binds the key. Source: docs/errors.md "Rate limit headers". */
+/**
+ * Adds the `x-ratelimit-*` headers of the limits of requests and of tokens with the least remaining; none if no limit binds the key.
+ * Source: docs/errors.md "Rate limit headers".
+ */
 export function addLimitHeaders(headers: AnswerHeaders, windows: readonly LimitWindow[], nowMs: number): AnswerHeaders {
   let requests: LimitWindow | undefined;
   let tokens: LimitWindow | undefined;

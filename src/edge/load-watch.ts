@@ -1,9 +1,9 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { getHeapStatistics } from 'node:v8';
+import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 
-/** When a gateway has too much to do. */
+/** The load at which a level begins. */
 export interface LoadLimits {
   /** The event loop is this late. */
   readonly lagMs: number;
@@ -16,13 +16,15 @@ export type LoadLevel = 'calm' | 'busy' | 'overloaded' | 'critical';
 
 /** From the least to the most. */
 const levels: readonly LoadLevel[] = ['calm', 'busy', 'overloaded', 'critical'];
+/** The levels at which the gateway is not ready. */
+export const unreadyLevels: ReadonlySet<LoadLevel> = new Set<LoadLevel>(['overloaded', 'critical']);
 /** Interval at which the load is measured. */
 const lookMs = 500;
-/** Lateness, as a multiple of the limit, from which on a level holds. */
+/** The delay, as a multiple of the limit, at which a level begins. */
 const lagFactors = { overloaded: 2, critical: 5 } as const;
 /** The share of the remaining heap beyond the limit from which a level applies. */
 const heapSteps = { overloaded: 1 / 3, critical: 2 / 3 } as const;
-/** The event loop's delay is measured with timers of so many ms, which are part of the measure. */
+/** The event loop's delay is measured with timers of this many ms, which are part of the measure. */
 const resolutionMs = 10;
 const retryAfterMs = 2000;
 /** No account is refused for its share below this many running requests. */
@@ -32,8 +34,18 @@ const shareLeast = 4;
 export interface Load {
   /** The delay of the event loop: nine of ten timers were at most this late. */
   readonly lagMs: number;
-  /** Heap in use, as a share of V8's maximum. */
+  /** Memory of old objects, as a share of V8's maximum for them: the process ends where it is full. */
   readonly heapShare: number;
+}
+
+/** The maximum of young objects, which `heap_size_limit` includes beside that of old ones (`--max-old-space-size`); older versions have less. */
+const youngBytesMax = 96 * 1024 ** 2;
+
+/** Returns the present `heapShare`. */
+export function measureHeapShare(): number {
+  const spaces = getHeapSpaceStatistics().filter(({ space_name: name }) => !name.startsWith('new_'));
+  const usedBytes = spaces.reduce((sum, { space_used_size: bytes }) => sum + bytes, 0);
+  return usedBytes / (getHeapStatistics().heap_size_limit - youngBytesMax);
 }
 
 /** Returns the level of a load. */
@@ -59,6 +71,8 @@ export class LoadWatch {
   #level: LoadLevel = 'calm';
   /** The level by the last measurement alone. */
   #seen: LoadLevel = 'calm';
+  #isHeapFull = false;
+  #wasHeapFull = false;
 
   constructor(limits: () => LoadLimits, runtime: Runtime) {
     this.#limits = limits;
@@ -71,7 +85,12 @@ export class LoadWatch {
     return this.#level;
   }
 
-  /** Looks no more. */
+  /** By the heap alone the level is `overloaded` or worse: memory must be given back. */
+  get isHeapFull(): boolean {
+    return this.#isHeapFull && this.#wasHeapFull;
+  }
+
+  /** Stops measuring. */
   close(): void {
     this.#timer.cancel();
     this.#delay.disable();
@@ -111,8 +130,10 @@ export class LoadWatch {
   #look(): void {
     const lagMs = Math.max(0, this.#delay.percentile(90) / 1e6 - resolutionMs);
     this.#delay.reset();
-    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-    const seen = measureLevel({ lagMs, heapShare: used / limit }, this.#limits());
+    const heapShare = measureHeapShare();
+    const seen = measureLevel({ lagMs, heapShare }, this.#limits());
+    this.#wasHeapFull = this.#isHeapFull;
+    this.#isHeapFull = unreadyLevels.has(measureLevel({ lagMs: 0, heapShare }, this.#limits()));
     // The lower of two measurements: a peak of less than a second refuses no one.
     this.#level = levels.indexOf(seen) < levels.indexOf(this.#seen) ? seen : this.#seen;
     this.#seen = seen;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { takePage, readFilter, readPage } from './model-query.ts';
 
-test('an empty query filters nothing and asks for the whole list', () => {
+test('an empty query filters nothing and requests the whole list', () => {
   expect(readFilter({})).toEqual({ endpoint: 0, capability: '', query: '' });
   expect(readPage({})).toEqual({});
 });

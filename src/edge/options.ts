@@ -19,7 +19,7 @@ export interface ErrorTexts {
   readonly support: string | null;
   /** Name to address ("discussions"). */
   readonly community: Readonly<Record<string, string>> | null;
-  /** The operator's replacement of a code's tips, including those that an error brings itself. */
+  /** The operator's replacements of a code's tips, also for errors with a tip of their own. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 
@@ -34,11 +34,11 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
-  /** Returns what it shows; absent: `metrics`. */
+  /** Returns the metrics for the public listener; absent: those of `metrics`. */
   readonly metricsText?: ((reader: 'anyone') => Promise<string>) | undefined;
   /** Called for each error answer to a known caller; absent: not reported. */
   readonly failed?: ((accountId: bigint, keyId: bigint, code: string) => void) | undefined;
-  /** Everything below `/dashboard`; absent: it is not there. */
+  /** Everything below `/dashboard`; absent: not served. */
   readonly dashboard?: Dashboard;
   /** The certificate of the listener; absent: cleartext. */
   readonly tls?: TlsFiles | undefined;
@@ -53,7 +53,7 @@ export interface EdgeOptions {
   /** The memory of all large bodies that are read or answered at a time, and of one account's. */
   readonly bodyMemory: BudgetLimits;
   readonly parser: ParserLimits;
-  /** When requests are refused because there is too much to do. */
+  /** The load at which requests are refused. */
   readonly load: LoadLimits;
   /** How many requests are started at a time. */
   readonly fair: FairLimits;
@@ -71,6 +71,6 @@ export interface EdgeOptions {
   readonly startTrace?: ((telemetry: RequestTelemetry) => RequestTrace) | undefined;
   /** The gateway is stopping: new requests are refused, streams in flight may end. */
   readonly draining: () => boolean;
-  /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */
+  /** Returns why the running gateway can't take requests, for people; undefined: it can. Absent: it always can. */
   readonly unready?: () => string | undefined;
 }

@@ -64,7 +64,7 @@ const rootPage = `<!doctype html>
 <li><a href="docs/errors">Errors</a></li><li><a href="healthz">Health</a></li></ul></body></html>
 `;
 
-/** Offers `GET /`, `GET /openapi.json` and `GET /docs`. */
+/** Registers `GET /`, `GET /openapi.json` and `GET /docs`. */
 export function registerReference(app: FastifyInstance, edge: Edge): void {
   const offer = (
     path: string,
@@ -107,7 +107,7 @@ async function readDocument(): Promise<string> {
   return JSON.stringify(openApiDocument());
 }
 
-/** @fastify/swagger-ui packs Swagger UI without what Swagger's own package reports to its makers when it is installed. */
+/** @fastify/swagger-ui contains Swagger UI without the tracking that Swagger's own package does on installation. */
 async function readAsset(name: Asset): Promise<string> {
   const folder = dirname(createRequire(import.meta.url).resolve('@fastify/swagger-ui/package.json'));
   return readFile(join(folder, 'static', name), 'utf8');

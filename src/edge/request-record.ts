@@ -10,7 +10,7 @@ import type { Edge } from './edge.ts';
 
 /** The end of a request. */
 export interface RequestOutcome {
-  /** The HTTP status that was sent; 499 if the client left before it. */
+  /** The HTTP status that was sent; 499 if the client disconnected before it. */
   readonly status: number;
   /** The error's code, if it failed. */
   readonly code?: string | undefined;

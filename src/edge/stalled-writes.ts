@@ -10,8 +10,10 @@ export interface UnsentLimits {
   readonly bytesMax: number;
 }
 
+/** At a full heap this share of the stalled connections is cut at each check, but at least one. */
+const cutShare = 0.25;
 /** Longest interval between two checks of the connections. */
-const lookMs = 1000;
+const lookMs = 500;
 
 /** How much a connection had sent at the last check. */
 interface Progress {
@@ -21,17 +23,20 @@ interface Progress {
 
 /**
  * Cuts connections whose clients do not read: streams, whole answers and WebSockets alike. Their requests then end like those of clients
- * that have disconnected. Checking every connection once a second costs less than a timer for each.
+ * that have disconnected. Checking every connection twice a second costs less than a timer for each.
  */
 export class StalledWrites {
   readonly #limits: () => UnsentLimits;
+  readonly #isHeapFull: () => boolean;
   readonly #runtime: Runtime;
   readonly #timer: Timer;
   readonly #sockets = new Set<Socket>();
   readonly #stalled = new Map<Socket, Progress>();
 
-  constructor(server: Server, runtime: Runtime, limits: () => UnsentLimits) {
+  /** `isHeapFull` says whether memory must be given back: answers that nobody reads hold much more of it than their unsent bytes. */
+  constructor(server: Server, runtime: Runtime, limits: () => UnsentLimits, isHeapFull: () => boolean) {
     this.#limits = limits;
+    this.#isHeapFull = isHeapFull;
     this.#runtime = runtime;
     server.on('connection', socket => {
       this.#sockets.add(socket);
@@ -43,7 +48,7 @@ export class StalledWrites {
     this.#timer = runtime.after(lookMs, () => this.#look());
   }
 
-  /** Looks no more. */
+  /** Stops checking. */
   close(): void {
     this.#timer.cancel();
   }
@@ -57,6 +62,7 @@ export class StalledWrites {
       if (this.#stalledMs(socket, nowMs) >= stallMs) socket.destroy();
     }
     if (unsentBytes > bytesMax) this.#cutOldest(unsentBytes - bytesMax);
+    else if (this.#isHeapFull()) this.#cutShare();
     this.#timer.restart(Math.min(lookMs, stallMs / 4));
   }
 
@@ -69,7 +75,7 @@ export class StalledWrites {
     const sentBytes = socket.bytesWritten - socket.writableLength;
     const progress = this.#stalled.get(socket);
     if (progress?.sentBytes === sentBytes) return nowMs - progress.sinceMs;
-    // Moved to the end: the map is in the order in which connections stalled.
+    // Reinserted at the end: the map is in the order in which connections stalled.
     this.#stalled.delete(socket);
     this.#stalled.set(socket, { sentBytes, sinceMs: nowMs });
     return 0;
@@ -82,5 +88,10 @@ export class StalledWrites {
       cut += socket.writableLength;
       socket.destroy();
     }
+  }
+
+  #cutShare(): void {
+    const count = Math.ceil(this.#stalled.size * cutShare);
+    for (const socket of [...this.#stalled.keys()].slice(0, count)) socket.destroy();
   }
 }

@@ -329,6 +329,10 @@ export function makeRequestCore(parts: Parts) {
       const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
       return { choice, whole };
     },
+    choicesMax: () => {
+      const { runningChoices: all, accountRunningChoices: account } = live.current.limits;
+      return { all, account };
+    },
     findTolerance: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const { responses, kept } = openResponses(parts, { generations, replays: shared.replays, box });
@@ -454,7 +458,7 @@ function makeServices(
   const { ledger, catalog, tokens, webhooks, bodies } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people.options;
-  const listedId = (name: string): string => catalog.listedId(name);
+  const findListedId = (name: string): string => catalog.findListedId(name);
   const findModel = (name: string) => catalog.named(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
@@ -474,7 +478,7 @@ function makeServices(
     .service(BatchService, core.batches.service)
     .service(
       AccountService,
-      accountService({ ledger, clock: systemClock, listedId, findModel, revoked, webhooks, bodies }),
+      accountService({ ledger, clock: systemClock, findListedId, findModel, revoked, webhooks, bodies }),
     )
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(
@@ -482,7 +486,7 @@ function makeServices(
       adminService({
         ledger,
         tokens,
-        listedId,
+        findListedId,
         findModel,
         reload,
         revoked,

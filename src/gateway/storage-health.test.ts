@@ -37,7 +37,7 @@ const metric = (name: string): string | undefined =>
     .split('\n')
     .find(line => line.startsWith(name));
 
-test('a disk is low below a twentieth, which refuses nothing, and full below 16 MiB, which does; each is told once', async () => {
+test('a disk is low below a twentieth, which refuses nothing, and full below 16 MiB, which does; each is reported once', async () => {
   freeMebibytes = 52;
   await health.start();
   expect([health.reason, told(), metric('tollgate_disk_low ')]).toEqual([undefined, [], 'tollgate_disk_low 0']);

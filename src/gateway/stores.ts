@@ -42,7 +42,7 @@ export interface Stores {
   readonly secrets: readonly string[];
   /** Returns the size of the database in bytes; absent: everything is in the data directory. */
   readonly databaseBytes?: () => Promise<number>;
-  /** Tells when others may have ended what this gateway had under way, with the number of the instance that it goes on as; absent: it is alone. */
+  /** Tells when others may have ended what this gateway had under way, with the number of the instance that it continues as; absent: it is alone. */
   readonly onLeaseEnded?: (listener: (instance: number) => void) => void;
 }
 

@@ -26,7 +26,7 @@ test('the pieces sum to the whole', async () => {
   }
 });
 
-test('others go on while a large input is counted', async () => {
+test('others continue while a large input is counted', async () => {
   let turns = 0;
   const other = setInterval(() => {
     turns += 1;

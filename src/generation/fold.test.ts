@@ -67,7 +67,7 @@ const words = (choice: number, number: number, ...texts: string[]): GenerationEv
 ];
 
 describe('foldEvents', () => {
-  test('adds up texts, arguments, thoughts and what belongs to them', () => {
+  test('adds up texts, arguments, reasoning and what belongs to them', () => {
     const logprob = {
       $typeName: 'tollgate.v1.TokenLogprob' as const,
       token: 'a',

@@ -156,7 +156,7 @@ test('the order of lines changes nothing, and more tokens never cost less', () =
   );
 });
 
-test('a picture costs by the first row that fits its size and quality, else the model’s price of any', () => {
+test('an image costs by the first row that fits its size and quality, else the model’s price of any', () => {
   const pricing = create(PricingSchema, {
     imageNanoUsd: 20_000_000n,
     images: [

@@ -224,7 +224,7 @@ describe('a request', () => {
     expect(countInput(request, tokenizer)).toBe(said + tool + 4 + 4 + 6 + 6 + 3);
   });
 
-  test('is estimated above its count, pictures and files at flat figures', () => {
+  test('is estimated above its count, images and files at flat figures', () => {
     expect(estimateInput(request)).toBeGreaterThan(countInput(request, tokenizer));
     const source = { source: { case: 'base64' as const, value: 'AAAA'.repeat(1_000) } };
     const parts = [

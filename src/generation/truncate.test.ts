@@ -33,11 +33,11 @@ test('the oldest items go, rules never', () => {
   expect(kept(conversation, 1)).toEqual(['rules', 'thinking aloud', 'call a', 'result a', 'answer', 'last']);
 });
 
-test('a call goes with its result and with what was said beside it', () => {
+test('a call goes with its result and with the content beside it', () => {
   expect(kept(conversation, 11)).toEqual(['rules', 'answer', 'last']);
 });
 
-test('RE-11: thoughts go with what they led to, and stay with what stays', () => {
+test('RE-11: reasoning goes with what it led to, and stays with what stays', () => {
   const thoughts = (id: string): Item => create(ItemSchema, { id, content: { case: 'reasoning', value: {} } });
   const items = [
     message(Role.USER, 'first'),

@@ -11,7 +11,7 @@ export interface ActivityFilter {
   readonly keyId?: number;
   readonly tag?: { readonly name: string; readonly value: string };
   readonly endUser?: string;
-  /** A group, with those in it. */
+  /** A group, including its subgroups. */
   readonly groupId?: number;
   readonly provider?: string;
   readonly batchId?: string;
@@ -30,22 +30,33 @@ export type AnalyticsGroup =
   | 'end_user'
   | { readonly tag: string };
 
+/** Which requests are summed: those that pass all of the filters. Absent: any. */
+export interface AnalyticsFilter {
+  readonly keyId?: number;
+  readonly model?: string;
+  readonly provider?: string;
+  /** A path of the public interface. */
+  readonly endpoint?: string;
+  readonly endUser?: string;
+  /** A group, with those in it. */
+  readonly groupId?: number;
+  readonly tag?: { readonly name: string; readonly value: string };
+}
+
 /** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
-export interface AnalyticsQuery {
+export interface AnalyticsQuery extends AnalyticsFilter {
   readonly accountId: number;
   readonly startMs: number;
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
   readonly groupBy: AnalyticsGroup;
-  /** Only this key's. */
-  readonly keyId?: number;
   /** The most rows. */
   readonly limit: number;
 }
 
 /** The sums of one period, or of one group in it. */
 export interface AnalyticsRow {
-  /** When the period begins. */
+  /** The beginning of the period. */
   readonly periodMs: number;
   /** The model, key, provider, endpoint, group, end user or tag value; null if the query does not group, or the requests have none. */
   readonly group: string | number | null;

@@ -9,7 +9,7 @@ export function actAs<T>(actor: Actor, work: () => T): T {
   return actors.run(actor, work);
 }
 
-/** Returns whether somebody was named. */
+/** Returns whether someone was named. */
 export function hasActor(): boolean {
   return actors.getStore() !== undefined;
 }

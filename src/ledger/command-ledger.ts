@@ -48,7 +48,7 @@ import type { Reads } from './reader/reads.ts';
 
 /** The writer of an engine, which runs the commands. */
 export interface CommandWriter {
-  /** Sends a command; resolves with the engine's answer. `isBounded`: a settle that is given up after a while. */
+  /** Sends a command; resolves with the engine's answer. `isBounded`: a settle that is refused after waiting for a time. */
   send<R>(request: WireCommand, decode: (value: unknown) => R, isBounded?: boolean): Promise<R>;
   /** True if something may be committed that is not durable yet. */
   readonly isUnsynced: boolean;
@@ -372,7 +372,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   async verify(): Promise<string[]> {
-    // A thread of its own: it reads everything, which takes seconds if there are millions of records.
+    // Runs on a thread of its own: it reads everything, which takes seconds if there are millions of records.
     const reader = this.#parts.startReader();
     try {
       return await reader.readSwept(this.#now(), 'verify');
@@ -389,7 +389,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
     return this.#parts.now();
   }
 
-  /** The engine's answer to a command, which its kind decides. */
+  /** Sends a command; its kind determines the type of the answer. */
   #send<R>(command: WireCommand): Promise<R> {
     return this.#parts.writer.send(command, value => value as R);
   }
@@ -402,7 +402,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
         { id: randomUUID(), name, command, by: currentActor() } as AdminOrder,
       ]);
     } finally {
-      // Before the caller learns that it is done, and also where it may be done although it failed.
+      // Called before the caller learns that it is done, and also if it may be done although it failed.
       this.credentials.forget();
     }
   }

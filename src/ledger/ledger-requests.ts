@@ -24,14 +24,14 @@ import {
   type WireCommand,
 } from './sqlite/wire.ts';
 
-/** Sends a command to the writer; resolves with what `decode` makes of its answer. See `Writer.send`. */
+/** Sends a command to the writer; resolves with its answer, decoded. See `Writer.send`. */
 type SendCommand = <R>(command: WireCommand, decode: (value: unknown) => R, isBounded?: boolean) => Promise<R>;
 
-/** Finds credentials as they stand. */
+/** Finds credentials in their present state. */
 export interface CredentialSource {
   find(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
-  /** Any may have changed. */
+  /** Called when any may have changed. */
   forget(): void;
 }
 
@@ -63,7 +63,7 @@ export class LedgerRequests {
     return this.#tools.lastId();
   }
 
-  // Not async: that would be two promises more for every answer.
+  // Not async: that would make two more promises for every answer.
   admit(command: AdmitCommand): Promise<Admitted | Denied> {
     const named = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
     if (named instanceof Promise) return named.then(owner => this.#admitOwned(command, owner));
@@ -122,7 +122,7 @@ export class LedgerRequests {
     return this.#tools.now();
   }
 
-  /** The engine's answer to a command, which its kind decides. */
+  /** Sends a command; its kind determines the type of the answer. */
   #send<R>(command: WireCommand): Promise<R> {
     return this.#tools.send(command, value => value as R);
   }

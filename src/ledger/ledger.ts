@@ -36,7 +36,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { ActivityFilter, AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+export type { ActivityFilter, AnalyticsGroup, AnalyticsFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,
@@ -62,30 +62,36 @@ export type { UsageBuckets };
 export interface Ledger extends History, Outbox, SessionLedger {
   /** Checks every limit and the funds, then holds: all or nothing. The same id again returns the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
-  /** Says what `admit` would decide now, without holding or counting anything; undefined: there is no such key. */
+  /** Returns what `admit` would decide now, without holding or counting anything; undefined if there is no such key. */
   preview(command: AdmitCommand & { readonly key: KeyOwner }): Promise<AdmissionPreview | undefined>;
-  /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
+  /** Holds more output. Grants as much as the funds can pay, possibly 0. Unknown or ended holds get 0. */
   extend(command: ExtendCommand): Promise<Extended>;
   /**
    * Replaces the hold by the real cost, once; the same settle again returns the same. `bounded`: throws `overloaded` if storage fails for long; the hold then stays and
    * is released later. Otherwise it waits until it is stored.
    */
   settle(command: SettleCommand, patience?: 'bounded' | 'unbounded'): Promise<Settled>;
-  /** Gives a hold back without a record. */
+  /** Ends a hold without a charge or a record. */
   void(id: number, reason: Exclude<VoidReason, VoidedHoldRow['reason']>): Promise<'voided' | 'not_held'>;
-  /** The highest request id ever stored; ids go on above it. */
+  /** The highest request id ever stored; ids continue above it. */
   readonly lastId: number;
 
   /**
-   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state. Returned at once, without a promise, if
-   * it is known.
+   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state.
+   * Synchronous, without a promise, if it is cached.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   /** Returns an API key by its id; undefined if there is none or it was revoked. */
   findApiKey(keyId: number): Credential | undefined | Promise<Credential | undefined>;
-  /** The limits of requests and tokens that bind a key as they stand, tightest first; those of free models too where `free`. Consumes nothing. */
+  /**
+   * Returns the present state of the limits of requests and tokens that bind a key, tightest first; with `free`, those of free models too.
+   * Consumes nothing.
+   */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
-  /** Why every request of a key is refused now, whatever its model and its size; undefined: nothing refuses them all. Consumes nothing. */
+  /**
+   * Returns why every request of a key is refused now, whatever its model and its size; undefined if nothing refuses them all. Consumes
+   * nothing.
+   */
   refusal(keyId: number): Promise<Denied | undefined>;
 
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
@@ -101,7 +107,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
     note: string;
     reference?: string;
   }): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'>;
-  /** Lets a suspended account take requests again, with nothing written off. */
+  /** Lifts an account's suspension, and resets its write-offs to 0. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /**
    * Ends every key of an account and its plan, and moves the balances of keys and groups back to the account, from which a negative credit
@@ -109,7 +115,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
    * nothing.
    */
   closeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
-  /** Only the fields that are there change. */
+  /** Changes only the fields that are present. */
   updateAccount(command: {
     accountId: number;
     name?: string;
@@ -118,13 +124,15 @@ export interface Ledger extends History, Outbox, SessionLedger {
 
   /** `no_group`: the account has no such group. */
   createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal | 'closed'>;
-  /** Without those that were revoked or deleted, oldest first. */
+  /** Without revoked or deleted ones, oldest first. */
   listKeys(accountId: number, filter?: KeyFilter): Promise<KeyRow[]>;
-  /** `accountId` undefined: whatever its account (the operator). */
+  /** `accountId` undefined: in any account (the operator). */
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
-  /** Only the fields that are there change. `insufficient`: the balance moves more than what no hold covers. */
+  /** Changes only the fields that are present. `insufficient`: the balance needs more money than there is outside holds. */
   updateKey(command: { keyId: number; accountId: number; settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
-  /** Gives a key another secret, which the caller made; the one before works `overlapMs` longer. `accountId` undefined: the operator. */
+  /**
+   * Gives a key another secret, which the caller made; the previous one stays valid for `overlapMs`. `accountId` undefined: the operator.
+   */
   rotateKey(command: {
     keyId: number;
     accountId: number | undefined;
@@ -137,16 +145,16 @@ export interface Ledger extends History, Outbox, SessionLedger {
     accountId: number | undefined;
     state: KeyState;
   }): Promise<KeyRow | 'not_found'>;
-  /** undefined or 0 removes the limit that this has made. */
+  /** undefined or 0 removes the limit that this method created. */
   setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
 
-  /** `no_group`: the account has no such parent. `conflict`: it would lie too deep. */
+  /** `no_group`: the account has no such parent. `conflict`: it would be nested too deep. */
   createGroup(command: { accountId: number; settings: GroupSettings }): Promise<GroupRow | GroupRefusal>;
   /** By id. */
   listGroups(accountId: number): Promise<GroupRow[]>;
-  /** `accountId` undefined: whatever its account (the operator). */
+  /** `accountId` undefined: in any account (the operator). */
   findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined>;
-  /** Only the fields that are there change. `conflict`: it would lie in itself, or too deep. */
+  /** Changes only the fields that are present. `conflict`: it would contain itself, or be nested too deep. */
   updateGroup(command: {
     groupId: number;
     accountId: number | undefined;
@@ -158,13 +166,13 @@ export interface Ledger extends History, Outbox, SessionLedger {
     accountId: number | undefined;
   }): Promise<'deleted' | 'not_found' | 'conflict'>;
 
-  /** `not_found`: the account does not have that key or group. `too_many`: the scope has as many limits as it can have. */
+  /** `not_found`: the account does not have that key or group. `too_many`: the scope has the maximum number of limits. */
   createLimit(command: NewLimit): Promise<LimitRow | 'not_found' | 'too_many'>;
   /** By id; with `scope`, those of one key, group or account. */
   listLimits(filter: LimitFilter): Promise<LimitRow[]>;
-  /** `accountId` undefined: whatever its account (the operator). */
+  /** `accountId` undefined: in any account (the operator). */
   findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined>;
-  /** Only the fields that are there change. `accountId` undefined: the operator, who alone changes locked ones. */
+  /** Changes only the fields that are present. `accountId` undefined: the operator, the only one who may change locked ones. */
   updateLimit(command: {
     limitId: number;
     accountId: number | undefined;
@@ -182,7 +190,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
   }): Promise<ManagementKeyRow | 'not_found'>;
   setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
 
-  /** Debits the first period's price. `conflict`: the account has a plan already; `insufficient`: it can't pay this one. */
+  /** Debits the first period's price. `conflict`: the account already has a plan; `insufficient`: it can't pay for this one. */
   startSubscription(command: {
     accountId: number;
     plan: PlanName;
@@ -190,24 +198,24 @@ export interface Ledger extends History, Outbox, SessionLedger {
   }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'>;
   /** Returns the account's current plan; undefined if it has none. */
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
-  /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
+  /** Ends the plan with its period. A repeat changes nothing. `not_found`: the account has no plan. */
   cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'>;
 
-  /** Makes account 1 with its keys if the ledger has no account yet; returns whether it did. */
+  /** Creates account 1 with its keys if the ledger has no account yet; returns whether it did. */
   bootstrap(command: Bootstrap): Promise<boolean>;
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
-  /** Returns whether a request holds funds now: it runs, or is being settled. */
+  /** Returns true if a request holds funds now: it runs, or is being settled. */
   isHeld(id: number): Promise<boolean>;
-  /** One record with its arithmetic. */
+  /** Returns one record with its arithmetic. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
-  /** Sums of records by period and group, oldest first. `too_many`: more than `limit` of them. */
+  /** Returns sums of records by period and group, oldest first. `too_many`: there are more than `limit`. */
   analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'>;
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
 
-  /** Runs every invariant; the violations, in words for the operator. Empty: all hold. */
+  /** Checks every invariant; returns the violations, in words for the operator. Empty: there are none. */
   verify(): Promise<string[]>;
-  /** Ends after everything that was queued is durable. */
+  /** Closes it after everything that was queued is durable. */
   close(): Promise<void>;
 }
 
@@ -230,17 +238,17 @@ export interface AdmitCommand {
   readonly text?: TextEstimate;
   /** How many requests it counts as if it costs nothing; absent: 1. */
   readonly requests?: number;
-  /** The caller's own end user; absent means none. */
+  /** The caller's own end user; absent: none. */
   readonly endUser?: string;
   /** Its own tags; they precede those of its key and groups. */
   readonly tags?: Tags;
-  /** The path of its interface; absence means none. */
+  /** The path of its interface; absent: none. */
   readonly endpoint?: string;
   /** The batch that the request is an item of; absent: none. */
   readonly batchId?: string;
   /** The amount to hold; undefined if the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
-  /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
+  /** Set for holds of other services: they expire, survive restarts, and are durable before the reply. */
   readonly expiresAtMs?: number;
   /** The client learns of the request before its answer has ended (a task, a background response): the admission must be durable first. */
   readonly durable?: true;
@@ -272,9 +280,9 @@ export interface FundsEstimate extends TextEstimate {
   readonly outputPicoUsd: bigint;
   /** Text requests may be paid by a plan; images and other services' work never. */
   readonly plan: boolean;
-  /** A text request at the standard tier: one of the plan's free daily requests may pay it. Absence: none does. */
+  /** A text request at the standard tier, which one of the plan's free daily requests may pay. Absent: it may not. */
   readonly freeDaily?: boolean;
-  /** For calls of tools with a price of their own: money alone pays them, without any discount. Absent: 0. */
+  /** For calls of tools with a price of their own: only money pays for them, without any discount. Absent: 0. */
   readonly toolsNanoUsd?: bigint;
 }
 
@@ -336,7 +344,7 @@ export interface Extended {
   readonly heldNanoUsd: bigint;
   /** Output tokens that the funds could still pay in addition. */
   readonly outputTokensAvailable: number;
-  /** When the hold expires; only of other services' holds. */
+  /** The expiry of the hold; only for other services' holds. */
   readonly expiresAtMs?: number;
 }
 
@@ -356,16 +364,16 @@ export interface SettleCommand {
   /** Provider and attempts, for the operator; '' and 0 if nothing went upstream. */
   readonly provider: string;
   readonly attempts: number;
-  /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` makes the cost of them. */
+  /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` computes the cost from them. */
   readonly prices: PriceSheet;
   readonly multiplierPermille: number;
   /** Its course, as `writeCourse` returns it; absent: the other fields say it all. */
   readonly course?: string | undefined;
   /** Calls of tools with a price of their own; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
-  /** Cost that is known otherwise (AccountingService): then the prices are not used. */
+  /** A cost from another source (AccountingService): the prices are then not used. */
   readonly costNanoUsd?: bigint;
-  /** What the provider charges the operator for it; undefined: unknown. */
+  /** The provider's charge to the operator for it; undefined: unknown. */
   readonly providerCostNanoUsd?: bigint | undefined;
 }
 
@@ -393,7 +401,7 @@ export interface Credential {
   readonly hasWindow: boolean;
   /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
-  /** Set if that time has passed. */
+  /** True if that time has passed. */
   readonly expired?: true;
   /** For an API key: which bodies of its requests are stored; null or absent: the configuration decides. */
   readonly keepBodies?: KeepBodies | null;
@@ -424,7 +432,7 @@ export interface NewKey {
 /** Settings of a key; an absent field does not change, or has its default on a new key. */
 export interface KeySettings {
   readonly label?: string;
-  /** Dollars or requests a day, as configured; 0 removes the limit that this field has made. */
+  /** Dollars or requests a day, as configured; 0 removes the limit that this field created. */
   readonly dailyLimit?: number;
   /** Requests a minute; 0 as above. */
   readonly minuteLimit?: number;
@@ -434,14 +442,14 @@ export interface KeySettings {
   readonly balance?: bigint | null;
   readonly useSubsFirst?: boolean;
   readonly fallbackToPayg?: boolean;
-  /** When it stops working and its balance moves back; null: never. */
+  /** When it expires and its balance moves back; null: never. */
   readonly expiresAtMs?: number | null;
   /** null: directly under the account. */
   readonly groupId?: number | null;
   readonly tags?: Tags;
   /** A JSON text. */
   readonly metadata?: string;
-  /** An event is sent when the balance falls below it; null: none is. */
+  /** The balance below which an event is sent; null: no event. */
   readonly lowBalance?: bigint | null;
   /** Null: as the configuration decides. */
   readonly keepBodies?: KeepBodies | null;
@@ -457,9 +465,9 @@ export interface KeyFilter {
   readonly groupId?: number;
 }
 
-/** Why a key was not made or changed. */
+/** Why a key was not created or changed. */
 export type KeyRefusal = 'not_found' | 'no_group' | 'insufficient';
-/** Why a group was not made or changed. */
+/** Why a group was not created or changed. */
 export type GroupRefusal = KeyRefusal | 'conflict';
 
 export interface AccountRow {
@@ -468,9 +476,9 @@ export interface AccountRow {
   readonly balance: bigint;
   readonly held: bigint;
   readonly createdAtMs: number;
-  /** null: it takes requests. */
+  /** null: not suspended. */
   readonly suspended: Suspension | null;
-  /** An event is sent when the balance falls below it; null: none is. */
+  /** The balance below which an event is sent; null: no event. */
   readonly lowBalance: bigint | null;
   /** null: it is open. */
   readonly closedAtMs: number | null;
@@ -504,11 +512,11 @@ export interface KeyRow {
   readonly lowBalance: bigint | null;
   /** Null: as the configuration decides. */
   readonly keepBodies: KeepBodies | null;
-  /** By the account; `disabled` is the operator's. */
+  /** Set by the account; `disabled` is the operator's. */
   readonly paused: boolean;
 }
 
-/** The plans there are, and the lengths of their periods. Source: docs/accounting.md "Subscriptions". */
+/** The names of the plans, and the lengths of their periods. Source: docs/accounting.md "Subscriptions". */
 export type PlanName = 'core' | 'core_pro';
 export type PlanPeriodName = 'biweekly' | 'monthly';
 
@@ -517,9 +525,9 @@ export interface PlanTerms {
   readonly biweekly: PlanPeriodTerms;
   readonly monthly: PlanPeriodTerms;
   readonly freeDailyRequests: number;
-  /** Taken off what money pays of text requests, in thousandths. */
+  /** The discount on the part of text requests that money pays, in thousandths. */
   readonly discountPermille: number;
-  /** Listed ids that the plan pays; null: every text model. */
+  /** Listed ids that the plan pays for; null: every text model. */
   readonly models: readonly string[] | null;
 }
 
@@ -543,13 +551,13 @@ export interface SubscriptionRow {
   /** The present period: from the one, before the other. */
   readonly periodStartMs: number;
   readonly periodEndMs: number;
-  /** It is not renewed when its period ends. */
+  /** True if it is not renewed when its period ends. */
   readonly cancelled: boolean;
   /** The period's budget. */
   readonly tokens: number;
-  /** Paid by it for settled requests. */
+  /** Used by settled requests. */
   readonly tokensUsed: number;
-  /** Held by running ones. */
+  /** Held by running requests. */
   readonly tokensHeld: number;
   readonly freeLeftToday: number;
 }

@@ -51,11 +51,11 @@ export interface Account {
   readonly plans: number;
   /** The last number given to one of its entries. */
   readonly entries: number;
-  /** Why it takes no requests; null: it does. */
+  /** Why it is suspended; null: it is not. */
   readonly suspended: Suspension | null;
-  /** Sum of its requests since it was made or resumed. */
+  /** The sum over its requests since it was created or resumed. */
   readonly writtenOff: bigint;
-  /** An event is sent when the balance falls below it; null: none is. */
+  /** The balance below which an event is sent; null: no event. */
   readonly lowBalance: bigint | null;
   /** null: it is open. */
   readonly closedAtMs: number | null;
@@ -78,7 +78,7 @@ export interface Key {
   readonly running: number;
   /** The plan pays before money. */
   readonly useSubsFirst: boolean;
-  /** Money pays at all. */
+  /** True if money may pay at all. */
   readonly fallbackToPayg: boolean;
   /** null: never. */
   readonly expiresAtMs: number | null;
@@ -91,11 +91,11 @@ export interface Key {
   readonly lowBalance: bigint | null;
   /** Which bodies of its requests are kept; null: as the configuration decides. */
   readonly keepBodies: KeepBodies | null;
-  /** By the account. */
+  /** Set by the account. */
   readonly paused: boolean;
 }
 
-/** Keys and groups that have limits, and maybe a balance, in common. */
+/** Keys and groups that share limits, and possibly a balance. */
 export interface Group {
   readonly id: number;
   readonly accountId: number;
@@ -116,7 +116,7 @@ export interface Group {
   readonly lowBalance: bigint | null;
 }
 
-/** A key's secret from before a rotation. It works until its time. */
+/** A key's secret from before a rotation, valid until its time. */
 export interface OldSecret {
   readonly hash: Uint8Array;
   readonly keyId: number;
@@ -164,7 +164,7 @@ export interface Limit {
   /** The id of the key, the group or the account. */
   readonly scopeId: number;
   readonly unit: LimitUnit;
-  /** null: with `concurrent` alone. */
+  /** null only for `concurrent`. */
   readonly per: LimitWindow | null;
   /** An IANA name. */
   readonly timeZone: string;
@@ -172,13 +172,13 @@ export interface Limit {
   readonly max: bigint;
   /** Listed ids, and patterns with `*`; null: all. */
   readonly models: readonly string[] | null;
-  /** `each`: it holds for every end user apart. */
+  /** `each`: it applies to every end user separately. */
   readonly endUsers: 'all' | 'each';
   readonly action: LimitAction;
   /** Replaces `max` until that time; both are null if it was not raised. */
   readonly raisedMax: bigint | null;
   readonly raisedUntilMs: number | null;
-  /** The operator's: the account's owner does not change it. */
+  /** Set by the operator: the account's owner can't change it. */
   readonly locked: boolean;
   /** The field that created it, if no limit command did. */
   readonly field: LimitField | null;
@@ -194,7 +194,7 @@ export interface LimitUse {
   readonly limitId: number;
   /** The window's number. */
   readonly number: number;
-  /** 0: all of them, or, if the limit holds for each, requests without one. */
+  /** 0: all of them, or, if the limit applies to each, requests without one. */
   readonly endUser: number;
   readonly used: bigint;
   readonly held: bigint;
@@ -206,7 +206,7 @@ export interface LimitUse {
 export interface Tally {
   readonly modelId: number;
   readonly endUserId: number | null;
-  /** When they were admitted; 0 if that was not requested. */
+  /** The time of their admission; 0 if that was not requested. */
   readonly admittedAtMs: number;
   readonly requests: bigint;
   readonly spent: bigint;
@@ -220,9 +220,9 @@ export interface Tally {
 export interface TallySpan extends Pick<Limit, 'accountId' | 'scope' | 'scopeId'> {
   readonly startMs: number;
   readonly endMs: number;
-  /** Live ones alone. */
+  /** Only running ones. */
   readonly live: boolean;
-  /** Those of each millisecond apart. */
+  /** Grouped by millisecond. */
   readonly byTime: boolean;
 }
 
@@ -235,7 +235,7 @@ export interface Request {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
-  /** Its tokens count. */
+  /** True if its tokens count. */
   readonly text: boolean;
   /** How many requests it counts as. */
   readonly requests: number;
@@ -260,15 +260,15 @@ export interface Request {
   /** The requested amount, as one number that a repeat must match. */
   readonly asked: bigint;
   readonly admitted: bigint;
-  /** null: costs nothing. */
+  /** null: it costs nothing. */
   readonly admittedTokens: number | null;
-  /** null: the gateway's own. */
+  /** null: a hold of the gateway's own. */
   readonly expiresAtMs: number | null;
 }
 
 /**
- * A request that was admitted and has not ended. It touches its payer's balance and its key's day of admission by `held`, its period by `planHeld`, and
- * as a free request the account's day of admission; nothing else.
+ * A request that was admitted and has not ended. It changes its payer's balance and its key's day of admission by `held`, its period by
+ * `planHeld`, and as a free request the account's day of admission; nothing else.
  */
 export interface Hold extends Request {
   readonly held: bigint;
@@ -277,12 +277,12 @@ export interface Hold extends Request {
   /** Held output tokens, whoever pays; null: the request costs nothing. */
   readonly tokens: number | null;
   readonly outputPicoUsd: bigint;
-  /** Tokens held of the plan, and the output tokens among them. */
+  /** Tokens held from the plan, and the output tokens among them. */
   readonly planHeld: number;
   readonly planOutput: number;
-  /** The first payer could not pay the whole input: from then on the second pays alone. */
+  /** True if the first payer could not pay the whole input: from then on only the second pays. */
   readonly firstSpent: boolean;
-  /** The command that extended it last, and the tokens that it granted. */
+  /** The last command that extended it, and the tokens that it granted. */
   readonly extension: number | null;
   readonly extendedTokens: number | null;
 }
@@ -294,7 +294,7 @@ export interface Usage extends Request, UsageBuckets {
   readonly serviceTier: SettleCommand['serviceTier'];
   readonly cost: bigint;
   readonly writtenOff: bigint;
-  /** null: another service named the cost. */
+  /** null: another service set the cost. */
   readonly priceId: number | null;
   readonly multiplierPermille: number;
   readonly planTokens: number;
@@ -310,7 +310,7 @@ export interface Usage extends Request, UsageBuckets {
   readonly tools: readonly ToolCharge[];
 }
 
-/** A hold that was given back. `number`: of the id's voids, because it may be admitted again after each. */
+/** A voided hold. `number`: counts the voids of an id, because it may be admitted again after each. */
 export interface Voided {
   readonly id: number;
   readonly number: number;
@@ -351,13 +351,11 @@ export interface Entry {
   readonly reference: string | null;
 }
 
-/**
- * The beginning and end of an account's audit (of account 0: the operator's). Rows up to `startNumber` were removed.
- */
+/** The beginning and end of an account's audit chain (account 0: the operator's). Rows up to `startNumber` were removed. */
 export interface AuditChain {
   readonly accountId: number;
   readonly startNumber: number;
-  /** Hash of the last removed row; '' if none was. */
+  /** Hash of the last removed row; '' if there is none. */
   readonly startHash: string;
   /** Hash of the last row. */
   readonly number: number;
@@ -398,7 +396,7 @@ export interface Delivery {
   /** Failed attempts, and the last one. */
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** When a further failure is the last one. */
+  /** From then on a failure is final. */
   readonly untilMs: number;
   /** The HTTP status of the last attempt; null: there was no answer. */
   readonly status: number | null;
@@ -414,7 +412,7 @@ export interface EventMark {
   readonly atMs: number;
 }
 
-/** An account's plan. cancelled: ends with its period. One at a time lives. */
+/** An account's plan. `cancelled`: ends with its period. Only one at a time is live. */
 export interface Subscription {
   readonly accountId: number;
   readonly number: number;
@@ -443,7 +441,7 @@ export interface PlanPeriod {
   readonly live: boolean;
 }
 
-/** The last number given to something, or the highest id of a request that the gateway itself made. */
+/** The last number given to a kind of row, or the highest id of the gateway's own requests. */
 export interface Counter {
   readonly name:
     | 'account'
@@ -459,7 +457,7 @@ export interface Counter {
   readonly value: number;
 }
 
-/** The reply to an administrative command, so that its repeat does nothing. */
+/** The stored reply to an administrative command, so that its repeat does nothing. */
 export interface Applied {
   readonly id: string;
   readonly reply: string;
@@ -486,9 +484,8 @@ export interface Table<R, K extends readonly (number | string)[]> {
 }
 
 /**
- * The rows of a ledger as earlier commands have left them. A rule reads and writes nothing else. If a rule throws,
- * none of its changes stay. An engine that fetches rows on demand may throw a `MissingRow` from any read: it then
- * fetches that row and runs the rule again.
+ * The rows of a ledger after the commands so far. A rule reads and writes nothing else. If a rule throws, none of its changes stay. An
+ * engine that fetches rows on demand may throw a `MissingRow` from any read: it then fetches that row and runs the rule again.
  */
 export interface Rows {
   readonly accounts: Table<Account, [id: number]>;
@@ -508,7 +505,7 @@ export interface Rows {
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
   /** Records are only added. */
   readonly usage: Table<Usage, [id: number]>;
-  /** Only added; `get` finds the last of an id. */
+  /** Only added; `get` finds the last one of an id. */
   readonly voided: Table<Voided, [id: number]>;
   readonly subscriptions: Table<Subscription, [accountId: number, number: number]>;
   readonly periods: Table<PlanPeriod, [accountId: number, number: number]>;
@@ -517,7 +514,7 @@ export interface Rows {
   readonly webhooks: Table<Webhook, [id: number]>;
   /** Returns the webhooks of an account (0: the operator) that receive events, by id. */
   listWebhooks(accountId: number): readonly Webhook[];
-  /** With those that are disabled. */
+  /** Includes disabled ones. */
   listAllWebhooks(accountId: number): readonly Webhook[];
   /** Only added. */
   addEvent(event: WebhookEvent): void;
@@ -543,17 +540,17 @@ export interface Rows {
   hasKeys(groupId: number): boolean;
   /** Only added. */
   addSecret(secret: OldSecret): void;
-  /** Returns the number of a kind of call: a model, a provider and an interface. */
+  /** Returns the number of a combination of model, provider and interface. */
   kindNumber(modelId: number, providerId: number, endpointId: number): number;
   /** The number of these tags, which are stored as one set; null: there are none. */
   tagsNumber(tags: Tags): number | null;
-  /** The numbers of each of the tags that have that number. */
+  /** Returns the numbers of the tags in that set. */
   tagNumbers(tagsId: number): readonly number[];
   /** The limits of a scope that were not removed, by id. */
   listLimits(scope: LimitScope, scopeId: number): readonly Limit[];
   /** Removes all uses of a limit, because it now counts something else. */
   forgetUses(limitId: number): void;
-  /** Adds up requests, as the commands before have left them, by model and end user. */
+  /** Adds up requests, as of the commands before, by model and end user. */
   tally(span: TallySpan): readonly Tally[];
   /** The listed id of a model by its number. */
   modelName(modelId: number): string;
@@ -561,7 +558,7 @@ export interface Rows {
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];
-  /** Keys that have expired by then and have more than their holds cover, by id. */
+  /** Returns keys that have expired by then and have more money than their holds, by id. */
   expiredKeys(nowMs: number): readonly Key[];
   /** Holds of the gateway's own, by id. */
   ownHolds(): readonly Hold[];

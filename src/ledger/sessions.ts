@@ -9,7 +9,7 @@ export interface NewSession {
   /** SHA-256 of its text. */
   readonly hash: Uint8Array;
   readonly role: SessionRole;
-  /** null: the operator's, which names an account in each call. */
+  /** null: the operator's, who names an account in each call. */
   readonly accountId: number | null;
   /** SHA-256 of the key that signed in: the session has that key's permissions, and ends with it. Null: no key signed in. */
   readonly keyHash: Uint8Array | null;
@@ -47,13 +47,13 @@ export interface RequestCourse {
   readonly extensions: readonly HoldExtension[];
 }
 
-/** The ledger's sessions, and what pages say of it. */
+/** The ledger's sessions, and its facts for pages. */
 export interface SessionLedger {
   /** The number of entries and charges in an account's ledger. Undefined: there is no such account. */
   lastEntry(accountId: number): Promise<number | undefined>;
-  /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
+  /** Creates a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
-  /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */
+  /** Those that have not ended, oldest first; `accountId` undefined: of everyone. */
   listSessions(accountId: number | undefined): Promise<SessionRow[]>;
   /** Ends a session at once. */
   endSession(command: { sessionId: number }): Promise<SessionRow | 'not_found'>;

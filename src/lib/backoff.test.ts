@@ -13,7 +13,7 @@ test('the wait doubles its ceiling with each failure up to the maximum, and jitt
   expect(backoffMs(3, policy, () => 0)).toBe(0);
 });
 
-test('a wait that the other side asked for is kept, with jitter on top of at most the base', () => {
+test('a wait that the other side requested is kept, with jitter on top of at most the base', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 40 }),

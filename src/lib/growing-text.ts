@@ -1,9 +1,9 @@
 /** Shorter remains are left as they are. */
-const piecesMin = 256;
+const piecesMin = 32;
 
 /**
  * A text that grows by many small pieces, in little more memory than its characters take. A plain `+=` keeps every piece and a node for each, ten times the text of an
- * answer that comes token by token, until somebody reads it.
+ * answer that comes token by token, until someone reads it.
  */
 export class GrowingText {
   /** The joined text, then the pieces since. */

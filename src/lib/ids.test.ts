@@ -57,11 +57,11 @@ test('ids of two processes never meet, at the same moment and after the same las
   expect(new IdSource({ now: () => 0 }, 4_097, { instance: 1 }).next()).toBe(4_096 + 64 + 1);
 });
 
-test('random text has the asked length and only base62 characters', () => {
+test('random text has the requested length and only base62 characters', () => {
   for (const length of [1, 11, 43, 100]) expect(randomBase62(length)).toMatch(new RegExp(`^[0-9A-Za-z]{${length}}$`));
 });
 
-test('an id whose time would pass 2^53 is refused, however often it is asked for', () => {
+test('an id whose time would pass 2^53 is refused, however often it is requested', () => {
   const endMs = 2 ** 41;
   let now = endMs - 1;
   const ids = new IdSource({ now: () => now });

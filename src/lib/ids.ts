@@ -6,7 +6,7 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const idPattern = /^req_([0-9A-Za-z]{10})[0-9A-Za-z]{11}$/;
 const idMax = 2 ** 53 - 1;
 
-/** The header in which an edge names a request to the core; the network listener replaces it in the calls of everybody else. */
+/** The header in which an edge names a request to the core; the network listener replaces it in the calls of all others. */
 export const requestIdHeader = 'x-tollgate-request-id';
 
 /** 62^8, the largest power of 62 whose remainders are safe integers. */

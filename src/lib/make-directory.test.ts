@@ -15,7 +15,7 @@ test('what is missing is made, all of it for the owner alone, and making it agai
   expect(modes).toEqual([0o700, 0o700, 0o700]);
 });
 
-test('a file in the way is told, at the end of the path and in the middle', () => {
+test('a file in the way is reported, at the end of the path and in the middle', () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   expect(() => makeDirectory(file)).toThrow('EEXIST');

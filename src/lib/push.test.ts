@@ -78,7 +78,7 @@ describe('pump', () => {
     ]);
   });
 
-  test('a pause stops the reading, and goes on where it was', async () => {
+  test('a pause stops the reading, and continues where it was', async () => {
     const taken: number[] = [];
     const heard = new Heard();
     const control = pump(() => upTo(5, undefined, taken), {
@@ -132,7 +132,7 @@ describe('pull', () => {
     expect(await messages.next()).toEqual({ done: true, value: undefined });
   });
 
-  test('a stream that nobody reads never begins', async () => {
+  test('a stream that no one reads never begins', async () => {
     const source = new Source();
     const messages = pull(source.start);
     expect(await messages.return?.()).toEqual({ done: true, value: undefined });
@@ -140,7 +140,7 @@ describe('pull', () => {
     expect([source.sink, source.told]).toEqual([undefined, []]);
   });
 
-  test('the source is paused once while a message lies unread, and goes on when it is wanted again', async () => {
+  test('the source is paused once while a message lies unread, and continues when it is wanted again', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();
@@ -196,7 +196,7 @@ describe('pull', () => {
     expect(late.told).toEqual([]);
   });
 
-  test('a reader that leaves waits until the source has ended', async () => {
+  test('a reader that disconnects waits until the source has ended', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();

@@ -83,7 +83,7 @@ describe('SseReader', () => {
     expect(readText('data: \uFEFFx\n\n')).toEqual(data('\uFEFFx'));
   });
 
-  test('what stands behind the last blank line is answered at the end (case SS-14)', () => {
+  test('what follows the last blank line is answered at the end (case SS-14)', () => {
     expect(readText('data: a\n\ndata: [DONE]')).toEqual(data('a', '[DONE]'));
     expect(readText('data: a\n\nevent: b\ndata: c\n')).toEqual([...data('a'), { event: 'b', data: 'c' }]);
     expect(readText('data: a\n\n: nothing')).toEqual(data('a'));

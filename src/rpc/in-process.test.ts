@@ -120,7 +120,7 @@ describe('InProcessTransport', () => {
     expect(told.toSorted()).toEqual(['aborted', 'cancelled']);
   });
 
-  test('a method that nobody offers is Unimplemented, and its sink hears so after the call', async () => {
+  test('a method that no one offers is Unimplemented, and its sink hears so after the call', async () => {
     const transport = new InProcessTransport();
     const client = leanClient(CredentialService, transport);
     await expect(client.authenticate({})).rejects.toMatchObject({ code: Code.Unimplemented });

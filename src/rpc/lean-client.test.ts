@@ -57,7 +57,7 @@ test('a failing stream gives what came before, then the error', async () => {
   await expect(messages.next()).rejects.toMatchObject({ code: 'model_not_found' });
 });
 
-test('a call that nobody reads is never made; one that can’t be opened fails where it is read', async () => {
+test('a call that no one reads is never made; one that can’t be opened fails where it is read', async () => {
   received.length = 0;
   generation.generate({ model: 'm' });
   expect(received).toEqual([]);

@@ -70,7 +70,7 @@ export interface RpcListener {
   listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }>;
   /** Opens the same services on a Unix socket that only its owner can open, which replaces one that is there. */
   listenOnSocket(path: string): Promise<void>;
-  /** From now on `/readyz` is 503, health NOT_SERVING, and new calls are `overloaded`; calls in flight go on. */
+  /** From now on `/readyz` is 503, health NOT_SERVING, and new calls are `overloaded`; calls in flight continue. */
   drain(): void;
   /** Drains, waits at most `graceMs` for calls in flight, then cuts them. */
   close(graceMs: number): Promise<void>;

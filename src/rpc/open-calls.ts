@@ -6,7 +6,7 @@ import type { Runtime, Timer } from '../lib/runtime.ts';
 export interface OpenCallLimits {
   /** A message, which may not be compressed. */
   readonly bytesMax: number;
-  /** Calls at once, of everybody. */
+  /** Calls at once, of everyone. */
   readonly callsMax: number;
   /** Calls at once from one address. */
   readonly perAddressMax: number;

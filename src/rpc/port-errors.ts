@@ -2,7 +2,7 @@ import { type Code, ConnectError } from '@connectrpc/connect';
 import type { ErrorCode } from '../errors/error-table.ts';
 import { type ErrorFacts, GatewayError } from '../errors/gateway-error.ts';
 
-/** Encodes an error for another thread. Its cause travels as text, for the log. */
+/** Encodes an error for another thread. Its cause is sent as text, for the log. */
 type WrittenError =
   | { readonly kind: 'gateway'; readonly code: ErrorCode; readonly message: string; readonly facts: ErrorFacts }
   | { readonly kind: 'rpc'; readonly code: Code; readonly message: string }

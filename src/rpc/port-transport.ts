@@ -24,7 +24,7 @@ import { networkCall } from './network-call.ts';
 import { readError, writeError } from './port-errors.ts';
 import type { PushTransport } from './push-transport.ts';
 
-/** Calls of services between threads: messages travel in their binary form, as over the network, but the caller is trusted. */
+/** Calls of services between threads: messages are sent in their binary form, as over the network, but the caller is trusted. */
 
 /** The headers of a call that the core reads. */
 const forwarded = [
@@ -116,7 +116,7 @@ export class PortCalls {
     return undefined;
   }
 
-  /** The caller has left: the result is no longer wanted. */
+  /** The caller has disconnected: the result is no longer wanted. */
   end(): void {
     for (const control of this.#streams.values()) control.cancel();
   }

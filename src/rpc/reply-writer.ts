@@ -3,8 +3,8 @@ import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
 
 /**
  * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller disconnects. However the exchange ends, `return`
- * is called on the body, so that the service releases the call's resources: the stock writer waits for ever if an HTTP/2 caller that does
- * not read disconnects. The connection of an HTTP/1.1 request is closed if its body was not read to the end.
+ * is called on the body, so that the service releases the call's resources. Connect's own writer does not: it waits forever if an HTTP/2
+ * caller stops reading and then disconnects. An HTTP/1.1 connection is closed if the request's body was not read to the end.
  */
 export async function writeReply(
   reply: UniversalServerResponse,
@@ -16,15 +16,15 @@ export async function writeReply(
     // Services may set headers until their first message.
     let chunk = await body?.next();
     if (gone.aborted) return;
-    const isCut = request.httpVersionMajor === 1 && !request.complete;
-    if (isCut) response.setHeader('connection', 'close');
+    const isUnread = request.httpVersionMajor === 1 && !request.complete;
+    if (isUnread) response.setHeader('connection', 'close');
     response.writeHead(reply.status, Object.fromEntries(reply.header ?? []));
     for (; chunk !== undefined && chunk.done !== true; chunk = await body?.next()) {
-      if (!response.write(chunk.value)) await drained(response, gone);
+      if (!response.write(chunk.value)) await waitForDrain(response, gone);
       if (gone.aborted) return;
     }
     if (reply.trailer !== undefined) response.addTrailers(Object.fromEntries(reply.trailer));
-    if (isCut) await discardRest(request);
+    if (isUnread) await discardRest(request);
     response.end();
   } finally {
     await body?.return?.();
@@ -32,12 +32,12 @@ export async function writeReply(
 }
 
 /**
- * How long the connection of a caller that still sends a refused body stays open: if it closed at once it would be reset, and the answer
- * lost.
+ * How long a connection stays open while its caller still sends a refused body. Closing it at once would reset it, and the caller would not
+ * get the reply.
  */
 const lingerMs = 2_000;
 
-/** Resolves when the rest of a body has come, or its caller has left or has taken too long. */
+/** Reads and discards the rest of a body. Resolves at its end, when the caller disconnects, or after `lingerMs`. */
 function discardRest(request: IncomingMessage): Promise<void> {
   return new Promise(resolve => {
     const done = (): void => {
@@ -51,7 +51,7 @@ function discardRest(request: IncomingMessage): Promise<void> {
   });
 }
 
-function drained(response: ServerResponse, gone: AbortSignal): Promise<void> {
+function waitForDrain(response: ServerResponse, gone: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const done = (): void => {
       response.off('drain', done);

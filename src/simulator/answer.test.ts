@@ -90,7 +90,7 @@ describe('the steering line', () => {
     expect(JSON.parse(answer.finished[0]?.detailsJson ?? '')).toMatchObject({ type: 'refusal' });
   });
 
-  test('pauses twice and then goes on to the same end, asked again with what was said', async () => {
+  test('pauses twice and then continues to the same end, called again with the output so far', async () => {
     const whole = 'One two three four five six seven eight nine ten eleven twelve.';
     for (const isMerged of [false, true]) {
       const said: Item[] = [];
@@ -239,7 +239,7 @@ describe('the pace', () => {
     expect([before > 0, sofar().events.length, timers()]).toEqual([true, before, 0]);
   });
 
-  test('waits while its receiver has enough, and goes on from there', async () => {
+  test('waits while its receiver has enough, and continues from there', async () => {
     const { attempt, sofar, ended } = start(simulator, { items: [user('!sim tokens=1000 tps=0')] });
     attempt.pause();
     await sleep(50);

@@ -4,12 +4,12 @@ import { Endpoint, type GenerateRequest } from '../gen/tollgate/v1/request_pb.ts
 import { loadDecoder } from '../generation/embeddings/token-ids.ts';
 import { partsText } from './prompt.ts';
 
-/** The vocabulary in which the built-in models read token ids. */
+/** The vocabulary of the token ids that the built-in models accept. */
 const vocabulary = 'cl100k_base';
 
 /**
- * Returns one request per prompt of a legacy completion, with token ids decoded; any other request as it is. Throws 400 for features that
- * the built-in models lack there.
+ * Returns one request per prompt of a legacy completion, with token ids decoded to text; any other request unchanged. Throws
+ * `unsupported_feature` for log probabilities on that path, and for token ids that the vocabulary lacks.
  */
 export async function splitPrompts(request: GenerateRequest): Promise<GenerateRequest[]> {
   if (request.endpoint !== Endpoint.COMPLETIONS) return [request];
@@ -19,26 +19,26 @@ export async function splitPrompts(request: GenerateRequest): Promise<GenerateRe
     });
   }
   const requests: GenerateRequest[] = [];
-  for (const item of request.items) requests.push({ ...request, items: [await withTexts(item)] });
+  for (const item of request.items) requests.push({ ...request, items: [await decodeTokens(item)] });
   return requests;
 }
 
-/** Returns the prompt with which an answer is to begin; undefined: with none. */
+/** Returns the prompt if the answer has to repeat it first (`echo`), else undefined. */
 export function echoedPrompt({ echo, items }: GenerateRequest): string | undefined {
   if (echo !== true) return undefined;
   const parts = items.flatMap(({ content }) => (content.case === 'message' ? content.value.parts : []));
   return partsText(parts, '');
 }
 
-async function withTexts(item: Item): Promise<Item> {
+async function decodeTokens(item: Item): Promise<Item> {
   const { content } = item;
   if (content.case !== 'message' || content.value.parts.every(part => part.content.case !== 'tokens')) return item;
   const parts: Part[] = [];
-  for (const part of content.value.parts) parts.push(await asText(part));
+  for (const part of content.value.parts) parts.push(await toTextPart(part));
   return { ...item, content: { case: 'message', value: { ...content.value, parts } } };
 }
 
-async function asText(part: Part): Promise<Part> {
+async function toTextPart(part: Part): Promise<Part> {
   if (part.content.case !== 'tokens') return part;
   const decode = await loadDecoder(vocabulary);
   const text = decode(part.content.value.ids);

@@ -94,7 +94,7 @@ describe('a cache hint', () => {
     expect((await usage(long))[1]).toBe(written + more);
   });
 
-  test('for the whole request stands at its end, and one on a tool after the tools', async () => {
+  test('for the whole request is at its end, and one on a tool after the tools', async () => {
     const { usage } = cache('sim/large');
     const items = [system, user('one')];
     const whole = { cache: { lifetime: CACHE_LIFETIME_5M } };

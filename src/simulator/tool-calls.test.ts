@@ -36,7 +36,7 @@ describe('a tool is called', () => {
     expect(await called('Tell me a joke about cats')).toEqual([]);
   });
 
-  test('once for each of several places, and beside others that are asked for', async () => {
+  test('once for each of several places, and beside others that are requested', async () => {
     expect(await called('Weather in Paris, London and Rome please')).toEqual([
       'get_weather {"city":"Paris"}',
       'get_weather {"city":"London"}',

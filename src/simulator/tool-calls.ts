@@ -170,7 +170,7 @@ function chooseFreely(rule: Rule, text: string): Chosen[] {
 function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
   const fits = fitting(rule.allowed, input.prompt.text).map(fit => fit.tool);
   const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
-  // Told to ignore the choice, it shows that with a forbidden tool.
+  // If ordered to ignore the choice, it shows that with a forbidden tool.
   const named = input.request.toolChoice?.tools ?? [];
   if (input.steering.ignore?.has('tool_choice') === true) {
     const isNamed = (tool: Callable): number => Number(named.some(({ name }) => name === tool.name));

@@ -20,7 +20,7 @@ async function drawn(format: 'png' | 'jpeg' | 'webp' | 'gif', background: string
   return (await image.toFormat(format).toBuffer()).toString('base64');
 }
 
-describe('a picture', () => {
+describe('an image', () => {
   test.each([
     ['png', 'PNG', '#ff0000', 'red'],
     ['jpeg', 'JPEG', '#0000ff', 'blue'],

@@ -13,7 +13,7 @@ test('errors that repeat what others sent are described without their message', 
   }
 });
 
-test('an upstream’s status is told: without it an operator can’t tell a wrong key from a wrong model', () => {
+test('an upstream’s status is reported: without it an operator can’t tell a wrong key from a wrong model', () => {
   const refused = Object.assign(new Error('a secret'), {
     name: 'UpstreamFailure',
     kind: 'status',

@@ -21,7 +21,7 @@ export interface RequestSample {
   readonly model?: string | undefined;
   /** "provider/model" of the last attempt; absent: none was made. */
   readonly route?: string | undefined;
-  /** The HTTP status; 499 if the client left before there was one. */
+  /** The HTTP status; 499 if the client disconnected before there was one. */
   readonly status: number;
   /** The error's code; absent: it was answered. */
   readonly code?: string | undefined;
@@ -30,7 +30,7 @@ export interface RequestSample {
   readonly firstEventMs?: number | undefined;
   readonly tokens?: TokenCounts | undefined;
   readonly costUsd?: number | undefined;
-  /** What the provider charges the operator; absent: unknown. */
+  /** The provider's charge to the operator; absent: unknown. */
   readonly providerCostUsd?: number | undefined;
 }
 

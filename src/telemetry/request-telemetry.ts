@@ -44,7 +44,7 @@ export interface SettledFacts {
   readonly state: string;
   readonly tokens: TokenCounts;
   readonly costNanoUsd: bigint;
-  /** What the provider charges the operator; undefined: unknown. */
+  /** The provider's charge to the operator; undefined: unknown. */
   readonly providerCostNanoUsd: bigint | undefined;
 }
 

@@ -8,7 +8,7 @@ export interface GuardOptions {
   readonly lookup?: LookupFunction | undefined;
   /** Returns whether an address may be contacted; absent: those of the public internet. */
   readonly isAllowed?: ((address: string) => boolean) | undefined;
-  /** Plain http is allowed, too. */
+  /** True if plain http is allowed, too. */
   readonly allowsHttp?: boolean;
 }
 
@@ -36,17 +36,17 @@ export class AddressGuard {
     if (url === undefined || !isPlain || (url.protocol !== 'https:' && !isHttp)) {
       return `${this.#what} is not plain ${this.#options.allowsHttp === true ? 'http or https' : 'https'}`;
     }
-    // An address that is written out is never looked up.
+    // A literal IP address is not looked up.
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     return isIP(host) !== 0 && !this.#isAllowed(host) ? `${this.#what} is not public` : url;
   }
 
-  /** Finds the addresses of a host: the address that is checked is the one that is connected to. */
+  /** Looks up the addresses of a host: the checked address is the one that is connected to. */
   readonly lookup: LookupFunction = (hostname, options, callback) => {
     const lookup = this.#options.lookup ?? systemLookup;
     lookup(hostname, options, (error, found, family) => {
       const addresses = typeof found === 'string' ? [found] : (found ?? []).map(({ address }) => address);
-      // One bad address among good ones is refused as well: which one is taken would be chance.
+      // One bad address among good ones is refused as well, because any of them might be chosen.
       const isBad = error === null && !addresses.every(this.#isAllowed);
       if (isBad) callback(new Error(`${this.#what} has a host with an address that is not public`), [], undefined);
       else callback(error, found, family);

@@ -95,7 +95,7 @@ test('what came before a failure in the same chunk is there', () => {
   expect(failure).toBeInstanceOf(UpstreamFailure);
 });
 
-test('an answer is finished when every asked choice has ended, and complete at its formal end', () => {
+test('an answer is finished when every requested choice has ended, and complete at its formal end', () => {
   const upToFinish = golden.subarray(0, golden.indexOf('\n\n', golden.indexOf('"finish_reason":"tool_calls"')) + 2);
   const [one, two] = [makeReader('text/event-stream'), makeReader('text/event-stream', 2)];
   one.push(upToFinish);

@@ -53,7 +53,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     return this.#completed;
   }
 
-  /** Every requested choice has ended: only usage and the formal end are missing. */
+  /** True once every requested choice has ended: only usage and the formal end are missing. */
   get finished(): boolean {
     return this.#finished.length >= this.#candidates;
   }
@@ -62,10 +62,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#contentType = contentType;
   }
 
-  /**
-   * Returns the events that `chunk` completes. A failure comes together with the events before it, because those were
-   * delivered.
-   */
+  /** Returns the events that `chunk` completes. A failure is returned together with the events before it, because those were delivered. */
   push(chunk: Uint8Array): ReadBatch<GenerationEvent> {
     this.#idleBytes += chunk.length;
     const batch = this.#read(events => this.#chunk(chunk, events));
@@ -113,7 +110,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
       this.#end(events);
       return undefined;
     } catch {
-      // The held-back bytes can't be read either.
+      // The bytes held back can't be read either.
     }
     try {
       this.#take(this.#stream.parser.end(), events);

@@ -14,12 +14,12 @@ export class AnswerTool {
   /** Choices that call other tools. */
   readonly #calling = new Set<number>();
 
-  /** `name`: of the tool, which no tool of the client has. */
+  /** `name`: the tool's name, which no tool of the client has. */
   constructor(name: string) {
     this.#name = name;
   }
 
-  /** The same events, calls of the tool as text. */
+  /** Returns the same events, with calls of the tool as text. */
   restored(events: readonly GenerationEvent[]): GenerationEvent[] {
     return events.flatMap(event => this.#restore(event));
   }

@@ -1,11 +1,11 @@
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
-/** Proxies as the environment names them; absent: none. */
+/** Proxies from the environment; absent: none. */
 export interface ProxySettings {
   readonly httpProxy?: string;
   readonly httpsProxy?: string;
-  /** Hosts that are reached directly. */
+  /** Hosts that are connected to directly. */
   readonly noProxy?: string;
 }
 

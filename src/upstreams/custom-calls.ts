@@ -17,7 +17,7 @@ export class CustomCalls {
     this.#names = new Set(tools.flatMap(({ tool }) => (tool.case === 'custom' ? [tool.value.name] : [])));
   }
 
-  /** The same events, calls of free-form tools restored. */
+  /** Returns the same events, with calls of free-form tools restored. */
   restored(events: GenerationEvent[]): GenerationEvent[] {
     return this.#names.size === 0 ? events : events.flatMap(event => this.#restore(event));
   }

@@ -3,13 +3,13 @@ import type { Runtime, Timer } from '../lib/runtime.ts';
 
 /** An upstream's deadlines, in ms. */
 export interface UpstreamTimeouts {
-  /** To take a connection. */
+  /** For establishing a connection. */
   readonly connectMs: number;
   /** From the sent request to the first event of the answer; to its head if it is not streamed. */
   readonly firstEventMs: number;
   /** Between any bytes of the answer after that; comments count, because a busy upstream sends them. */
   readonly idleMs: number;
-  /** For all of it. */
+  /** For the whole answer. */
   readonly totalMs: number;
 }
 
@@ -19,7 +19,7 @@ const phases = {
   connecting: { limitMs: ({ connectMs }: UpstreamTimeouts) => connectMs, kind: 'connect' },
   /** The request goes out, its answer has not begun. */
   sent: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
-  /** The upstream is still loading its model, and is retried in a moment. */
+  /** The upstream is still loading its model, and will be retried. */
   loading: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
   /** The answer has begun: the limit is between any bytes. */
   answering: { limitMs: ({ idleMs }: UpstreamTimeouts) => idleMs, kind: 'idle_timeout' },
@@ -27,7 +27,7 @@ const phases = {
   finishing: { limitMs: () => 2_000, kind: 'truncated' },
   /** The body of an error is being read. */
   refused: { limitMs: () => 5_000, kind: 'truncated' },
-  /** The answer is whole, and its connection not yet free. */
+  /** The answer is whole, but its connection can't be reused yet. */
   draining: { limitMs: () => 2_000, kind: 'truncated' },
 } as const;
 
@@ -42,9 +42,9 @@ export class Deadlines {
   readonly #timer: Timer;
   readonly #totalAtMs: number;
   #phase: Phase = 'sent';
-  /** When the phase's time is over; Infinity: it does not run. */
+  /** The time at which the phase expires; Infinity: it does not. */
   #phaseAtMs = Infinity;
-  /** When the timer fires; Infinity: it has; -Infinity: it is stopped. */
+  /** The time at which the timer fires; Infinity: it has fired; -Infinity: it is stopped. */
   #timerAtMs: number;
   #isPaused = false;
 
@@ -58,7 +58,7 @@ export class Deadlines {
     this.#timer = runtime.after(timeouts.totalMs, () => this.#fire());
   }
 
-  /** Begins a phase, or begins it again. */
+  /** Starts or restarts a phase. */
   enter(phase: Phase): void {
     const nowMs = this.#runtime.monotonicMs();
     this.#phase = phase;
@@ -67,13 +67,13 @@ export class Deadlines {
     this.#arm(nowMs);
   }
 
-  /** The receiver has enough for now: the time between bytes does not run. */
+  /** Stops the time between bytes, because the receiver has enough for now. */
   pause(): void {
     this.#isPaused = true;
     if (this.#phase === 'answering') this.#phaseAtMs = Infinity;
   }
 
-  /** The receiver wants more again: the time between bytes begins anew. */
+  /** Restarts the time between bytes, because the receiver wants more. */
   resume(): void {
     this.#isPaused = false;
     if (this.#phase === 'answering') this.enter('answering');
@@ -85,7 +85,7 @@ export class Deadlines {
     this.#timer.cancel();
   }
 
-  /** A timer that would fire too early is left: it looks again when it fires, which costs less than setting it for every chunk. */
+  /** A timer that would fire too early is kept: it checks again when it fires, which costs less than setting it for every chunk. */
   #arm(nowMs: number): void {
     const dueAtMs = Math.min(this.#phaseAtMs, this.#totalAtMs);
     if (dueAtMs >= this.#timerAtMs) return;

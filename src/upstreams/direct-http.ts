@@ -24,7 +24,10 @@ export interface DirectPost {
   readonly body: JsonObject;
 }
 
-/** Posts a request and returns the text of its answer. Throws `UpstreamFailure`, fit for a client, and the signal's reason once it is aborted. */
+/**
+ * Posts a request and returns the text of its answer. Throws `UpstreamFailure` with a message for clients, and the signal's reason once it
+ * is aborted.
+ */
 export async function postDirectly(
   { target, codec, bytesMax }: DirectHttp,
   { hold, model, signal, watch }: Omit<DirectCall<unknown>, 'request'>,
@@ -38,7 +41,7 @@ export async function postDirectly(
   return answer.toString('utf8');
 }
 
-/** Runs `attempt`; a failure of the upstream is fit for a client. */
+/** Runs `attempt`; a failure of the upstream gets a message for clients. */
 export async function withCleanFailures<Answer>(target: HttpTarget, attempt: () => Promise<Answer>): Promise<Answer> {
   try {
     return await attempt();

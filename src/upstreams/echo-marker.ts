@@ -5,8 +5,8 @@ import { delta } from '../generation/events.ts';
 import type { EventRestorer } from './answer-reader.ts';
 
 /**
- * Separates the prompt, with which each answer begins, from the answer: it is not output. If the prompt came as token
- * ids, its text is unknown, and everything counts as prompt.
+ * Separates the echoed prompt at the beginning of each answer from the answer: it is not output. If the prompt came as token ids, its text
+ * is unknown, and everything counts as prompt.
  */
 export class EchoMarker implements EventRestorer {
   /** Characters of the prompt that are still to come, by choice. */

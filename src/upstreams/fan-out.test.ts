@@ -153,7 +153,7 @@ describe('several answers', () => {
     expect(calls.map(({ done }) => done.at(-1))).toEqual(['cancel', 'cancel']);
   });
 
-  test('that have begun wait for the others, and go on together, in order', () => {
+  test('that have begun wait for the others, and continue together, in order', () => {
     const { calls, one, push } = upstream();
     const { events } = collect(2, one);
     push(1, ...answer('b', 1).slice(0, 2));

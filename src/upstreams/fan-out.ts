@@ -91,7 +91,10 @@ export class FanOut implements RunningAttempt {
   }
 }
 
-/** Returns the request of one choice: with one seed for all of them each would say the same. Source: docs/interfaces/chat-completions.md "Several choices". */
+/**
+ * Returns the request of one choice: with the same seed all of them would be equal. Source: docs/interfaces/chat-completions.md "Several
+ * choices".
+ */
 function withSeed(request: GenerateRequest, choice: number): GenerateRequest {
   const { sampling } = request;
   if (choice === 0 || sampling?.seed === undefined) return request;

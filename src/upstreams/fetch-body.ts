@@ -2,7 +2,7 @@ import { UpstreamFailure } from '../generation/upstream.ts';
 import { type BodyReader, HttpAttempt, type OutgoingRequest, type ReadBatch } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 
-/** Gathers an answer. */
+/** Collects an answer. */
 class BytesReader implements BodyReader<Buffer> {
   readonly #bytesMax: number;
   readonly #parts: Buffer[] = [];

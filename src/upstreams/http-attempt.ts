@@ -7,7 +7,7 @@ import { readRequestId, type ResponseHead, statusFailure } from './error-answer.
 import type { HttpTarget } from './http-target.ts';
 import { toLogMessage } from './log-message.ts';
 
-/** The request, sent with one key after the other while they are refused. */
+/** A request, sent with one key after the other until one is accepted. */
 export interface OutgoingRequest {
   /** Identifies the request: what it learns about keys holds for all of its attempts. */
   readonly asker: object;

@@ -284,7 +284,7 @@ function asksForTimings({ source }: GenerateRequest): boolean {
 
 /**
  * Returns a request for an upstream of its client's protocol, which gets it unchanged. Throws for calls without
- * results, unless the upstream judges them itself.
+ * results, unless the upstream checks them itself.
  */
 function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
   if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);

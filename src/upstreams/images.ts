@@ -20,7 +20,7 @@ export interface ImagesProviderOptions extends HttpTargetOptions {
   readonly fetcher?: Pick<ImageFetcher, 'fetch'>;
 }
 
-/** The client of one provider of OpenAI's Images interface. Credentials travel in headers only, and no failure names one, nor an address. */
+/** The client of one provider of OpenAI's Images interface. Credentials are sent in headers only, and no failure names one, nor an address. */
 export class ImagesProvider implements ImageUpstream {
   readonly keys: KeysHealth;
   readonly #target: HttpTarget;

@@ -151,7 +151,7 @@ test('a bill that is not paid is a refused key, whatever the status', () => {
   expect([keys.health().map(({ state }) => state), picked(keys, hold())]).toEqual([['resting', 'working'], 'b']);
 });
 
-test('what changes is told, with the provider’s words for the log', () => {
+test('what changes is reported, with the provider’s words for the log', () => {
   const told: unknown[] = [];
   const keys = new KeyRing(1, { runtime, changed: health => told.push([health.state, health.last?.message]) });
   const request = hold();

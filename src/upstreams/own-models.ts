@@ -32,7 +32,7 @@ export async function listOwnModels(
   };
   const body = await fetchBody(target, request, bytesMax, signal);
   const list = objectIn(JSON.parse(body.toString('utf8')) as Json);
-  // Gemini's entries have a `name` with a folder before it, everybody else's an `id`.
+  // Gemini's entries have a `name` with a folder before it, all others' an `id`.
   const entries = objectsIn(list?.['data'] ?? list?.['models']);
   return entries.map(({ id, name }) => textIn(id) || textIn(name).replace(/^models\//, '')).filter(each => each !== '');
 }

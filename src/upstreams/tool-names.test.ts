@@ -40,7 +40,7 @@ const listNames = ({ tools, items, toolChoice }: typeof request): string[] => [
 ];
 
 describe('TR-11: names of tools that the protocol does not take', () => {
-  test('are others in tools, history and choice, each always the same, and told apart', () => {
+  test('are others in tools, history and choice, each always the same, and distinguished', () => {
     const [f, first, second, ...rest] = listNames(new ToolNames(request, legal).request);
     expect(f).toBe('f');
     expect(first).toMatch(/^mcp__server__very_[a-z_]+_[0-9a-f]{12}$/);

@@ -22,6 +22,7 @@ import { LoopHolds } from './loop-holds.ts';
 import { Chance, mutateBytes, mutateJson } from './mutations.ts';
 import { attackSize } from './scale.ts';
 
+/** `ATTACK_SEED` and `ATTACK_REQUESTS` choose other requests, and how many. */
 const seed = Number(process.env['ATTACK_SEED'] ?? 20_261_122);
 /** At a time. */
 const together = 24;
@@ -304,7 +305,7 @@ test('whatever is sent, nothing is the gateway’s fault, and nothing is charged
   await sendValid();
   const sinceMs = Date.now();
   const complaints: string[] = [];
-  let left = attackSize(1_000_000, 20_000);
+  let left = Number(process.env['ATTACK_REQUESTS'] ?? attackSize(1_000_000, 20_000));
   const attackers = Array.from({ length: together }, async () => {
     for (; left > 0 && complaints.length < 5; left -= 1) {
       const way = chance.next();

@@ -4,21 +4,22 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, test } from 'vitest';
-import { endGateway, heldBy, startGateway } from '../gateway.ts';
+import { createAccount, endGateway, heldBy, startGateway } from '../gateway.ts';
 import { attackSize } from './scale.ts';
 
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nlimits: { stall_timeout: 3s, address_requests: 8 }\n',
   balance: '1000',
   // Without it V8 collects so late that nothing can be told from the memory of the process.
-  environment: { NODE_OPTIONS: '--max-old-space-size=256' },
+  environment: { NODE_OPTIONS: `--max-old-space-size=${attackSize(800, 256)}` },
 });
 afterAll(() => endGateway(gateway));
 const { hostname, port } = new URL(gateway.url);
 const mebibyte = 1024 ** 2;
 
 /** Sends a request whose answer is never read. */
-function askUnread(body: object, key = gateway.apiKey): Socket {
+function askUnread(body: object, { url, apiKey: key } = gateway): Socket {
+  const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname).pause();
   const text = JSON.stringify(body);
   socket.on('error', () => undefined);
@@ -40,10 +41,48 @@ test('streams that nobody reads take little memory, and end with their hold afte
   const sockets = Array.from({ length: count }, () => askUnread({ ...long, n: 64 }));
   await expect.poll(() => heldBy(gateway), { timeout: 30_000 }).toBeGreaterThan(0n);
   await sleep(2000);
-  expect(residentBytes()).toBeLessThan(count * 0.1 * mebibyte + 500 * mebibyte);
+  expect(residentBytes()).toBeLessThan(attackSize(1000, 503) * mebibyte);
   await expect.poll(() => heldBy(gateway), { timeout: attackSize(300_000, 40_000) }).toBe(0n);
   for (const socket of sockets) socket.destroy();
 }, 400_000);
+
+test('an account can’t fill the heap with answers that it does not read', async () => {
+  const small = await startGateway({
+    config: 'simulator: { tokens_per_second: 0 }\n',
+    balance: '10000',
+    environment: { NODE_OPTIONS: `--max-old-space-size=${attackSize(800, 256)}` },
+  });
+  const sockets = Array.from({ length: attackSize(3000, 400) }, () => askUnread({ ...long, n: 64 }, small));
+  for (let turn = 0; turn < attackSize(40, 12); turn += 1) {
+    await sleep(1000);
+    expect((await fetch(`${small.url}/healthz`)).status).toBe(200);
+  }
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(() => heldBy(small), { timeout: 60_000 }).toBe(0n);
+  await endGateway(small);
+}, 150_000);
+
+test('more choices than an account may run are refused until others have ended', async () => {
+  const few = await startGateway({ config: 'limits: { account_running_choices: 130, running_choices: 200 }\n' });
+  const other = await createAccount(few, '10');
+  const answers: Promise<string>[] = [];
+  const ask = async (n: number, key = few.apiKey): Promise<number> => {
+    const response = await fetch(`${few.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...long, max_tokens: 60, n }),
+    });
+    if (response.status === 503) expect(await response.json()).toMatchObject({ error: { code: 'overloaded' } });
+    else answers.push(response.text());
+    return response.status;
+  };
+  expect([await ask(65), await ask(65), await ask(1)]).toEqual([200, 200, 503]);
+  expect([await ask(64, other), await ask(8, other)]).toEqual([200, 503]);
+  await Promise.all(answers);
+  await expect.poll(() => ask(128)).toBe(200);
+  await Promise.all(answers);
+  await endGateway(few);
+});
 
 test('a client that reads slowly is not cut', async () => {
   const socket = askUnread({ ...long, n: 4 });

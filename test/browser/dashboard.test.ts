@@ -202,7 +202,7 @@ test('the first minute: a first request from the page, its hold and receipt, a k
   expect(await readBalance(gateway)).toBeGreaterThan(0n);
 });
 
-test('what was said in a request is shown side by side, marked, and sent again for nothing; its key is paused and goes on', async () => {
+test('the bodies of a request are shown side by side, marked, and sent again for free; its key is paused and resumed', async () => {
   const { key, id } = await makeKey(gateway, { keepBodies: 'all' });
   const requestId = await askModel(key, { messages: [{ role: 'user', content: '<b>Pharos</b>' }] });
   const watched = await openAsOperator(`/dashboard/activity/${requestId}`);
@@ -332,7 +332,7 @@ test('two tabs share one stream, and the second takes it over', async () => {
   await second.context().close();
 });
 
-test('a gateway that restarts is said in words, and the page goes on by itself', async () => {
+test('a restart of the gateway is shown in words, and the page continues by itself', async () => {
   const own = await startGateway();
   const { page } = await openPage(browser);
   await signIn(page, own.url, own.managementKey);

@@ -441,7 +441,7 @@ test('what the gateway refuses for its state is 1, with the reason and what to d
   }
 });
 
-test('a missing token, a foreign token and a silent port are told apart', async () => {
+test('a missing token, a foreign token and a silent port are distinguished', async () => {
   const missing = await tollgate(['accounts', 'list', '--data-dir', join(folder, 'nowhere')]);
   expect([missing.code, missing.stderr]).toEqual([
     1,

@@ -61,7 +61,7 @@ describe.each([{ useResponses: false }, { useResponses: true }])('useResponses: 
     expect(result.finalOutput).toBe(text);
   });
 
-  test('comments that keep a quiet stream alive disturb nobody', async () => {
+  test('comments that keep a quiet stream alive disturb no one', async () => {
     const agent = new Agent({ name: 'Guide', instructions: 'You are brief.', model: payg });
     const result = await runner.run(agent, 'Hi\n!sim delay_ms=300 say=quiet at first', { stream: true });
     await result.completed;

@@ -74,7 +74,7 @@ describe.each(models)('$name', ({ model }) => {
     expect(await result.finishReason).toBe('stop');
   });
 
-  test('comments that keep a quiet stream alive disturb nobody', async () => {
+  test('comments that keep a quiet stream alive disturb no one', async () => {
     const result = streamText({ model, prompt: 'Hi\n!sim delay_ms=300 tokens=6 tps=10' });
     const kinds = new Set<string>();
     for await (const part of result.stream) kinds.add(part.type);

@@ -112,7 +112,7 @@ describe.each([
     expect(final.stop_reason).toBe('end_turn');
   });
 
-  test('parallel calls come as blocks of their own, in a stream as in a whole answer, and their results go on', async () => {
+  test('parallel calls come as blocks of their own, in a stream as in a whole answer, and the conversation continues with their results', async () => {
     const body = {
       model: payg,
       max_tokens: 1000,
@@ -216,7 +216,7 @@ describe.each([
   });
 });
 
-test('the tool runner runs a tool and goes on with its result', async () => {
+test('the tool runner runs a tool and continues with its result', async () => {
   const asked: string[] = [];
   const tool = betaTool({
     name: 'get_weather',

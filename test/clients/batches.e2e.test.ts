@@ -15,7 +15,7 @@ const lines = Array.from({ length: 12 }, (_, at) => {
   return JSON.stringify({ custom_id: `item-${at}`, method: 'POST', url: '/v1/chat/completions', body });
 });
 
-test('openai: a file is uploaded, run as a batch, and its results are read; pages go on by themselves', async () => {
+test('openai: a file is uploaded, run as a batch, and its results are read; pages continue by themselves', async () => {
   const file = await openai.files.create({
     file: await toFile(Buffer.from(lines.join('\n')), 'requests.jsonl'),
     purpose: 'batch',

@@ -71,7 +71,7 @@ describe('the session of openai-agents', () => {
   });
   const agent = new Agent({ name: 'Guide', instructions: 'Use the tools.', model, tools: [weather] });
 
-  test.each([false, true])('keeps what was said, calls included (streamed: %s)', async stream => {
+  test.each([false, true])('keeps the content, calls included (streamed: %s)', async stream => {
     const session = new OpenAIConversationsSession({ client });
     const run = async (input: string): Promise<string> => {
       if (!stream) return String((await runner.run(agent, input, { session })).finalOutput);

@@ -48,7 +48,7 @@ test('stream gives chunks that concatenate to the whole, with usage', async () =
   expect(whole?.usage_metadata).toMatchObject({ output_tokens: 100 });
 });
 
-test('calls are parsed, and their results go on', async () => {
+test('calls are parsed, and the conversation continues with their results', async () => {
   const model = makeModel().bindTools([weather]);
   const ask = new HumanMessage('Weather in Paris and Rome?\n!sim calls=2');
   const answer = await model.invoke([ask]);

@@ -54,7 +54,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
       expect(whole?.usage_metadata).toMatchObject({ output_tokens: 100 });
     });
 
-    test('comments that keep a quiet stream alive disturb nobody', async () => {
+    test('comments that keep a quiet stream alive disturb no one', async () => {
       let text = '';
       for await (const chunk of await makeModel().stream('Hi\n!sim delay_ms=300 say=quiet at first'))
         text += chunk.text;

@@ -165,7 +165,7 @@ describe('text', () => {
     );
   });
 
-  test('SS-13: comments that keep a quiet stream alive disturb nobody', async () => {
+  test('SS-13: comments that keep a quiet stream alive disturb no one', async () => {
     const { final } = await streamed({ model: payg, input: 'Hi\n!sim delay_ms=300 tokens=6 tps=10' });
     expect(final.status).toBe('completed');
   });
@@ -227,7 +227,7 @@ describe('text', () => {
 describe('tools', () => {
   const question = 'What is the weather in Paris and Oslo?\n!sim calls=2';
 
-  test.each([false, true])('calls and their outputs go on as items (stream: %s)', async isStreamed => {
+  test.each([false, true])('calls and their outputs are sent on as items (stream: %s)', async isStreamed => {
     const input: ResponseInput = [{ role: 'user', content: question }];
     const asked = await answered({ model: payg, input, tools: [weather] }, isStreamed);
     const calls = readCalls(asked);
@@ -364,7 +364,7 @@ describe('reasoning', () => {
     },
   );
 
-  test('are not shown sealed where nobody asked for it, and refused where they were changed', async () => {
+  test('are not shown sealed where no one requested it, and refused where they were changed', async () => {
     const plain = await client.responses.create({ ...asking, include: [], input: question });
     expect(plain.output[0]).not.toHaveProperty('encrypted_content');
     const asked = await client.responses.create({ ...asking, input: question });

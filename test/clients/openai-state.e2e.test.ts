@@ -74,7 +74,7 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('is there as soon as its last event is, to be read and to be gone on from (MI-05)', async () => {
+  test('is there as soon as its last event is, to be read and to be continued (MI-05)', async () => {
     const stream = await client.responses.create({ model, input: '!sim say=Here.', stream: true });
     for await (const event of stream) {
       if (event.type !== 'response.completed') continue;
@@ -87,7 +87,7 @@ describe('a stored response', () => {
     }
   });
 
-  test('that was not to be stored is not found, nor gone on from (RP-12)', async () => {
+  test('that was not to be stored is not found, nor continued (RP-12)', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -120,7 +120,7 @@ describe('a stored response', () => {
     expect((await sibling.responses.retrieve(id)).id).toBe(id);
   });
 
-  test('that is deleted is gone; what goes on from it does not change', async () => {
+  test('that is deleted is gone; what continues from it does not change', async () => {
     const first = await client.responses.create({ model, input: '!sim say=One.' });
     const second = await client.responses.create({ model, input: '!sim say=Two.', previous_response_id: first.id });
     await client.responses.delete(first.id);
@@ -131,7 +131,7 @@ describe('a stored response', () => {
     expect(texts).toEqual(['!sim say=One.', 'One.', '!sim say=Two.', 'Two.', '!sim say=Three.']);
   });
 
-  test('whose client leaves is stored as cancelled, with what was delivered, and charged so', async () => {
+  test('whose client disconnects is stored as cancelled, with what was delivered, and charged so', async () => {
     const stream = await client.responses.create({ model, input: '!sim tokens=4000 tps=100', stream: true });
     let id = '';
     let text = '';
@@ -168,7 +168,7 @@ describe('a stored response', () => {
 });
 
 describe('a conversation', () => {
-  test('goes on by the previous response: the model sees input, output and input, never the old instructions (RP-14)', async () => {
+  test('continues by the previous response: the model sees input, output and input, never the old instructions (RP-14)', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,
@@ -194,7 +194,7 @@ describe('a conversation', () => {
     expect(counted.input_tokens).toBe(flat.input_tokens);
   });
 
-  test('with tools goes on by the previous response alone, whose calls alone can be answered (RP-15)', async () => {
+  test('with tools continues by the previous response alone, whose calls alone can be answered (RP-15)', async () => {
     const input = 'What is the weather in Oslo?';
     const asked = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
     const call = asked.output.find(item => item.type === 'function_call');
@@ -223,7 +223,7 @@ describe('a conversation', () => {
     expect(unknown.message).toContain('call_no');
   });
 
-  test('goes on from items named by their ids, of output and of input', async () => {
+  test('continues from items named by their ids, of output and of input', async () => {
     const first = await client.responses.create({ model, input: 'Remember the word heron.\n!sim say=Done.' });
     const [input] = await all(client.responses.inputItems.list(first.id));
     const references = [input?.id, first.output[0]?.id].map(id => ({ type: 'item_reference' as const, id: id ?? '' }));
@@ -279,7 +279,7 @@ describe('a conversation', () => {
     expect(listed.map(readText)).toEqual([...expected.slice(1), 'last']);
   });
 
-  test('is compacted to what the user said and one sealed item, from which it goes on', async () => {
+  test('is compacted to what the user said and one sealed item, from which it continues', async () => {
     const first = await client.responses.create({ model, input: 'My name is Ada.\n!sim say=Hello Ada.' });
     const before = await readBalance(gateway);
     const compacted = await client.responses.compact({
@@ -311,7 +311,7 @@ describe('a conversation', () => {
     }
   });
 
-  test('keeps sealed reasoning between turns that nobody stores', async () => {
+  test('keeps sealed reasoning between turns that no one stores', async () => {
     const asked = {
       model,
       store: false,
@@ -353,7 +353,7 @@ describe('in the background', () => {
     expect([error.status, error.code]).toEqual([400, 'model_not_found']);
   });
 
-  test('a stream goes on where it was cut, and its replay is the same from any place', async () => {
+  test('a stream continues where it was cut, and its replay is the same from any place', async () => {
     const input = '!sim tokens=60 tps=200';
     const stream = await client.responses.create({ model, input, background: true, stream: true });
     const seen: ResponseStreamEvent[] = [];
@@ -380,7 +380,7 @@ describe('in the background', () => {
     expect(await all(await client.responses.retrieve(id, { stream: true, starting_after: 10_000 }))).toEqual([]);
   });
 
-  test('a response can be followed with what it was not asked for', async () => {
+  test('a response can be followed with fields that were not requested', async () => {
     const { id } = await client.responses.create({
       model,
       input: '!sim say=Thought about.',
@@ -469,7 +469,7 @@ describe('in the background', () => {
     expect((await readRecord(gateway, toRequestId(late.id) ?? '')).costNanoUsd).toBeGreaterThan(0n);
   });
 
-  test('a response that still runs can’t be gone on from yet', async () => {
+  test('a response that still runs can’t be continued yet', async () => {
     const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
     const error = await refused(client.responses.create({ model, input: 'x', previous_response_id: id }));
     expect(error.code).toBe('previous_response_not_found');

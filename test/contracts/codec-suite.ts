@@ -139,14 +139,14 @@ export function codecSuite(under: CodecUnderTest): void {
       },
     );
 
-    test.each(Object.entries(goldens))('%s: a member that nobody knows changes nothing else', (_, bytes) => {
+    test.each(Object.entries(goldens))('%s: a member that no one knows changes nothing else', (_, bytes) => {
       const strange = Buffer.from(splitFrames(bytes).map(withStrangeMember).join(''));
       expect(strange.toString()).toContain('x_strange');
       expect(withoutExtensions(parse(strange))).toEqual(withoutExtensions(parse(bytes)));
     });
 
     test.each(Object.entries(goldens))(
-      '%s: a frame that nobody knows changes nothing else, wherever it stands',
+      '%s: a frame that no one knows changes nothing else, wherever it stands',
       (_, bytes) => {
         const whole = parse(bytes);
         const frames = splitFrames(bytes);

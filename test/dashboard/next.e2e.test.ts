@@ -74,7 +74,7 @@ test('limits are named in the order in which they refuse, with the one that does
   expect(payment?.limits[0]?.resetsAtMs).toBeGreaterThan(BigInt(Date.now()));
 });
 
-test('a plan pays first where the key says so, then money, and what costs nothing is paid by nobody', async () => {
+test('a plan pays first where the key says so, then money, and what costs nothing is paid by no one', async () => {
   const { account } = await gateway.admin.createAccount({ name: 'planned', balanceNanoUsd: 50_000_000_000n });
   const accountId = account?.accountId ?? 0n;
   await gateway.admin.startSubscription({ accountId, plan: 1, period: 1 });

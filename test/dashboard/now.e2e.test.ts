@@ -68,7 +68,7 @@ test('a running request is seen with its hold, which grows, and the account’s 
   expect(balanceNanoUsd).toBeLessThan(10_000_000_000n);
 });
 
-test('nobody sees what runs for another account or another key, and the operator sees all', async () => {
+test('no one sees what runs for another account or another key, and the operator sees all', async () => {
   const other =
     (await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 5_000_000_000n })).account?.accountId ?? 0n;
   const [theirs, manager, sibling] = await Promise.all([

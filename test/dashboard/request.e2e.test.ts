@@ -198,7 +198,7 @@ test('bodies are for the owner and the operator: not for other accounts, for vie
   expect(gateway.printed()).not.toContain('Ozymandias');
 });
 
-test('a paused key is refused with what lets it go on, and goes on', async () => {
+test('a paused key is refused with the way to resume it, and works again once resumed', async () => {
   const { key, id } = await keyThatKeeps('off');
   await gateway.account.updateKey({ apiKeyId: id, settings: { paused: true } });
   const refused = await send('/v1/chat/completions', chat('The lighthouse waits'), key);

@@ -141,7 +141,7 @@ describe('a chain', () => {
     expect(await bench.documents.find(named('b'))).toBeUndefined();
   });
 
-  test('stays whole when what it goes on from is deleted, which itself is not found any more', async () => {
+  test('stays whole when what it continues from is deleted, which itself is not found any more', async () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
@@ -313,7 +313,7 @@ test('a file of a newer program is not opened', async () => {
   await expect(bench.reopen()).rejects.toMatchObject({ name: 'LedgerStartError', code: 'newer' });
 });
 
-test('1,000 documents of a chain are read within 50 ms, and the event loop turns meanwhile', async () => {
+test('1,000 documents of a chain are read within 50 ms, and the event loop turns in the meantime', async () => {
   await bench.documents.put(bench.make('t0', { body: toBytes('x'.repeat(500)) }));
   const puts = Array.from({ length: 999 }, (_, n) =>
     bench.documents.put(bench.make(`t${n + 1}`, { parentId: `t${n}`, body: toBytes('x'.repeat(500)) })),

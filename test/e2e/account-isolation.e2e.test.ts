@@ -86,7 +86,7 @@ const makeBody = (method: string, path = '/keys') => {
   return { body: path.startsWith('/groups') ? { name: 'changed' } : { label: 'changed' } };
 };
 
-test('an id of another account is not found, in the same words as one that nobody has', async () => {
+test('an id of another account is not found, in the same words as one that no one has', async () => {
   const absent = { api_key_id: 4_000_000, request_id: `${mine.requestId.slice(0, 14)}${'0'.repeat(11)}` };
   for (const method of ['GET', 'PATCH', 'DELETE']) {
     const options = { key: mine.managementKey, ...makeBody(method) };

@@ -142,7 +142,7 @@ test('in Chat the upstream’s stop stays if the client named the function', asy
 });
 
 test.each(ways)(
-  'an answer without the choice that was asked for fails and costs nothing: $face.name $streamed',
+  'an answer without the choice that was requested fails and costs nothing: $face.name $streamed',
   async way => {
     const { status, error, finish, requestId } = await askFor(gateway, {
       ...way,

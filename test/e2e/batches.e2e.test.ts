@@ -151,7 +151,7 @@ describe('a batch', () => {
     expect([vectors?.response?.body.usage?.cost, record.batchId]).toEqual([dollars(record.costNanoUsd), second.id]);
   });
 
-  test('of a model with flex costs half, sent as flex, whatever tier an item asks for; others cost what they cost', async () => {
+  test('of a model with flex costs half, sent as flex, whatever tier an item requests; others cost what they cost', async () => {
     const at = async (model: string, more: object = {}): Promise<unknown[]> => {
       const made = await createBatch(gateway, [chatItem('x', 'say=ok', { model, ...more })]);
       const [line] = await readLines(gateway, (await endedBatch(gateway, made.id)).output_file_id);
@@ -223,7 +223,7 @@ describe('a batch', () => {
     expect((await call(gateway, `/v1/batches/${id}/cancel`, { method: 'POST' })).status).toBe(409);
   });
 
-  test('goes on when its file is deleted, and stays its account’s own', async () => {
+  test('continues when its file is deleted, and stays its account’s own', async () => {
     const items = Array.from({ length: 12 }, (_, at) => chatItem(`i${at}`, 'delay_ms=100 say=x'));
     const made = await createBatch(gateway, items);
     await call(gateway, `/v1/files/${made.input_file_id}`, { method: 'DELETE' });

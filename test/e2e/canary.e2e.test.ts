@@ -379,7 +379,7 @@ test('the canaries were where they are meant to be: in requests and answers', ()
   expect(told.errors.length).toBeGreaterThan(5_000);
 });
 
-test('the log at its most talkative has neither credentials nor what was said', () => {
+test('the log at its most talkative has neither credentials nor content', () => {
   const printed = gateway.printed();
   expect(printed.split('\n').filter(line => line.includes('"msg":"request"')).length).toBeGreaterThan(30);
   expect(found(printed, { ...credentials(), ...contents() })).toEqual([]);

@@ -223,7 +223,7 @@ describe('what upstreams are sent', () => {
     },
   );
 
-  test.each(translated)('%s gets a role that nobody knows refused in Anthropic’s own words', async model => {
+  test.each(translated)('%s gets a role that no one knows refused in Anthropic’s own words', async model => {
     const answer = await ask(model, [question, { role: 'critic', content: 'Hm.' }]);
     expect([answer.status, answer.error?.['code'], answer.error?.['type']]).toEqual([
       400,
@@ -241,7 +241,7 @@ test('the host says hello before the first request', async () => {
   }
 });
 
-test('every path that it asks for fails in the envelope of its interface, and says that it is final', async () => {
+test('every path that it requests fails in the envelope of its interface, and says that it is final', async () => {
   for (const [path, method] of [
     ['/v1/files', 'GET'],
     ['/v1/skills?beta=true', 'GET'],

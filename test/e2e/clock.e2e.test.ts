@@ -178,7 +178,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(digits).toEqual(digits.toSorted());
   });
 
-  test('an answer goes on while the clock jumps, and its latency is what it took', async () => {
+  test('an answer continues while the clock jumps, and its latency is what it took', async () => {
     clock.set('2028-05-10T12:00:00Z');
     const running = stream(gateway, ask('Tolls\n!sim tokens=60 tps=60', { stream: true }));
     for (const jump of ['2028-05-11T12:00:00Z', '2028-05-01T12:00:00Z', '2028-05-10T12:00:00Z']) {

@@ -119,7 +119,7 @@ describe.each([
     expect(record).toMatchObject({ state: RecordState.COMPLETED, model });
   });
 
-  test('streams, with usage only where it is asked for', async () => {
+  test('streams, with usage only where it is requested', async () => {
     const asked = { model, prompt: '!sim say=one two three' };
     const plain = await stream(gateway, asked);
     expect([said(plain.chunks), plain.isDone]).toEqual(['one two three', true]);
@@ -194,7 +194,7 @@ describe('what is refused, named and free', () => {
     expect(await readBalance(inner)).toBe(before);
   });
 
-  test('a model without the path is told of chat', async () => {
+  test('a model without the path is refused with a pointer to chat', async () => {
     const { body } = await complete(inner, { model: 'sim/large', prompt: 'a' });
     expect(body.error?.message).toContain('/v1/chat/completions');
   });
@@ -225,7 +225,7 @@ describe('providers', () => {
     expect(before - (await readBalance(outer))).toBe(5_000n + 6_000n);
   });
 
-  test('a stream is asked for its usage; log probabilities stand with their text, and are joined in a whole answer', async () => {
+  test('a stream is requested with its usage; log probabilities stand with their text, and are joined in a whole answer', async () => {
     received.length = 0;
     const lists = (token: string) => ({ tokens: [token], token_logprobs: [-1], top_logprobs: [{}], text_offset: [0] });
     const chunk = (text: string, more: object = {}) => ({

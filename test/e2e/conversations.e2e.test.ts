@@ -211,7 +211,7 @@ describe('a response in a conversation', () => {
     expect((await respond({ input: 'a', conversation: id })).status).toBe(200);
   });
 
-  test('a client that leaves adds nothing, and leaves it unlocked', async () => {
+  test('a client that disconnects adds nothing, and leaves it unlocked', async () => {
     const id = await begin('before');
     const leaving = new AbortController();
     const left = fetch(`${gateway.url}/v1/responses`, {
@@ -276,7 +276,7 @@ describe('a response in a conversation', () => {
     socket.close();
   });
 
-  test('one at a time: others, and changes, are refused meanwhile; reading works', async () => {
+  test('one at a time: others, and changes, are refused in the meantime; reading works', async () => {
     const id = await begin('kept');
     const item = (await list(id)).data[0]?.id ?? '';
     const running = respond({ input: '!sim delay_ms=1500 say=slow', conversation: id });

@@ -138,7 +138,7 @@ describe('the built-in model', () => {
     expect(asLists?.body.data).toHaveLength(2);
   });
 
-  test('dimensions, Idempotency-Key: vectors of the asked length, one charge', async () => {
+  test('dimensions, Idempotency-Key: vectors of the requested length, one charge', async () => {
     const { body } = await embed(inner, { model: 'sim/embed', input: 'short', dimensions: 16 });
     expect(readNumbers(body.data[0])).toHaveLength(16);
     const before = await readBalance(inner);

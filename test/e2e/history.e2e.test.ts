@@ -1,9 +1,6 @@
 /** Entries and the audit, as a client of REST and the operator meet them (docs/interfaces/account.md "Entries and audit". */
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { afterAll, expect, test } from 'vitest';
-import { endGateway, runCommand, startGateway } from '../gateway.ts';
+import { endGateway, startGateway } from '../gateway.ts';
 import { call, type GroupJson, newKey } from './account-client.ts';
 import { ask, complete } from './chat-client.ts';
 
@@ -159,33 +156,4 @@ test('the operator’s own actions are a chain of their own', async () => {
     ['configuration.reload', 'operator', 1n],
   ]);
   expect((await readAudit()).some(({ action }) => action === 'configuration.reload')).toBe(false);
-});
-
-test.each([
-  ['a changed row', "UPDATE audit SET action = 'key.read' WHERE account_id = 1 AND audit_id = 4", 'row 4 of account 1'],
-  ['a removed row', 'DELETE FROM audit WHERE account_id = 1 AND audit_id = 5', 'before row 6 of account 1'],
-  ['a removed first row', 'DELETE FROM audit WHERE account_id = 1 AND audit_id = 1', 'before row 2 of account 1'],
-  [
-    'a removed last row',
-    'DELETE FROM audit WHERE rowid = (SELECT max(rowid) FROM audit WHERE account_id = 1)',
-    'the end of account 1',
-  ],
-  [
-    'a changed entry',
-    "DROP TRIGGER entry_is_never_changed; UPDATE entry SET amount = amount + 1 WHERE kind = 'credit'",
-    'account 1',
-  ],
-])('%s makes `ledger verify` exit 1 and say where', async (_, change, place) => {
-  const copy = join(gateway.home.folder, 'copy');
-  const backup = await gateway.cli(['backup', copy]);
-  expect([backup.code, backup.stderr]).toEqual([0, '']);
-  const verify = () => runCommand(gateway.home, ['ledger', 'verify', '--data-dir', copy, '--json']);
-  expect((await verify()).code).toBe(0);
-  const db = new Database(join(copy, 'ledger.sqlite'));
-  db.exec(change);
-  db.close();
-  const { code, json } = await verify();
-  expect(code).toBe(1);
-  expect((json as { violations: string[] }).violations.join('\n')).toContain(place);
-  rmSync(copy, { recursive: true });
 });

@@ -130,7 +130,7 @@ describe('answers', () => {
     expect(body.choices[0]?.message).not.toHaveProperty('tool_calls');
   });
 
-  test('streamed: server-sent events that nobody buffers', async () => {
+  test('streamed: server-sent events that no one buffers', async () => {
     const { headers, raw, chunks } = await stream(gateway, hello);
     expect(headers.get('content-type')).toMatch(/^text\/event-stream/);
     expect(headers.get('cache-control')).toMatch(/no-(store|cache|transform)/);
@@ -161,7 +161,7 @@ describe('answers', () => {
     expect((await complete(gateway, { ...hello, ...nothing })).status).toBe(200);
   });
 
-  test('fields that nobody knows are no mistake', async () => {
+  test('fields that no one knows are no mistake', async () => {
     expect((await complete(gateway, { ...hello, acme_setting: { deep: [1] } })).status).toBe(200);
   });
 

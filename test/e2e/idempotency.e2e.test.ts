@@ -145,7 +145,7 @@ describe.each([chat, messages, responses])('$name', asked => {
       expect(await records()).toHaveLength(1);
     });
 
-    test('a client that leaves does not end it: its repeat finds the whole answer', async () => {
+    test('a client that disconnects does not end it: its repeat finds the whole answer', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
       const body = makeBody(asked, 'tokens=40 tps=40', stream);

@@ -145,7 +145,7 @@ describe('through a second gateway', () => {
 describe('what is sent and taken', () => {
   const entry = { b64_json: blue.toString('base64') };
 
-  test('a generation to gpt-image: its own parameters pass, and it is not asked for bytes; its unknown members come back', async () => {
+  test('a generation to gpt-image: its own parameters pass, and bytes are not requested of it; its unknown members come back', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { created: 1, data: [entry], usage: { total_tokens: 7 }, background: 'opaque' } }];
     const { status, body } = await generate({
@@ -175,7 +175,7 @@ describe('what is sent and taken', () => {
     expect(body.created).toBeGreaterThan(1_700_000_000);
   });
 
-  test('others are asked for bytes, and only for what the client said', async () => {
+  test('bytes are requested of others, and only what the client said', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { data: [entry] } }];
     await postImages(outer, 'generations', { model: 'acme/other', prompt: 'x' });
@@ -214,7 +214,7 @@ describe('what is sent and taken', () => {
     ]);
   });
 
-  test('more images than asked for are left out, fewer are paid as they come', async () => {
+  test('more images than requested are left out, fewer are paid as they come', async () => {
     answers = [{ status: 200, body: { data: [entry, entry, entry] } }];
     const more = await generate({ model: 'acme/other', prompt: 'x', n: 2 });
     expect([more.body.data.length, more.headers.get('x-tollgate-cost')]).toEqual([2, '0.02']);

@@ -47,7 +47,7 @@ async function drawn(body: object): Promise<Buffer> {
 }
 
 describe('generation', () => {
-  test('an answer by address: so many images of the asked size, each a real PNG where its address says', async () => {
+  test('an answer by address: so many images of the requested size, each a real PNG where its address says', async () => {
     const { status, headers, body } = await generate({ prompt: 'a red boat', n: 3, response_format: 'url' });
     expect(status).toBe(200);
     expect(body.data).toHaveLength(3);

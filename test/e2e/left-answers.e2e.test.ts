@@ -100,7 +100,7 @@ function expectNear(actual: number | undefined, wanted: number, share = margin):
 }
 
 describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
-  test('after some reports, what a client left is charged as the provider counts it', async () => {
+  test('after some reports, an answer whose client disconnected is charged as the provider counts it', async () => {
     const text = texts[kind] ?? expect.fail();
     for (const times of [5, 40, 80]) await whole(makeBody(`plain/${kind}`, text, { stream: true }, { times }));
     const body = makeBody(`plain/${kind}`, text, { stream: true }, { times: 2_000 });
@@ -129,7 +129,7 @@ test('what is learned is shown in the metrics', async () => {
   expect(lines.some(line => line.includes('provider="plain"') && line.includes('model="plain/chinese"'))).toBe(true);
 });
 
-test('reasoning that nobody saw is charged at the rate that was learned', async () => {
+test('reasoning that no one saw is charged at the rate that was learned', async () => {
   const text = { input: 'Think about the weather in Paris for a while.', say: 'It is fine ' };
   for (const thinkMs of [150, 300, 300]) {
     await whole(makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
@@ -166,7 +166,7 @@ test('timings that the client did not ask for are not shown to it', async () => 
   expect(asked).toContain('timings');
 });
 
-test('of an answer that is asked for whole, what ran is estimated by how fast its route was', async () => {
+test('of an answer that is requested whole, what ran is estimated by how fast its route was', async () => {
   const text = texts['words'] ?? expect.fail();
   for (const times of [30, 60, 60]) await whole(makeBody('plain/whole', text, { max_tokens: 900 }, { times }));
   expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
@@ -175,7 +175,7 @@ test('of an answer that is asked for whole, what ran is estimated by how fast it
   expectNear(record.usage?.outputTokens, bill.output, 0.35);
 });
 
-test('a built-in model that nobody waited for is charged no output', async () => {
+test('a built-in model that no one waited for is charged no output', async () => {
   const aborting = new AbortController();
   const asked = post(
     gateway,

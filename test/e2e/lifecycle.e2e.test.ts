@@ -247,7 +247,7 @@ test('SIGTERM while the gateway starts ends it with 0, and the keys of that firs
   expect(new Set(keysIn(stdout)).size).toBe(2);
 });
 
-test('a second gateway on the same data is refused and the first goes on', async () => {
+test('a second gateway on the same data is refused and the first continues', async () => {
   const gateway = await startGateway();
   const second = await runCommand(gateway.home, ['serve']);
   expect(second.code).not.toBe(0);
@@ -259,7 +259,7 @@ test('a second gateway on the same data is refused and the first goes on', async
   await endGateway(gateway);
 });
 
-test('a taken port is told and the process ends; the next start is the first one and shows its keys', async () => {
+test('a taken port is reported and the process ends; the next start is the first one and shows its keys', async () => {
   const gateway = await startGateway();
   const home = newHome();
   mkdirSync(home.dataDir, { recursive: true });

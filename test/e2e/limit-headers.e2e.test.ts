@@ -210,7 +210,7 @@ describe('under load', () => {
     expect(seen.slice(0, 20).every(each => each.status === 200)).toBe(true);
   });
 
-  test('a stream ends with an error if its key is deleted meanwhile', async () => {
+  test('a stream ends with an error if its key is deleted in the meantime', async () => {
     const { key, api_key_id: id } = await newKey(gateway, { balance: 1 });
     const running = post(gateway, '/v1/chat/completions', ask('Tolls\n!sim tokens=60 tps=100', { stream: true }), {
       key,

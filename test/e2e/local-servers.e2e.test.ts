@@ -251,7 +251,7 @@ describe('what a request brings upon itself', () => {
     expect((await ask(llamaId, 'provoke context')).body.error).toMatchObject({ code: 'context_length_exceeded' });
   });
 
-  test('shuts the model for nobody, however often; a failure of the server’s own still does', async () => {
+  test('shuts the model for no one, however often; a failure of the server’s own still does', async () => {
     for (let n = 0; n < 6; n += 1) expect((await ask(llamaId, 'provoke image')).status).toBe(400);
     expect((await model(llamaId)).available).toBe(true);
     expect((await ask(llamaId, 'hi')).status).toBe(200);

@@ -68,7 +68,7 @@ test('the check finds what is wrong', () => {
   expect(() => readQuery('sum(rate(x[5m])')).toThrow('not PromQL');
 });
 
-test('labels are bounded: paths and models that nobody knows are other', () => {
+test('labels are bounded: paths and models that no one knows are other', () => {
   const values = (name: string): Set<string | undefined> =>
     new Set(families.get('tollgate_requests_total')?.samples.map(({ labels }) => labels[name]));
   expect(values('endpoint')).toEqual(new Set(['/v1/chat/completions', 'other']));
@@ -117,7 +117,7 @@ describe('alert rules', () => {
   };
   const rules = groups.flatMap(group => group.rules);
 
-  test.each(rules.map(rule => [rule.alert, rule] as const))('%s asks for what there is', (_, rule) => {
+  test.each(rules.map(rule => [rule.alert, rule] as const))('%s uses metrics that exist', (_, rule) => {
     expectAnswerable(rule.expr);
     expect([rule.for, rule.annotations.summary]).toEqual([
       expect.stringMatching(/^\d+m$/),
@@ -138,7 +138,7 @@ describe('the dashboard', () => {
   }
   const { panels } = JSON.parse(readFileSync(join(root, 'docs/grafana-dashboard.json'), 'utf8')) as { panels: Panel[] };
 
-  test.each(panels.map(panel => [panel.title, panel] as const))('%s asks for what there is', (_, { targets }) => {
+  test.each(panels.map(panel => [panel.title, panel] as const))('%s uses metrics that exist', (_, { targets }) => {
     for (const { expr, legendFormat } of targets) {
       expectAnswerable(expr);
       const { labels } = readQuery(expr);

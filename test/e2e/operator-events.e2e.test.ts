@@ -59,7 +59,7 @@ async function readEvents(types: readonly string[]): Promise<readonly [string, R
   return wanted.map(({ type, dataJson }) => [type, JSON.parse(dataJson) as Record<string, unknown>]);
 }
 
-test('a route that opens and closes is told of once each', async () => {
+test('a route that opens and closes is reported once each', async () => {
   behaviour = refuses(500);
   const types = ['route.opened', 'route.closed'];
   const route = { provider: 'up', model: 'lab/one', upstream_model: 'm' };
@@ -91,7 +91,7 @@ test('a key that a provider refuses is named by its place', async () => {
     );
 });
 
-test('a plan that renews itself, and one that ends, are told of, to the account too', async () => {
+test('a plan that renews itself, and one that ends, are reported, also to the account', async () => {
   const account = await newOwner('10');
   const { account_id, managementKey } = account;
   await call(gateway, 'POST', '/webhooks', { key: managementKey, body: { url: 'http://127.0.0.1:9/own' } });

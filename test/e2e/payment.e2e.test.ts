@@ -68,7 +68,7 @@ describe('one request', () => {
   test.each([
     ['flex', ServiceTier.FLEX, 500n],
     ['priority', ServiceTier.PRIORITY, 2_000n],
-  ] as const)('%s multiplies the price, asked for by field or by suffix', async (tier, billed, permille) => {
+  ] as const)('%s multiplies the price, requested by field or by suffix', async (tier, billed, permille) => {
     const byField = await complete(gateway, steer('tokens=40', { service_tier: tier }));
     const bySuffix = await complete(gateway, steer('tokens=40', { model: `${payg}:${tier}` }));
     for (const answer of [byField, bySuffix]) {

@@ -125,7 +125,7 @@ test('a key switches the models of its provider on, with prices', async () => {
   expect(sonnet).toMatchObject({ pricing: { input: 3, output: 15 }, capabilities: { reasoning: true } });
 });
 
-test('a local server is asked for its models, which cost nothing; its limit is called as it knows it', async () => {
+test('a local server is queried for its models, which cost nothing; its limit is called as it knows it', async () => {
   await expect.poll(async () => (await listed()).map(({ id }) => id), { timeout: 20_000 }).toContain('ollama/qwen3:8b');
   expect(await say({ model: 'ollama/qwen3:8b', max_completion_tokens: 7 })).toEqual([200, 'local']);
   const sent = JSON.parse(asked.at(-1)?.body ?? '{}') as Record<string, unknown>;

@@ -296,7 +296,7 @@ async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typ
 
 let seed = 0;
 describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
-  describe.each(protocols)('from an upstream that speaks %s', protocol => {
+  describe.each(protocols)('from an upstream that uses %s', protocol => {
     test.each(interfaces)('$name shows, records and debits what a second calculation says', async asked => {
       for (const tier of tiers) {
         seed += 1;

@@ -152,7 +152,7 @@ describe('after one request', () => {
 });
 
 describe('`tollgate provider test`', () => {
-  test('asks for one token, the models, and what the model can do', async () => {
+  test('requests one token, the models, and what the model can do', async () => {
     asked();
     const { json, code } = await gateway.cli(['provider', 'test', 'slow', '--model', 'fast', '--json']);
     expect(code).toBe(0);

@@ -57,7 +57,7 @@ async function say(model: string, content = 'hi'): Promise<[number, string]> {
   return [response.status, body.choices?.[0]?.message.content ?? body.error?.code ?? ''];
 }
 
-test('a reload takes providers, models and aliases; what runs goes on where it began', async () => {
+test('a reload takes providers, models and aliases; what runs continues where it began', async () => {
   expect(await say('acme/a')).toEqual([200, 'first']);
   const running = say('acme/a', 'wait');
   await expect.poll(() => first.requests.length).toBe(2);
@@ -111,7 +111,7 @@ describe('a bad file', () => {
     expect(await say('other')).toEqual([200, 'second']);
   });
 
-  test('is in the log when a signal asked for it', async () => {
+  test('is in the log when a signal requested it', async () => {
     write(config(first, 'retries: many'));
     process.kill(gateway.pid, 'SIGHUP');
     await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toMatch(/gateway\.yaml:\d+: retries: /);

@@ -119,7 +119,7 @@ describe('the built-in model', () => {
     });
   });
 
-  test('documents as objects, and their texts back where they are asked for', async () => {
+  test('documents as objects, and their texts back where they are requested', async () => {
     const objects = documents.map(text => ({ text, source: 'a book' }));
     const { body } = await rerank(inner, { model: 'sim/rerank', query, documents: objects, return_documents: true });
     for (const { index, document } of body.results) expect(document).toEqual({ text: documents[index] });

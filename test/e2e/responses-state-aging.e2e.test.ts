@@ -42,7 +42,7 @@ async function outlive(gateway: Gateway, halfWay: () => Promise<void>, end: () =
 }
 
 describe('a clock that moves while the gateway runs', () => {
-  test('ends a response after 30 days, never what goes on from it, and a connection after 60 minutes', async () => {
+  test('ends a response after 30 days, never what continues from it, and a connection after 60 minutes', async () => {
     const after = (ms: number): string => new Date(Date.now() + ms).toISOString();
     // Started at the end: a clock that runs a day ahead of its start is refused.
     const clock = new FakeClock(after(32 * day));

@@ -89,7 +89,7 @@ async function listInput(id: string): Promise<Listed[]> {
 
 const readTexts = (items: readonly Listed[]): (string | undefined)[] => items.map(item => item.content[0]?.text);
 
-test('turn 1,000 goes on from all that was said, in its order, and so do the next ones, deleted turns included', async () => {
+test('turn 1,000 continues from all that was said, in its order, and so do the next ones, deleted turns included', async () => {
   const said = Array.from({ length: turns }, (_, turn) => [`Question of turn ${turn}.`, `Answer of turn ${turn}.`]);
   const history = said.flat();
   const input = [
@@ -153,7 +153,7 @@ async function longestWait(work: Promise<unknown>): Promise<number> {
   return longest;
 }
 
-test('10 MB of input are stored, listed and gone on from, and nobody else waits for that', async () => {
+test('10 MB of input are stored, listed and continued, and no one else waits for that', async () => {
   const input = makeFile(9_600_000, 'Read.');
   let first: Resource | undefined;
   let second: Resource | undefined;

@@ -88,7 +88,7 @@ test('an error leaves the key free', async () => {
   expect((await post(key, { model, input: '!sim say=Now.' })).status).toBe(200);
 });
 
-test('a client that leaves finds the whole answer when it repeats the request', async () => {
+test('a client that disconnects finds the whole answer when it repeats the request', async () => {
   const key = randomUUID();
   const body = { model, input: '!sim tokens=60 tps=100', stream: true };
   const left = await caller.fetch('POST', '', body, { 'idempotency-key': key });

@@ -75,7 +75,7 @@ test('turns run one after the other, however they are sent', async () => {
 });
 
 describe('a response that is not stored', () => {
-  test('is gone on from on its own connection, and nowhere else', async () => {
+  test('is continued on its own connection, and nowhere else', async () => {
     const client = await open();
     const first = await answered(client, { input: '!sim say=I am one.', store: false });
     const second = await answered(client, {
@@ -109,7 +109,7 @@ describe('a response that is not stored', () => {
     await next.close();
   });
 
-  test('can be gone on from by one that is stored, which then holds all of it', async () => {
+  test('can be continued by one that is stored, which then holds all of it', async () => {
     const client = await open();
     const first = await answered(client, { input: '!sim say=Unstored.', store: false });
     const second = await answered(client, { input: '!sim say=Stored.', previous_response_id: first.id });
@@ -148,7 +148,7 @@ describe('a response that is not stored', () => {
   });
 });
 
-test('a loop of tool calls goes on by the last response alone', async () => {
+test('a loop of tool calls continues by the last response alone', async () => {
   const tools = [
     {
       type: 'function',
@@ -190,7 +190,7 @@ describe('what a turn may not say is an error event of its own', () => {
   });
 });
 
-test('a response that fails in the middle ends with its error and response.failed, and the connection goes on', async () => {
+test('a response that fails in the middle ends with its error and response.failed, and the connection continues', async () => {
   const client = await open();
   client.create({ model, input: '!sim fail=3 tokens=100' });
   const events = await client.turn();
@@ -242,7 +242,7 @@ describe('who calls is known before the upgrade', () => {
     await client.close();
   });
 
-  test('a client that leaves before the answer hurts nobody', async () => {
+  test('a client that disconnects before the answer hurts no one', async () => {
     const { port } = new URL(gateway.url);
     for (let n = 0; n < 20; n++) {
       const socket = connect(Number(port), '127.0.0.1');
@@ -263,7 +263,7 @@ test('every turn is a request of its own: limits hold for each', async () => {
   await client.close();
 });
 
-test('a client that leaves stops its turn, which is charged as delivered and stored as cancelled', async () => {
+test('a client that disconnects stops its turn, which is charged as delivered and stored as cancelled', async () => {
   const client = await open();
   client.create({ model, input: '!sim tokens=4000 tps=100' });
   let id = '';
@@ -296,7 +296,7 @@ test('a quiet turn keeps its connection by pings', async () => {
   await client.close();
 });
 
-test('a client that does not read holds its turn up, and nothing is lost when it goes on', async () => {
+test('a client that does not read holds its turn up, and nothing is lost when it continues', async () => {
   const client = await open();
   client.create({ model, input: '!sim tokens=8000 tps=0' });
   await client.next();

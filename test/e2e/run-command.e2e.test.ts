@@ -58,7 +58,7 @@ function start(...args: string[]) {
 const finished = (...args: string[]): Promise<Ended> => start(...args).ended;
 const keys = async () => (await gateway.admin.listApiKeys({ accountId: 1n })).keys.filter(({ label }) => label !== '');
 
-test('the command finds the gateway in its environment; its exit code goes on, what it spent is said, and the rest goes back', async () => {
+test('the command finds the gateway in its environment; its exit code is passed on, its cost is printed, and the rest goes back', async () => {
   const before = await readBalance(gateway);
   const command = [process.execPath, agent, 'Tolls\n!sim tokens=100', '3', '7'];
   const { code, stdout, stderr } = await finished('--budget', '0.5', '--model', 'sim/large', '--', ...command);

@@ -229,7 +229,7 @@ test('the request’s line has all that is known of it, after a try that failed 
   );
 });
 
-test('a model that nobody knows is counted as other', async () => {
+test('a model that no one knows is counted as other', async () => {
   expect((await ask('acme/nothing-like-it')).status).toBe(400);
   const counted = await metric('tollgate_requests_total');
   expect(counted.filter(line => line.includes('nothing-like-it'))).toEqual([]);

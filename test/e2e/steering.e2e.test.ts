@@ -146,7 +146,7 @@ test.each(ways)('a pause does not lengthen an answer beyond its limit, nor its c
 });
 
 describe.each(ways)('enforcement, $way', ({ send }) => {
-  test('a stop sequence ends the text although the upstream goes on, and no part of it shows', async () => {
+  test('a stop sequence ends the text although the upstream continues, and no part of it shows', async () => {
     const { text, finish } = await send(steer('ignore=stop say=alpha beta STOPHERE gamma', { stop: ['STOPHERE'] }));
     expect({ text, finish }).toEqual({ text: 'alpha beta ', finish: 'stop' });
   });
@@ -156,7 +156,7 @@ describe.each(ways)('enforcement, $way', ({ send }) => {
     expect(text).toBe('one STOPTHERE two STOP');
   });
 
-  test('an upstream that ignores the limit is cut at it, and nobody pays for more', async () => {
+  test('an upstream that ignores the limit is cut at it, and no one pays for more', async () => {
     const { finish, outputTokens, requestId } = await send(steer('ignore=max_tokens tokens=500', { max_tokens: 40 }));
     expect(finish).toBe('length');
     expect(outputTokens).toBeLessThanOrEqual(40);
@@ -304,7 +304,7 @@ describe('which line steers', () => {
     expect(other.text).not.toBe(one.text);
   });
 
-  test('a prompt that asks for a long text gets one up to the limit, in many deltas', async () => {
+  test('a prompt that requests a long text gets one up to the limit, in many deltas', async () => {
     const { usage, chunks, finish } = await stream(
       gateway,
       ask('Write a very long essay about roads.', { max_tokens: 2_000 }),

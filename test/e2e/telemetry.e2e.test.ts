@@ -195,7 +195,7 @@ test('metrics arrive in the words of the conventions, with dollars', async () =>
   expect(point('http.server.request.duration', { 'http.route': '/v1/chat/completions' })).toBeDefined();
 });
 
-test('what the collector asks for is read from a file, and the log does not have it', () => {
+test('what the collector requests is read from a file, and the log does not have it', () => {
   expect([...collector.credentials]).toEqual([`Bearer ${secrets.collector}`]);
   expect(gateway.printed()).not.toContain(secrets.collector);
 });

@@ -127,7 +127,7 @@ function findAll(frames: readonly JsonTree[], name: string): Found[] {
 
 describe.each(protocols)('%s', protocol => {
   test.each(['stream', 'whole'] as const)(
-    '%s: what nobody knows stands where it stood',
+    '%s: what no one knows stands where it stood',
     { timeout: 120_000 },
     async kind => {
       await fc.assert(

@@ -146,7 +146,7 @@ const unreachable = 'upstream_error: The model’s provider could not be reached
 const proxyUrl = (credential = ''): string => `http://${credential}127.0.0.1:${readPort(proxy)}`;
 
 describe('a certificate', () => {
-  test('that nobody vouches for is refused, nothing is sent, and the log says which provider and why', async () => {
+  test('that no one vouches for is refused, nothing is sent, and the log says which provider and why', async () => {
     expect(await ask(distrustful, 'secure')).toEqual([502, unreachable]);
     const streamed = await stream(distrustful, { model: 'acme/secure', messages: [{ role: 'user', content: 'hi' }] });
     expect([streamed.status, seen, asked]).toEqual([502, [], []]);

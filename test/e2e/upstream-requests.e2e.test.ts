@@ -55,7 +55,7 @@ const sent = (): SeenRequest => upstream.requests.at(-1) ?? expect.fail('nothing
 const bodySent = (): Record<string, unknown> => JSON.parse(sent().body) as Record<string, unknown>;
 const toNanoUsd = (outputTokens: number): bigint => BigInt(outputTokens) * 10_000n;
 
-test('the client’s request goes through with the model’s own name, the stream and the usage asked for', async () => {
+test('the client’s request goes through with the model’s own name, the stream and the usage requested', async () => {
   const body = ask('Is it?', { model: 'acme/limited', my_field: { deep: [1.5, null, 'é'] }, temperature: 0.5 });
   await complete(gateway, body);
   const changed = { model: 'own/name', stream: true, stream_options: { include_usage: true } };

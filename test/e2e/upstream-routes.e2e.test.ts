@@ -150,7 +150,7 @@ function load(id: string, key: string, customers: number): { stop(): Promise<(An
 }
 
 describe.concurrent('a route that dies', () => {
-  test('under load fails nobody while another is up, and gets its traffic back', async () => {
+  test('under load fails no one while another is up, and gets its traffic back', async () => {
     const [first, second] = [findUpstream('first'), findUpstream('second')];
     const { key, id } = await makeKey(gateway);
     const running = load('pair', key, 6);
@@ -393,7 +393,7 @@ describe('a request that is tried again', () => {
   test.each<[string, Behaviour]>([
     ['a refusal', refuses(503, { 'retry-after': '9' })],
     ['a break', breaks],
-  ])('whose client leaves in the pause after %s is free', async (_, fault) => {
+  ])('whose client disconnects in the pause after %s is free', async (_, fault) => {
     let apiKeyId: bigint | undefined;
     for (let turn = 0; turn < 10 && apiKeyId === undefined; turn += 1) apiKeyId = await leaveInPause(fault);
     const id = apiKeyId ?? expect.fail('ten pauses were too short');

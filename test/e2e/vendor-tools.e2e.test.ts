@@ -40,7 +40,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
     ['shell', 'shell_call', 'action', { commands: expect.any(Array) as unknown }],
     ['local_shell', 'local_shell_call', 'action', { type: 'exec', command: expect.any(Array) as unknown }],
     ['apply_patch', 'apply_patch_call', 'operation', { type: 'create_file', path: expect.any(String) as unknown }],
-  ])('a call of %s is a %s, and goes on with its result', async (type, callType, member, expected) => {
+  ])('a call of %s is a %s, and continues with its result', async (type, callType, member, expected) => {
     const tools = [{ type }];
     const question = { role: 'user', content: '!sim calls=1' };
     const first = await stream({ model, input: [question], tools, store: false });

@@ -128,7 +128,7 @@ test('a limit that only alerts lets everything through and tells', async () => {
   ]);
 });
 
-test('a balance that falls below what its owner named is told, and again when it was above', async () => {
+test('a balance that falls below what its owner named is reported, and again when it was above', async () => {
   const key = await newKey(gateway, { balance: 1, low_balance: 0.5 });
   expect(key).toMatchObject({ low_balance: 0.5 });
   const set = (balance: number) => call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { balance } });
@@ -150,7 +150,7 @@ test('a balance that falls below what its owner named is told, and again when it
   await call(gateway, 'PATCH', '/settings', { body: { low_balance: null } });
 });
 
-test('a key that expires soon is told of once', async () => {
+test('a key that expires soon is reported once', async () => {
   const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString();
   const week = await newKey(gateway, { expires_at: inHours(100) });
   const day = await newKey(gateway, { expires_at: inHours(10) });
@@ -222,7 +222,7 @@ test('a gateway that is killed between commit and delivery delivers after its ne
   expect(await killBeforeDelivery(3)).toMatchObject({ events: 3 });
 }, 120_000);
 
-test('the operator’s webhook is told of all accounts, and an account’s of its own alone', async () => {
+test('the operator’s webhook gets the events of all accounts, and an account’s only its own', async () => {
   const own = new WebhookReceiver();
   await own.open();
   const made = await gateway.cli([

@@ -61,7 +61,7 @@ test('more warnings than a header holds are cut, and marked', async () => {
   expect(warnings.length).toBeLessThan(4200);
 });
 
-test('the core is asked for the endpoint, and whole or as a stream as the client wants it', async () => {
+test('the core gets the endpoint, and the delivery that the client wants, whole or streamed', async () => {
   const listener = await startListener();
   await chat(listener);
   await chat(listener, { stream: true });

@@ -82,7 +82,7 @@ test('members that would poison a prototype are data, and reach the core as they
   expect(({} as { polluted?: number }).polluted).toBeUndefined();
 });
 
-test('a client that leaves in the middle of its body is not answered and nothing stays open', async () => {
+test('a client that disconnects in the middle of its body is not answered and nothing stays open', async () => {
   const listener = await startListener();
   const connection = new Connection(listener.port);
   connection.send(rawChat().slice(0, -20));

@@ -230,24 +230,27 @@ test('warnings, windows and route are headers of the stream', async () => {
   expect(reply.headers['x-evil']).toBeUndefined();
 });
 
-test.each([0, 1, 2, 5])('a client that leaves after %i deltas stops the core’s call within a second', async count => {
-  const { generate, seen } = endless();
-  const listener = await startListener({ generate });
-  const connection = new Connection(listener.port);
-  connection.send(rawChat({ stream: true }));
-  await connection.until(new RegExp(`^HTTP/1.1 200(?:[^]*"content":"x+"){${count}}`));
-  const left = performance.now();
-  connection.socket.destroy();
-  await eventually(() => seen.settled);
-  expect(seen.aborted).toBe(true);
-  expect(performance.now() - left).toBeLessThan(1000);
-  await eventually(() => listener.log.length === 1);
-  expect(listener.log[0]).toMatchObject({ status: 499, code: 'client_gone', model: 'acme/large' });
-  expect(listener.app.openAnswers()).toBe(0);
-});
+test.each([0, 1, 2, 5])(
+  'a client that disconnects after %i deltas stops the core’s call within a second',
+  async count => {
+    const { generate, seen } = endless();
+    const listener = await startListener({ generate });
+    const connection = new Connection(listener.port);
+    connection.send(rawChat({ stream: true }));
+    await connection.until(new RegExp(`^HTTP/1.1 200(?:[^]*"content":"x+"){${count}}`));
+    const left = performance.now();
+    connection.socket.destroy();
+    await eventually(() => seen.settled);
+    expect(seen.aborted).toBe(true);
+    expect(performance.now() - left).toBeLessThan(1000);
+    await eventually(() => listener.log.length === 1);
+    expect(listener.log[0]).toMatchObject({ status: 499, code: 'client_gone', model: 'acme/large' });
+    expect(listener.app.openAnswers()).toBe(0);
+  },
+);
 
 test.each([true, false])(
-  'a client that leaves before the first event stops the core’s call (stream: %s)',
+  'a client that disconnects before the first event stops the core’s call (stream: %s)',
   async stream => {
     let aborted = false;
     const listener = await startListener({

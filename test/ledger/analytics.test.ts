@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AnalyticsQuery, AnalyticsRow } from '../../src/ledger/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRow, GroupRow } from '../../src/ledger/ledger.ts';
 import { makeAdmitCommand, type Bench, makeHash, openBench, makeSettleCommand } from './fixture.ts';
 
 /** What is known of a record besides the ledger. */
@@ -12,6 +12,11 @@ interface Known {
   readonly cost: bigint;
   readonly providerCost: bigint | undefined;
   readonly failed: boolean;
+  readonly provider: string;
+  readonly endUser: string | undefined;
+  readonly team: string | undefined;
+  /** Its key's group and those around it, the nearest first. */
+  readonly groups: readonly number[];
 }
 
 const hourMs = 3_600_000;
@@ -30,8 +35,14 @@ const times = fc.oneof(
 
 beforeAll(async () => {
   bench = await openBench({ balance: 10n ** 12n });
-  for (const name of keyNames.slice(1)) {
-    await bench.ledger.createKey({ accountId: 1, hash: makeHash(name), masked: '', settings: {} });
+  const { ledger } = bench;
+  const outer = numberOf(await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } }));
+  const inner = numberOf(await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer } }));
+  // The first key is in no group.
+  const keyGroups = [[], [outer], [inner, outer]];
+  for (const [index, name] of keyNames.slice(1).entries()) {
+    const settings = { groupId: [outer, inner][index] ?? outer };
+    await ledger.createKey({ accountId: 1, hash: makeHash(name), masked: '', settings });
   }
   for (const [index, atMs] of fc.sample(times, { numRuns: 90, seed: 1 }).entries()) {
     const [id, keyId, model] = [index + 1, 1 + ((index * 5) % 3), `m${(index * 11) % 4}`];
@@ -39,25 +50,59 @@ beforeAll(async () => {
     // More than the price of some, less than that of others, and not known of a third.
     const providerCost = index % 3 === 0 ? undefined : BigInt(index) * 150_000n;
     bench.clock.nowMs = atMs;
-    await bench.ledger.admit(makeAdmitCommand(id, { model }, keyNames[keyId - 1]));
+    const provider = `p${index % 2}`;
+    const endUser = index % 3 === 0 ? undefined : `u${index % 4}`;
+    const team = index % 5 === 0 ? undefined : `t${index % 2}`;
+    const who = { ...(endUser !== undefined && { endUser }), tags: { ...(team !== undefined && { team }), n: 'x' } };
+    await bench.ledger.admit(makeAdmitCommand(id, { model, ...who }, keyNames[keyId - 1]));
     // A record is of the hour of its admission, whenever it ends.
     bench.clock.step(2 * hourMs);
     const { costNanoUsd: cost } = await bench.ledger.settle(
-      makeSettleCommand(id, id, { state, providerCostNanoUsd: providerCost }),
+      makeSettleCommand(id, id, { state, provider, providerCostNanoUsd: providerCost }),
     );
-    known.push({ atMs, model, keyId, output: id, cost, providerCost, failed: state === 'upstream_failed' });
+    const failed = state === 'upstream_failed';
+    const groups = keyGroups[keyId - 1] ?? [];
+    known.push({ atMs, model, keyId, output: id, cost, providerCost, failed, provider, endUser, team, groups });
   }
 });
 afterAll(() => bench.end());
 
+function numberOf(group: GroupRow | string): number {
+  if (typeof group === 'string') throw new Error(`no group was made: ${group}`);
+  return group.groupId;
+}
+
+/** Returns what a record is grouped by; null: it has none. */
+function readGroup(record: Known, groupBy: AnalyticsQuery['groupBy']): string | number | null {
+  if (typeof groupBy === 'object') return record.team ?? null;
+  if (groupBy === 'none') return null;
+  if (groupBy === 'model') return record.model;
+  if (groupBy === 'provider') return record.provider;
+  if (groupBy === 'end_user') return record.endUser ?? null;
+  return groupBy === 'group' ? (record.groups[0] ?? null) : record.keyId;
+}
+
+function passes(record: Known, { keyId, model, provider, endUser, groupId, tag }: AnalyticsQuery): boolean {
+  return (
+    (keyId ?? record.keyId) === record.keyId &&
+    (model ?? record.model) === record.model &&
+    (provider ?? record.provider) === record.provider &&
+    (endUser === undefined || endUser === record.endUser) &&
+    (groupId === undefined || record.groups.includes(groupId)) &&
+    (tag === undefined || tag.value === record.team)
+  );
+}
+
 /** The same sums, by the simplest means. */
-function summed({ startMs, endMs, granularity, groupBy }: AnalyticsQuery): AnalyticsRow[] {
+function summed(query: AnalyticsQuery): AnalyticsRow[] {
+  const { startMs, endMs, granularity, groupBy } = query;
   const rows = new Map<string, AnalyticsRow>();
   const periodMs = granularity === 'day' ? dayMs : hourMs;
-  for (const { atMs, model, keyId, output, cost, providerCost, failed } of known) {
-    if (atMs < startMs || (endMs !== undefined && atMs >= endMs)) continue;
+  for (const record of known) {
+    const { atMs, output, cost, providerCost, failed } = record;
+    if (atMs < startMs || (endMs !== undefined && atMs >= endMs) || !passes(record, query)) continue;
     const period = Math.floor(atMs / periodMs) * periodMs;
-    const group = groupBy === 'none' ? null : groupBy === 'model' ? model : keyId;
+    const group = readGroup(record, groupBy);
     const before = rows.get(`${period} ${group ?? ''}`);
     rows.set(`${period} ${group ?? ''}`, {
       periodMs: period,
@@ -86,6 +131,27 @@ const queries = fc.record({
   groupBy: fc.constantFrom('none', 'model', 'api_key'),
   limit: fc.oneof(fc.constant(1000), fc.nat(30)),
 });
+/** Any filters at once, some of which nothing passes. */
+const filtered = fc.record(
+  {
+    keyId: fc.integer({ min: 1, max: 4 }),
+    model: fc.constantFrom('m0', 'm1', 'm2', 'm3', 'unknown'),
+    provider: fc.constantFrom('p0', 'p1', 'unknown'),
+    endUser: fc.constantFrom('u0', 'u1', 'u2', 'u3', 'unknown'),
+    groupId: fc.integer({ min: 1, max: 3 }),
+    tag: fc.constantFrom('t0', 't1', 'unknown').map(value => ({ name: 'team', value })),
+  },
+  { requiredKeys: [] },
+);
+const groupings = fc.constantFrom<AnalyticsQuery['groupBy']>(
+  'none',
+  'model',
+  'api_key',
+  'provider',
+  'end_user',
+  'group',
+  { tag: 'team' },
+);
 
 test('of every span, cut wherever it is, the sums are those of its records; one too many is said to be too many', async () => {
   await fc.assert(
@@ -94,6 +160,18 @@ test('of every span, cut wherever it is, the sums are those of its records; one 
       expect(await bench.ledger.analytics(query)).toEqual(expected.length > query.limit ? 'too_many' : expected);
     }),
     { numRuns: 500 },
+  );
+});
+
+test('sums by anything of requests that pass any filters are those of their records', async () => {
+  await fc.assert(
+    fc.asyncProperty(queries, filtered, groupings, async (span, filter, groupBy) => {
+      const query = { ...span, ...filter, groupBy, limit: 1000 };
+      const rows = await bench.ledger.analytics(query);
+      if (rows === 'too_many') throw new Error(rows);
+      expect(rows).toEqual(summed(query));
+    }),
+    { numRuns: 600 },
   );
 });
 
@@ -127,6 +205,10 @@ test('above 10,000 end users a day of one account, further ones are summed as (o
       expect(rows).toHaveLength(10_001);
       const requests = new Map(rows.map(row => [row.group, row.requests]));
       expect([requests.get('(other)'), requests.get('user 1'), requests.get('user 2')]).toEqual([3, 2, 1]);
+    }
+    // A name of which some requests may be among the others' is looked for in the records.
+    for (const only of [{ endUser: 'user 10002' }, { tag: { name: 'of', value: 'user 10002' } }]) {
+      expect(await ledger.analytics({ ...query, ...only, groupBy: 'none' })).toMatchObject([{ requests: 1 }]);
     }
     const records = await ledger.listActivity({ accountId: 1, limit: 1, offset: 0, endUser: 'user 10002' });
     expect(records.map(({ endUser, tags }) => [endUser, tags])).toEqual([['user 10002', { of: 'user 10002' }]]);

@@ -39,7 +39,7 @@ test('a command that breaks fails alone: the others of its batch are done', () =
   ]);
 });
 
-test('a disk that is full refuses the batch, keeps what was done, and goes on when there is room', () => {
+test('a disk that is full refuses the batch, keeps what was done, and continues when there is room', () => {
   const connection = newDatabase();
   const engine = engineWith(connection);
   runAll(engine);

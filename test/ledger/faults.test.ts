@@ -37,7 +37,7 @@ async function refused(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-test('while the disk is full admits are refused at once and settles wait; both go on when it has room again', async () => {
+test('while the disk is full admits are refused at once and settles wait; both continue when it has room again', async () => {
   bench = await openBench();
   const { dataDir, clock } = bench;
   await bench.ledger.close();

@@ -293,7 +293,7 @@ test('limits of a request refuse in one order, and a refusal counts nowhere', as
   for (const { limitId } of [...rows, running]) expect(await shown(limitId)).toMatchObject({ used: 1n });
 });
 
-test('an account does not change the operator’s limits, and nobody the free windows; fields of keys are views of their limits', async () => {
+test('an account does not change the operator’s limits, and no one the free windows; fields of keys are views of their limits', async () => {
   const { ledger } = bench;
   const locked = await limit({ locked: true });
   const [free] = await ledger.listLimits({ accountId: 1, scope: 'account' });

@@ -73,7 +73,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 3, max: 2 } });
   });
 
-  test('a minute limit that is set, lifted and set again counts what was admitted meanwhile', async () => {
+  test('a minute limit that is set, lifted and set again counts what was admitted in the meantime', async () => {
     await admit();
     await limit({ minuteLimit: 2 });
     expect(await admit()).toMatchObject({ kind: 'admitted' });

@@ -148,7 +148,7 @@ test('accounts have what they had, with the holds of other services alone', asyn
   expect(await opened.settle(settleAmount(202, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
 });
 
-test('repeats of what was done before are recognised, and numbers go on', async () => {
+test('repeats of what was done before are recognised, and numbers continue', async () => {
   writeOldFile();
   const opened = await open();
   expect(await opened.admit(makeAdmitCommand(219, { funds: estimate() }))).toMatchObject({ kind: 'admitted', id: 219 });

@@ -6,7 +6,7 @@ import { mutants as ruleMutants } from './mutants-table.ts';
 
 const mutants = [...ruleMutants, ...postgresMutants];
 
-test('every mutant still fits its source: its code stands there exactly once, and it changes it', () => {
+test('every mutant still fits its source: its code is there exactly once, and it changes it', () => {
   const unfit = mutants.flatMap(({ mistake, file, from, to }) => {
     const source = readFileSync(resolve(import.meta.dirname, '../../src/ledger', file), 'utf8');
     const times = source.split(from).length - 1;

@@ -231,7 +231,7 @@ test('the plan alone pays for the input and the least output, or refuses', async
   expect(await admit(2, { inputTokens: 484 })).toMatchObject({ kind: 'admitted', outputTokens: 16, heldNanoUsd: 0n });
 });
 
-test('without a plan, and on what no plan pays, a key without the fallback has nobody to pay', async () => {
+test('without a plan, and on what no plan pays, a key without the fallback has no one to pay', async () => {
   await set({ fallbackToPayg: false });
   const nobody = { kind: 'denied', code: 'subscription_exhausted', windows: [] };
   expect(await admitStandard(1)).toEqual(nobody);

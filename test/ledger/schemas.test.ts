@@ -64,14 +64,20 @@ function readPostgres(): Schema {
         new Map(columns.map(([, name = '', rest = '']) => [name, readColumn(rest, keys.includes(name))])),
       );
     }
+    for (const [, table = ''] of text.matchAll(/^DROP TABLE (\w+);/gm)) schema.delete(table);
     for (const [all, table = ''] of text.matchAll(/^ALTER TABLE (\w+)[^;]*;/gm)) {
+      const name = /RENAME TO (\w+);/.exec(all)?.[1];
+      if (name !== undefined) {
+        schema.set(name, schema.get(table) ?? new Map());
+        schema.delete(table);
+        continue;
+      }
       const added = [...all.matchAll(/\bADD COLUMN (\w+) ([^,;]*)/g)];
       if (added.length === 0 || /\b(DROP|RENAME|ALTER COLUMN)\b/.test(all)) {
         throw new Error(`${file}: not understood: ${all}`);
       }
       for (const [, name = '', rest = ''] of added) schema.get(table)?.set(name, readColumn(rest, false));
     }
-    if (/^DROP TABLE/m.test(text)) throw new Error(`${file}: DROP TABLE is not understood`);
   }
   return schema;
 }

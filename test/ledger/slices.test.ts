@@ -40,7 +40,7 @@ async function openSlices(
   return { slices, ended };
 }
 
-test('an extension that storage fails ahead of need harms nobody: it is asked for again, and the request settles', async () => {
+test('an extension that storage fails ahead of need harms no one: it is requested again, and the request settles', async () => {
   const { slices, ended } = await openSlices(1);
   expect(slices.reach(600)).toBeUndefined();
   await slices.idle();
@@ -95,7 +95,7 @@ test('a limit that the admission covers is never extended', async () => {
   await bench.ledger.settle(makeSettleCommand(1, 1_024));
 });
 
-test('an answer that another call goes on with is held ahead again, and learns where the funds end', async () => {
+test('an answer that another call continues is held ahead again, and is told where the funds end', async () => {
   // 2,500 output tokens are paid for; each call may give 1,024.
   const { slices, ended } = await openSlices(0, 10_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();

@@ -139,7 +139,7 @@ test('the next command sees an expired hold’s money, and an extended expiry ho
   expect(await ledger.settle(settleAmount(2, 1n))).toMatchObject({ kind: 'settled' });
 });
 
-test('ids go on above the gateway’s own, whatever the clock says and whatever ids other services use', async () => {
+test('ids continue above the gateway’s own, whatever the clock says and whatever ids other services use', async () => {
   expect(bench.ledger.lastId).toBe(0);
   await bench.ledger.admit(makeAdmitCommand(7_000_000_000_000_000));
   await bench.ledger.admit(makeAdmitCommand(9_007_199_254_740_991, { expiresAtMs: bench.clock.nowMs + 1000 }));

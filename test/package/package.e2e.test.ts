@@ -108,7 +108,7 @@ describe.each(nodes)('with %s', node => {
   });
 });
 
-test('an older Node.js is told in a sentence', () => {
+test('an older Node.js is refused with a sentence', () => {
   // The check reads the version that the program says.
   const script = `Object.defineProperty(process.versions, 'node', { value: '20.1.0' });`;
   const { status, stderr } = spawnSync(

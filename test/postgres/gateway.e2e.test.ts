@@ -53,6 +53,14 @@ test('what one gateway charges, the other shows; a key that one makes and revoke
   expect(records).toHaveLength(21);
 });
 
+test('the storage is the database’s, and a running gateway checks the ledger in it', async () => {
+  const [one] = gateways as [Gateway, Gateway];
+  const storage = await one.admin.getStorage({});
+  expect(storage.engine).toBe('postgres');
+  expect(storage.parts.find(({ name }) => name === 'database')?.bytes).toBeGreaterThan(1_000_000n);
+  expect((await one.admin.verifyLedger({})).violations).toEqual([]);
+});
+
 test('both show the age of the oldest snapshot of the database', async () => {
   const ages = () =>
     Promise.all(

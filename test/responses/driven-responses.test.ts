@@ -23,7 +23,7 @@ describe('a response that its caller waits for', () => {
     expect((await bench.record(caller.id))?.state).toBe('completed');
   });
 
-  test('that its caller leaves ends as cancelled, with what was delivered, before the caller hears of its end', async () => {
+  test('that its caller disconnects ends as cancelled, with what was delivered, before the caller hears of its end', async () => {
     const caller = bench.create();
     const attempt = await bench.attempt();
     attempt.begin('one');
@@ -37,7 +37,7 @@ describe('a response that its caller waits for', () => {
     expect(await bench.held()).toBe(0n);
   });
 
-  test('that its caller leaves before it is admitted asks no upstream and holds nothing', async () => {
+  test('that its caller disconnects before it is admitted asks no upstream and holds nothing', async () => {
     const before = bench.attempts.length;
     const caller = bench.create();
     caller.control?.cancel();
@@ -47,7 +47,7 @@ describe('a response that its caller waits for', () => {
 });
 
 describe('a response in the background', () => {
-  test('pauses its upstream while it is stored; what comes meanwhile is seen once it is durable too', async () => {
+  test('pauses its upstream while it is stored; what comes in the meantime is seen once it is durable too', async () => {
     const caller = bench.create({ background: true });
     const attempt = await bench.attempt();
     await expect.poll(() => caller.messages.length).toBe(1);
@@ -98,7 +98,7 @@ describe('a response in the background', () => {
     expect([await bench.record(caller.id), await bench.held()]).toEqual([undefined, 0n]);
   });
 
-  test('goes on without its caller', async () => {
+  test('continues without its caller', async () => {
     const caller = bench.create({ background: true });
     const attempt = await bench.attempt();
     attempt.begin('one ');
@@ -114,7 +114,7 @@ describe('a response in the background', () => {
 });
 
 describe('a response with an Idempotency-Key', () => {
-  test('goes on when its caller leaves, also one that has paused it; the repeat gets all of it, from one attempt', async () => {
+  test('continues when its caller disconnects, also one that has paused it; the repeat gets all of it, from one attempt', async () => {
     const before = bench.attempts.length;
     const key = randomUUID();
     const first = bench.create({}, key);

@@ -208,6 +208,7 @@ export async function openResponses(claims?: MemoryClaims) {
     exposeRoute: () => false,
     findTolerance: () => 1,
     answerBytesMax: () => ({ choice: 128 << 20, whole: 64 << 20 }),
+    choicesMax: () => ({ all: 1000, account: 1000 }),
     unseenOutput: new UnseenOutput(),
   });
   const box = new SealedBox(['a secret of the tests, long enough']);

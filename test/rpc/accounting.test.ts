@@ -161,7 +161,7 @@ test('more than the funds have can’t be held, and what a cost is over them is 
   expect(await state()).toEqual({ balance: 0n, held: 0n });
 });
 
-test('a hold that nobody settles expires when it was said to, is given back and listed', async () => {
+test('a hold that no one settles expires when it was said to, is given back and listed', async () => {
   const { accounting, admin, clock } = plane;
   const { apiKeyId, state, accountId } = await customer();
   const [short, standard, prolonged] = [nextId(), nextId(), nextId()];

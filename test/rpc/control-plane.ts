@@ -89,7 +89,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const [token = ''] = operatorTokens(dataDir);
   const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
-  const listedId = (name: string): string => catalog.listedId(name);
+  const findListedId = (name: string): string => catalog.findListedId(name);
   const findModel = (name: string) => catalog.named(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const publicUrl = (): string => 'http://gateway.example';
@@ -117,7 +117,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
       )
       .service(
         AccountService,
-        accountService({ ledger, clock, listedId, findModel, revoked: () => undefined, webhooks, bodies }),
+        accountService({ ledger, clock, findListedId, findModel, revoked: () => undefined, webhooks, bodies }),
       )
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
       .service(
@@ -125,7 +125,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
         adminService({
           ledger,
           tokens,
-          listedId,
+          findListedId,
           findModel,
           reload,
           revoked: () => undefined,

@@ -384,7 +384,7 @@ test('first bytes that come one by one still find their protocol', async () => {
   other.destroy();
 });
 
-test('connections that say nothing, half a preface or nonsense are cut, and the listener goes on', async () => {
+test('connections that say nothing, half a preface or nonsense are cut, and the listener continues', async () => {
   const { port, baseUrl } = await start({ connections: { headMs: 200 } });
   const gone = ['', 'PRI * HT', 'POST /x HTTP/1.1\r\nhost'].map(async head => {
     const socket = connectTcp(port, '127.0.0.1');
@@ -406,7 +406,7 @@ test('connections that say nothing, half a preface or nonsense are cut, and the 
   expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
 });
 
-test('a request whose Host is no host is refused, and the listener goes on', async () => {
+test('a request whose Host is no host is refused, and the listener continues', async () => {
   const { port, baseUrl } = await start();
   for (const head of ['HTTP/1.0\r\n', 'HTTP/1.1\r\nhost: [\r\n']) {
     const socket = connectTcp(port, '127.0.0.1');

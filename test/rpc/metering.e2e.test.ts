@@ -154,7 +154,7 @@ test('a service that is killed at work leaves its hold, and its next start gives
   expect(existsSync(file('killed.gz.part'))).toBe(false);
 });
 
-test('a gateway that is killed keeps the hold, and work done meanwhile is charged once when it is back', async () => {
+test('a gateway that is killed keeps the hold, and work done in the meantime is charged once when it is back', async () => {
   const { id } = await makeKey(gateway);
   const balance = await readBalance(gateway);
   const { child, ended } = start('away.journal', id, '-', file('away.gz'));

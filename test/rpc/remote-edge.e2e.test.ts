@@ -159,7 +159,7 @@ describe('the interfaces', () => {
     expect(outputText(ended.body).length).toBeGreaterThan(20);
   });
 
-  test('Responses over a WebSocket: turns that go on from each other without being stored', async () => {
+  test('Responses over a WebSocket: turns that continue from each other without being stored', async () => {
     const client = await SocketClient.open(remote.url, remote.apiKey);
     const turn = async (input: string, more: object = {}): Promise<SocketResponse> => {
       const end = await client.ask({ model: 'sim/large', input, store: false, ...more });
@@ -386,7 +386,7 @@ async function expectStopped(model: string, request: SeenRequest, leftAtMs: numb
   expect((await records())[0]?.usage?.outputTokens).toBeGreaterThan(0);
 }
 
-test('a client that leaves ends the upstream’s call within a second, and pays for what it got', async () => {
+test('a client that disconnects ends the upstream’s call within a second, and pays for what it got', async () => {
   const socket = open('raw/slow');
   let text = '';
   socket.on('data', bytes => (text += String(bytes)));
@@ -397,7 +397,7 @@ test('a client that leaves ends the upstream’s call within a second, and pays 
   await expectStopped('slow', request, leftAtMs);
 });
 
-test('a client that never reads stops its upstream; nobody’s memory grows, and others are answered meanwhile', async () => {
+test('a client that never reads stops its upstream; no one’s memory grows, and others are answered in the meantime', async () => {
   const socket = open('raw/flood').pause();
   const request = await reached('flood');
   let taken = 0;

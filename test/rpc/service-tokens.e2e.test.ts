@@ -97,7 +97,7 @@ test('a token does what its scopes say and nothing else', async () => {
   });
 });
 
-test('a service generates on behalf of a key that it names; the key pays, its limits hold, and nobody else can', async () => {
+test('a service generates on behalf of a key that it names; the key pays, its limits hold, and no one else can', async () => {
   const key = await makeKey(gateway);
   const on = { 'x-tollgate-api-key-id': String(key.id) };
   const generate = (token: string, headers: Record<string, string>): Promise<string> =>

@@ -122,7 +122,7 @@ test('the operator’s commands use the socket, which only its owner can open; t
   expect(reply.status).toBe(404);
 });
 
-test('a renewed certificate is shown within seconds; one that does not fit its key changes nothing; open connections go on', async () => {
+test('a renewed certificate is shown within seconds; one that does not fit its key changes nothing; open connections continue', async () => {
   const open = connectHttp2(`https://127.0.0.1:${ports.rpc}`, asClient);
   onTestFinished(() => open.destroy());
   expect([await nameAt(ports.edge), await nameAt(ports.rpc)]).toEqual(['first', 'first']);

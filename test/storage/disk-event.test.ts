@@ -6,7 +6,7 @@ import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { openBench } from '../ledger/fixture.ts';
 
-test('a disk with less than a twentieth free is told to the operator’s webhook, and to no account’s', async () => {
+test('a disk with less than a twentieth free is reported to the operator’s webhook, and to no account’s', async () => {
   const bench = await openBench();
   const { ledger } = bench;
   const logger = createLogger({ level: 'silent' });

@@ -108,7 +108,7 @@ describe('a Chat client’s request', () => {
     expect(JSON.stringify(patched(sent))).toBe(JSON.stringify({ model: 'up-1', ...sent }));
   });
 
-  test('is made a stream with usage, whatever the client asked for', () => {
+  test('is made a stream with usage, whatever the client requested', () => {
     expect(
       patched({ ...sent, stream_options: { include_usage: false, include_obfuscation: false } }, { stream: true }),
     ).toEqual({
@@ -145,7 +145,7 @@ describe('a Chat client’s request', () => {
 });
 
 describe('a built request', () => {
-  test('has no member that nobody asked for', () => {
+  test('has no member that no one requested', () => {
     expect(built({})).toEqual({ model: 'up-1', messages: [{ role: 'user', content: 'Hello' }] });
     expect(built({}, { stream: true })).toEqual({
       model: 'up-1',
@@ -213,7 +213,7 @@ describe('a built request', () => {
     });
   });
 
-  test('asks for logprobs where a Responses client includes them', () => {
+  test('requests logprobs where a Responses client includes them', () => {
     expect(encode(foreign({ include: ['message.output_text.logprobs'] }, Protocol.RESPONSES)).body['logprobs']).toBe(
       true,
     );
@@ -576,7 +576,7 @@ describe('built messages', () => {
     expect(catchRefusal(() => encode(foreign({ items: [item] }, Protocol.RESPONSES)))).toEqual(unsupported('input'));
   });
 
-  test('that end in the assistant’s words are refused from Messages and go on from Responses (RO-08)', () => {
+  test('that end in the assistant’s words are refused from Messages and passed on from Responses (RO-08)', () => {
     const items = [user, said('Once upon')];
     expect(catchRefusal(() => encode(foreign({ items }, Protocol.MESSAGES)))).toEqual(unsupported('messages'));
     expect((encode(foreign({ items }, Protocol.RESPONSES)).body['messages'] as Json[])[1]).toEqual({

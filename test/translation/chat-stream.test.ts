@@ -158,7 +158,7 @@ describe('a stream', () => {
     expect(all.at(-1)).toBe('data: [DONE]\n\n');
   });
 
-  test('has no usage member at all unless the client asked for it (US-06)', () => {
+  test('has no usage member at all unless the client requested it (US-06)', () => {
     const all = frames(stream(...text(0, 'a')), { ...wantsEverything, includeUsage: false });
     expect(all.join('')).not.toContain('"usage"');
     expect(all.at(-2)).toContain('"finish_reason":"stop"');
@@ -294,7 +294,7 @@ describe('calls', () => {
     ]);
   });
 
-  test('of a client that speaks the deprecated form are answered in it', () => {
+  test('of a client that uses the deprecated form are answered in it', () => {
     const decoded = { ...wantsEverything, legacyFunctions: true as const };
     const events = stream(...call(0, 'f', ['{"a":', '1}']), ...call(1, 'g', ['{}']));
     const all = frames(events, decoded).slice(0, -1);

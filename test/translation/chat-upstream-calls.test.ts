@@ -65,7 +65,7 @@ describe('tool calls', () => {
     expect(foldShort(...mixed, called, done)).toEqual(['a:f({"x":1})', 'b:g({"y":2})']);
   });
 
-  test('without index, told apart by id (TS-04)', () => {
+  test('without index, distinguished by id (TS-04)', () => {
     const entry = (id: string, name: string, text: string): JsonObject => ({
       id,
       type: 'function',
@@ -110,7 +110,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  test('that share the index 0 are told apart by id (B1)', () => {
+  test('that share the index 0 are distinguished by id (B1)', () => {
     expect(
       foldShort(calls(tool(0, 'a', 'f', '{}')), calls(tool(0, 'b', 'g', '{"y"')), calls(args(0, ':2}')), called, done),
     ).toEqual(['a:f({})', 'b:g({"y":2})']);
@@ -235,7 +235,7 @@ describe('tool calls', () => {
     expect(short(cut === undefined ? [] : [cut])).toEqual(['b:g({"y")']);
   });
 
-  test('a call that goes on after it was whole is malformed; blanks after it are nothing', () => {
+  test('a call that continues after it was whole is malformed; blanks after it are nothing', () => {
     const stream = [calls(tool(0, 'a', 'f', '{}')), calls(tool(1, 'b', 'g', '{}'))];
     expect(catchFailure(() => events(...stream, calls(args(0, '{"z":1}')), called, done)).kind).toBe('malformed');
     expect(foldShort(...stream, calls(args(0, '\n')), called, done)).toEqual(['a:f({})', 'b:g({})']);

@@ -355,7 +355,7 @@ describe('settings', () => {
     expect(fromChat({ seed: 2 ** 40 }).dropped).toEqual(['seed']);
   });
 
-  test('JSON by a schema is asked for, beside tools only of models that take both', () => {
+  test('JSON by a schema is requested, beside tools only of models that take both', () => {
     const response_format = { type: 'json_schema', json_schema: { name: 'n', schema: { type: 'object', not: {} } } };
     const encoded = fromChat({ response_format });
     expect(config(encoded)).toEqual({

@@ -69,7 +69,7 @@ function failure(act: () => unknown): string {
 }
 
 describe('content', () => {
-  test('GE-04: reasoning are reasoning, text goes on over frames, a call comes whole', () => {
+  test('GE-04: thoughts are reasoning, text continues over frames, a call comes whole', () => {
     const events = parse(
       { parts: [{ text: 'Hm, ', thought: true }] },
       { parts: [{ text: 'yes.', thought: true }, { text: 'Let ' }] },
@@ -208,7 +208,7 @@ describe('usage', () => {
     });
   });
 
-  test('the tier that was billed is told', () => {
+  test('the tier that was billed is reported', () => {
     const chunk = { parts: [{ text: 'a' }], finish: 'STOP', usage: { promptTokenCount: 1, serviceTier: 'flex' } };
     expect(foldEvents(parse(chunk)).completed?.serviceTier).toBe(ServiceTier.FLEX);
   });
@@ -289,14 +289,14 @@ describe('what clients get', () => {
     parse({ parts: [{ functionCall: { id: 'a', name: 'f', args: {} }, thoughtSignature: 'S1' }], finish: 'STOP' });
   const decoded = { request: makeRequest({}), stream: true, includeUsage: true };
 
-  test('Chat: the signature stands with the call, as Gemini’s own Chat interface has it (RE-23)', () => {
+  test('Chat: the signature is with the call, as Gemini’s own Chat interface has it (RE-23)', () => {
     const { choices } = chatCodec.renderWhole(signedCall(), decoded);
     expect(choices).toMatchObject([
       { message: { tool_calls: [{ id: 'a', extra_content: { google: { thought_signature: 'S1' } } }] } },
     ]);
   });
 
-  test('Messages: the signature stands before the call, where every client sends it back from', () => {
+  test('Messages: the signature comes before the call, where every client sends it back from', () => {
     const { content } = messagesCodec.renderWhole(signedCall(), decoded) as { content: JsonObject[] };
     expect(content).toMatchObject([
       { type: 'thinking', thinking: '' },

@@ -36,7 +36,7 @@ describe('tools and results, Chat to Messages', () => {
     ]);
   });
 
-  test('TR-02: what the user says after a result stands after it in the same message', () => {
+  test('TR-02: what the user says after a result follows it in the same message', () => {
     const { body } = fromChat({ messages: [user(), calling(chatCall('a')), result('a'), user('also')] });
     expect((body['messages'] as JsonObject[]).at(-1)).toEqual({
       role: 'user',
@@ -198,7 +198,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(body['tools']).toHaveLength(1);
   });
 
-  test('JS-09: a JSON object without a schema is asked for in words, and listed', () => {
+  test('JS-09: a JSON object without a schema is requested in words, and listed', () => {
     const { body, dropped } = fromChat({ messages: [user()], response_format: { type: 'json_object' } });
     expect(body['system']).toMatch(/JSON object/);
     expect(body).not.toHaveProperty('tools');
@@ -222,7 +222,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(toChat({ messages: [user()], inference_geo: 'eu' }).dropped).toEqual([]);
   });
 
-  test('C4: what nobody knows is dropped and listed, tools of MCP servers are refused', () => {
+  test('C4: what no one knows is dropped and listed, tools of MCP servers are refused', () => {
     expect(toChat({ messages: [user()], foo_bar: 1, toString: 1 }).dropped).toEqual(['foo_bar', 'toString']);
     const servers = [{ type: 'url', url: 'https://mcp.example', name: 's' }];
     expect(refusal(() => toChat({ messages: [user()], mcp_servers: servers }))).toBe(

@@ -51,7 +51,7 @@ describe('thinking', () => {
     expect([body['max_tokens'], body['thinking'], dropped]).toEqual([limit, undefined, ['reasoning_effort']]);
   });
 
-  test('EF-04: with a limit of 1025 the least budget stands below it', () => {
+  test('EF-04: with a limit of 1025 the least budget is below it', () => {
     const { body, dropped } = fromChat({ messages: [user()], reasoning_effort: 'high', max_tokens: 1_025 });
     expect([body['thinking'], dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
   });
@@ -112,7 +112,7 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
     ]);
   });
 
-  test('are left out, and listed, where no thinking is asked for', () => {
+  test('are left out, and listed, where no thinking is requested', () => {
     for (const more of [{}, { reasoning_effort: 'none' }]) {
       const asked = loop(true, more);
       expect([readContent(asked), asked.dropped]).toEqual([[use], ['reasoning_effort']]);
@@ -179,7 +179,7 @@ describe('US-14: of more than four cache hints', () => {
   });
 });
 
-test('RE-05: the same conversation makes the same bytes, and one that goes on begins with them', () => {
+test('RE-05: the same conversation makes the same bytes, and one that continues begins with them', () => {
   const turns = [
     [{ role: 'system', content: 'Be brief.' }, user('one')],
     [

@@ -45,7 +45,7 @@ describe.each(Object.entries(asked))('%s', (_, [codec, body]) => {
     expect(limits(sent('openai', codec, body))).toEqual(expected);
   });
 
-  test('usage is asked for, but of Mistral, which refuses to be asked', () => {
+  test('usage is requested, but of Mistral, which refuses to be asked', () => {
     expect(sent('mistral', codec, body)['stream_options']).toBeUndefined();
     expect(sent('groq', codec, body)['stream_options']).toEqual({ include_usage: true });
   });

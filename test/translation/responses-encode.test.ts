@@ -94,7 +94,7 @@ describe('Responses to Responses', () => {
     expect(body['input']).toEqual([user(), call('c'), result('c')]);
   });
 
-  test('RE-04: reasoning of the upstream go back with the id they are bound to; one of nobody known goes untouched', () => {
+  test('RE-04: reasoning of the upstream goes back with the id it is bound to; that of an unknown upstream goes unchanged', () => {
     const thought = {
       type: 'reasoning',
       id: 'rs_up',
@@ -132,7 +132,7 @@ describe('Responses to Responses', () => {
     expect(same({ input }).body['input']).toEqual(input);
   });
 
-  test('reasoning are asked for in the form in which they can go back', () => {
+  test('reasoning is requested in the form in which it can go back', () => {
     expect(same({ input: 'hi', reasoning: { effort: 'low' } }).body['include']).toEqual([
       'reasoning.encrypted_content',
     ]);
@@ -385,7 +385,7 @@ describe('Responses to Chat and Messages', () => {
     expect(toChat({ input }).dropped).toEqual([]);
   });
 
-  test('log probabilities are asked for where the protocol has them', () => {
+  test('log probabilities are requested where the protocol has them', () => {
     const body = { input: 'hi', include: ['message.output_text.logprobs'], top_logprobs: 4 };
     expect(toChat(body).body).toMatchObject({ logprobs: true, top_logprobs: 4 });
     expect(refusal(() => toMessages(body))).toBe('unsupported_parameter include');

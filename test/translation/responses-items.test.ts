@@ -45,7 +45,7 @@ function foldItems(...frames: string[]): string[] {
 }
 
 describe('a server without output_index', () => {
-  test('has its calls told apart by their ids, also where they interleave', () => {
+  test('has its calls distinguished by their ids, also where they interleave', () => {
     const [first, second] = [call('a', 'f', '{"x":1}'), call('b', 'g', '{"y":2}')];
     const items = foldItems(
       added(call('a', 'f')),
@@ -61,7 +61,7 @@ describe('a server without output_index', () => {
     expect(items).toEqual(['f({"x":1})', 'g({"y":2})']);
   });
 
-  test('and without ids of deltas goes on with what began last', () => {
+  test('and without ids of deltas continues with what began last', () => {
     const items = foldItems(
       added(message('m')),
       frame('response.output_text.delta', { delta: 'Hello' }),
@@ -73,7 +73,7 @@ describe('a server without output_index', () => {
     expect(items).toEqual(['text: Hello', 'f({})']);
   });
 
-  test('that says 0 for every item has them told apart all the same', () => {
+  test('that says 0 for every item has them distinguished all the same', () => {
     const at = { output_index: 0 };
     const items = foldItems(
       added(call('a', 'f'), at),

@@ -363,7 +363,7 @@ describe('Responses upstreams', () => {
     phase: 'commentary',
   };
 
-  test('X45, X46: what only stands in the last event of an item is taken from there', () => {
+  test('X45, X46: content that is only in the last event of an item is taken from there', () => {
     const text = created + itemDone(0, message) + itemDone(1, functionCall) + completed();
     expect(foldItems(text)).toMatchObject([
       { parts: [{ content: { value: { text: 'Hi' } } }], phase: 1 },
@@ -371,7 +371,7 @@ describe('Responses upstreams', () => {
     ]);
   });
 
-  test('what only stands in the last resource is taken from there', () => {
+  test('content that is only in the last resource is taken from there', () => {
     expect(foldItems(created + completed({ output: [message, functionCall] }))).toHaveLength(2);
     expect(foldItems(created + itemDone(0, message) + completed({ output: [message, functionCall] }))).toHaveLength(2);
   });

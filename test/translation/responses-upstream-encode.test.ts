@@ -100,7 +100,7 @@ describe('Chat and Messages to Responses', () => {
     expect(signed.dropped).toEqual(['thinking']);
   });
 
-  test('EF-05: a budget is the nearest effort, and reasoning that are shown are asked for', () => {
+  test('EF-05: a budget is the nearest effort, and visible reasoning is requested', () => {
     const messages = [user()];
     const thinking = { type: 'enabled', budget_tokens: 10_000 };
     expect(fromMessages({ messages, thinking, max_tokens: 20_000 }).body).toMatchObject({

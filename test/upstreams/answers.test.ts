@@ -41,7 +41,7 @@ const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownF
 const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
 describe('what is sent', () => {
-  test('is a POST below the base URL, that asks for a stream with usage, under the upstream’s name of the model', async () => {
+  test('is a POST below the base URL, that requests a stream with usage, under the upstream’s name of the model', async () => {
     const upstream = await upstreamThat(answers);
     const { events, failure } = await collectAnswer(
       chatUpstream(upstream.baseUrl),
@@ -144,7 +144,7 @@ describe('an answer', () => {
     expect(Math.max(...refused.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
   });
 
-  test('that goes on after its end is left, and its connection closed', async () => {
+  test('that continues after its end is left, and its connection closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
       const timer = setInterval(() => socket.write(chunk('x'.repeat(20_000))), 5);
@@ -235,7 +235,7 @@ test('several answers over connections of their own come whole to a receiver tha
   expect(new Set(events.map(({ choice }) => choice))).toEqual(new Set([0, 1, 2]));
 });
 
-describe('somebody who no longer wants the answer', () => {
+describe('someone who no longer wants the answer', () => {
   const stages: Record<string, Behaviour> = {
     'before the head': () => undefined,
     'after the head': socket => void socket.write(streamHead),

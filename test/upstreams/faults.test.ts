@@ -218,7 +218,7 @@ test('a refused connection is a connection error', async () => {
   expect((await collectAnswer(chatUpstream(baseUrl))).failure?.kind).toBe('connect');
 });
 
-test('a server whose certificate nobody vouches for is not spoken to', async () => {
+test('a server whose certificate no one vouches for is not spoken to', async () => {
   const pem = readFileSync(new URL('fixtures/self-signed.pem', import.meta.url));
   let requests = 0;
   const server = createServer({ key: pem, cert: pem }, (_, response) => {

@@ -47,7 +47,7 @@ describe('an address that may be asked', () => {
   });
 
   test.each(['/moved', '/gone', '/large'])(
-    '%s is no picture: redirects are not followed, sizes are bounded',
+    '%s is no image: redirects are not followed, sizes are bounded',
     async path => {
       expect(await fetched(path)).toBe('refused malformed');
       expect(asked.splice(0).map(each => each.path)).toEqual([path]);
@@ -121,7 +121,7 @@ describe('an address that may not be asked is not connected to', () => {
   });
 });
 
-test('a caller that leaves ends the fetch with its own reason', async () => {
+test('a caller that disconnects ends the fetch with its own reason', async () => {
   const leave = new AbortController();
   const never: LookupFunction = () => undefined;
   const fetcher = new ImageFetcher({ bytesMax: 10, runtime, lookup: never });

@@ -187,7 +187,7 @@ describe('the time limits', () => {
   });
 });
 
-test('several answers from an upstream that gives one are asked for whole each', async () => {
+test('several answers from an upstream that gives one are requested whole each', async () => {
   const upstream = await upstreamThat(socket => void socket.write(whole(200, JSON.stringify(completion))));
   const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
   const { events, failure } = await collectAnswer(client, makeCall({ candidates: 3 }, { whole: true }));

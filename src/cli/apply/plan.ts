@@ -324,7 +324,7 @@ function planLimits(present: Present, scope: Scope, wanted: readonly WantedLimit
   return steps;
 }
 
-/** The windows of free models are everybody's, and stay. */
+/** The windows of free models are everyone's, and stay. */
 function isFreeWindow({ locked, scope, unit, models }: Limit): boolean {
   return (
     locked && scope === 'account' && unit === 'requests' && models?.models.length === 1 && models.models[0] === '*:free'

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { BatchLine } from '../../generation/batches/batch-codec.ts';
 
-/** Ids are kept with every result. */
+/** Maximum length of an id, because it is stored with every result. */
 const customIdMax = 512;
 const messagesIdPattern = /^[\w-]{1,64}$/;
 

@@ -7,7 +7,7 @@ import type { ItemName, RequestedItem, ResultLine } from '../../generation/batch
 const costMark = randomBytes(24).toString('base64url');
 const quotedMark = JSON.stringify(costMark);
 
-/** Renders the line of an answered item; the cost in the `usage` of its body is left open. */
+/** Renders the line of an answered item, with a placeholder for the cost in the `usage` of its body. */
 export function renderAnswer(item: RequestedItem, body: object, isMessages: boolean): ResultLine {
   const usage: unknown = 'usage' in body ? body.usage : undefined;
   const open = typeof usage === 'object' && usage !== null ? { ...body, usage: { ...usage, cost: costMark } } : body;

@@ -30,7 +30,7 @@ const knownDeltaMembers = new Set([
   'annotations',
 ]);
 
-/** Returns whether everything in a choice is known, and is text or nothing. */
+/** Returns true if everything in a choice is known, and is text or nothing. */
 export function isPlainChoice(choice: JsonObject): boolean {
   for (const name in choice) if (!knownChoiceMembers.has(name) && choice[name] !== null) return false;
   const written = objectIn(choice['delta']) ?? {};
@@ -59,9 +59,9 @@ interface OpenItem {
 }
 
 /**
- * One choice of an upstream's answer. Chat has no items: reasoning, text and calls are distinguished by their fields, and one ends when
- * another begins. Content after a finish continues the answer, and the last finish holds (docs/interfaces/README.md "Finish reasons").
- * Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02, RE-08, RE-25, TS-11, FI-03.
+ * Parses one choice of an upstream's answer. Chat has no items: reasoning, text and calls are distinguished by their fields, and one ends
+ * when another begins. Content after a finish continues the answer, and the last finish counts (docs/interfaces/README.md "Finish
+ * reasons"). Source: docs/interfaces/chat-completions.md "Stream"; cases RE-02, RE-08, RE-25, TS-11, FI-03.
  */
 export class ChoiceParser implements ChoiceReader {
   readonly #index: number;
@@ -87,8 +87,8 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   /**
-   * The answer has ended: ends what followed the finish. Throws `UpstreamFailure` `malformed` if it ended for calls
-   * that never came: the client would wait for them (case FI-12).
+   * Ends the choice after its finish. Throws `UpstreamFailure` `malformed` if it ended for calls that never came: the client would wait for
+   * them (case FI-12).
    */
   end(events: GenerationEvent[]): void {
     const native = this.#native ?? '';
@@ -138,7 +138,7 @@ export class ChoiceParser implements ChoiceReader {
         .map(objectIn)
         .filter(each => each !== undefined);
       for (const detail of details) this.#detail(detailIn(detail), events);
-      // Providers that send both send the same text twice.
+      // Providers that send both send the same text in both.
       if (details.some(detail => textIn(detail['text']) !== '' || textIn(detail['summary']) !== '')) return;
     }
     const text =
@@ -236,7 +236,7 @@ export class ChoiceParser implements ChoiceReader {
     const reason = parseFinishReason(native);
     this.#close(reason, events);
     const matched = reason === FinishReason.STOP ? matchedStopIn(choice) : '';
-    // Servers say it again with the usage.
+    // Some servers repeat it with the usage.
     if (native === this.#native && matched === '') return;
     const unknown = reason === FinishReason.OTHER ? { protocol: Protocol.CHAT } : {};
     const stop = matched === '' ? {} : { matchedStop: matched };

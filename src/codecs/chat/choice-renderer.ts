@@ -33,16 +33,16 @@ interface OpenItem {
   readonly index: number;
   /** A call of a custom tool, or the deprecated form of a function's. */
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
-  /** Members that only Chat knows, and the place of the reasoning. */
+  /** Members that only Chat has, and the position of the reasoning. */
   readonly extra: JsonObject;
   /** The item's extra, whatever its protocol. */
   readonly itemExtra: Extra | undefined;
-  /** A half character may wait in it; it is of the kind of the last delta. */
+  /** Holds half a character back; for the kind of the last delta. */
   readonly gate: SurrogateGate;
   deltaKind: DeltaKind;
   /** Reasoning so far, for blobs that carry it along. */
   readonly reasoning: Part[];
-  /** They are sent at the end, in the form that fits all of them. */
+  /** Sent at the end, in the form that fits all of them. */
   readonly blobs: Opaque[];
   /** True while nothing of the text or the arguments was sent. */
   empty: boolean;
@@ -62,7 +62,7 @@ export class ChoiceRenderer {
   /** UTF-16 units of the text so far. */
   #textLength = 0;
   #finished: Finished | undefined;
-  /** Unknown members that wait for the next chunk, with a comma before each: of the choice, and of its delta. */
+  /** Unknown members that wait for the next chunk, with a comma before each: those of the choice, and those of its delta. */
   #choiceMembers = '';
   #deltaMembers = '';
 
@@ -74,7 +74,7 @@ export class ChoiceRenderer {
     this.#afterText = `},"logprobs":null,"finish_reason":null}${frame.tail}`;
   }
 
-  /** Writes the chunk with the role, which comes before all others of a choice. */
+  /** Writes the chunk with the role, the first one of a choice. */
   begin(): void {
     if (this.#begun) return;
     this.#begun = true;
@@ -114,7 +114,7 @@ export class ChoiceRenderer {
     }
   }
 
-  /** Keeps unknown members for the next chunk; a chunk that had nothing but unknown members goes first. */
+  /** Keeps unknown members for the next chunk; first writes a chunk that has only such members. */
   extend(scope: ExtensionScope, members: string): void {
     const taken = scope === ExtensionScope.DELTA ? this.#deltaMembers : this.#choiceMembers;
     if (taken !== '') this.flush();
@@ -129,13 +129,13 @@ export class ChoiceRenderer {
     this.#chunk(`"tool_calls":[${exactText({ index: item.index, ...members })}]`);
   }
 
-  /** Writes a chunk with the unknown members that wait, and nothing else. */
+  /** Writes a chunk with only the waiting unknown members. */
   flush(): void {
     this.begin();
     this.#chunk('');
   }
 
-  /** Writes the chunk with the finish, if the choice finished; `members` of the chunk itself are in it. */
+  /** Writes the chunk with the finish, if the choice finished; adds `members` to the chunk itself. */
   finish(members: string): void {
     if (this.#finished === undefined) return;
     if (this.#deltaMembers !== '') this.flush();

@@ -13,7 +13,7 @@ export class ChunkFrame {
   #members = '';
   #written = '';
 
-  /** `identity`: the JSON of the members that all chunks have, without its closing brace. */
+  /** `identity`: the JSON of the common members of all chunks, without its closing brace. */
   constructor(identity: string, includeUsage: boolean) {
     this.head = `data: ${identity},"choices":[`;
     this.#noUsage = includeUsage ? ',"usage":null' : '';

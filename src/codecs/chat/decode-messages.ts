@@ -14,7 +14,7 @@ type AssistantMessage = ChatMessage & { role: 'assistant' };
 const knownImageMembers = members('url', 'detail');
 const knownAudioMembers = members('data', 'format');
 const knownFileMembers = members('file_data', 'file_id', 'filename');
-/** `index` belongs to streams; programs that put a stream together send it back. */
+/** `index` belongs to streams; programs that assemble a stream send it back. */
 const knownCallMembers = members('id', 'type', 'index', 'function', 'custom');
 const knownCallWithSignatureMembers = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
 const knownFunctionCallMembers = members('name', 'arguments', 'parsed_arguments');
@@ -32,7 +32,7 @@ const roles = { system: Role.SYSTEM, developer: Role.DEVELOPER, user: Role.USER 
 class MessageDecoder {
   readonly items: Item[] = [];
   readonly #unknown: UnknownMembers;
-  /** The ids that calls of the deprecated form were given, by function name: their results carry only the name. */
+  /** The ids that were assigned to calls of the deprecated form, by function name: their results carry only the name. */
   #legacyCalls: Map<string, string> | undefined;
 
   constructor(unknown: UnknownMembers) {

@@ -109,7 +109,7 @@ function built(
   set('reasoning_effort', encodeEffort(request.reasoning));
   setSampling(request, set, drops);
   set(quirks.includes('max_tokens') ? 'max_tokens' : 'max_completion_tokens', maxOutputTokens);
-  // Further ones are matched by the gateway, as all of them are.
+  // Further ones are matched by the gateway, which matches all of them.
   if (request.stop.length > 0) body['stop'] = request.stop.slice(0, 4);
   if ((request.candidates ?? 1) > 1) set('n', request.candidates);
   set('service_tier', tierName(request.serviceTier));
@@ -176,7 +176,7 @@ function encodeToolChoice({ mode, tools, restricted }: ToolChoice): Json {
   if (mode === ToolChoiceMode.NAMED && tools[0] !== undefined) return reference(tools[0]);
   const rule = toolChoiceName(mode);
   if (!restricted) return rule;
-  // Chat has no allowed tools of which none may be called.
+  // Chat can't restrict the allowed tools and forbid calls at the same time.
   if (mode === ToolChoiceMode.NONE) return 'none';
   return { type: 'allowed_tools', allowed_tools: { mode: rule, tools: tools.map(reference) } };
 }

@@ -1,7 +1,10 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** Why a choice ended, in Chat's words and back. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md "Translation"; cases FI-02, FI-03, FI-06, FI-18. */
+/**
+ * Converts finish reasons to and from Chat's names. Source: docs/interfaces/chat-completions.md "Stream"; docs/interfaces/README.md
+ * "Translation"; cases FI-02, FI-03, FI-06, FI-18.
+ */
 
 /**
  * Returns the finish reason for a client. If the upstream's own reason has no counterpart, the content decides,

@@ -14,7 +14,7 @@ export function openStream(provider: string): ChunkParser {
   return new ChunkParser(dialect, provider);
 }
 
-/** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+/** Parses a whole answer into the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const answer = objectIn(body);
   if (answer === undefined) throw malformed('the answer is no JSON object');

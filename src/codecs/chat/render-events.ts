@@ -27,7 +27,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
   readonly #includeUsage: boolean;
   readonly #legacyFunctions: boolean;
-  /** A choice is missing if a later one spoke first and it never did. */
+  /** An entry is missing if a later choice began first and this one never did. */
   readonly #choices: (ChoiceRenderer | undefined)[] = [];
   #frame = new ChunkFrame('', false);
   #state: 'new' | 'started' | 'completed' = 'new';
@@ -83,10 +83,7 @@ export class ChatStreamRenderer implements StreamRenderer {
     return choice;
   }
 
-  /**
-   * Unknown members go into the next chunk. If their place is taken, the chunk that they were meant for had nothing
-   * else: it goes first.
-   */
+  /** Unknown members go into the next chunk. If others already wait, those are first sent in a chunk of their own. */
   #extend(index: number, { scope, extra, item }: Extension): void {
     if (item !== undefined) return this.#choice(index).extendCall(item, extras.members(extra));
     if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;

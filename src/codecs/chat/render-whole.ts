@@ -53,7 +53,7 @@ function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): Jso
   };
 }
 
-/** Several texts join: Chat has one place for them. */
+/** Joins several texts: Chat has one place for them. */
 function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: boolean): JsonObject {
   const texts = parts.filter(part => part.content.case === 'text');
   const refusals = parts.filter(part => part.content.case === 'refusal');
@@ -91,7 +91,7 @@ function renderReasoning(items: readonly Item[]): JsonObject {
   };
 }
 
-/** Lists the reasoning among the items, each with what precedes it. */
+/** Lists the reasoning among the items, each with the content that precedes it. */
 function listPlaces(items: readonly Item[]): { item: Item; place: ReasoningPlace }[] {
   let calls = 0;
   let text = 0;

@@ -29,7 +29,7 @@ const cacheControl = object({ type: text, ttl: text.nullish() }).nullish();
 const cacheHints = { cache_control: cacheControl, prompt_cache_breakpoint: jsonObject.nullish() };
 
 const textPart = object({ type: z.literal('text'), text, ...cacheHints });
-/** Not carried to any upstream and not checked. */
+/** Neither checked nor sent to an upstream. */
 const ignored = z.unknown().optional();
 const refusalPart = object({
   type: z.literal('refusal'),

@@ -63,7 +63,7 @@ export class ToolCallsParser {
     }
   }
 
-  /** Ends the calls that are whole, so that what follows them need not wait. */
+  /** Ends complete calls, so that what follows them need not wait. */
   closeWhole(events: GenerationEvent[]): void {
     for (const call of this.#calls) {
       if (call.item !== undefined && !call.isClosed && !call.isCustom && isWholeJson(call.arguments)) {
@@ -144,7 +144,7 @@ export class ToolCallsParser {
     events.push(added);
   }
 
-  /** Members that stand in the call's first entries and nowhere else. */
+  /** Reads members that are only in the call's first entries. */
   #learn(call: Call, entry: JsonObject): void {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
@@ -168,7 +168,7 @@ export class ToolCallsParser {
     this.#send(call, call.arguments, events);
   }
 
-  /** An id that no other call of the conversation has, the same for the same answer (case TR-10). */
+  /** Returns an id that no other call of the conversation has, the same for the same answer (case TR-10). */
   #derivedId(call: Call): string {
     const origin = [this.#context.answerId(), this.#context.choice, this.#calls.indexOf(call), call.name];
     return `call_${createHash('sha256').update(JSON.stringify(origin)).digest('hex').slice(0, 24)}`;
@@ -186,8 +186,8 @@ export class ToolCallsParser {
 }
 
 /**
- * Returns whether a name begins another call: the previous one has its name and all its arguments. Servers that
- * repeat the name do so without arguments at the end.
+ * Returns true if a name begins another call: the previous one already has its name and all its arguments. Servers that repeat the name do
+ * so without arguments at the end.
  */
 function startsAnew(call: Call, { name, added }: { readonly name: string; readonly added: string }): boolean {
   return name !== '' && call.name !== '' && (name !== call.name || added !== '') && isWholeJson(call.arguments);

@@ -2,7 +2,7 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason, type Started } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 
-/** Returns what every chunk of an answer, and the whole answer, say alike. */
+/** Returns the members that every chunk of an answer, and the whole answer, have in common. */
 export function renderIdentity(started: Started): JsonObject {
   return {
     id: `cmpl-${started.requestId.replace(/^req_/, '')}`,
@@ -13,7 +13,7 @@ export function renderIdentity(started: Started): JsonObject {
   };
 }
 
-/** Returns why a choice ended; an unknown reason of the interface's own is passed through. */
+/** Returns the finish reason of a choice; an unknown reason of the interface's own is passed through. */
 export function renderFinishReason({ reason, native, protocol }: Finished): string {
   switch (reason) {
     case FinishReason.LENGTH:

@@ -56,7 +56,7 @@ export class CompletionsStreamRenderer implements StreamRenderer {
     return errorFrame(error, requestId);
   }
 
-  /** A chunk with members for a text that did not come goes first: its place is taken. */
+  /** Unknown members of a choice go into its next chunk. If others already wait, those are first sent in a chunk of their own. */
   #extend(choice: number, { scope, extra }: Extension): string {
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
     if (scope !== ExtensionScope.CHOICE) return '';

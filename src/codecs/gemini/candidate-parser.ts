@@ -42,12 +42,12 @@ export class CandidateParser {
     return this.#reason !== undefined;
   }
 
-  /** The answer has ended: ends what followed the candidate's end. */
+  /** Ends the candidate at the end of the answer. */
   end(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
   }
 
-  /** Reads the candidate in one chunk. Content after a finish continues the answer, and the last finish holds. */
+  /** Reads the candidate in one chunk. Content after a finish continues the answer, and the last finish counts. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
     const logprobs = parseLogprobs(candidate['logprobsResult']);
@@ -60,7 +60,7 @@ export class CandidateParser {
     this.#finish(reason, textIn(candidate['finishMessage']), events);
   }
 
-  /** The prompt itself was blocked: there is no candidate to say so. */
+  /** Reports that the prompt itself was blocked: there is no candidate for that. */
   block(native: string, events: GenerationEvent[]): void {
     if (this.isFinished) return;
     this.#end(FinishReason.CONTENT_FILTER, native, events);
@@ -105,7 +105,7 @@ export class CandidateParser {
     events.push(emit.delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
   }
 
-  /** A signature ends its part: what comes after it is not signed by it. */
+  /** A signature ends its part: later content is not covered by it. */
   #sign(kind: 'text' | 'thoughts', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;

@@ -4,7 +4,10 @@ import type { JsonObject } from '../codec.ts';
 import { countIn, defined, listIn, objectIn } from '../json.ts';
 import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
 
-/** Returns the JSON body of a batch: one request for each text. Token ids have no words here. `model` is the upstream's own name, "models/…" or what follows that. */
+/**
+ * Returns the JSON body of a batch: one request per text. The protocol has no token ids. `model` is the upstream's own name, "models/…" or
+ * the part after that.
+ */
 export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: string): JsonObject {
   const name = model.startsWith('models/') ? model : `models/${model}`;
   return {

@@ -53,9 +53,9 @@ class ContentsEncoder {
   readonly #names = new Map<string, string>();
   /** A signature whose part has not come yet. */
   #pending: string | undefined;
-  /** The last content has tools' results and nothing else. */
+  /** True if the last content has only results of tools. */
   #resultsOpen = false;
-  /** The model's content that is being written has a call already: only the first of parallel ones is signed. */
+  /** True if the model's content that is being written already has a call: only the first of parallel ones is signed. */
   #hasCall = false;
 
   constructor(request: GenerateRequest, context: ContentsContext, drops: Drops) {
@@ -89,7 +89,7 @@ class ContentsEncoder {
     this.#flushSignature();
   }
 
-  /** The parts of the model's content: consecutive output is one content. */
+  /** Returns the parts of the model's content: consecutive output is one content. */
   #model(): GeminiPart[] {
     this.#resultsOpen = false;
     const last = this.contents.at(-1);
@@ -97,7 +97,7 @@ class ContentsEncoder {
     return this.#begin('model');
   }
 
-  /** A content of its own: two messages in a row stay two. */
+  /** Starts a content of its own: two messages in a row stay two. */
   #begin(role: GeminiContent['role']): GeminiPart[] {
     this.#flushSignature();
     const parts: GeminiPart[] = [];
@@ -124,7 +124,7 @@ class ContentsEncoder {
     } else if (this.contents.length === 0) {
       this.system.push(...said);
     } else {
-      // There is one system instruction; in the middle it is read as the user's words (case GE-05).
+      // There is only one system instruction; later ones become text of the user (case GE-05).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
       const reminders = said.map(part => ({ text: `<system-reminder>\n${part.text ?? ''}\n</system-reminder>` }));
       this.#begin('user').push(...reminders);
@@ -150,7 +150,7 @@ class ContentsEncoder {
     this.#model().push({ text: '', thoughtSignature: signature });
   }
 
-  /** Reasoning itself does not go back unless it is signed; signatures go to the part that follows. */
+  /** Reasoning is sent back only if it is signed; a signature goes to the part that follows. */
   #addReasoning({ content }: Item): void {
     if (content.case !== 'reasoning') return;
     const { parts, opaque } = content.value;
@@ -206,7 +206,7 @@ class ContentsEncoder {
   }
 }
 
-/** An id that the upstream gave goes back to it; one that the gateway made up it does not know. */
+/** An id from the upstream is sent back; an id that the gateway assigned is not, because the upstream does not know it. */
 function idMember(callId: string): { id?: string } {
   return callId === '' || madeCallId.test(callId) ? {} : { id: callId };
 }
@@ -215,7 +215,7 @@ function encodeInline({ inlineData }: GeminiPart): { inlineData: InlineData }[] 
   return inlineData === undefined ? [] : [{ inlineData }];
 }
 
-/** A result is an object here: one that the tool wrote passes, any other text is its output (case GE-02). */
+/** A result has to be an object: one from the tool is passed on, any other text becomes its output (case GE-02). */
 function encodeResponse(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
   return objectIn(exactJson(text)) ?? { output: text };

@@ -37,7 +37,7 @@ function mediaPart(source: MediaSource | undefined, mimeType: string, request: G
     case 'url':
       return { fileData: { fileUri: source.source.value, ...(mimeType === '' ? {} : { mimeType }) } };
     case 'fileId':
-      // Ids of files belong to the provider that gave them.
+      // Ids of files belong to the provider that issued them.
       throw unsupportedContent(request, 'files by the id of another provider');
     default:
       throw unsupportedContent(request, 'a file without a source');

@@ -31,7 +31,7 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
   const config = {
     ...samplingConfig(request, drops),
     ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
-    // Further ones are matched by the gateway, as all of them are.
+    // Further ones are matched by the gateway, which matches all of them.
     ...(request.stop.length === 0 ? {} : { stopSequences: request.stop.slice(0, stopsMax) }),
     ...((request.candidates ?? 1) > 1 ? { candidateCount: request.candidates ?? 1 } : {}),
     ...format.config,
@@ -112,7 +112,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   const { tools, toolChoice } = request;
   if (tools.length === 0) return {};
   const named = toolChoice?.tools.map(({ name }) => name) ?? [];
-  // Only a forced call may name tools in the choice: otherwise the other tools are not offered at all (case CH-04).
+  // Only a forced call may name tools in the choice: otherwise the other tools are simply not offered (case CH-04).
   const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(clientToolName(tool))) : tools;
   const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
   const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];
@@ -140,7 +140,7 @@ function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
   if (strict === true) drops.add(`${path}.strict`);
   const parameters = fieldJson(parametersJson);
   if (parameters === undefined) return body;
-  // Any JSON Schema is taken here, unlike for the form of an answer. The parameters are always an object's (case CH-10).
+  // Any JSON Schema is accepted here, unlike for the format of an answer. Parameters are always an object (case CH-10).
   const isTyped = parameters['type'] !== undefined;
   return { ...body, parametersJsonSchema: isTyped ? parameters : { type: 'object', ...parameters } };
 }

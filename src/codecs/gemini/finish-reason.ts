@@ -1,6 +1,9 @@
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 
-/** Why a candidate ended, in the words of the protocol. Source: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-12, FI-14. */
+/**
+ * Reads the finish reasons of the protocol. Source: docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases
+ * FI-11, FI-12, FI-14.
+ */
 
 const byNative: Readonly<Record<string, FinishReason>> = {
   STOP: FinishReason.STOP,
@@ -15,7 +18,7 @@ const byNative: Readonly<Record<string, FinishReason>> = {
   IMAGE_RECITATION: FinishReason.CONTENT_FILTER,
 };
 
-/** Finish reasons that are failures of the model: nothing before them is an answer. */
+/** Finish reasons that are failures of the model: the content before them is not an answer. */
 const failures = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
@@ -23,13 +26,13 @@ const failures = new Set([
   'MALFORMED_RESPONSE',
 ]);
 
-/** Parses an upstream's finish reason; STOP with calls means that they are to be made, OTHER is an unknown one. */
+/** Parses an upstream's finish reason; STOP with calls means that they have to be made, OTHER is an unknown one. */
 export function parseFinishReason(native: string, hasCalls: boolean): FinishReason {
   const reason = byNative[native] ?? FinishReason.OTHER;
   return reason === FinishReason.STOP && hasCalls ? FinishReason.TOOL_CALLS : reason;
 }
 
-/** Returns whether a reason means that the answer failed. `isEmpty`: nothing came before it. */
+/** Returns true if a reason means that the answer failed. `isEmpty`: there was no content before it. */
 export function isFailure(native: string, isEmpty: boolean): boolean {
   return failures.has(native) || (native === 'OTHER' && isEmpty);
 }

@@ -2,20 +2,20 @@
 export interface ModelTraits {
   /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
-  /** Budgets that are taken. */
+  /** The accepted budgets. */
   readonly budgetMin: number;
   readonly budgetMax: number;
-  /** Thinking can be switched off. */
-  readonly canNotThink: boolean;
-  /** Levels that are taken, from the lowest. */
+  /** True if thinking can be disabled. */
+  readonly canDisableThinking: boolean;
+  /** The accepted levels, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
-  /** A call in the history without its signature is refused, unless the check is switched off for it. */
+  /** True if a call in the history without its signature is refused, unless the check is disabled for it. */
   readonly checksSignatures: boolean;
   /** Images and files may be inside a tool's result. */
   readonly mediaInResults: boolean;
-  /** A schema for the answer and tools may be combined. */
+  /** True if a schema for the answer and tools may be combined. */
   readonly schemaWithTools: boolean;
-  /** More than one answer to a request. */
+  /** True if a request may have more than one answer. */
   readonly candidates: boolean;
 }
 
@@ -26,7 +26,7 @@ const usual: ModelTraits = {
   thinking: 'budget',
   budgetMin: 1,
   budgetMax: 24_576,
-  canNotThink: true,
+  canDisableThinking: true,
   levels: [],
   checksSignatures: false,
   mediaInResults: false,
@@ -36,7 +36,7 @@ const usual: ModelTraits = {
 const newest: ModelTraits = {
   ...usual,
   thinking: 'level',
-  canNotThink: false,
+  canDisableThinking: false,
   levels: ['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'],
   checksSignatures: true,
   mediaInResults: true,
@@ -44,12 +44,12 @@ const newest: ModelTraits = {
   candidates: false,
 };
 
-/** The first pattern that the name matches holds. Names carry versions, dates and words like "preview" and "latest". */
+/** The first pattern that matches the name applies. Names contain versions, dates and words like "preview" and "latest". */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/gemini-3-pro/, { ...newest, levels: ['LOW', 'HIGH'] }],
   [/gemini-(?:[3-9][.\d]*-pro|pro-latest)/, { ...newest, levels: ['LOW', 'MEDIUM', 'HIGH'] }],
   [/gemini-(?:[3-9]|flash-latest|flash-lite-latest)/, newest],
-  [/gemini-2\.5-pro/, { ...usual, budgetMin: 128, budgetMax: 32_768, canNotThink: false }],
+  [/gemini-2\.5-pro/, { ...usual, budgetMin: 128, budgetMax: 32_768, canDisableThinking: false }],
   [/gemini-2\.5-flash-lite/, { ...usual, budgetMin: 512 }],
   [/gemini-(?:1|2\.0)|gemma|learnlm/, { ...usual, thinking: 'none' }],
 ];

@@ -28,7 +28,7 @@ export function parseError(_status: number, body: string): ErrorFacts {
 /** `status` and `retryAfterMs` if they are more specific than the response head. */
 function errorFacts(value: Json): ErrorFacts {
   const details = objectsIn(errorIn(value)?.['details']);
-  // A wrong key is answered with 400, and would count as the client's fault.
+  // A wrong key is reported with 400, which would otherwise count as the client's fault.
   const isKeyWrong = details.some(({ reason }) => /^API_KEY_(INVALID|EXPIRED)$/.test(textIn(reason)));
   const waits = details.map(detail => parseDuration(textIn(detail['retryDelay'])));
   return {

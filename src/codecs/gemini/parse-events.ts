@@ -82,7 +82,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     return candidate;
   }
 
-  /** Counts are cumulative: later ones replace earlier ones, and missing ones still hold. */
+  /** Counts are cumulative: later ones replace earlier ones, and earlier ones remain if no later one comes. */
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);
@@ -97,7 +97,10 @@ function objectOrList(value: Json | undefined): boolean {
   return typeof value === 'object' && value !== null;
 }
 
-/** A whole answer, or the list of chunks that upstreams send without SSE, to the events that a stream would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+/**
+ * Parses a whole answer, or the list of chunks that upstreams send without SSE, into the events that a stream would have given. Throws
+ * `UpstreamFailure` `malformed` or `reported`.
+ */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const responses = objectsIn(Array.isArray(body) ? body : [body]);
   const parser = new GeminiStreamParser(provider);

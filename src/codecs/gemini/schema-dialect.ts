@@ -33,7 +33,7 @@ const kept = new Set([
   'required',
   'propertyOrdering',
 ]);
-/** They describe and check nothing. */
+/** Descriptive keywords, which check nothing. */
 const annotations = new Set([
   '$schema',
   '$comment',
@@ -58,7 +58,7 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
   if (typeof merged['$ref'] === 'string') return reference(merged, lost);
   const result: JsonObject = {};
   const notes: string[] = [];
-  // The type first, whatever the order of the words: others add null to it.
+  // Sets the type first, whatever the order of the keywords: others add null to it.
   if (merged['type'] !== undefined) result['type'] = merged['type'];
   for (const [name, value] of Object.entries(merged)) {
     if (name === 'type') continue;
@@ -94,7 +94,7 @@ function translateKeyword(name: string, value: Json, { result, schema }: Keyword
     case 'const':
       return setEnum([value], result);
     case 'enum':
-      // A constant is one of them, or nothing is right.
+      // A constant makes the enumeration superfluous: it is one of its values, or no value is valid.
       return isSayable(schema['const']) || setEnum(listIn(value), result);
     case 'nullable':
       return typeof value === 'boolean';
@@ -182,10 +182,7 @@ function nested(value: Json, lost: Set<string>): JsonObject {
   return {};
 }
 
-/**
- * Merges several schemas; if two conflict in a keyword, the outer and earlier one holds, and the keyword is listed as
- * lost.
- */
+/** Merges several schemas; if two conflict in a keyword, the outer and earlier one is used, and the keyword is listed as lost. */
 function withoutAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
   if (!Array.isArray(schema['allOf'])) return schema;
   const { allOf, ...result } = schema;

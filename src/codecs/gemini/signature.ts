@@ -9,13 +9,10 @@ import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 export const signatureKind = 'gemini.thought_signature';
 /** The kind of a signature that came with reasoning. */
 export const signedKind = 'gemini.signed_thought';
-/** Switches the check off for a call without a signature, for example one of another model. */
+/** Disables the check for a call without a signature, for example one of another model. */
 export const skipCheck = 'skip_thought_signature_validator';
 
-/**
- * Returns whether the upstream `provider` can read a blob; one without a maker came from a client that had been given
- * it.
- */
+/** Returns true if the upstream `provider` can read a blob; one without a provider came from a client that had received it. */
 export function canRead({ kind, provider }: Opaque, reader: string | undefined): boolean {
   if (kind !== signatureKind && kind !== signedKind) return false;
   return provider === '' || provider === reader;

@@ -13,7 +13,7 @@ interface Situation {
   readonly limit: number | undefined;
 }
 
-/** Returns the member of `generationConfig`; none if nothing was requested, or the model has no such setting. */
+/** Returns the member of `generationConfig`; empty if nothing was requested, or if the model has no such setting. */
 export function thinkingConfig(request: GenerateRequest, situation: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
   if (reasoning === undefined) return {};
@@ -29,7 +29,7 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
   if (isOff) return { thinkingConfig: off(traits, field, drops) };
   const shown = display === 'omitted' ? {} : { includeThoughts: true };
   if (effort === ReasoningEffort.UNSPECIFIED && budgetTokens === undefined) {
-    // It decides itself how much.
+    // The model itself decides how much.
     return { thinkingConfig: traits.thinking === 'budget' ? { thinkingBudget: -1, ...shown } : shown };
   }
   if (traits.thinking === 'level') {
@@ -40,15 +40,19 @@ export function thinkingConfig(request: GenerateRequest, situation: Situation, d
   const budget = Math.min(requested, traits.budgetMax, (situation.limit ?? Infinity) - 1);
   if (budget < traits.budgetMin) {
     drops.add(field);
-    return { thinkingConfig: traits.canNotThink ? { thinkingBudget: 0 } : {} };
+    return { thinkingConfig: traits.canDisableThinking ? { thinkingBudget: 0 } : {} };
   }
   if (budgetTokens !== undefined && budgetTokens > traits.budgetMax) drops.add(`${field}.budget_tokens`);
   return { thinkingConfig: { thinkingBudget: budget, ...shown } };
 }
 
-/** The minimum that the model accepts, and a warning if that is more than nothing. */
-function off({ canNotThink, thinking, budgetMin, levels }: ModelTraits, field: string, drops: Drops): JsonObject {
-  if (canNotThink) return { thinkingBudget: 0 };
+/** Returns the setting for no thinking: the minimum that the model accepts, with a warning if that is more than 0. */
+function off(
+  { canDisableThinking, thinking, budgetMin, levels }: ModelTraits,
+  field: string,
+  drops: Drops,
+): JsonObject {
+  if (canDisableThinking) return { thinkingBudget: 0 };
   drops.add(field);
   return thinking === 'budget' ? { thinkingBudget: budgetMin } : { thinkingLevel: levels[0] ?? 'LOW' };
 }

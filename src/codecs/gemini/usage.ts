@@ -19,7 +19,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const thoughts = countIn(members['thoughtsTokenCount']);
   const output = sum(candidates, thoughts);
   const input = sum(prompt, tools);
-  // No answer is made from nothing: upstreams that send zeros do not count.
+  // Every answer has tokens: upstreams that report only zeros do not count.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const isPart = cached !== undefined && cached <= (input ?? 0);
   return {

@@ -16,7 +16,7 @@ import {
 /** A request of an image path. */
 export interface DecodedImages {
   readonly request: ImageRequest;
-  /** The client wants a task instead of the images. */
+  /** True if the client wants a task instead of the images. */
   readonly isAsync: boolean;
 }
 

@@ -53,7 +53,7 @@ const statuses: Readonly<Record<ImageTaskStatus, string>> = {
   [ImageTaskStatus.FAILED]: 'failed',
 };
 
-/** The task resource as it is answered to who made it. */
+/** Renders the task as returned when it is created. */
 export function renderTask(task: ImageTask): JsonObject {
   return {
     task_id: task.id,

@@ -55,7 +55,7 @@ export type GenerationBody = z.output<typeof generationSchema>;
 /** A checked edit. */
 export type EditBody = z.output<typeof editSchema>;
 
-/** The members that a generation's request has fields for. */
+/** The members of a generation that the contract has fields for. */
 export const generationMembers = members(...Object.keys(generationSchema.shape));
-/** The members that an edit's request has fields for. */
+/** The members of an edit that the contract has fields for. */
 export const editMembers = members(...Object.keys(editSchema.shape));

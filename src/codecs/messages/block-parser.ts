@@ -142,7 +142,7 @@ export class BlockParser {
         if (open.kind === 'thinking') this.#add(open, DeltaKind.REASONING, textIn(delta['thinking']), events);
         return;
       case 'signature_delta':
-        // The last of several signatures wins, as in the official clients.
+        // The last of several signatures counts, as in the official clients.
         open.signature = textIn(delta['signature']);
         return;
       case 'citations_delta':

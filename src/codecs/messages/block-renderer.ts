@@ -38,7 +38,7 @@ interface OpenBlock {
 interface OpenItem {
   readonly item: Item;
   readonly citations: CitationRenderer;
-  /** Blobs that wait for the end of the reasoning, or of the text. */
+  /** Blobs that are sent at the end of the reasoning, or of the text. */
   readonly seals: Opaque[];
   /** The reasoning so far, for its seal. */
   readonly reasoning: Part[];
@@ -90,8 +90,8 @@ export class BlockRenderer {
   }
 
   /**
-   * Takes unknown members for the next frame of a type. Returns the frames of a delta of an unknown type, which is
-   * one of its own; '' for anything else.
+   * Keeps unknown members for the next frame of a type. Returns the frames of a delta of an unknown type, which is a frame of its own; ''
+   * for anything else.
    */
   extend(type: string, members: JsonObject): string {
     this.#frames = '';
@@ -127,17 +127,14 @@ export class BlockRenderer {
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
-  /**
-   * Writes another protocol's signature of a text or a call: a reasoning block is the one place for it that every
-   * client sends back.
-   */
+  /** Writes another protocol's signature of a text or a call as a reasoning block, the only place that every client sends back. */
   #seal(signature: Opaque): void {
     this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta);
     this.#otherDelta({ type: 'signature_delta', signature: toSignature([signature]) });
     this.#closeBlock();
   }
 
-  /** The block as it came; its input is in a delta, where readers of streams look for it. */
+  /** Renders the block unchanged, with its input in a delta, where readers of streams look for it. */
   #serverTool(tool: ServerTool): void {
     const block = extras.own(tool);
     if (block === undefined) return;

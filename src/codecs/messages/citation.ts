@@ -19,7 +19,7 @@ export function toUrlAnnotation(citation: JsonObject): Annotation | undefined {
 export class CitationRenderer {
   #lastUrl = '';
 
-  /** Undefined if it was sent already, or can't be expressed here. */
+  /** Returns the citation; undefined if it was already sent, or can't be expressed here. */
   render({ annotation }: Annotation): JsonObject | undefined {
     if (annotation.case === 'other') {
       const citation = extras.own(annotation.value);

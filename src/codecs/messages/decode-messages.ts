@@ -32,7 +32,7 @@ const roles = { user: Role.USER, assistant: Role.ASSISTANT, system: Role.SYSTEM 
  * `container_upload`, … They are carried unchanged.
  */
 const serverBlockName = /^(server_tool_use|[a-z_]+_tool_(use|result)|container_upload|compaction)$/;
-/** Says which model went on; the model itself reads nothing of it. */
+/** A block that names the model that continued; the model itself does not read it. */
 const fallbackBlockName = 'fallback';
 
 /** Items in the order of the blocks, the system prompt first. Throws `validation_error`. */
@@ -155,7 +155,7 @@ class MessageDecoder {
         const signature = block.signature ?? '';
         const sealed = envelopeIn(signature);
         const parts = sealed?.parts ?? [make.makePart(make.reasoningTextContent(block.thinking))];
-        // The signer is unknown: the upstream that receives it will judge it.
+        // The signer is unknown: the upstream that receives it will verify it.
         return make.makeItem(
           make.reasoningContent({ parts, opaque: readBlobs(signature, '') }),
           turn,

@@ -40,7 +40,7 @@ interface OpenMessage {
   readonly role: 'user' | 'assistant';
   readonly turn: number;
   readonly blocks: JsonObject[];
-  /** Text follows the results: no further result fits in. */
+  /** True if text follows the results: no further result may be added. */
   hasWords: boolean;
 }
 
@@ -110,7 +110,7 @@ class MessageEncoder {
       return;
     }
     if (isSystem) {
-      // Only the newest models know instructions in the middle; all others read them so (case RO-01).
+      // Only the newest models accept instructions in the middle; for all others they become text of the user (case RO-01).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
       const texts = blocks.map(block => ({
         ...block,
@@ -134,14 +134,14 @@ class MessageEncoder {
 
   #encodeBlocks(item: Item, { parts }: Message): JsonObject[] {
     const blocks = parts.map(part => this.#part(part));
-    // The protocol refuses an empty text, unless it is all there is.
+    // The protocol refuses an empty text, unless it is the only content.
     const said = blocks.filter(block => block['type'] !== 'text' || block['text'] !== '');
     const shown = said.length === 0 ? blocks.slice(0, 1) : said;
     const [first] = shown;
     return first === undefined ? [] : [{ ...first, ...this.#itemMembers(item) }, ...shown.slice(1)];
   }
 
-  /** Members of a message stand in its first item; those of a block belong to the block. */
+  /** Members of a message belong to its first item; those of a block belong to the block. */
   #itemMembers(item: Item): JsonObject {
     return item.content.case === 'message' ? {} : extras.members(item.extra);
   }
@@ -155,7 +155,7 @@ class MessageEncoder {
   }
 
   #call(item: Item, call: ToolCall): JsonObject {
-    // There is no place for it that this upstream would read.
+    // The protocol has no place for it that this upstream would read.
     if (call.signature !== undefined) this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
     return {
       type: 'tool_use',
@@ -185,7 +185,7 @@ class MessageEncoder {
     });
   }
 
-  /** Only reasoning with a signature that this upstream can check goes back; the rest is dropped and listed. */
+  /** Only reasoning with a signature that this upstream can check is sent back; the rest is dropped and listed. */
   #addReasoning(item: Item): void {
     if (item.content.case !== 'reasoning') return;
     const { parts, opaque } = item.content.value;

@@ -39,7 +39,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   return { body, dropped: drops.list() };
 }
 
-/** The protocol requires a limit: this one if neither the client nor the configuration gives any. */
+/** The limit to send if neither the client nor the configuration sets one, because the protocol requires it. */
 const outputTokensDefault = 4_096;
 
 function built(input: EncodeInput, drops: Drops): JsonObject {
@@ -49,7 +49,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
   const requested = besideForcedCall(request, encodeThinking(request, { traits, limit }, drops), { traits, drops });
   const { system, messages } = encodeMessages(request, drops, provider);
-  const thinking = traits.reasonsInLoops ? thinkingInLoop(request, { requested, messages }, drops) : requested;
+  const thinking = traits.checksEarlierReasoning ? thinkingInLoop(request, { requested, messages }, drops) : requested;
   const body: JsonObject = { model, max_tokens: limit };
   const instructed = withFormat(request, system, drops);
   if (instructed !== undefined) body['system'] = instructed;
@@ -104,7 +104,7 @@ function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, 
   const shown = display === undefined ? {} : { display };
   const field = fieldName(request.endpoint, 'reasoning');
   if (thinking === ThinkingMode.DISABLED || effort === ReasoningEffort.NONE) {
-    if (traits.canNotThink) return { thinking: { type: 'disabled' }, ...effortMember(effort) };
+    if (traits.canDisableThinking) return { thinking: { type: 'disabled' }, ...effortMember(effort) };
     drops.add(field);
     return {};
   }
@@ -142,8 +142,8 @@ function besideForcedCall(
 ): JsonObject {
   if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(requested)) return requested;
   drops.add(fieldName(request.endpoint, 'reasoning'));
-  // Models that think by effort may do so unasked.
-  return traits.thinking === 'effort' && traits.canNotThink ? { thinking: { type: 'disabled' } } : {};
+  // Models that think by effort may think without being told to.
+  return traits.thinking === 'effort' && traits.canDisableThinking ? { thinking: { type: 'disabled' } } : {};
 }
 
 function isForced(choice: ToolChoice | undefined): boolean {
@@ -155,10 +155,7 @@ interface LoopThinking {
   readonly messages: readonly JsonObject[];
 }
 
-/**
- * Decides, in the middle of a loop of calls, what remains of the requested thinking and of earlier reasoning: both or
- * neither.
- */
+/** Decides, within a loop of calls, whether the requested thinking and earlier reasoning are kept: both or neither. */
 function thinkingInLoop(request: GenerateRequest, { requested, messages }: LoopThinking, drops: Drops): JsonObject {
   if (request.source === undefined) return requested;
   const isOn = isThinking(requested);
@@ -241,7 +238,7 @@ function addAnswerTool(
 /** The name of the tool whose call is the answer, for models without schema support. */
 export const answerToolName = 'tollgate_final_answer';
 
-/** The system prompt and the answer format: a JSON object without a schema can only be requested in words. */
+/** Returns the system prompt with the answer format: a JSON object without a schema can only be requested in text. */
 function withFormat(request: GenerateRequest, system: Json | undefined, drops: Drops): Json | undefined {
   if (request.outputFormat?.type !== OutputFormatType.JSON_OBJECT) return system;
   drops.add(fieldName(request.endpoint, 'output_format'));

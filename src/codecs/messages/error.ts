@@ -4,7 +4,7 @@ import { sseEvent } from '../../lib/sse.ts';
 
 /** Errors of Messages. Source: docs/errors.md "The envelope", "Errors of providers". */
 
-/** The frame that ends a stream which failed: no `message_stop` follows, so that no client takes it for a success. */
+/** Returns the frame that ends a failed stream: no `message_stop` follows, so that no client takes it for a success. */
 export function errorFrame(error: GatewayError, requestId: string): string {
   const id = error.facts.requestId ?? requestId;
   return sseEvent(

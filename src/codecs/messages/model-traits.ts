@@ -1,45 +1,42 @@
 /**
- * The features of upstream models, by their own names: data instead of code, because models change. Source: docs/interfaces/messages.md
- * "Stream".
+ * What a model of the provider accepts. A table and not code, because models change. Source: docs/providers.md "Differences between
+ * providers".
  */
 export interface ModelTraits {
-  /** `temperature`, `top_p` and `top_k` are taken. */
+  /** True if `temperature`, `top_p` and `top_k` are accepted. */
   readonly sampling: boolean;
-  /** `temperature` and `top_p` are taken together. */
+  /** True if `temperature` and `top_p` are accepted together. */
   readonly samplingPair: boolean;
-  /** How thinking is configured: by a budget, or adaptively by effort. */
+  /** How thinking is configured: by a token budget, or adaptively by effort. */
   readonly thinking: 'budget' | 'effort';
-  /** `thinking: disabled` is taken. */
-  readonly canNotThink: boolean;
-  /** A call can be forced (`any`, `tool`). */
+  /** True if `thinking: disabled` is accepted. */
+  readonly canDisableThinking: boolean;
+  /** True if a call can be forced (`any`, `tool`). */
   readonly forcedToolChoice: boolean;
-  /** A call can be forced while it thinks. */
+  /** Accepts a forced call while thinking is on. */
   readonly forcedWhileThinking: boolean;
-  /** The answer can be constrained by a schema. */
+  /** Accepts a JSON schema for the answer. */
   readonly schemas: boolean;
-  /**
-   * When it continues after results of calls, its own reasoning must be present if thinking is on, and absent if it
-   * is off.
-   */
-  readonly reasonsInLoops: boolean;
+  /** True if after results of calls its own reasoning must be present if thinking is on, and absent if it is off. */
+  readonly checksEarlierReasoning: boolean;
 }
 
 const usual: ModelTraits = {
   sampling: true,
   samplingPair: true,
   thinking: 'budget',
-  canNotThink: true,
+  canDisableThinking: true,
   forcedToolChoice: true,
   forcedWhileThinking: true,
   schemas: true,
-  reasonsInLoops: false,
+  checksEarlierReasoning: false,
 };
-const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, reasonsInLoops: true };
+const budgeted: ModelTraits = { ...usual, forcedWhileThinking: false, checksEarlierReasoning: true };
 const oneOfPair: ModelTraits = { ...budgeted, samplingPair: false };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort', forcedWhileThinking: false };
-const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
+const alwaysThinking: ModelTraits = { ...adaptive, canDisableThinking: false, forcedToolChoice: false };
 
-/** The first pattern that the name matches holds. Names carry dates and prefixes of the cloud that serves them. */
+/** The first pattern that matches the name applies. Names contain dates and prefixes of the cloud that serves them. */
 const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],

@@ -13,7 +13,7 @@ import {
 
 /** Upstream errors. Source: docs/errors.md "Errors of providers". */
 
-/** The protocol has no code for an input that is too long; compatible servers have one. */
+/** The protocol has no code for an input that is too long; compatible servers do. */
 const tooLong: TooLong = {
   code: /^context_length_exceeded$/,
   message: /prompt is too long|context[ _-]?(length|window|limit)|input (is|was) too long|too many (input )?tokens/i,

@@ -42,10 +42,10 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
-  /** The latest finish so far, which holds (docs/interfaces/README.md "Finish reasons"). */
+  /** The latest finish so far, which counts (docs/interfaces/README.md "Finish reasons"). */
   #reason: FinishReason = FinishReason.UNSPECIFIED;
 
-  /** Everything in the current frame is known: checked once per frame. */
+  /** True if everything in the current frame is known: checked once per frame. */
   #isPlain = false;
   readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlainDelta(frame));
 
@@ -71,7 +71,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return [];
   }
 
-  /** A whole answer: its members as if a stream had brought them. */
+  /** Parses a whole answer: its members as if from a stream. */
   whole(message: JsonObject): GenerationEvent[] {
     const events = this.#start({ message });
     for (const [index, block] of listIn(message['content']).entries()) {
@@ -93,7 +93,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const events: GenerationEvent[] = [];
     if (type === 'error') throw reported(body);
     if (type === 'message_start') {
-      // A second start would be a retry of the upstream's own: it belongs to the same answer (case TS-20).
+      // A second start is a retry by the upstream itself: it belongs to the same answer (case TS-20).
       return this.#state === 'new' ? this.#start(body) : [];
     }
     if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return this.#unknown(type, body);
@@ -114,7 +114,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
-  /** An event of a type that the gateway does not know, for clients of the protocol. */
+  /** Passes on an event of an unknown type, for clients of the protocol. */
   #unknown(type: string, body: JsonObject): GenerationEvent[] {
     if (this.#state === 'new' || type === '' || type === 'ping') return [];
     const events: GenerationEvent[] = [];
@@ -122,7 +122,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
-  /** `frame`: with the message as it begins. */
+  /** `frame`: contains the message at its beginning. */
   #start(frame: JsonObject): GenerationEvent[] {
     const message = objectIn(frame['message']) ?? {};
     this.#state = 'started';
@@ -133,7 +133,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }
 
-  /** Counts are cumulative: later ones replace earlier ones, and missing ones still hold. */
+  /** Counts are cumulative: later ones replace earlier ones, and earlier ones remain if no later one comes. */
   #count(value: Json | undefined): void {
     const usage = objectIn(value);
     if (usage === undefined) return;
@@ -186,7 +186,7 @@ function isCut(reason: FinishReason): boolean {
   );
 }
 
-/** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+/** Parses a whole answer into the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const message = objectIn(body);
   if (message === undefined) {

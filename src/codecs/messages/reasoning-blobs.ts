@@ -3,9 +3,9 @@ import { makeOpaque } from '../content.ts';
 import { type EnvelopedItem, type EnvelopedReasoning, unwrapReasoning, wrapReasoning } from '../reasoning-envelope.ts';
 
 /**
- * Blobs of reasoning in the one string that a `thinking` block has for them. The protocol's own signature is stored
- * byte for byte; blobs of other protocols are in an envelope that keeps their provenance and their reasoning. Source:
- * docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation"; case RE-04.
+ * Encodes blobs of reasoning as the one string that a `thinking` block has for them. The protocol's own signature is stored byte for byte;
+ * blobs of other protocols are in an envelope that keeps their provider and their reasoning. Source: docs/architecture.md "The model of a
+ * generation"; docs/interfaces/README.md "Translation"; case RE-04.
  */
 
 /** The kind of a signature that is sent unchanged. */
@@ -15,7 +15,7 @@ export const redactedKind = 'anthropic.redacted';
 
 const noItem: EnvelopedItem = { parts: [], extra: undefined };
 
-/** Returns the `signature` of a thinking block; '' if there is nothing to give back. */
+/** Returns the `signature` of a thinking block; '' if there is none to send back. */
 export function toSignature(blobs: readonly Opaque[], item: EnvelopedItem = noItem): string {
   const [first] = blobs;
   if (first === undefined) return '';

@@ -38,9 +38,9 @@ export class MessagesStreamRenderer implements StreamRenderer {
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';
   #finished: Finished | undefined;
-  /** Unknown members of the message, which stand in its last delta. */
+  /** Unknown members of the message, sent in its last delta. */
   #members: JsonObject = {};
-  /** Unknown members of the frames with which the stream ends, by their type. */
+  /** Unknown members of the last frames of the stream, by their type. */
   readonly #ending: Record<string, JsonObject> = {};
 
   constructor(decoded: DecodedRequest) {
@@ -88,7 +88,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
     return frame('message_start', graft({ message }, extras.members(started.extra)));
   }
 
-  /** Unknown members wait for the last delta; unknown events are sent where they came. */
+  /** Unknown members wait for the last delta; unknown events are sent in place. */
   #extend({ scope, extra }: Extension): string {
     const members = extras.members(extra);
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, members);

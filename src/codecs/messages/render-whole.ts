@@ -63,10 +63,7 @@ function renderBlocks(item: Item): JsonObject[] {
   }
 }
 
-/**
- * Another protocol's signature of a text or a call: a reasoning block is the one place for it that every client sends
- * back.
- */
+/** Returns another protocol's signature of a text or a call as a reasoning block, the only place that every client sends back. */
 function sealBlock(signature: Opaque | undefined): JsonObject[] {
   return signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: toSignature([signature]) }];
 }

@@ -132,7 +132,7 @@ const message = oneBy(
     object({ role: z.literal('assistant'), content: textOrBlocks(assistantBlock) }),
     object({ role: z.literal('system'), content: textOrBlocks(systemBlock) }),
   ],
-  // The service's own words, which clients look for.
+  // The service's own wording, which clients look for.
   ['user', 'assistant'],
 );
 

@@ -4,17 +4,23 @@ import { parseExact } from '../../lib/exact-json.ts';
 import type { DecodedRequest, Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
-/** Why an answer ended, in the words of Messages and back. Source: docs/interfaces/messages.md "Stop reasons", "Stream"; docs/interfaces/README.md "Translation"; cases FI-05, FI-08, FI-09, FI-18. */
+/**
+ * Converts stop reasons to and from those of Messages. Source: docs/interfaces/messages.md "Stop reasons", "Stream";
+ * docs/interfaces/README.md "Translation"; cases FI-05, FI-08, FI-09, FI-18.
+ */
 
-/** Decides by the content if the upstream's own reason has no counterpart. */
+/** Facts about the content, used if the upstream's own reason has no counterpart. */
 export interface AnswerFacts {
-  /** The answer calls tools, which the client must learn. */
+  /** True if the answer calls tools, which the client must know. */
   readonly hasCalls: boolean;
   /** The answer contains words of refusal. */
   readonly hasRefusal: boolean;
 }
 
-/** The two of the interface's own words that clients which do not name its version get others for. Source: docs/interfaces/messages.md "Stop reasons". */
+/**
+ * The two stop reasons that clients which do not send their version get in another form. Source: docs/interfaces/messages.md "Stop
+ * reasons".
+ */
 const ownWords = { refusal: 'refusal', context: 'model_context_window_exceeded' } as const;
 const commonWords = { refusal: 'content_filter', context: 'max_tokens' } as const;
 

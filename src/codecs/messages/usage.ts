@@ -54,7 +54,7 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   const read = countIn(members['cache_read_input_tokens']);
   const written = readWritten(members);
   const inputs = [input, read, written.cacheWrite5mTokens, written.cacheWrite1hTokens];
-  // No answer is made from nothing: upstreams that send zeros do not count.
+  // Every answer has tokens: upstreams that report only zeros do not count.
   if (inputs.every(count => (count ?? 0) === 0) && (output ?? 0) === 0) return undefined;
   const thinking = countIn(objectIn(members['output_tokens_details'])?.['thinking_tokens']);
   return {

@@ -13,7 +13,7 @@ export const compactionKind = 'openai.compaction';
 
 const envelopeStart = 'tg1.';
 
-/** A blob that a client sent: an envelope of this gateway, or somebody's of the given kind. */
+/** A blob that a client sent: an envelope of this gateway, or someone's of the given kind. */
 export function readBlob(data: string, foreignKind: string): Opaque {
   return data.startsWith(envelopeStart) ? makeEnvelope(data) : makeOpaque(foreignKind, data);
 }

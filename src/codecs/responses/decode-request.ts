@@ -38,9 +38,9 @@ export interface ResponsesRequest extends DecodedRequest {
   readonly previousResponseId: string | undefined;
   /** The conversation that it is made in. */
   readonly conversationId: string | undefined;
-  /** Keep the response, so that it can be gone on from. */
+  /** True to store the response, so that it can be continued. */
   readonly store: boolean;
-  /** Answer at once, generate on. */
+  /** True to answer at once and generate afterwards. */
   readonly background: boolean;
 }
 
@@ -55,7 +55,7 @@ const knownReasoningMembers = members('effort', 'summary');
 /** Padding of OpenAI's own streams: nothing is lost without it. */
 const knownStreamOptionsMembers = members('include_obfuscation');
 
-/** Throws `validation_error`, and `unsupported_parameter` for what only the provider's own service has. */
+/** Throws `validation_error`, and `unsupported_parameter` for fields that only the provider's own service supports. */
 export function decodeRequest(received: ReceivedRequest): ResponsesRequest {
   return requestFrom(parseBody(responsesRequestSchema, received.body), received);
 }
@@ -130,7 +130,7 @@ function decodeTruncation(truncation: 'auto' | 'disabled' | undefined): Truncati
   return truncation === 'auto' ? Truncation.AUTO : Truncation.DISABLED;
 }
 
-/** The members about sampling that the interface has: others that look so are unknown here. */
+/** Returns the sampling members of the interface: similar ones are unknown here. */
 function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling>[0] {
   const { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs } = body;
   return { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs };
@@ -208,7 +208,7 @@ function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): 
 
 const kinds: Readonly<Record<string, ToolKind>> = { function: ToolKind.FUNCTION, custom: ToolKind.CUSTOM };
 
-/** A tool that the upstream runs has no name but its type. */
+/** Returns a tool's name; a tool that the upstream runs has only its type. */
 function decodeToolName(reference: ResponsesToolReference): ToolName {
   const { type, name } = reference as { type: string; name?: unknown };
   const kind = kinds[type] ?? ToolKind.UNSPECIFIED;

@@ -109,7 +109,7 @@ export class InputEncoder {
 
   #result(result: ToolResult): JsonObject {
     const { callId, kind, parts, plain, isError } = result;
-    // Chat and Messages do not repeat what kind of tool it was.
+    // Chat and Messages do not repeat the kind of the tool.
     const called = this.#kinds.get(callId) ?? kind;
     const type = called === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
     const name = isForeign(this.#request) ? '' : result.name;
@@ -121,7 +121,7 @@ export class InputEncoder {
     return { type, ...speaker, output: isError ? this.#failed(output) : output };
   }
 
-  /** The interface has no word for a tool that failed. */
+  /** The interface has no field for a failed tool, so the output says it. */
   #failed(output: Json): Json {
     this.#drops.add('is_error');
     return typeof output === 'string'
@@ -129,7 +129,7 @@ export class InputEncoder {
       : [{ type: 'input_text', text: 'Error:' }, ...(output as JsonObject[])];
   }
 
-  /** Reasoning goes back if this upstream can read it; it refuses summaries without their encrypted reasoning. */
+  /** Reasoning is sent back if this upstream can read it; it refuses summaries without their encrypted reasoning. */
   #reasoning(item: Item, { parts, opaque }: Reasoning): JsonObject | undefined {
     const ours = opaque.filter(blob => this.#isOurs(blob) && (blob.kind === encryptedKind || blob.kind === itemIdKind));
     const sealed = ours.find(({ kind }) => kind === encryptedKind);

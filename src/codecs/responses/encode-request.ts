@@ -128,7 +128,7 @@ function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | unde
       return { type: 'json_object' };
     case OutputFormatType.JSON_SCHEMA: {
       const { name, description, schemaJson, strict } = format;
-      // The interface insists on a schema: the one that allows everything.
+      // The interface requires a schema: this one allows everything.
       const schema = fieldJson(schemaJson) ?? {};
       return defined({ type: 'json_schema', name, description, schema, strict });
     }
@@ -165,7 +165,7 @@ function encodeTool(tool: Tool, path: string, request: GenerateRequest): JsonObj
     case 'function': {
       const { name, description, parametersJson } = content.value;
       checkToolName(name, `${path}.name`);
-      // Left out it would mean strict, which other interfaces do not mean by it (case CH-08).
+      // If absent it would mean strict, unlike in other interfaces (case CH-08).
       const strict = content.value.strict ?? (request.source === undefined ? undefined : false);
       const said = defined({ name, description, parameters: fieldJson(parametersJson), strict });
       return { type: 'function', ...said, ...extras.members(tool.extra) };

@@ -28,7 +28,7 @@ function charactersIn(value: string): number {
   return value.length - pairs;
 }
 
-/** A text of at most so many characters, counted as the interface counts them. */
+/** A text with a maximum length, counted as the interface does. */
 export function limitedText(max: number): z.ZodString {
   const fits = (value: string): boolean =>
     value.length <= max || (value.length <= 2 * max && charactersIn(value) <= max);
@@ -111,7 +111,7 @@ const callId = z
   .min(1, 'must have 1 to 64 characters')
   .max(64, 'must have 1 to 64 characters');
 const output = textOrParts(resultPart);
-/** A tool's message: a result, or on its own initiative. */
+/** A tool's message: a result, or one without a call. */
 const spoken = { call_id: callId.nullish(), name: someText.nullish(), namespace: someText.nullish() };
 const otherItems = [
   object({

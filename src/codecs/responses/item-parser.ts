@@ -44,14 +44,14 @@ export class ItemParser {
   hasRefusal = false;
   readonly #provider: string;
   readonly #items = new OpenItems();
-  /** A call that is done without any arguments: whether a limit cut it or it needs none shows by what follows. */
+  /** A call that is done without any arguments: what follows shows whether a limit cut it or it needs none. */
   #empty: OpenItem | undefined;
 
   constructor(provider: string) {
     this.#provider = provider;
   }
 
-  /** An item begins. A repeated one has begun already. */
+  /** Starts an item; does nothing if it has already begun. */
   start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
     if (this.#items.begun(item, index) === undefined) this.#start(index, item, events);
   }
@@ -66,13 +66,13 @@ export class ItemParser {
     return open === undefined || open.isDone || open.kind === 'server' ? undefined : open.number;
   }
 
-  /** A part begins; a repeated one has begun already. */
+  /** Starts a part; does nothing if it has already begun. */
   part(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#part(open, place, part, events);
   }
 
-  /** More of a part's text, which begins with it if the upstream did not say so. */
+  /** Adds to a part's text; starts the part if the upstream did not. */
   text(
     at: ItemPlace,
     place: PartPlace & { readonly type: string },
@@ -85,19 +85,19 @@ export class ItemParser {
     this.#add(open, part, { text: textIn(event['delta']), logprobs: event['logprobs'] }, events);
   }
 
-  /** More of a call's arguments. */
+  /** Adds to a call's arguments. */
   arguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#arguments(open, text, events);
   }
 
-  /** The complete arguments of a call: emits what did not come before. */
+  /** Takes the complete arguments of a call: emits those that are missing. */
   wholeArguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#wholeArguments(open, text, events);
   }
 
-  /** A complete part: emits what did not come before. */
+  /** Takes a complete part: emits what is missing. */
   wholePart(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.growing(at);
     if (open !== undefined) this.#wholePart(open, place, part, events);
@@ -110,7 +110,7 @@ export class ItemParser {
     if (open !== undefined && part !== undefined && !part.isClosed) this.#annotate(open, part, annotation, events);
   }
 
-  /** An item is done: emits what did not come before. */
+  /** Ends an item: emits what is missing. */
   done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
     const open = this.#items.ended(item, index) ?? this.#start(index, item, events);
     if (!open.isDone) this.#done(open, item, events);
@@ -129,7 +129,7 @@ export class ItemParser {
     }
   }
 
-  /** The answer has ended: `cut` if a limit or a filter ended it. Items that are not done end with it. */
+  /** Ends the answer: `cut` if a limit or a filter ended it. Items that are not done end with it. */
   end(cut: boolean, events: GenerationEvent[]): void {
     const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
     this.#endEmpty(status, events);
@@ -146,7 +146,7 @@ export class ItemParser {
     return open;
   }
 
-  /** Undefined if the item is done, or the model has no such part. */
+  /** Returns the part; undefined if the item is done, or if the contract has no such part. */
   #part(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): OpenPart | undefined {
     if (open.isDone || (open.kind !== 'message' && open.kind !== 'reasoning')) return undefined;
     const content = contentFrom(part, place.list);

@@ -84,7 +84,7 @@ export class ItemRenderer {
   readonly #emit: Emit;
   #shown = 0;
   #open: OpenItem | undefined;
-  /** Messages that are whole but for their phase. */
+  /** Messages that are complete except for their phase. */
   #waiting: ShownItem[] = [];
 
   constructor(fold: ResponseFold, emit: Emit) {
@@ -92,7 +92,7 @@ export class ItemRenderer {
     this.#emit = emit;
   }
 
-  /** Emits the events that follow from one of the generation, which the fold has taken already. */
+  /** Emits the events that follow from one of the generation, which the fold has already taken. */
   push(event: GenerationEvent['event']): void {
     switch (event.case) {
       case 'itemOpened':

@@ -21,7 +21,7 @@ export function findItemKind(item: JsonObject): ItemKind {
 /** A part of an item, and how much of its text has come. */
 export interface OpenPart {
   readonly number: number;
-  /** Unspecified: unknown to the model. */
+  /** Unspecified: not in the contract. */
   readonly kind: DeltaKind;
   /** The item at its beginning. */
   readonly begun: JsonObject;
@@ -55,8 +55,8 @@ export interface ItemPlace {
 }
 
 /**
- * The items of an answer, and which of them an event means: by its id, which some servers make anew for each event; by its place in the output, which some leave out or get wrong; else
- * the one that began last.
+ * Finds the item that an event belongs to: by its id, which some servers change with each event; by its index in the output, which some
+ * leave out or get wrong; else the one that began last.
  */
 export class OpenItems {
   readonly #items: OpenItem[] = [];
@@ -82,7 +82,7 @@ export class OpenItems {
     return opened;
   }
 
-  /** The item that more comes of; undefined if none is known. */
+  /** Returns the item that receives more content; undefined if none is known. */
   growing({ index, id }: ItemPlace): OpenItem | undefined {
     const named = this.#byId(id);
     if (named !== undefined) return named;
@@ -90,12 +90,12 @@ export class OpenItems {
     return index === undefined ? this.#items.findLast(item => !item.isDone) : this.#items.findLast(at(index));
   }
 
-  /** The item that an event names by its id or its place; undefined if none is known there. */
+  /** Returns the item that an event names by its id or its index; undefined if it is unknown. */
   named({ index, id }: ItemPlace): OpenItem | undefined {
     return this.#byId(id) ?? (index === undefined ? undefined : this.#items.findLast(at(index)));
   }
 
-  /** Returns the item that an event repeats the beginning of; undefined if it is a new one. */
+  /** Returns the item whose beginning an event repeats; undefined if it is a new one. */
   begun(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const id = textIn(item['id']);
     const named = this.#byId(id);
@@ -143,7 +143,7 @@ function isSameKind({ kind, begun }: OpenItem, item: JsonObject): boolean {
   return kind === findItemKind(item) && (kind !== 'server' || begun['type'] === item['type']);
 }
 
-/** Returns whether a complete item can be what has come of an item under another id, or none. */
+/** Returns true if a complete item may be the one received so far under another id, or under none. */
 function agrees(open: OpenItem, item: JsonObject): boolean {
   const callId = textIn(item['call_id']);
   const knownCallId = textIn(open.begun['call_id']);

@@ -38,7 +38,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   readonly #items: ItemParser;
   #state: 'new' | 'started' | 'completed' = 'new';
 
-  /** Everything in the current frame is known: checked once per frame. */
+  /** True if everything in the current frame is known: checked once per frame. */
   #isPlain = false;
   readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlain(frame));
 
@@ -66,7 +66,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     return [];
   }
 
-  /** A whole answer: its members as if a stream had brought them. */
+  /** Parses a whole answer: its members as if from a stream. */
   whole(response: JsonObject): GenerationEvent[] {
     const events: GenerationEvent[] = [];
     this.#terminal(textIn(response['status']), response, events);
@@ -99,7 +99,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     act(this.#items, { at, body }, events);
   }
 
-  /** An event of a type that the gateway does not know, for clients of the protocol. */
+  /** Passes on an event of an unknown type, for clients of the protocol. */
   #unknown(type: string, { at, body }: ItemEvent, events: GenerationEvent[]): void {
     if (this.#state === 'new' || type === '' || repeated.has(type)) return;
     const event = extension(0, ExtensionScope.EVENT, extras.of({ ...body, type }));
@@ -136,7 +136,10 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     this.#state = 'completed';
   }
 
-  /** A response that is incomplete for a reason of the upstream's own was cut. Words of refusal are a refusal. */
+  /**
+   * Maps a status to a finish reason. A response that is incomplete for a reason of the upstream's own was cut. A refusal text means a
+   * refusal.
+   */
   #toReason(status: string, native: string): FinishReason {
     if (status === 'incomplete') {
       return native === 'content_filter' ? FinishReason.CONTENT_FILTER : FinishReason.LENGTH;
@@ -146,7 +149,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 }
 
-/** Events that repeat what others say, or that mean something for one connection only. */
+/** Events that repeat others, or that concern only one connection. */
 const repeated = new Set([
   'ping',
   'keepalive',
@@ -241,7 +244,7 @@ const acts: Readonly<Record<string, Act>> = {
     items.wholeArguments(at, textIn(body['input']), events),
 };
 
-/** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+/** Parses a whole answer into the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const response = objectIn(body);
   if (response === undefined) {

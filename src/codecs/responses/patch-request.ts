@@ -33,7 +33,7 @@ const messageMembers = new Set(['type', 'status', 'role', 'content', 'phase']);
 const turnType = 'response.create';
 const turnMembers = ['type', 'generate'];
 
-/** Members that ask for state, which is the gateway's own: its upstreams keep nothing. */
+/** Members that request state, which only the gateway keeps. */
 const stateful = ['previous_response_id', 'conversation', 'background', 'stream', 'model'];
 
 /**
@@ -62,7 +62,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   return { ...rest, body };
 }
 
-/** The items of the request; those that the client sent stand at their end. */
+/** Returns the items of the request; those that the client sent are at the end. */
 function patchedInput({ request, provider }: EncodeInput, sent: Json, drops: Drops): Json {
   const { items } = request;
   const [only] = items;
@@ -104,7 +104,7 @@ function isSameOpaque(own: JsonObject, encoded: JsonObject): boolean {
   return ['type', 'role', 'id', 'call_id'].every(name => own[name] === encoded[name]);
 }
 
-/** An id would name what this upstream never kept (case RE-13); null in a known member is not sent. */
+/** Removes the id, which this upstream never stored (case RE-13), and nulls in known members. */
 function withoutId(item: JsonObject): JsonObject {
   const type = textIn(item['type']);
   const known = isItemType(type) ? itemMembers[type] : messageMembers;

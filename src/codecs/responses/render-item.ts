@@ -20,10 +20,7 @@ import { renderInputPart, renderOutputPart, renderReasoningPart } from './render
 
 /** Items of the model as items of the interface. Source: docs/interfaces/responses.md "Response", "Stream"; cases TR-07, RP-17. */
 
-/**
- * Returns whether the interface has such an item: calls of tools that an upstream of another protocol ran are not
- * shown.
- */
+/** Returns true if the interface has such an item: calls of tools that an upstream of another protocol ran are not shown. */
 export function isShown({ content }: Item): boolean {
   const isCarried = content.case === 'serverTool' || content.case === 'unknown';
   return !isCarried || content.value.protocol === Protocol.RESPONSES;
@@ -74,7 +71,7 @@ function messageMembers({ role, parts, phase }: Message): JsonObject {
   return { role: roles[role] ?? 'user', content: rendered(parts, render), ...phaseMember(phase) };
 }
 
-/** A part of the input as it is shown: with all the fields that a resource has. */
+/** Returns a part of the input with all the fields of a resource. */
 function shownInputPart(part: Part): JsonObject | undefined {
   const shown = renderInputPart(part);
   return shown?.['type'] === 'input_image' ? { detail: 'auto', image_url: null, ...shown } : shown;

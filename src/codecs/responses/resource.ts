@@ -44,7 +44,7 @@ export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): 
   return resourceWith(facts, outcome, renderSettings(facts));
 }
 
-/** The same with the settings that `renderSettings` gave, which do not change while a response runs. */
+/** Like `renderResource`, with the settings from `renderSettings`, which do not change while a response runs. */
 export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
   const { status, items, finished, completed, error } = outcome;
   const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;

@@ -52,7 +52,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   #members: JsonObject = {};
   /** Unknown members that wait for the next event of their type. */
   #waiting: Record<string, JsonObject> | undefined;
-  /** The outcome, if the generation did not give it itself. */
+  /** The outcome, if the generation itself had none. */
   #ending: Partial<ResponseOutcome> = {};
 
   constructor(facts: ResponseFacts) {
@@ -71,7 +71,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
       : { ...outcome, ...this.#ending };
   }
 
-  /** The first events, before the model has begun: the response exists, and in the background it waits. Later calls do nothing. */
+  /** Returns the first events, before the model has begun: the response exists, and in the background it waits. Later calls do nothing. */
   begin(): ResponseEvent[] {
     this.#begin();
     return this.#take();
@@ -124,8 +124,8 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   }
 
   /**
-   * Sends an event of an unknown type in its place, with a number of this stream. Unknown members of another event
-   * wait for it.
+   * Sends an event of an unknown type in place, with a number of this stream. Unknown members of another event wait for the next of its
+   * type.
    */
   #emitUnknown({ scope, extra, item }: Extension): void {
     const { type, sequence_number: _, ...members } = extras.members(extra);

@@ -22,7 +22,7 @@ export interface EndedItem {
   readonly endpoint: Endpoint;
   readonly call: ItemCall;
   readonly durationMs: number;
-  /** Absent: it was answered. */
+  /** Absent: it succeeded. */
   readonly error?: GatewayError;
 }
 
@@ -31,7 +31,7 @@ export interface BatchJobTools extends LineTools, ItemRunners {
   readonly runtime: Runtime;
   readonly ledger: Ledger;
   readonly ids: IdSource;
-  readonly catalog: Pick<Catalog, 'listedId'>;
+  readonly catalog: Pick<Catalog, 'findListedId'>;
   readonly router: Pick<Router, 'hasRoom'>;
   readonly files: FileStore;
   readonly store: BatchStore;
@@ -53,7 +53,7 @@ interface CalledItem {
 /** Wait before an item is tried again after it found no free slot or its gateway was overloaded. */
 const againMs = 100;
 const overloadedMs = 1_000;
-/** A window's own word is believed up to here: a limit may be raised meanwhile. */
+/** The longest wait for a window, whatever its reset time: a limit may be raised in the meantime. */
 const waitMsMax = 60_000;
 
 /** One running batch: its items in order, each until it has a result. */
@@ -62,7 +62,7 @@ export class BatchJob {
   readonly #accountId: number;
   readonly #journal: BatchJournal;
   readonly #lines: AsyncGenerator<NumberedLine, void, undefined>;
-  /** Items that wait to be tried again, the first first. */
+  /** Items that wait to be tried again, in order. */
   readonly #again: NumberedLine[] = [];
   /** Items that run, by the listed id of their model. */
   readonly #runningByModel: Map<string, number>;
@@ -86,8 +86,8 @@ export class BatchJob {
   }
 
   /**
-   * Resumes a batch where an earlier process stopped; `runningByModel` is shared by all batches. Undefined: its file
-   * was refused, and the batch has ended.
+   * Resumes a batch where an earlier process stopped; `runningByModel` is shared by all batches. Undefined: its file was refused, and the
+   * batch has ended.
    */
   static async open(
     tools: BatchJobTools,
@@ -124,7 +124,7 @@ export class BatchJob {
     };
   }
 
-  /** When an item can begin; undefined: none can any more. */
+  /** The time at which the next item can begin; undefined: no more can. */
   get nextAtMs(): number | undefined {
     if (this.#isOver || (this.#isRead && this.#again.length === 0)) return undefined;
     return this.#waitsUntilMs;
@@ -143,7 +143,7 @@ export class BatchJob {
     return this.#batch.times?.cancellingMs !== undefined || this.#isExpired;
   }
 
-  /** Begins no more items from now on. Durable when the promise resolves. */
+  /** Starts no more items. Durable when the promise resolves. */
   async cancel(): Promise<Batch> {
     const { times } = this.#batch;
     if (times === undefined || times.cancellingMs !== undefined) return this.batch;
@@ -153,7 +153,7 @@ export class BatchJob {
     return this.batch;
   }
 
-  /** Runs the next item, if one can begin now. Rejects only if storage fails: then the batch is to be taken up again. */
+  /** Runs the next item, if one can begin now. Rejects only if storage fails: then the batch has to be opened again. */
   async runNext(): Promise<void> {
     this.#running += 1;
     try {
@@ -173,7 +173,7 @@ export class BatchJob {
     });
   }
 
-  /** Writes the results, and how it has ended. Once, when it is done. */
+  /** Writes the results and the end. Call it once, when the batch is done. */
   async finish(): Promise<void> {
     const { bulk, store, runtime } = this.#tools;
     const { times } = this.#batch;
@@ -232,7 +232,7 @@ export class BatchJob {
     let model: string;
     try {
       body = codec.decode(read, endpoint);
-      model = this.#tools.catalog.listedId(readModel(body));
+      model = this.#tools.catalog.findListedId(readModel(body));
     } catch (thrown) {
       await this.#fail(item, thrown);
       return;
@@ -303,7 +303,10 @@ function readModel(call: BatchCall): string {
   return call.kind === 'response' ? call.request.request.model : call.request.model;
 }
 
-/** Returns how long an item waits that was refused so, in ms; undefined: the refusal is its result. Windows of a minute, places of those who run at once, and the gateway's own load pass. */
+/**
+ * Returns how long an item with this refusal waits, in ms; undefined: the refusal is its result. Only minute windows, limits of concurrent
+ * requests and the gateway's own load are temporary.
+ */
 function findWaitMs({ code, facts }: GatewayError): number | undefined {
   if (code === 'overloaded') return overloadedMs;
   const { denial, retryAfterMs = overloadedMs } = facts;

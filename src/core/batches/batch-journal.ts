@@ -95,13 +95,13 @@ export class BatchJournal {
   async charged(item: number, place: number, charge: ItemCharge): Promise<void> {
     this.#take(item, place, charge);
     const value = { $typeName: 'tollgate.v1.BatchCharge', ...charge } as const;
-    // Lost in a power cut, it is found in the ledger.
+    // If this is lost in a power cut, the ledger still has the record.
     await this.#append({ item, what: { case: 'charge', value } }, false);
   }
 
-  /** The item has ended with an error; nothing was charged. */
+  /** Records that the item ended with an error; nothing was charged. */
   async failed(item: number, line: Uint8Array): Promise<void> {
-    // Lost in a power cut, the item runs again.
+    // If this is lost in a power cut, the item runs again.
     const place = await this.#append({ item, what: { case: 'failure', value: line } }, false);
     this.#takeFailure(item, place);
   }

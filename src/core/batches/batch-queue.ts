@@ -24,7 +24,7 @@ interface QueueTools extends BatchJobTools {
 export class BatchQueue {
   readonly #tools: QueueTools;
   readonly #jobs: BatchJob[] = [];
-  /** Those that are being opened or finished, by id. */
+  /** The batches that are being opened or finished, by id. */
   readonly #busy = new Map<string, Promise<void>>();
   readonly #runningByModel = new Map<string, number>();
   readonly #pace: Pace;
@@ -43,22 +43,22 @@ export class BatchQueue {
     this.#soon.cancel();
   }
 
-  /** Takes up the batches that have not ended. */
+  /** Resumes the batches that have not ended. */
   async resume(): Promise<void> {
     await this.#lookAgain();
   }
 
-  /** Takes up a batch that is stored, as soon as there is room for it. */
+  /** Opens a stored batch as soon as there is room for it. */
   add(): void {
     void this.#takeUp().catch((thrown: unknown) => this.#tools.onDefect('', thrown));
   }
 
-  /** A batch that is being run, as it is now; undefined: it is not being run. */
+  /** Returns the present state of a batch that runs here; undefined if it does not. */
   find(id: string): Batch | undefined {
     return this.#jobs.find(job => job.id === id)?.batch;
   }
 
-  /** Begins no more items of a batch; returns it as it is then. */
+  /** Starts no more items of a batch; returns its state. */
   async cancel(owned: OwnedBatch): Promise<Batch> {
     const { store, runtime } = this.#tools;
     const { id } = owned.batch;
@@ -77,7 +77,7 @@ export class BatchQueue {
     return cancelled;
   }
 
-  /** Begins nothing from now on. */
+  /** Starts nothing from now on. */
   drain(): void {
     this.#isDraining = true;
     this.#look.cancel();
@@ -120,7 +120,7 @@ export class BatchQueue {
     }
   }
 
-  /** Opens as many batches as there is room for: of the account that has the fewest open, the oldest first. */
+  /** Opens as many batches as there is room for: the oldest of the account with the fewest open ones first. */
   async #takeUp(): Promise<void> {
     const waiting = [...(await this.#tools.store.unfinished())];
     while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
@@ -134,7 +134,7 @@ export class BatchQueue {
     }
   }
 
-  /** Remembers that a batch is being worked on until `work` has ended, which must not reject. */
+  /** Keeps a batch as busy until `work` has ended, which must not reject. */
   #hold(id: string, work: Promise<void>): void {
     const held = work.finally(() => {
       this.#busy.delete(id);
@@ -184,7 +184,7 @@ export class BatchQueue {
       });
   }
 
-  /** Storage failed: it is opened again at the next look, and not before its last item has ended, which may still be charged. */
+  /** Storage failed: the batch is opened again at the next look, but not before its last item has ended, which may still be charged. */
   #drop(job: BatchJob, thrown: unknown): void {
     this.#tools.onDefect(job.id, thrown);
     const at = this.#jobs.indexOf(job);
@@ -218,7 +218,7 @@ export class BatchQueue {
     );
   }
 
-  /** Looks again when the next item may begin, or a batch expires. */
+  /** Schedules a look for when the next item may begin or a batch expires. */
   #wakeSoon(): void {
     const nowMs = this.#tools.runtime.now();
     const times = this.#jobs.flatMap(({ nextAtMs, batch }) => [

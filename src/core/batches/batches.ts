@@ -91,7 +91,7 @@ export class Batches implements StoppableService {
     });
   }
 
-  /** Begins no items from now on. */
+  /** Starts no items from now on. */
   drain(): void {
     this.#isDraining = true;
     this.#queue.drain();
@@ -160,7 +160,7 @@ export class Batches implements StoppableService {
       apiKeyId: BigInt(keyId),
     };
     const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
-    // A copy: the file may be deleted before the batch has ended.
+    // A link to the file: it may be deleted before the batch has ended.
     if ((await bulk.link(file.id, nameFiles(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');
@@ -262,7 +262,7 @@ export class Batches implements StoppableService {
     }
   }
 
-  /** A batch as its account sees it: as far as it is now, with results once it has ended. */
+  /** Returns a batch as its account sees it: its present state, with results once it has ended. */
   #show({ batch: stored }: OwnedBatch): Batch {
     const batch = this.#queue.find(stored.id) ?? stored;
     if (!hasEnded(batch)) return { ...batch, outputFileId: '', errorFileId: '' };

@@ -19,9 +19,9 @@ export interface LineTools {
 
 /** A non-blank line of requests, with its number. */
 export interface NumberedLine {
-  /** Its place among the items, from 0. */
+  /** Its index among the items, from 0. */
   readonly item: number;
-  /** Its place in the file, from 1. */
+  /** Its line number in the file, from 1. */
   readonly line: number;
   readonly bytes: Buffer;
 }

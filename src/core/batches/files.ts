@@ -27,9 +27,9 @@ export interface FileTools {
   readonly fileBytesMax: () => number;
 }
 
-/** An upload without a piece for so long is forgotten. */
+/** An upload without a piece for this long is discarded. */
 const idleMs = 600_000;
-/** Uploads of one account at once. */
+/** The most concurrent uploads of one account. */
 const uploadsMax = 16;
 const pageMax = 1_000;
 const filenameMax = 255;
@@ -159,7 +159,7 @@ export class Files {
     const wanted = limit === 0 ? pageMax : limit;
     const files: File[] = [];
     let from = after === '' ? undefined : after;
-    // Files of other purposes are passed over.
+    // Skips files of other purposes.
     while (files.length <= wanted) {
       const page = await this.#tools.files.list({
         accountId,

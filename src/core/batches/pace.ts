@@ -1,6 +1,6 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 
-/** How long after a request of somebody else batches leave time for more. */
+/** How long batches hold back after the last request that is not one of their items. */
 const calmMs = 1_000;
 /** Load is measured by the delay of the event loop. */
 const windowMs = 50;

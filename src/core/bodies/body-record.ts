@@ -23,7 +23,7 @@ class BodyPart {
     this.#bytes += bytes.length;
     const room = this.#bytesMax - this.#kept;
     if (room <= 0) return;
-    // A copy: what comes from a socket may be a part of a larger buffer, which is used again.
+    // Copied, because bytes from a socket may be part of a larger buffer that is reused.
     const part = Buffer.from(bytes.subarray(0, room));
     this.#parts.push(part);
     this.#kept += part.length;
@@ -62,7 +62,7 @@ class Exchange implements WireTap {
 
   get message(): UpstreamExchange | undefined {
     const request = this.#request.message;
-    // A built-in model: nothing went over a wire.
+    // A built-in model: nothing was sent over a wire.
     if (request.bytes === 0n) return undefined;
     const { provider, model } = this.#route;
     return { $typeName: 'tollgate.v1.UpstreamExchange', provider, model, request, answer: this.#answer.message };
@@ -75,7 +75,7 @@ export type KeptBodies = Pick<
   'clientRequest' | 'contractRequest' | 'contractAnswer' | 'upstream' | 'clientAnswer' | 'dropped' | 'failed'
 >;
 
-/** The calls that are kept of one request; of the rest nothing is. */
+/** The most calls of one request that are kept. */
 const exchangesMax = 8;
 const droppedWarning = 'dropped=';
 
@@ -139,7 +139,7 @@ export class BodyRecord implements AnswerTap {
     this.#finish();
   }
 
-  /** The generation has ended, and is charged or given back. */
+  /** Called when the generation has ended, and is charged or voided. */
   ended(failed: boolean): void {
     this.#failed ??= failed;
     this.#finish();

@@ -47,14 +47,14 @@ export interface BodyOwner {
  */
 export class BodyStore {
   readonly #tools: BodyStoreTools;
-  /** Being stored now, by the request's id. */
+  /** Bodies that are being stored, by the request's id. */
   readonly #pending = new Map<string, Promise<void>>();
 
   constructor(tools: BodyStoreTools) {
     this.#tools = tools;
   }
 
-  /** Begins to gather the bodies of a request; undefined: none of it are kept. */
+  /** Starts to collect the bodies of a request; undefined: they are not kept. */
   begin(owner: BodyOwner, request: GenerateRequest, telemetry: RequestTelemetry | undefined): BodyRecord | undefined {
     const { keep, bytesMax } = this.#tools.settings();
     const wanted = owner.keep ?? keep;
@@ -73,7 +73,7 @@ export class BodyStore {
     return record;
   }
 
-  /** Returns the bodies of an account's request; undefined: none are kept, or not any more. */
+  /** Returns the bodies of an account's request; undefined if none are kept, or no longer. */
   async find(accountId: number, requestId: string): Promise<RequestBodies | undefined> {
     const { documents, box } = this.#tools;
     await this.#pending.get(requestId);

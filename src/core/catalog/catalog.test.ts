@@ -75,7 +75,7 @@ describe('a name means', () => {
   ])('%s means %s', (name, id) => {
     expect(catalog.resolve(name).model.id).toBe(id);
     expect(catalog.resolve(name).tier).toBe(ServiceTier.DEFAULT);
-    expect(catalog.listedId(name)).toBe(id);
+    expect(catalog.findListedId(name)).toBe(id);
   });
 
   test.each([
@@ -117,7 +117,7 @@ describe('the tier', () => {
     ['best:priority', ServiceTier.UNSPECIFIED, ServiceTier.PRIORITY],
     ['acme/large-20260501:flex', ServiceTier.FLEX, ServiceTier.FLEX],
     ['plain', ServiceTier.DEFAULT, ServiceTier.DEFAULT],
-  ])('of %s asked for as %s is %s', (name, serviceTier, tier) => {
+  ])('of %s requested as %s is %s', (name, serviceTier, tier) => {
     expect(catalog.resolve(name, { serviceTier }).tier).toBe(tier);
   });
 
@@ -161,7 +161,7 @@ describe('the path', () => {
   });
 
   test('does not matter where a key or a page names the model', () => {
-    expect(catalog.listedId('paint')).toBe('acme/paint');
+    expect(catalog.findListedId('paint')).toBe('acme/paint');
     expect(catalog.find('paint')?.id).toBe('acme/paint');
     expect(catalog.find('acme/mini:flex')?.id).toBe('acme/mini');
     expect(catalog.find('acme/mini:priority')).toBeUndefined();

@@ -7,7 +7,7 @@ import { toTierName, tierByName } from '../service-tiers.ts';
 
 /** The models and aliases that names are resolved in. */
 export interface CatalogContent {
-  /** In the order of the listing; ids are unique. `available` is the operator's word. */
+  /** In the order of the listing; ids are unique. `available` is the operator's setting. */
   readonly models: readonly Model[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
@@ -17,13 +17,13 @@ export interface CatalogContent {
 export interface ResolveOptions {
   /** The path the model is to be used on; absent or unspecified: any text path. */
   readonly endpoint?: Endpoint;
-  /** The request's own tier; absent or unspecified: the one that the name has. */
+  /** The tier in the request; absent or unspecified: the one in the name. */
   readonly serviceTier?: ServiceTier;
-  /** The listed ids that the caller may see, which are suggested in its stead; null or absent: all. */
+  /** The listed ids that the caller may see, from which alternatives are suggested; null or absent: all. */
   readonly visible?: readonly string[] | null;
 }
 
-/** A model and the tier that the request runs at: never unspecified. */
+/** A model and the tier at which the request runs: never unspecified. */
 export interface Resolved {
   readonly model: Model;
   readonly tier: ServiceTier;
@@ -33,7 +33,7 @@ const tierSuffixPattern = /^(.+):(flex|priority)$/s;
 const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
 const shownLengthMax = 80;
 
-/** Names of one state of the content, made once. */
+/** An index of one state of the content, built once. */
 interface Index {
   readonly models: readonly Model[];
   readonly byId: ReadonlyMap<string, Model>;
@@ -65,15 +65,15 @@ export class Catalog {
     return this.#index.models.map(model => this.#asNow(model));
   }
 
-  /** Returns whether the model can be routed now: switched on, and with a route that works. */
+  /** Returns true if the model can be routed now: enabled, and with a working route. */
   isAvailable(model: Model): boolean {
     return model.available && this.#isAvailable(model.id);
   }
 
   /**
-   * The model that a name means and the tier of the request. The model's `available` is as it is now; whether to refuse because of it is
-   * the caller's decision. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature`
-   * (a tier that the model lacks), each with its field. Source: docs/interfaces/models.md "Names of models".
+   * Returns the model that a name means and the tier of the request. The model has its present `available`; the caller decides whether to
+   * refuse because of it. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature` (a tier
+   * that the model lacks), each with its field. Source: docs/interfaces/models.md "Names of models".
    */
   resolve(name: string, requested: ResolveOptions = {}): Resolved {
     const { model, namedTier } = this.#found(name, requested.visible ?? null);
@@ -88,18 +88,20 @@ export class Catalog {
     return { model: this.#asNow(model), tier };
   }
 
-  /** The listed id that a name means, whatever its paths; a tier in the name is read over. Throws `model_not_found`. */
-  listedId(name: string): string {
+  /** Returns the listed id that a name means, whatever its paths; ignores a tier in the name. Throws `model_not_found`. */
+  findListedId(name: string): string {
     return this.#found(name, null).model.id;
   }
 
-  /** Returns the model that a name means, whatever its paths; of '' the first one. Throws `model_not_found`. */
+  /** Returns the model that a name means, whatever its paths; for '' the first one. Throws `model_not_found`. */
   named(name: string): Model {
     const [first] = name === '' ? this.list() : [];
     return first ?? this.#asNow(this.#found(name, null).model);
   }
 
-  /** The model that a name means, whatever its paths; undefined where none does, or the name has a tier that the model lacks. */
+  /**
+   * Returns the model that a name means, whatever its paths; undefined if there is none, or if the name has a tier that the model lacks.
+   */
   find(name: string): Model | undefined {
     const found = this.#find(name);
     if (found === undefined) return undefined;
@@ -176,11 +178,11 @@ function buildIndex({ models, aliases }: CatalogContent): Index {
 function findUntiered(index: Index, name: string): Model | undefined {
   const found = findUndated(index, name);
   if (found !== undefined) return found;
-  // Ollama's own tools take `name` for `name:latest`.
+  // Ollama's own tools accept `name` for `name:latest`.
   const latest = findUndated(index, `${name}:latest`);
   if (latest !== undefined) return latest;
   const undated = datePattern.exec(name)?.[1];
-  // A date that several listed models have is a part of their ids: without it the name would mean another model.
+  // If several listed models have the date, it is part of their ids: without it the name would mean another model.
   if (undated === undefined || index.byBarePart.has(name)) return undefined;
   return findUndated(index, undated);
 }

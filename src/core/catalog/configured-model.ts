@@ -30,7 +30,7 @@ export interface ConfiguredModel extends Plain<
   readonly tokenizer?: string;
 }
 
-/** Prices as the configuration has them. */
+/** Prices from the configuration. */
 export interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' | 'above' | 'toolNanoUsd'> {
   readonly toolNanoUsd?: Readonly<Record<string, bigint>>;
   readonly images?: readonly Partial<Plain<ImagePrice>>[];

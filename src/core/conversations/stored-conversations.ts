@@ -20,14 +20,14 @@ import { ConversationLog, type ConversationLogTools, type ConversationName } fro
 export interface StoredConversationTools extends ConversationLogTools {
   readonly ledger: Ledger;
   readonly box: SealedBox;
-  /** The conversations in which a response is being made. */
+  /** Holds a claim for each conversation that a response is being generated in. */
   readonly claims: Claims;
 }
 
 const itemsMax = 20;
 const pageDefault = 20;
 const pageMax = 100;
-const labelsMax = { count: 16, name: 64, value: 512 };
+const metadataMax = { count: 16, name: 64, value: 512 };
 
 /** A conversation locked for one response: nothing else changes it until it is released. */
 export class ConversationLock {
@@ -36,7 +36,7 @@ export class ConversationLock {
   readonly #claims: Claims;
   #isReleased = false;
 
-  /** The conversation is claimed already. */
+  /** The caller has already claimed the conversation. */
   constructor(name: ConversationName, log: ConversationLog, claims: Claims) {
     this.name = name;
     this.#log = log;
@@ -44,14 +44,14 @@ export class ConversationLock {
   }
 
   /**
-   * Adds the input and output of a response. They become visible once the request is charged; `requestId` undefined:
-   * at once, because it costs nothing.
+   * Adds the input and output of a response. They become visible when the request `requestId` is charged; if that is undefined, at once,
+   * because the response is free.
    */
   async add(items: readonly Item[], requestId: string | undefined): Promise<void> {
     await this.#log.add(this.name, items, requestId);
   }
 
-  /** May be called more than once. */
+  /** Unlocks the conversation. May be called more than once. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
@@ -59,7 +59,7 @@ export class ConversationLock {
   }
 }
 
-/** The conversations that are kept, and the responses that are made in them now. */
+/** The stored conversations, and the locks that responses take on them. */
 export class StoredConversations {
   readonly #tools: StoredConversationTools;
   readonly #log: ConversationLog;
@@ -69,35 +69,35 @@ export class StoredConversations {
     this.#log = new ConversationLog(tools);
   }
 
-  /** ConversationService on them. */
+  /** Returns the implementation of ConversationService. */
   get service(): PushedService<typeof ConversationService> {
     return {
       createConversation: async ({ items, metadata }, context) => {
         const credential = await this.#authenticate(context);
-        checkLabels(metadata);
+        checkMetadata(metadata);
         checkCount(items, 0);
-        return { conversation: await this.#log.begin(credential, metadata, this.#named(items, [])) };
+        return { conversation: await this.#log.begin(credential, metadata, this.#withIds(items, [])) };
       },
       getConversation: async ({ id }, context) => ({
-        conversation: await this.#log.find(await this.#name(id, context)),
+        conversation: await this.#log.find(await this.#toName(id, context)),
       }),
       updateConversation: async ({ id, metadata }, context) => {
-        checkLabels(metadata);
-        return { conversation: await this.#log.label(await this.#unlocked(id, context), metadata) };
+        checkMetadata(metadata);
+        return { conversation: await this.#log.label(await this.#findUnlocked(id, context), metadata) };
       },
       deleteConversation: async ({ id }, context) => {
-        await this.#log.delete(await this.#unlocked(id, context));
+        await this.#log.delete(await this.#findUnlocked(id, context));
         return {};
       },
       addConversationItems: (request, context) => this.#add(request, context),
       listConversationItems: (request, context) => this.#list(request, context),
       getConversationItem: async ({ id, itemId, include }, context) => {
-        const name = await this.#name(id, context);
+        const name = await this.#toName(id, context);
         const item = findItem(await this.#log.read(name), itemId, name);
-        return { item: this.#sealed([item], include, name)[0] ?? item };
+        return { item: this.#sealItems([item], include, name)[0] ?? item };
       },
       deleteConversationItem: async ({ id, itemId }, context) => {
-        const name = await this.#unlocked(id, context);
+        const name = await this.#findUnlocked(id, context);
         findItem(await this.#log.read(name), itemId, name);
         await this.#log.remove(name, [itemId]);
         return { conversation: await this.#log.find(name) };
@@ -105,7 +105,7 @@ export class StoredConversations {
     };
   }
 
-  /** Keeps everybody else from changing a conversation. Throws `not_found`, and `conversation_locked` while another response is made in it. */
+  /** Locks a conversation for one response. Throws `not_found`, and `conversation_locked` if another response has locked it. */
   async lock(name: ConversationName): Promise<ConversationLock> {
     await this.#log.find(name);
     const { claims } = this.#tools;
@@ -119,34 +119,36 @@ export class StoredConversations {
   }
 
   async #add({ id, items, include }: AddConversationItemsRequest, context: CallContext) {
-    const name = await this.#unlocked(id, context);
+    const name = await this.#findUnlocked(id, context);
     checkCount(items, 1);
-    const added = this.#named(items, await this.#log.read(name));
+    const added = this.#withIds(items, await this.#log.read(name));
     await this.#checkUnlocked(id);
     await this.#log.add(name, added);
-    return { items: this.#sealed(added, include, name) };
+    return { items: this.#sealItems(added, include, name) };
   }
 
   async #list(request: ListConversationItemsRequest, context: CallContext) {
     const { limit, after, ascending, include } = request;
-    const name = await this.#name(request.id, context);
+    const name = await this.#toName(request.id, context);
     if (limit > pageMax)
       throw new GatewayError('invalid_request', `limit must be from 1 to ${pageMax}.`, { param: 'limit' });
     const items = await this.#log.read(name);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.indexOf(findItem(items, after, name, 'after')) + 1;
     const end = start + (limit === 0 ? pageDefault : limit);
-    return { items: this.#sealed(items.slice(start, end), include, name), hasMore: end < items.length };
+    return { items: this.#sealItems(items.slice(start, end), include, name), hasMore: end < items.length };
   }
 
-  /** Returns new items, each with an id that no other item of the conversation has. */
-  #named(items: readonly Item[], before: readonly Item[]): Item[] {
-    const place = toResponseId(publicRequestId(this.#tools.ids.next()));
-    const named = items.map((item, at) => (item.id === '' ? { ...item, id: inputItemId(place, item, at) } : item));
-    return withDistinctIds(place, named, { taken: new Set(before.map(({ id }) => id)), from: 0 });
+  /** Returns the items, each with an id that no other item of the conversation has. */
+  #withIds(items: readonly Item[], before: readonly Item[]): Item[] {
+    const responseId = toResponseId(publicRequestId(this.#tools.ids.next()));
+    const identified = items.map((item, at) =>
+      item.id === '' ? { ...item, id: inputItemId(responseId, item, at) } : item,
+    );
+    return withDistinctIds(responseId, identified, { taken: new Set(before.map(({ id }) => id)), from: 0 });
   }
 
-  #sealed(items: readonly Item[], include: readonly string[], { accountId }: ConversationName): Item[] {
+  #sealItems(items: readonly Item[], include: readonly string[], { accountId }: ConversationName): Item[] {
     const sealing = new Sealing(this.#tools.box, accountId);
     return items.map(item => sealing.sealItem(item, include));
   }
@@ -155,14 +157,14 @@ export class StoredConversations {
     return authenticate(context, this.#tools.ledger, 'api_key');
   }
 
-  async #name(id: string, context: CallContext): Promise<ConversationName> {
+  async #toName(id: string, context: CallContext): Promise<ConversationName> {
     const { accountId } = await this.#authenticate(context);
     return { id, accountId };
   }
 
-  /** The same of a conversation that is about to be changed. */
-  async #unlocked(id: string, context: CallContext): Promise<ConversationName> {
-    const name = await this.#name(id, context);
+  /** Returns the name of a conversation to change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
+  async #findUnlocked(id: string, context: CallContext): Promise<ConversationName> {
+    const name = await this.#toName(id, context);
     await this.#log.find(name);
     await this.#checkUnlocked(id);
     return name;
@@ -178,7 +180,7 @@ function claimName(conversationId: string): string {
 }
 
 function lockedError(id: string): GatewayError {
-  return new GatewayError('conversation_locked', `A response is made in the conversation ${id} right now.`, {
+  return new GatewayError('conversation_locked', `A response is being generated in the conversation ${id}.`, {
     param: 'conversation',
   });
 }
@@ -189,15 +191,15 @@ function findItem(items: readonly Item[], itemId: string, { id }: ConversationNa
   throw new GatewayError('not_found', `The conversation ${id} has no item ${itemId}.`, { param });
 }
 
-function checkCount(items: readonly Item[], least: number): void {
-  if (items.length >= least && items.length <= itemsMax) return;
-  throw invalid('items', `must have ${least} to ${itemsMax} entries`);
+function checkCount(items: readonly Item[], min: number): void {
+  if (items.length >= min && items.length <= itemsMax) return;
+  throw invalid('items', `must have ${min} to ${itemsMax} entries`);
 }
 
-function checkLabels(metadata: Readonly<Record<string, string>>): void {
-  const { count, name, value } = labelsMax;
-  const labels = Object.entries(metadata);
-  if (labels.length > count || labels.some(([key, text]) => key.length > name || text.length > value)) {
+function checkMetadata(metadata: Readonly<Record<string, string>>): void {
+  const { count, name, value } = metadataMax;
+  const entries = Object.entries(metadata);
+  if (entries.length > count || entries.some(([key, text]) => key.length > name || text.length > value)) {
     throw invalid('metadata', `must have at most ${count} entries, names of ${name} and values of ${value} characters`);
   }
 }

@@ -22,22 +22,22 @@ import type { RecentErrors } from './recent-errors.ts';
 export interface NowOptions {
   readonly ledger: CredentialPort & Pick<Ledger, 'findAccount' | 'lastEntry'>;
   readonly runtime: Runtime;
-  /** Lists what runs for an account, for a key, or at all. */
+  /** Returns the running requests of an account, of a key, or all. */
   readonly listRunning: (accountId: number | undefined, keyId: number | undefined) => Promise<RunningFacts[]>;
   readonly router: Pick<Router, 'routes'>;
   readonly errors: RecentErrors;
 }
 
 const intervalMs = 500;
-/** Without any change a message comes that often, so that a page knows that the connection is there. */
+/** Interval of messages if nothing changes, so that a page knows that the connection works. */
 const quietMs = 5_000;
 const runningMax = 200;
 
 /** Restricts what a viewer sees. */
 interface View {
-  /** Undefined: everybody's. */
+  /** Undefined: all accounts. */
   readonly accountId: number | undefined;
-  /** Undefined: all of the account. */
+  /** Undefined: all keys of the account. */
   readonly keyId: number | undefined;
   readonly seesFunds: boolean;
   readonly seesRoutes: boolean;
@@ -53,7 +53,7 @@ export class NowStreams {
     this.#options = options;
   }
 
-  /** DashboardService's stream. */
+  /** Implements DashboardService's `WatchNow`. */
   readonly watchNow: PushedService<typeof DashboardService>['watchNow'] = (_request, context, sink) => {
     const stream = new NowStream(this.#options, context, {
       message: message => sink.message(message),
@@ -115,18 +115,19 @@ class NowStream implements StreamControl {
   async #tick(): Promise<void> {
     try {
       const { ledger } = this.#options;
-      // Each time anew: the session may have ended, and a role or a key may have changed.
+      // Authenticates each time: the session may have ended, and a role or a key may have changed.
       const view = toView(await authenticate(this.#caller, ledger, 'any_key'), this.#caller);
       const now = create(WatchNowResponseSchema, await readNow(this.#options, view));
       if (this.#isOver) return;
-      if (!this.#isPaused && this.#isNews(now)) this.#sink.message((this.#last = now));
+      if (!this.#isPaused && this.#isDue(now)) this.#sink.message((this.#last = now));
       this.#timer?.restart(intervalMs);
     } catch (thrown) {
       this.#end(toGatewayError(thrown));
     }
   }
 
-  #isNews(now: WatchNowResponse): boolean {
+  /** Returns true if the state has changed, or the last message is `quietMs` old. */
+  #isDue(now: WatchNowResponse): boolean {
     const last = this.#last;
     if (last === undefined || now.atMs - last.atMs >= BigInt(quietMs)) return true;
     return !equals(WatchNowResponseSchema, { ...now, atMs: last.atMs }, last);
@@ -140,13 +141,13 @@ class NowStream implements StreamControl {
   }
 }
 
-/** Throws `permission_denied` if the caller may not see what happens. */
+/** Returns what a credential may see. Throws `permission_denied` if it may not see running requests. */
 function toView({ kind, accountId, keyId, scopes: own, session }: Credential, caller: Caller): View {
   if (kind === 'api_key') return { accountId, keyId, seesFunds: false, seesRoutes: false };
   if (session?.role === 'operator') {
-    const named = caller.requestHeader.get(accountIdHeader);
-    const view = { keyId: undefined, seesFunds: named !== null, seesRoutes: true };
-    return { ...view, accountId: named === null ? undefined : Number(named) };
+    const chosen = caller.requestHeader.get(accountIdHeader);
+    const view = { keyId: undefined, seesFunds: chosen !== null, seesRoutes: true };
+    return { ...view, accountId: chosen === null ? undefined : Number(chosen) };
   }
   const scopes: readonly string[] = kind === 'session' && session !== undefined ? roleScopes[session.role] : own;
   if (!scopes.includes('account:activity')) {
@@ -171,7 +172,7 @@ async function readNow(options: NowOptions, view: View): Promise<MessageInitShap
     runningHeldNanoUsd: running.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n),
     running: running.slice(0, runningMax).map(toRunning),
     errors: errors.count(accountId, keyId).map(each => ({ ...each, lastAtMs: BigInt(each.lastAtMs) })),
-    restingRoutes: view.seesRoutes ? restingRoutes(options) : [],
+    restingRoutes: view.seesRoutes ? listRestingRoutes(options) : [],
   };
 }
 
@@ -193,7 +194,7 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
   };
 }
 
-function restingRoutes({ router }: NowOptions) {
+function listRestingRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;
     return state === 'closed' ? [] : [{ model: name.modelId, provider: name.provider, state }];

@@ -1,7 +1,7 @@
 import type { SessionRole } from '../../ledger/ledger.ts';
 import type { SignedIn } from './sessions.ts';
 
-/** Whom an identity provider's claims fit. */
+/** Matches an identity provider's claims. */
 export interface PersonRule {
   readonly claim: string;
   /** The claim's value, or one of its values if it is a list; `*` matches any text. */
@@ -23,7 +23,7 @@ export function findPerson(
 }
 
 function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: PersonRule): boolean {
-  // An address that the provider has not seen proved is anybody's.
+  // An address that the provider has not verified could be anyone's.
   if (claim === 'email' && claims['email_verified'] === false) return false;
   const said = claims[claim];
   const pattern = new RegExp(`^${value.split('*').map(escape).join('.*')}$`, 's');
@@ -38,7 +38,7 @@ function escape(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }
 
-/** For people and the audit: the address or name, else the provider's id; at most 200 characters. */
+/** Returns a name for people and the audit: the address or name, else the provider's id; at most 200 characters. */
 function readName(claims: Readonly<Record<string, unknown>>): string {
   const named = [claims['email'], claims['preferred_username'], claims['name'], claims['sub']];
   const name = named.find((each): each is string => typeof each === 'string' && each !== '');

@@ -18,7 +18,7 @@ export interface ErrorCount {
   readonly tip: string;
 }
 
-/** The errors of the last hour that callers got, in memory; of very many the latest. */
+/** The errors of the last hour that callers got, in memory; if there are very many, the latest. */
 export class RecentErrors {
   readonly #now: () => number;
   #errors: SeenError[] = [];
@@ -27,14 +27,14 @@ export class RecentErrors {
     this.#now = now;
   }
 
-  /** Notes an error that a caller got. A code that the table does not have is not noted. */
+  /** Adds an error that a caller got. Ignores codes that are not in the table. */
   add({ accountId, keyId, code }: { readonly accountId: number; readonly keyId: number; readonly code: string }): void {
     if (!(code in errorTable)) return;
     this.#errors.push({ atMs: this.#now(), accountId, keyId, code: code as ErrorCode });
     if (this.#errors.length >= 2 * errorsMax) this.#errors = this.#errors.slice(-errorsMax);
   }
 
-  /** Returns those of an account, of a key of it, or, if both are undefined, all, by code, most frequent first. */
+  /** Returns the errors of an account, of one of its keys, or, if both are undefined, all, by code, most frequent first. */
   count(accountId: number | undefined, keyId: number | undefined): ErrorCount[] {
     const fromMs = this.#now() - keptMs;
     const counts = new Map<ErrorCode, ErrorCount>();

@@ -29,7 +29,7 @@ export interface SessionOptions {
   readonly hasProvider: () => boolean;
 }
 
-/** A session ends by then, whatever is done with it. */
+/** The maximum lifetime of a session. */
 export const sessionMs = 12 * 3_600_000;
 /** The lifetime of a sign-in link. */
 const linkMs = 10 * 60_000;
@@ -44,7 +44,7 @@ const roles: Readonly<Record<SessionRole, PersonRole>> = {
 /** A person who has proved who they are. */
 export type SignedIn = Omit<NewSession, 'hash' | 'endsAtMs'>;
 
-/** Makes a session. Returns its text, which is stored nowhere. */
+/** Creates a session. Returns its text, which is not stored. */
 export async function openSession(
   { ledger, clock }: Pick<SessionOptions, 'ledger' | 'clock'>,
   person: SignedIn,
@@ -113,7 +113,7 @@ export function signInUrl(origin: string, token: string): string {
   return `${origin}/dashboard/sign-in#token=${token}`;
 }
 
-/** Finds out who signs in. Throws `invalid_api_key`, and what `authenticate` throws. */
+/** Determines who signs in. Throws `invalid_api_key`, and the errors of `authenticate`. */
 async function identify(text: string, { ledger, links }: SessionOptions): Promise<SignedIn> {
   const hash = hashKey(text);
   if (text.startsWith(keyPrefixes.signInLink)) {
@@ -131,7 +131,7 @@ async function identify(text: string, { ledger, links }: SessionOptions): Promis
   return { role: keyRole(key), accountId: key.accountId, keyHash: hash, subject: keySubject(key) };
 }
 
-/** Returns the credential with this text. Throws what `authenticate` throws. */
+/** Returns the credential with this text. Throws the errors of `authenticate`. */
 async function lookUp(text: string, ledger: CredentialPort): Promise<Credential> {
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }

@@ -1,9 +1,9 @@
 import { makeKey } from '../keys.ts';
 
-/** Links that were made and not used; the oldest goes when there are more. */
+/** The most unused links; the oldest is removed when there are more. */
 const linksMax = 100;
 
-/** Links that sign the operator in, each once. They are kept in memory alone: a restart ends them. */
+/** Links that sign the operator in, each once. They are kept in memory only: a restart ends them. */
 export class SignInLinks {
   readonly #now: () => number;
   /** The end of each link by its SHA-256, oldest first. */
@@ -13,7 +13,7 @@ export class SignInLinks {
     this.#now = now;
   }
 
-  /** Makes the token of a link that works for so long. */
+  /** Creates the token of a link with this lifetime. */
   make(lifetimeMs: number): { readonly token: string; readonly endsAtMs: number } {
     const { text, hash } = makeKey('signInLink');
     const endsAtMs = this.#now() + lifetimeMs;
@@ -23,7 +23,7 @@ export class SignInLinks {
     return { token: text, endsAtMs };
   }
 
-  /** Uses a link by the SHA-256 of its token. Returns whether it worked. */
+  /** Uses up a link by the SHA-256 of its token. Returns whether it was valid. */
   take(hash: Uint8Array): boolean {
     const endsAtMs = this.#links.get(toName(hash));
     return this.#links.delete(toName(hash)) && endsAtMs !== undefined && this.#now() < endsAtMs;

@@ -101,7 +101,7 @@ export class DirectAnswers<
     );
   }
 
-  /** The charged answer; a keeper has it before it is charged. */
+  /** Returns the charged answer; a keeper stores it before it is charged. */
   async #charged(
     requested: DirectAsk<Request>,
     signal: AbortSignal,

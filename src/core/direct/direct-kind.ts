@@ -13,7 +13,7 @@ import type { LiveRoute } from '../routing/live-routes.ts';
 
 /** The fields of every request whose answer is not streamed. */
 export interface DirectRequest extends Message {
-  /** A model's id as a caller may write it; in an order the listed one. */
+  /** A model's id as the caller wrote it; in an order the listed id. */
   model: string;
   user: string;
   attribution?: Attribution | undefined;
@@ -38,7 +38,7 @@ export interface DirectOrder<Request> {
   readonly request: Request;
   readonly model: Model;
   readonly prices: PriceSheet;
-  /** The factor of a batch, in thousandths; absent: it is no item of one. */
+  /** The factor of a batch, in thousandths; absent: it is not an item of one. */
   readonly multiplierPermille?: number;
 }
 

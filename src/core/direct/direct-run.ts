@@ -8,7 +8,7 @@ import type { DirectKind, DirectOrder, DirectRequest, DirectResponse, MadeAnswer
 /** The tools of one request whose answer is not streamed. */
 export interface DirectRunTools extends AdmittedRunTools {
   readonly router: Router;
-  /** Name the route to the client. */
+  /** Returns true if the client may see the route. */
   readonly exposeRoute: () => boolean;
 }
 

@@ -12,7 +12,7 @@ interface InputOrder {
   readonly multiplierPermille?: number;
 }
 
-/** Returns what an order costs at most: its input. */
+/** Returns the highest possible cost of an order: its input. */
 export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }: InputOrder): DirectEstimate {
   const text = { inputTokens, outputTokensMin: 0, outputTokensWanted: 0 };
   const picoUsd = prices.input ?? 0n;
@@ -22,7 +22,7 @@ export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }
   return { text, funds: { ...text, inputNanoUsd, outputPicoUsd: 0n, plan: true, freeDaily } };
 }
 
-/** Returns what an answer has used: the reported input, else the count of the gateway. A report of nothing for some input counts as none. */
+/** Returns the usage of an answer: the reported input, else the gateway's count. A report of 0 for some input counts as no report. */
 export function countInput(reported: number | undefined, counted: number): UsedUp {
   const isReported = reported !== undefined && reported > 0;
   return {

@@ -15,7 +15,7 @@ import { modelUnavailable } from '../routing/failure-policy.ts';
 
 /** A checked request for vectors. */
 export interface EmbedOrder extends DirectOrder<EmbedRequest> {
-  /** Sum over all inputs, as the gateway counts them. */
+  /** Sum over all inputs, by the gateway's count. */
   readonly inputTokens: number;
 }
 

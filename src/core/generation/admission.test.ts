@@ -32,7 +32,7 @@ test('a cap that has something left is not called used up', () => {
   );
 });
 
-test('nobody is told to raise the free-model limits, which are hard', () => {
+test('no one is told to raise the free-model limits, which are hard', () => {
   const window = { limit: 'free_day', unit: 'requests', used: 200, max: 200, resetAtMs: 0 } as const;
   expect(denied('rate_limit', window).facts.tip).toContain('can’t be raised');
 });
@@ -50,7 +50,7 @@ test('insufficient funds: the message has what is available, what running reques
   expect(deniedError(untouched, applicant).message).toBe('Insufficient funds: $0.000012345 available.');
 });
 
-test('nobody is sent to buy a plan for images, which no plan pays', () => {
+test('no one is sent to buy a plan for images, which no plan pays', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
   const picture = { ...applicant, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };

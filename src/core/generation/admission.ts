@@ -21,7 +21,7 @@ export interface AdmissionRequest {
   readonly measured: MeasuredInput;
   /** Only for items of batches. */
   readonly batch?: AppliedBatch | undefined;
-  /** The client learns of the admission before the request ends, so it must be durable first. */
+  /** True if the client learns of the admission before the request ends: it must then be durable first. */
   readonly durable?: boolean | undefined;
 }
 
@@ -49,14 +49,14 @@ export function toAdmitCommand(applicant: AdmissionRequest): AdmitCommand {
   };
 }
 
-/** Free models carry the suffix in their id. */
+/** Returns true for a free model: its id has the suffix. */
 export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');
 }
 
 /** The request that was denied. */
 export interface DeniedRequest extends Pick<AdmissionRequest, 'model' | 'accountId' | 'keyId'> {
-  /** The key has a balance of its own, so the account's is never used. */
+  /** True if the key has a balance of its own, so that the account's is never used. */
   readonly hasOwnBalance: boolean;
 }
 
@@ -95,12 +95,12 @@ export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied,
   });
 }
 
-/** A client that has to wait a minute, or for a place, may retry by itself. */
+/** A client that has to wait a minute, or for a slot, may retry automatically. */
 function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {};
 }
 
-/** Returns a tip for this denial, if the code alone does not say what to do. */
+/** Returns a tip for this denial, if the code's own tip is not specific enough. */
 function chooseTip({ code, denial }: Denied, applicant: DeniedRequest): string | undefined {
   const { model, accountId, keyId } = applicant;
   if (code === 'insufficient_balance') {

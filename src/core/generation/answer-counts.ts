@@ -23,7 +23,7 @@ export class AnswerCounts implements CountCorrection {
   #route: RouteName = { modelId: '', provider: '', model: '' };
   #isRemote = false;
   #sentAtMs = 0;
-  /** From the attempt's start until the answer itself began; undefined: it has not. */
+  /** From the attempt's start until the answer itself began; undefined: not yet. */
   #reasoningMs: number | undefined;
   #stoppedMs: number | undefined;
 
@@ -48,7 +48,7 @@ export class AnswerCounts implements CountCorrection {
     this.#reasoningMs = undefined;
   }
 
-  /** Looks at new events: the first words of the answer end the reasoning. */
+  /** Reads new events: the first text of the answer ends the reasoning. */
   look(tally: Tally): void {
     if (this.#reasoningMs === undefined && tally.hasAnswer) this.#reasoningMs = this.#sentMs();
   }
@@ -58,7 +58,7 @@ export class AnswerCounts implements CountCorrection {
     this.#stoppedMs ??= this.#sentMs();
   }
 
-  /** Output tokens of an answer of which nothing was seen: how long the call ran, times how fast its route is. */
+  /** Returns the estimated output tokens of an answer that delivered nothing: the duration of the call times the speed of its route. */
   unseen(): number {
     return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
   }

@@ -35,7 +35,7 @@ function request(text: string, init: Parameters<typeof create<typeof GenerateReq
 }
 
 describe('estimateFunds', () => {
-  test('holds the dearest input price, a slice of 1,024 output tokens, and needs 16', () => {
+  test('holds the most expensive input price, a slice of 1,024 output tokens, and needs 16', () => {
     const funds = estimateFunds(request('hello'), priced, ServiceTier.DEFAULT);
     expect(funds).toMatchObject({
       outputPicoUsd: 4_000_000n,
@@ -43,7 +43,7 @@ describe('estimateFunds', () => {
       outputTokensWanted: 1024,
       plan: true,
     });
-    // The one-hour cache write is the dearest kind of input.
+    // The one-hour cache write is the most expensive kind of input.
     expect(funds?.inputNanoUsd).toBe(BigInt(funds?.inputTokens ?? 0) * 2000n);
   });
 

@@ -5,7 +5,7 @@ import { type InputBounds, measureInput } from '../../generation/tokens.ts';
 import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
-/** Output tokens that a hold is taken and extended for at a time. Source: docs/accounting.md "Holds". */
+/** The step in which output tokens are held. Source: docs/accounting.md "Holds". */
 export const sliceTokens = 1024;
 /** A request that can't pay for this many output tokens is refused. Source: docs/accounting.md "Holds". */
 const outputTokensLeast = 16;
@@ -16,14 +16,17 @@ export function toMultiplier(tier: ServiceTier): number {
   return tier === ServiceTier.PRIORITY ? 2000 : 1000;
 }
 
-/** On which terms an item of a batch runs. */
+/** The terms of an item of a batch. */
 export interface BatchTerms {
   readonly tier: ServiceTier;
-  /** Instead of the tier's, in thousandths. */
+  /** Replaces the tier's factor, in thousandths. */
   readonly multiplierPermille: number;
 }
 
-/** Returns the terms of batch items: sent at the flex tier if the model has one, whatever tier they ask for. Source: docs/interfaces/files-and-batches.md "How items run". */
+/**
+ * Returns the terms of batch items: sent at the flex tier if the model has one, whatever tier they name. Source:
+ * docs/interfaces/files-and-batches.md "How items run".
+ */
 export function readBatchTerms({ pricing, serviceTiers }: Pick<Model, 'pricing' | 'serviceTiers'>): BatchTerms {
   const tier = serviceTiers.includes(ServiceTier.FLEX) ? ServiceTier.FLEX : ServiceTier.DEFAULT;
   return { tier, multiplierPermille: pricing?.batchPermille ?? toMultiplier(tier) };
@@ -48,7 +51,10 @@ export function outputTokensMost(request: GenerateRequest, model: Model): number
 /** Tokens held for input that can't be counted, if the model's context is unknown. */
 const contextTokensDefault = 200_000;
 
-/** Returns the input tokens that one call of a request is held for: the upper bound, or all that the model takes if something in it can't be counted. */
+/**
+ * Returns the input tokens that are held for one call of a request: the upper bound, or the model's whole context if part of the input
+ * can't be counted.
+ */
 export function inputTokensHeld({ high, isOpen }: InputBounds, model: Pick<Model, 'contextLength'>): number {
   return isOpen ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
 }
@@ -89,7 +95,7 @@ export function estimateFunds(
   };
 }
 
-/** Held for calls of tools with a price of their own. */
+/** Returns the hold for calls of tools with a price of their own. */
 function holdTools(request: GenerateRequest, pricing: Pricing, calls: number): bigint {
   const terms = readToolTerms(request, pricing);
   return terms.length === 0 ? 0n : holdToolCalls(terms, request, pricing, Math.max(calls, request.candidates ?? 1));
@@ -110,7 +116,7 @@ export function estimateText(
   };
 }
 
-/** Returns what holds all of an amount or nothing; undefined for 0, which has no payer. */
+/** Returns funds that hold all of an amount or nothing; undefined for 0, which needs no payer. */
 export function fixedFunds(nanoUsd: bigint): FundsEstimate | undefined {
   if (nanoUsd === 0n) return undefined;
   const noOutput = { outputPicoUsd: 0n, outputTokensMin: 0, outputTokensWanted: 0 };

@@ -9,8 +9,9 @@ export interface GenerationSink {
    */
   events(events: GenerationEvent[]): void;
   /**
-   * Absent: nothing has to be durable before the charge. Called once the answer is whole and not yet charged, with the events that were not given yet, `completed` without its
-   * cost the last. The charge waits for it; if it rejects, the generation fails with that.
+   * Called once the answer is whole and not yet charged, with the events that were not passed on yet, `completed` without its cost the
+   * last. The charge waits for it; if it rejects, the generation fails with that error. Absent: nothing has to be durable before the
+   * charge.
    */
   beforeSettle?(rest: readonly GenerationEvent[]): Promise<void>;
   /** Called if the answer broke off with `error`, before what was delivered is charged. Must not reject. Absent: nothing is to be done. */

@@ -57,7 +57,7 @@ export interface RunningFacts {
   readonly keyId: number;
   readonly createdAtMs: number;
   readonly heldNanoUsd: bigint;
-  /** About how many there are, rather too many. */
+  /** An estimate of the output tokens so far, rather too high. */
   readonly outputTokens: number;
   /** '' until a provider answers. */
   readonly provider: string;
@@ -82,7 +82,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly #startedAtMs: number;
   readonly #isStreamed: boolean;
   readonly #isWhole: boolean;
-  /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
+  /** The output limit of one choice: the client's, or the one that funds can pay; undefined: none. */
   readonly #limit: number | undefined;
   readonly #tally: Tally;
   #size: AnswerSize;
@@ -99,7 +99,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** Events that wait for the settle (finishes), or for the end (an answer that is not streamed). */
   #kept = new EventLog();
   readonly #finishes: FinishReason[] = [];
-  /** Output tokens of all choices that funds pay, once they have ended. */
+  /** The output tokens of all choices that funds can pay, once the funds have ended. */
   #paidTokens = Infinity;
   /** How it ended; undefined: it runs, or has not started. */
   #outcome: Outcome | undefined;
@@ -109,13 +109,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #hasShown = false;
   /** An attempt has gone to an upstream. */
   #wasSent = false;
-  /** One is there now. */
+  /** True while an attempt runs. */
   #isTrying = false;
   #firstEventMs: number | undefined;
   #wholeAtMs: bigint | undefined;
   /** The route that has begun to answer. */
   #route = nowhere;
-  /** What its provider charges; undefined: unknown. */
+  /** Its provider's charge; undefined: unknown. */
   #cost: Pricing | undefined;
   #attempts = 0;
 
@@ -135,7 +135,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
     this.#limit = outputLimit(requested);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
-    const candidates = this.#candidates;
+    const candidates = this.choices;
     this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(tools, request, requested.input);
@@ -149,7 +149,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     });
   }
 
-  /** Its facts while it runs. */
+  /** Its present facts. */
   get facts(): RunningFacts {
     const { requestId, model, createdAtMs, keyId, heldNanoUsd } = this;
     return {
@@ -186,18 +186,18 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else void this.#endUnanswered(this.#outcome);
   }
 
-  /** The client has left. With a failure: the answer could not be delivered. */
+  /** Called when the client has disconnected. With a failure: the answer could not be delivered. */
   cancel(failure?: Error): void {
     this.#stop(failure === undefined ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(failure) });
   }
 
-  /** The gateway stops: ends the answer now. */
+  /** Ends the answer now, because the gateway stops. */
   cut(): void {
     this.#isCut = true;
     this.#stop({ kind: 'cut' });
   }
 
-  /** The key has been revoked: ends the answer now. */
+  /** Ends the answer now, because its key was revoked. */
   revoke(): void {
     this.#stop({ kind: 'client_gone', error: keyRevoked() });
   }
@@ -236,7 +236,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#cost = cost;
     this.#firstEventMs ??= this.#elapsedMs();
     if (this.#join?.isFirstCall === false) return;
-    // A further begin of the first call means that nothing of an earlier attempt was shown.
+    // If the first call begins again, nothing of an earlier attempt was shown.
     this.#tally.restart();
     this.#toolCalls.restart();
     this.#join = mayPause ? new PauseJoin() : undefined;
@@ -244,7 +244,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.findTolerance(route.provider) };
     this.#guard = new Guard(guarded(this.#asked.request, this.#counts.isRemote), limits);
-    this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.#candidates));
+    this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
@@ -253,7 +253,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#toolCalls.take(events);
     this.#counts.look(this.#tally);
     const joined = this.#join?.push(events) ?? events;
-    // Before any of it is shown: what funds turn out not to pay is cut off.
+    // Checked before any of it is shown: the part that funds can't pay is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
     const wait = slice ?? this.#guard?.waitsFor(joined);
     return wait === undefined ? this.#show(joined) : this.#showLater(joined, wait);
@@ -266,7 +266,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else this.#answered();
   }
 
-  get #candidates(): number {
+  get accountId(): number {
+    return this.#asked.accountId;
+  }
+
+  /** How many choices it has. */
+  get choices(): number {
     return this.#asked.request.candidates ?? 1;
   }
 
@@ -315,7 +320,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#outcome === undefined ? this.#show(joined) : undefined;
   }
 
-  /** Passes the events on to the client as far as it may see them. Returns why the answer can't go on, if it can't. */
+  /** Passes the events on to the client as far as it may see them. Returns why the answer can't continue, if it can't. */
   #show(joined: GenerationEvent[]): Error | undefined {
     if (this.#guard === undefined) return new Error('events before an answer began');
     let shown: GenerationEvent[];
@@ -327,7 +332,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const ready = this.#release(shown);
     this.#asked.bodies?.events(shown);
     if (ready.length > 0) this.#sink?.events(ready);
-    // An answer that a limit has cut is over, even if the upstream paused in the same breath.
+    // An answer that a limit has cut is over, even if the upstream paused in the same message.
     if (this.#guard.isDone && this.#outcome === undefined) this.#answered();
     return undefined;
   }
@@ -356,7 +361,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
 
-  /** The upstream has paused: ask it to continue. */
+  /** Continues after a pause of the upstream. */
   async #goOn(join: PauseJoin): Promise<void> {
     try {
       this.#toolCalls.carry(this.#tally);
@@ -365,7 +370,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       this.#stop({ kind: 'failed', error: toGatewayError(thrown) });
     }
     if (this.#outcome !== undefined) return;
-    // A limit of the client's is one for the whole answer, the model's own for each call.
+    // The client's limit applies to the whole answer, the model's own to each call.
     if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#asked.request, this.#asked.model));
     this.#request = continued(this.#request, join.goOn());
     this.#call();
@@ -378,7 +383,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     void this.#endAnswered(this.#outcome);
   }
 
-  /** Ends it without an answer: stops the attempt, and settles or voids. Does nothing once it ends. */
+  /** Ends it without an answer: stops the attempt, and settles or voids. Does nothing if it is already ending. */
   #stop(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
@@ -392,7 +397,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const sink = this.#sink;
     let last: GenerationEvent[];
     try {
-      // The guard has seen `completed`, or has cut every choice.
+      // The guard has passed `completed`, or has cut every choice.
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
       const input = sumInput(usage.buckets) / this.#tally.calls;
@@ -422,8 +427,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const error = toClientError(outcome);
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
-    // A ledger that can't be written may stay so for long: the client gets its error at once, and the hold is
-    // released when the ledger can be written.
+    // The ledger may not be writable for a long time: the client gets its error at once, and the hold is voided once the ledger can be
+    // written.
     let isTold = false;
     const tell = (told: Error): void => {
       if (!isTold) this.#sink?.end(told);
@@ -472,7 +477,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
   }
 
-  /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
+  /** Warns if the upstream has read far less than was sent; the answer contains the warning only if its head is not sent yet. */
   async #checkCut(inputTokens: number): Promise<void> {
     if (!(await wasCut(this.#asked.request, inputTokens))) return;
     this.#tools.router.inputCut(this.#route);
@@ -495,7 +500,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
    * the hold. If the upstream failed or ended it, only what arrived is counted.
    */
   #count(): CountedUsage | Promise<CountedUsage> {
-    const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
+    const limit = this.#limit === undefined ? Infinity : this.#limit * this.choices;
     const most = Math.min(limit, this.#paidTokens);
     const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
     return isStopped
@@ -514,7 +519,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #completed(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
-    // When the answer was complete; repeated calls change nothing.
+    // The time at which the answer was complete; set once.
     this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
     return completed({
       usage: usageMessage(counted, this.#tally.extra),

@@ -23,6 +23,7 @@ import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
+import { MemoryBudget } from '../../lib/memory-budget.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
@@ -36,6 +37,8 @@ interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;
+  /** How many choices may run, of all accounts and of one; called at each request. */
+  readonly choicesMax: () => ChoiceLimits;
   /** Absent: bodies are not kept. */
   readonly bodies?: BodyStore | undefined;
 }
@@ -44,9 +47,9 @@ interface GenerationsTools extends GenerationTools {
 export interface GenerationAsk {
   readonly request: GenerateRequest;
   readonly credential: Credential;
-  /** The public request id that the edge has made; null: the generation makes one. */
+  /** The public request id from the edge; null: the generation makes one. */
   readonly requestId: string | null;
-  /** The client learns of the admission at once, so it must be durable. */
+  /** True if the client learns of the admission at once: it must then be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
@@ -61,16 +64,30 @@ interface CheckedRequest extends Resolved {
   readonly bounds: MeasuredInput;
 }
 
+/** How many choices may run: each takes memory until its answer ends. */
+export interface ChoiceLimits {
+  readonly all: number;
+  readonly account: number;
+}
+
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationsTools;
   readonly #running = new RunningRequests<Generation>();
-  readonly #ended = (generation: Generation): void => this.#running.delete(generation);
+  readonly #choices: MemoryBudget<number>;
+  readonly #ended = (generation: Generation): void => {
+    this.#running.delete(generation);
+    this.#choices.give(generation.accountId, generation.choices);
+  };
   #isDraining = false;
   #begun = 0;
 
   constructor(tools: GenerationsTools) {
     this.#tools = tools;
+    this.#choices = new MemoryBudget(() => {
+      const { all: bytesMax, account: ownerBytesMax } = tools.choicesMax();
+      return { bytesMax, ownerBytesMax };
+    });
   }
 
   /** Resolves when none runs; at once if none runs now. */
@@ -78,7 +95,7 @@ export class Generations {
     await this.#running.idle();
   }
 
-  /** Takes no new ones from now on. */
+  /** Refuses new ones from now on. */
   drain(): void {
     this.#isDraining = true;
   }
@@ -88,7 +105,7 @@ export class Generations {
     return this.#begun;
   }
 
-  /** Returns what runs for an account, for a key, or, if both are undefined, at all; in no order. */
+  /** Returns the running ones of an account, of a key, or, if both are undefined, all; in no particular order. */
   listRunning(accountId: number | undefined, keyId: number | undefined): RunningFacts[] {
     return this.#running.all
       .filter(each => keyId === undefined || each.keyId === keyId)
@@ -141,7 +158,7 @@ export class Generations {
       ? undefined
       : this.#tools.unseenOutput.tokens.estimateModelInput(model.id, measured);
     const counted = await countInputInPieces(checked.request, await loadTokenizer());
-    // If the provider counts as the tokenizer does, the tokenizer's count is exact.
+    // If the provider counts like the tokenizer, the tokenizer's count is exact.
     const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
     return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
@@ -169,22 +186,27 @@ export class Generations {
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
     const admittedAtMs = runtime.now();
-    telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-    const admitted = await ledger.admit(toAdmitCommand(applicant));
-    if (admitted.kind === 'denied') {
-      telemetry?.admissionEnded(undefined, admitted.code);
-      throw await refusal(ledger, admitted, applicant);
+    const choices = request.candidates ?? 1;
+    const outcome = this.#choices.take(accountId, choices);
+    if (outcome !== 'taken') throw tooManyChoices(outcome);
+    try {
+      telemetry?.admissionBegan({ accountId, keyId, model: model.id });
+      const admitted = await ledger.admit(toAdmitCommand(applicant));
+      if (admitted.kind === 'denied') {
+        telemetry?.admissionEnded(undefined, admitted.code);
+        throw await refusal(ledger, admitted, applicant);
+      }
+      telemetry?.admissionEnded(admitted.heldNanoUsd);
+      const keep = credential.keepBodies;
+      const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
+      const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
+      const generation = new Generation(this.#tools, requested, this.#ended);
+      this.#running.add(generation);
+      return generation;
+    } catch (thrown) {
+      this.#choices.give(accountId, choices);
+      throw thrown;
     }
-    telemetry?.admissionEnded(admitted.heldNanoUsd);
-    const bodies = this.#tools.bodies?.begin(
-      { requestId, keyId, accountId, keep: credential.keepBodies },
-      request,
-      telemetry,
-    );
-    const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
-    const generation = new Generation(this.#tools, requested, this.#ended);
-    this.#running.add(generation);
-    return generation;
   }
 
   /**
@@ -194,11 +216,11 @@ export class Generations {
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
-    // A provider that counts wrongly must not hold all that its customers have.
+    // A provider that counts wrongly must not hold all of its customers' money.
     return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
-  /** Never rejects. It awaits as little as it can: each `await` of a request makes a promise. */
+  /** Never rejects. Awaits as little as possible: each `await` in a request makes a promise. */
   async #start(
     call: StartingCall,
     { request, context }: { readonly request: GenerateRequest; readonly context: CallContext },
@@ -215,7 +237,7 @@ export class Generations {
       call.attach(generation);
       generation.start(new ResponseSink(sink));
     } catch (thrown) {
-      // Later: the call may not have been returned yet.
+      // Deferred, because the call may not have been returned yet.
       queueMicrotask(() => sink.end(toGatewayError(thrown)));
     }
   }
@@ -259,7 +281,7 @@ export class Generations {
     return resolved;
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
+  /** Returns the checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
   #check(requested: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
     checkRequest(requested);
     const resolved = this.resolve(requested, credential);
@@ -270,7 +292,7 @@ export class Generations {
   }
 }
 
-/** The answer of a generation as messages of its service; with `kept`, also as the answer that a repeat gets. */
+/** Sends the answer of a generation as messages of its service; with `kept`, also stores it as the answer for repeats. */
 class ResponseSink implements GenerationSink {
   readonly #sink: Sink<GenerateResponse>;
   readonly beforeSettle?: (rest: readonly GenerationEvent[]) => Promise<void>;
@@ -296,7 +318,7 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-/** Returns the request cut to the model's context, if it asks for that, with the bounds of the rest. */
+/** Returns the request cut to the model's context, if it requests that, with the bounds of the rest. */
 function fitted(
   requested: GenerateRequest,
   resolved: Resolved,
@@ -316,4 +338,13 @@ function checkedRequest(requested: GenerateRequest, { model, tier }: Resolved, b
 
 function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
+}
+
+/** Returns the refusal of a request for whose choices there is no room now. */
+function tooManyChoices(outcome: 'owner_full' | 'full'): GatewayError {
+  const message =
+    outcome === 'full'
+      ? 'Too many answers are being generated: try again.'
+      : 'Too many answers of this account are being generated: wait for one of them, or ask for fewer choices (`n`).';
+  return new GatewayError('overloaded', message, { retryAfterMs: 1000 });
 }

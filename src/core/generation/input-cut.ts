@@ -8,17 +8,19 @@ export const inputCutWarning = 'upstream_truncated';
 
 /** Below this many tokens a prompt fits every server's context. */
 const tokensMin = 1_000;
-/** Tokenizers differ: what an upstream reports of a whole prompt is never so far below the gateway's count. */
+/** Tokenizers differ, but an upstream's count of a whole prompt is never this far below the gateway's. */
 const reportedShareMin = 0.6;
 /** The quick estimate is up to half above the count. */
 const quickShareMin = 0.5;
 
-/** Returns whether so few tokens were reported of a prompt that counting it is worth while. `estimate`: the most that it may have. */
+/**
+ * Returns true if the reported tokens of a prompt are so few that a real count is worthwhile. `estimate`: the most tokens that it may have.
+ */
 export function mayBeCut(reported: number, estimate: number): boolean {
   return estimate >= tokensMin && reported < estimate * quickShareMin;
 }
 
-/** Returns whether the upstream has read far less of a prompt than its texts have tokens. */
+/** Returns true if the upstream has read far less of a prompt than its texts have tokens. */
 export async function wasCut(request: GenerateRequest, reported: number): Promise<boolean> {
   const texts = inputSegments(request).map(({ text }) => text);
   const tokens = await countInPieces(texts, await loadTokenizer());

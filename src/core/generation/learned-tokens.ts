@@ -25,17 +25,17 @@ export interface LearnedSample {
   readonly ratio: number;
 }
 
-/** The weight that earlier reports keep as each answer comes. */
+/** The weight that earlier reports keep with each new one. */
 const keptShare = 0.9;
 /** The first so many answers of a route are all learned from; after them, one per interval (ms). */
 const eagerAnswers = 64;
 const pauseMs = 1_000;
-/** Routes beyond this number push the oldest out. */
+/** The most routes; the oldest are evicted. */
 const routesMax = 2_000;
-/** No tokenizer needs more for an upper bound of o200k_base, or less; a chat template adds no more. */
+/** No tokenizer needs more, or less, than these multiples of the o200k_base upper bound; a chat template adds no more tokens than this. */
 const slope = { min: 1 / 16, max: 4 };
 const templateTokensMax = 1_024;
-/** How far above its prediction a report may lead the upper bound. */
+/** The most that a report above its prediction raises the upper bound. */
 const spreadMax = 4;
 
 /**
@@ -99,7 +99,7 @@ class TokenRegression {
 
 class LearnedRoute {
   readonly lines = new Map<string, TokenRegression>();
-  /** Tokens of reasoning in a ms; undefined: nothing is known. */
+  /** Reasoning tokens per ms; undefined: unknown. */
   reasoningRate: number | undefined;
   answers = 0;
   latestAtMs = 0;
@@ -116,7 +116,7 @@ class LearnedRoute {
 
 /**
  * Learns how providers count from what they report of whole answers, by provider, model and kind of text. Used for
- * answers without a report because the client left early, for token counts, and for holds. Kept in memory. Source:
+ * answers without a report because the client disconnected early, for token counts, and for holds. Kept in memory. Source:
  * docs/accounting.md "Estimates".
  */
 export class LearnedTokens {
@@ -146,23 +146,23 @@ export class LearnedTokens {
     learned.reasoningRate = known === undefined ? rate : keptShare * known + (1 - keptShare) * rate;
   }
 
-  /** Tokens of an input at a route; undefined if nothing was learned of such. */
+  /** Returns the tokens of an input at a route; undefined if nothing was learned about that kind. */
   input(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
     return this.#predict(route, `input ${kind}`, estimate);
   }
 
-  /** Tokens of an output at a route, without reasoning; undefined if nothing was learned of such. */
+  /** Returns the tokens of an output at a route, without reasoning; undefined if nothing was learned about that kind. */
   output(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
     return this.#predict(route, `output ${kind}`, estimate);
   }
 
-  /** Tokens of reasoning that a route makes in that time; undefined if nothing was learned of it. */
+  /** Returns the reasoning tokens that a route generates in that time; undefined if nothing was learned. */
   reasoning(route: RouteName, ms: number): number | undefined {
     const rate = this.#find(route)?.reasoningRate;
     return rate === undefined ? undefined : Math.round(rate * ms);
   }
 
-  /** The most tokens that an input comes to at any route of a model that is known; undefined if none is. */
+  /** Returns the most tokens that an input has at any known route of a model; undefined if there is none. */
   inputHigh(modelId: string, { kind, estimate }: MeasuredTokens): number | undefined {
     let high: number | undefined;
     for (const { learned } of this.#models.get(modelId)?.values() ?? []) {
@@ -172,7 +172,10 @@ export class LearnedTokens {
     return high;
   }
 
-  /** The likely tokens of an input of a model, by the route that counts most; undefined if nothing was learned of such. */
+  /**
+   * Returns the likely tokens of an input of a model, by the route with the highest count; undefined if nothing was learned about that
+   * kind.
+   */
   estimateModelInput(modelId: string, measured: MeasuredTokens): number | undefined {
     const known = [...(this.#models.get(modelId)?.values() ?? [])].flatMap(
       ({ name }) => this.input(name, measured) ?? [],

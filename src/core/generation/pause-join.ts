@@ -27,7 +27,7 @@ export class PauseJoin {
     return this.#pauses === 0;
   }
 
-  /** The present call has ended with a pause, so that another has to follow. */
+  /** True if the present call has ended with a pause, so that another has to follow. */
   get isPaused(): boolean {
     return this.#isPaused;
   }
@@ -42,7 +42,7 @@ export class PauseJoin {
     return joined;
   }
 
-  /** Another call continues the answer; returns the output of the paused one. */
+  /** Starts another call for the answer; returns the output of the paused one. */
   goOn(): readonly GenerationEvent[] {
     const said = this.#said.read();
     this.#said = new EventLog();
@@ -89,7 +89,7 @@ function withoutLogprobs(event: GenerationEvent): GenerationEvent {
 export function continued(request: GenerateRequest, said: readonly GenerationEvent[]): GenerateRequest {
   const items = foldEvents(said).choices.flatMap(choice => choice.items);
   const next: GenerateRequest = { ...request, items: [...request.items, ...items] };
-  // The client's own JSON lacks the output so far: the request has to be built from the model.
+  // The client's own JSON lacks the output so far: the request has to be built from the contract.
   delete next.source;
   return next;
 }

@@ -1,7 +1,7 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { priceSheet, type PriceSheet } from '../../generation/price.ts';
 
-/** The dearest prices that a request can meet, in pico-dollars a token. */
+/** The most expensive prices that a request can meet, in pico-dollars a token. */
 export interface DearestPrices {
   readonly inputPico: bigint;
   readonly outputPico: bigint;
@@ -9,14 +9,14 @@ export interface DearestPrices {
 
 /** The prices from one threshold on. */
 interface Step extends DearestPrices {
-  /** They hold for requests with more input tokens than this. */
+  /** They apply to requests with more input tokens than this. */
   readonly above: number;
   readonly sheet: PriceSheet;
 }
 
-/** Precomputed from a model's prices: the sheet of each threshold, and the dearest prices up to it. */
+/** Precomputed from a model's prices: the sheet of each threshold, and the most expensive prices up to it. */
 export class PricePlan {
-  /** By threshold, the lowest first; the first holds without any. */
+  /** By threshold, the lowest first; the first step applies without any. */
   readonly #steps: readonly Step[];
 
   constructor(pricing: Pricing) {
@@ -33,12 +33,12 @@ export class PricePlan {
     });
   }
 
-  /** The dearest prices of every threshold that so many input tokens reach: the real count may stay below it. */
+  /** Returns the highest prices of every threshold that this many input tokens reach: the real count may stay below it. */
   dearest(inputTokens: number): DearestPrices {
     return this.#step(inputTokens);
   }
 
-  /** The prices of a request with so many input tokens, cached ones included. */
+  /** Returns the prices of a request with this many input tokens, cached ones included. */
   sheet(inputTokens: number): PriceSheet {
     return this.#step(inputTokens).sheet;
   }

@@ -69,7 +69,7 @@ describe('who pays for what', () => {
   });
 });
 
-test('the billed tier is the reported one, and never dearer than the one asked for', () => {
+test('the billed tier is the reported one, and never more expensive than the one requested', () => {
   const { DEFAULT, FLEX, PRIORITY } = ServiceTier;
   expect(billedTier(PRIORITY, undefined)).toBe(PRIORITY);
   expect(billedTier(PRIORITY, DEFAULT)).toBe(DEFAULT);

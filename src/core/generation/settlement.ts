@@ -39,7 +39,7 @@ export type Charge =
 export interface Progress {
   /** The client takes the answer as it comes. */
   readonly streamed: boolean;
-  /** Some output has gone on to the client. */
+  /** Some output was passed on to the client. */
   readonly hasOutput: boolean;
   /** The request was sent to an upstream. */
   readonly wasSent: boolean;
@@ -102,13 +102,13 @@ export interface SettleFacts {
   readonly firstEventMs: number | undefined;
   readonly provider: string;
   readonly attempts: number;
-  /** What the route's provider charges; undefined: unknown. */
+  /** The charge of the route's provider; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** See `SettleCommand`. */
   readonly course?: string | undefined;
 }
 
-/** Returns the billed tier: the reported one, but never a dearer one than requested. */
+/** Returns the billed tier: the reported one, but never a more expensive one than requested. */
 export function billedTier(requested: ServiceTier, reported: ServiceTier | undefined): ServiceTier {
   if (reported === undefined || toMultiplier(reported) > toMultiplier(requested)) return requested;
   return reported;

@@ -3,9 +3,9 @@ import { sliceTokens } from './funds.ts';
 
 /** Called when a hold grows. */
 export interface SliceEvents {
-  /** The funds have ended: they pay for so many output tokens. */
+  /** Called when the funds have ended: they pay for this many output tokens. */
   readonly ended: (outputTokens: number) => void;
-  /** It holds more. */
+  /** Called when the hold has grown. */
   readonly raised: (heldNanoUsd: bigint) => void;
 }
 
@@ -28,8 +28,8 @@ export class Slices {
   #ended: boolean;
 
   /**
-   * `outputTokens` of `admitted` are paid for; a request that costs nothing needs no slices. `most`: the output limit of all candidates, Infinity without
-   * one: more is never held, as others may need it.
+   * The `outputTokens` of `admitted` are paid for; a request that costs nothing needs no slices. `most`: the output limit of all
+   * candidates, Infinity without one: more is never held, because others may need it.
    */
   constructor(ledger: Ledger, admitted: Admitted, most: number, told: SliceEvents) {
     this.#ledger = ledger;
@@ -44,14 +44,14 @@ export class Slices {
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
   }
 
-  /** Output tokens that are held; Infinity if they cost nothing. */
+  /** The held output tokens; Infinity if they cost nothing. */
   get held(): number {
     return this.#isFree ? Infinity : this.#held;
   }
 
   /**
-   * The output has reached at most `tokens`. Returns a promise to wait for before more may be taken; undefined: no
-   * wait. It rejects if the ledger can't say whether the rest is paid for.
+   * Called when the output has reached at most `tokens`. Returns a promise to wait for before more may be taken; undefined: no wait.
+   * Rejects if the ledger can't decide whether the rest is paid for.
    */
   reach(tokens: number): Promise<void> | undefined {
     if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
@@ -60,9 +60,9 @@ export class Slices {
     return undefined;
   }
 
-  /** Another call continues the answer: that many more output tokens may come. */
+  /** Called when another call continues the answer: that many more output tokens may come. */
   goOn(most: number): void {
-    // Ended by the limit, not by funds: those grant less than was wanted.
+    // The limit ended it, not the funds: those grant less than was wanted.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;
   }
@@ -84,10 +84,7 @@ export class Slices {
     await this.#pending?.catch(() => undefined);
   }
 
-  /**
-   * One extension at a time. One that fails ahead of need is requested again; only a caller that needs it gets the
-   * error.
-   */
+  /** Requests one extension at a time. One that fails ahead of need is requested again; only a caller that needs it gets the error. */
   #begin(tokens: number): Promise<void> {
     if (this.#pending !== undefined) return this.#pending;
     const extension = this.#extend(tokens);
@@ -110,7 +107,7 @@ export class Slices {
         this.#onRaise(reply.heldNanoUsd);
       }
       this.#slice = Math.min(reply.outputTokens, sliceTokens);
-      // Less than was wanted may be just a smaller slice: funds have ended if nothing else is left.
+      // Less than was wanted may just be a smaller slice: the funds have ended only if nothing else is left.
       const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;
       this.#ended = areSpent || this.#held >= this.#most;
       if (areSpent) this.#onEnd(this.#held);

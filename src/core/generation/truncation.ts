@@ -6,13 +6,12 @@ import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generatio
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 
-/** Output tokens that are kept free if items have to be dropped anyway, at most a quarter of the context. */
+/** Output tokens that are kept free once items have to be dropped, at most a quarter of the context. */
 const answerTokens = 1024;
 
 /**
- * Returns the request without as many of its oldest items as it takes to fit the model's context, if it asks for
- * that; unchanged if it does not, or if nothing helps. A promise only if items have to be counted. Source:
- * docs/interfaces/responses.md "Truncation".
+ * Drops as many of a request's oldest items as necessary to fit the model's context, if the request asks for truncation. Unchanged if it
+ * does not, or if nothing helps. A promise only if items have to be counted. Source: docs/interfaces/responses.md "Truncation".
  */
 export function truncated(
   request: GenerateRequest,

@@ -1,7 +1,7 @@
 import type { RouteName } from '../routing/observer.ts';
 import { LearnedTokens } from './learned-tokens.ts';
 
-/** Output tokens a second of a route that has not answered a whole answer yet: that of a large hosted model. */
+/** Output tokens per second of a route without a whole answer so far: the speed of a large hosted model. */
 const unknownTokensPerSecond = 50;
 /** The weight of the latest answer. */
 const latestShare = 0.2;
@@ -16,7 +16,7 @@ export class UnseenOutput {
   /** Tokens a second by route. Routes are replaced as a whole on a reload. */
   readonly #speeds = new WeakMap<RouteName, number>();
 
-  /** A whole answer of so many output tokens took that long. */
+  /** Learns from a whole answer of this many output tokens in that time. */
   learn(route: RouteName, outputTokens: number, tookMs: number): void {
     if (outputTokens === 0 || tookMs <= 0) return;
     const speed = (outputTokens * 1000) / tookMs;
@@ -24,7 +24,7 @@ export class UnseenOutput {
     this.#speeds.set(route, known === undefined ? speed : known + latestShare * (speed - known));
   }
 
-  /** Returns how many output tokens a call of that route has made in that time. */
+  /** Returns how many output tokens a call at that route has produced in that time. */
   estimate(route: RouteName, ranMs: number): number {
     return Math.round(((this.#speeds.get(route) ?? unknownTokensPerSecond) * ranMs) / 1000);
   }

@@ -14,11 +14,11 @@ import type { Chunk, DocumentName } from '../../store/documents.ts';
  * order.
  */
 
-/** Messages are put together up to this size, so that a stream of thousands is not as many rows. */
+/** Messages are joined up to this size, so that a stream of thousands does not become as many rows. */
 const pieceBytes = 262_144;
 const lengthBytes = 4;
 
-/** Gathers the messages of an answer while it is given. */
+/** Collects the messages of an answer while it is sent. */
 export class MessageLog<Desc extends DescMessage> {
   readonly #desc: Desc;
   readonly #pieces: Uint8Array[] = [];
@@ -34,7 +34,7 @@ export class MessageLog<Desc extends DescMessage> {
     return this.#pieces.length === 0 && this.#open.length === 0;
   }
 
-  /** Adds a message; what comes after the end is not kept. */
+  /** Adds a message; ignored after the end. */
   add(message: MessageShape<Desc>): void {
     if (this.#hasEnded) return;
     const bytes = toBinary(this.#desc, message);
@@ -82,7 +82,7 @@ export interface AnswerFacts {
   readonly fingerprint: Uint8Array;
   readonly requestId: string;
   readonly binding: Binding;
-  /** It broke off; absent: it is whole. */
+  /** Set if it broke off; absent: it is whole. */
   readonly failure?: GatewayError;
 }
 

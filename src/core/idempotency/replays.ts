@@ -54,7 +54,7 @@ export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
   readonly answer: Desc;
   /**
    * Starts the answer and stores it. If nothing is stored (because it fails, for example), the key is free again. The
-   * answer is never cancelled: it continues if its caller leaves.
+   * answer is never cancelled: it continues if its caller disconnects.
    */
   readonly run: (keeper: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
   /** Returns a stored message as it is sent now. */
@@ -77,7 +77,7 @@ export interface AnswerStore<Message> {
   keepFailure(requestId: string, failure: unknown): Promise<void>;
 }
 
-/** The key that a call carries; undefined: none. Throws `invalid_request` for one that is too long. */
+/** Returns the key in a call's headers; undefined: none. Throws `invalid_request` if it is too long. */
 export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHeader'>): string | undefined {
   const key = requestHeader.get(idempotencyKeyHeader);
   if (key === null || key === '') return undefined;
@@ -93,7 +93,7 @@ interface Claim {
   /** The document that holds the answer. */
   readonly id: string;
   readonly fingerprint: Uint8Array;
-  /** Resolves when it is known whether an answer was kept; undefined: none was, and it is being made. */
+  /** Resolves when it is known whether an answer was kept; undefined: none was, and one is being made. */
   looking: Promise<unknown> | undefined;
 }
 
@@ -103,7 +103,7 @@ type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows'>;
 /** An answer that was found. */
 interface FoundAnswer {
   readonly kept: KeptAnswer;
-  /** Its request in the ledger; undefined: it has not settled yet, and need not have. */
+  /** Its record in the ledger; undefined: it has not settled yet, and need not have. */
   readonly record: UsageRow | undefined;
 }
 
@@ -147,7 +147,7 @@ export class Replays {
     });
   }
 
-  /** Answers a request of a method with one reply. Throws the error that `answer` ends with. */
+  /** Answers a request of a method with one reply. Throws the error with which `answer` ends. */
   async answerOne<Desc extends DescMessage>(requested: UnaryKeyedRequest<Desc>): Promise<MessageShape<Desc>> {
     const run: KeyedRequest<Desc>['run'] = (keeper, sink) =>
       pump(async function* () {
@@ -185,7 +185,7 @@ export class Replays {
     const { id } = claim;
     const shared = this.#shared;
     if (shared === undefined) return this.#find(id, accountId);
-    // Before the claim: repeating an answer must not block others.
+    // Read before the claim: repeating an answer must not block others.
     const kept = await this.#read(id, accountId);
     if (kept !== undefined && kept !== 'not_binding') return kept;
     const mark = Buffer.from(claim.fingerprint).toString('base64url');
@@ -193,7 +193,7 @@ export class Replays {
     if (other !== undefined) throw other === mark ? inProgress() : reused();
     let isMissing = false;
     try {
-      // Somebody else may have kept one before the claim.
+      // Another process may have kept one before the claim.
       const found = await this.#find(id, accountId);
       isMissing = found === undefined;
       return found;
@@ -246,7 +246,7 @@ export class Replays {
     if (kept.failure !== undefined) throw repeatedFailure(kept.failure, kept.requestId);
   }
 
-  /** Makes the answer, whether or not its caller stays to its end. */
+  /** Makes the answer, even if its caller disconnects. */
   #make<Desc extends DescMessage>(
     claim: Claim,
     requested: KeyedRequest<Desc>,
@@ -294,7 +294,7 @@ export class Replays {
         accountId: credential.accountId,
         apiKeyId: credential.keyId,
         state: 'kept',
-        // It stays to its end whatever else is stored: see `Eviction`.
+        // Kept until it expires, whatever else is stored: see `Eviction`.
         finished: true,
         createdAtMs,
         endsAtMs: createdAtMs + lifetimeMs,
@@ -310,7 +310,7 @@ export class Replays {
       },
       keepFailure: async (requestId, failure) => {
         if (log.isEmpty) return;
-        // The key is free then, which costs the customer no more than the key's absence would have.
+        // The key is then free, and the customer is charged as without a key.
         await put({ requestId, binding: 'settled', failure: toGatewayError(failure) }).catch(() => undefined);
       },
     };

@@ -5,7 +5,7 @@ import type { AdmittedImages, KeptDrawing } from './image-run.ts';
 
 /** Decided anew each time an answer is sent. */
 export interface AnswerView {
-  /** Name the route. */
+  /** True if the client may see the route. */
   readonly exposeRoute: boolean;
   /** Returns the address of a stored image. */
   readonly toUrl: (name: string) => string;

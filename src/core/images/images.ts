@@ -104,7 +104,7 @@ export class Images {
     };
   }
 
-  /** Takes up the tasks that an earlier process has left. */
+  /** Resumes the tasks that an earlier process left. */
   async resume(): Promise<void> {
     await this.#tasks.resume();
   }
@@ -114,18 +114,18 @@ export class Images {
     await this.#running.idle();
   }
 
-  /** Takes no new ones from now on. */
+  /** Refuses new ones from now on. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     await this.#tasks.drain();
   }
 
-  /** Ends those that are still drawn: uncharged, and tasks wait for the next process. */
+  /** Ends those that are still being drawn: uncharged, and tasks wait for the next process. */
   cutAll(): void {
     this.#running.cutAll();
   }
 
-  /** Ends those of a key that has been revoked. */
+  /** Ends those of a revoked key. */
   revoke(keyId: number): void {
     this.#running.revoke(keyId);
   }
@@ -156,7 +156,7 @@ export class Images {
     });
   }
 
-  /** The answer as it is drawn; a keeper has it before it is charged. */
+  /** Yields the answer as it is drawn; a keeper stores it before it is charged. */
   async *#drawn(
     ask: ImageAsk,
     signal: AbortSignal,
@@ -167,7 +167,7 @@ export class Images {
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
-        // By name: the public address may be another when it is sent again.
+        // Stored by name: the public address may have changed when it is sent again.
         keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
       yield* this.#parts(admitted, answer, name => this.#toUrl(name));
@@ -287,7 +287,7 @@ export class Images {
     return admitOrder(this.#tools.ledger, command, credential);
   }
 
-  /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */
+  /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
     const order = await takeOrder(this.#tools.catalog, requested, { allowedModels: null }, nobodyLeaves);

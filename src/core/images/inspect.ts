@@ -31,7 +31,7 @@ export async function inspectFiles({ images, mask }: ImageRequest, signal: Abort
   if (mask !== undefined) await decode(mask, 'mask', signal);
 }
 
-/** Checks without decoding. */
+/** Checks the size that a file declares, without decoding it. */
 function claimedSize(file: Uint8Array, param: string): ImageSize {
   if (file.length >= imageBytesMax) throw invalidImageField(param, 'must be smaller than 4 MB');
   const size = pngSize(file);
@@ -46,7 +46,7 @@ async function decode(file: Uint8Array, param: string, signal: AbortSignal): Pro
   const { default: sharp } = await import('sharp');
   const release = await decoding.acquire(signal);
   try {
-    // Down to one pixel, the mean of all: every row is read, and none kept.
+    // Reduced to one pixel, the mean of all: every row is read, and none is kept.
     await sharp(file, { limitInputPixels: pixelsMax, failOn: 'error', sequentialRead: true })
       .resize(1, 1, { fit: 'fill' })
       .raw()

@@ -104,7 +104,7 @@ export class TaskStore {
     return this.#documents.unfinished(kind);
   }
 
-  /** It begins. */
+  /** Marks it as running. */
   async begin(id: string): Promise<void> {
     await this.#documents.update({ kind, id, state: 'in_progress' satisfies TaskState });
   }
@@ -115,19 +115,19 @@ export class TaskStore {
     await this.#documents.update({ kind, id, ifState, state });
   }
 
-  /** Its images are stored: from now on they are not drawn again. */
+  /** Marks its images as stored: from now on they are not drawn again. */
   async drawn({ id }: StoredTask, parts: Iterable<ImageAnswer>): Promise<void> {
     const chunks = Array.from(parts, (part, seq) => ({ seq, content: toBinary(ImageAnswerSchema, part) }));
     await this.#documents.update({ kind, id, state: 'drawn' satisfies TaskState, chunks });
   }
 
-  /** It is charged. `end` closes its answer. */
+  /** Marks it as charged. `end` closes its answer. */
   async completed(task: StoredTask, end: ImageAnswer): Promise<void> {
     const chunks = [{ seq: lastSeq, content: toBinary(ImageAnswerSchema, end) }];
     await this.#end(task, { state: 'completed', chunks });
   }
 
-  /** It will not be drawn, and costs nothing. */
+  /** Marks it as failed: it will not be drawn, and costs nothing. */
   async failed(task: StoredTask, error: ErrorDetail): Promise<void> {
     await this.#end(task, { state: 'failed', chunks: [{ seq: lastSeq, content: toBinary(ErrorDetailSchema, error) }] });
   }
@@ -136,7 +136,7 @@ export class TaskStore {
     { id, endpoint, request }: StoredTask,
     end: { readonly state: 'completed' | 'failed'; readonly chunks: { seq: number; content: Uint8Array }[] },
   ): Promise<void> {
-    // The images that were sent are no longer needed.
+    // The images in the request are no longer needed.
     const body = encodeBody(endpoint, { ...request, images: [], mask: new Uint8Array() });
     const endsAtMs = this.#clock.now() + keptMs;
     await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });

@@ -43,9 +43,9 @@ export class ImageTasks {
   readonly #tools: TaskTools;
   readonly #line: Waiting[] = [];
   #busy = 0;
-  /** Those that are being stored or worked on. */
+  /** Tasks that are being stored or worked on. */
   readonly #held = new Set<string>();
-  /** Places that are kept for those that are being checked and stored. */
+  /** Slots reserved for tasks that are being checked and stored. */
   #coming = 0;
   #isDraining = false;
   #look: Timer | undefined;
@@ -54,7 +54,7 @@ export class ImageTasks {
     this.#tools = tools;
   }
 
-  /** Resumes what an earlier process has left, and from now on what storage failures have stopped. */
+  /** Resumes the tasks that an earlier process left, and from now on those that storage failures have stopped. */
   async resume(): Promise<void> {
     await this.#takeUp();
     this.#look = this.#tools.runtime.after(lookMs, () => {
@@ -123,13 +123,13 @@ export class ImageTasks {
     this.#next();
   }
 
-  /** Begins none from now on, and gives the holds of those that wait back: the next process admits them again. */
+  /** Starts none from now on, and voids the holds of waiting tasks: the next process admits them again. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     this.#look?.cancel();
     const waiting = this.#line.splice(0);
     const held = waiting.flatMap(({ requested }) => requested ?? []);
-    // One that can't be given back now is given back at the next start.
+    // A hold that can't be voided now is voided at the next start.
     await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
   }
 
@@ -153,7 +153,7 @@ export class ImageTasks {
       const task = await this.#tools.store.find(id);
       if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
-      // Storage failed: `resume` finds the task as it is now.
+      // Storage failed: `resume` finds the task in its present state.
       this.#tools.onDefect(id, thrown);
     }
   }
@@ -186,7 +186,7 @@ export class ImageTasks {
     } catch (thrown) {
       // It is charged and stays drawn: `resume` completes it.
       if (costNanoUsd !== undefined) throw thrown;
-      // One that was cut runs again in the next process.
+      // A task that was cut runs again in the next process.
       if (run.isCut) await store.requeue(task.id);
       else await this.#fail(task, thrown);
     } finally {

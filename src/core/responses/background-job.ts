@@ -33,13 +33,13 @@ import {
 export interface BackgroundTools extends WriterTools {
   readonly runtime: Pick<Runtime, 'after'>;
   readonly generations: Generations;
-  /** The running ones by id, shared with the readers. */
+  /** The running jobs by id, shared with the readers. */
   readonly jobs: Map<string, BackgroundJob>;
-  /** Those that are being stored, by id. */
+  /** Responses that are being stored, by id. */
   readonly beginning: Set<string>;
 }
 
-/** Waits between attempts to store how a job has ended; the last one again and again. */
+/** Waits between attempts to store the end of a job; the last one repeats. */
 const waitsMs = [100, 300, 1_000, 3_000];
 
 /**
@@ -132,7 +132,7 @@ export class BackgroundJob implements GenerationSink {
     });
   }
 
-  /** Stores what waits, and what comes meanwhile. Never rejects; after a failure nothing is stored any more. */
+  /** Stores waiting events, and those that arrive in the meantime. Never rejects; after a failure nothing more is stored. */
   async #write(): Promise<void> {
     try {
       while (this.#waiting.length > 0) await this.#append(this.#waiting.slice());
@@ -154,7 +154,9 @@ export class BackgroundJob implements GenerationSink {
     this.#tellWatchers();
   }
 
-  /** Stores what became of an answer that is not stored as a whole, as soon as storage takes it: until then its followers wait. Never rejects. */
+  /**
+   * Stores the result of an answer that is not stored as a whole, as soon as storage works: until then its followers wait. Never rejects.
+   */
   async #storeEnd(error: unknown): Promise<void> {
     if (this.#isStored) return;
     await this.#writing;
@@ -187,7 +189,7 @@ export class BackgroundJob implements GenerationSink {
     return { state, finished: true, body: encodeBody({ ...this.#facts, answer, failure }) };
   }
 
-  /** Throws if it is not there any more. */
+  /** Throws if the response was deleted. */
   async #update(change: Omit<DocumentChange, 'kind' | 'id' | 'ifState'>): Promise<void> {
     const { id } = this.#facts.head;
     const outcome = await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', ...change });
@@ -229,7 +231,7 @@ export async function beginInBackground(
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });
     });
-    // If that fails too, it is later found unfinished and without a process, and ended.
+    // If that fails too, the response is later found unfinished and without a process, and ended.
     await documents.delete({ kind: 'response', id }).catch(() => undefined);
     throw thrown;
   } finally {

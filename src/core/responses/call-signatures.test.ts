@@ -50,7 +50,7 @@ test('an answer without signatures stays as it is, to the object', () => {
   expect(signatures.push(events)).toEqual(events);
 });
 
-test('a signature stands before its call, as an item of its own', () => {
+test('a signature comes before its call, as an item of its own', () => {
   const signatures = new CallSignatures();
   const events = answer([message(), call('a', 'S1'), call('b'), call('c', 'S2')]);
   expect(short(signatures.push(events))).toEqual(['m', '<S1>', 'a(a)', 'b(b)', '<S2>', 'c(c)']);

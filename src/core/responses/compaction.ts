@@ -12,7 +12,10 @@ import type { RequestedResponse } from './requested-response.ts';
 import { toAnswer } from './stored-response.ts';
 import { textMessage } from './text-message.ts';
 
-/** A conversation made shorter: its model sums it up, and the sum goes to the client sealed. Source: docs/interfaces/responses.md "Compaction". */
+/**
+ * Shortens a conversation: its model summarises it, and the client gets the summary sealed. Source: docs/interfaces/responses.md
+ * "Compaction".
+ */
 
 const instructions = `You sum up conversations so that another model can go on from your summary alone. Keep every fact, name, number, path, decision, \
 open question and unfinished task that may matter later, what was tried and what came of it, and what the user wants and how. Leave out what does not \
@@ -44,7 +47,7 @@ export async function compactConversation(
   if (signal.aborted) leave();
   generation.start({
     events: events => void said.push(...events),
-    // Also without a keeper: what can't be answered is not charged.
+    // Set even without a keeper: an answer that can't be returned is not charged.
     beforeSettle: async rest => {
       const message = toCompaction(requested, generation, rest);
       await keeper?.keep(requestId, [message]);
@@ -83,7 +86,7 @@ function toCompaction(
 
 const summaryBlob = { $typeName: 'tollgate.v1.Opaque' as const, provider: 'tollgate', model: '', kind: summaryKind };
 
-/** The user's messages in their own words, and the rest as a compaction. */
+/** Returns the user's messages unchanged, and the rest as a compaction. */
 function compacted(id: string, { conversation }: RequestedResponse, opaque: Opaque): Item[] {
   const said = [...conversation.before, ...conversation.input].filter(isOfUser);
   const content = { case: 'compaction' as const, value: { $typeName: 'tollgate.v1.Compaction' as const, opaque } };
@@ -102,7 +105,7 @@ function isOfUser({ content }: Item): boolean {
   return content.case === 'message' && content.value.role === Role.USER;
 }
 
-/** Asks the conversation's own model; tools are described as text, because none may be called now. */
+/** Builds the request to the conversation's own model; tools are described as text, because none may be called now. */
 function summaryRequest(request: GenerateRequest): GenerateRequest {
   const own = request.instructions;
   return {

@@ -35,7 +35,7 @@ export interface Continuation {
   readonly items: readonly Item[];
 }
 
-/** Finds what conversations go on from: stored responses and those of sessions. */
+/** Finds the conversations that requests continue: stored responses and those of sessions. */
 export class Conversations {
   readonly #documents: Documents;
   readonly #sessions: Sessions;
@@ -72,7 +72,7 @@ export class Conversations {
     return { before, bodyBytes: 0, input };
   }
 
-  /** A turn was stored: the next one is likely to go on from it. */
+  /** Caches a stored turn: the next one probably continues from it. */
   remember(responseId: string, { before, bodyBytes, parentId }: Conversation, turn: StoredItems): void {
     const items = [...before, ...turn.input, ...turn.output];
     this.#recent.keep(responseId, { items, bodyBytes: bodyBytes + turn.bodyBytes }, parentId);
@@ -160,8 +160,8 @@ export interface StoredItems {
 }
 
 /**
- * A conversation as an upstream may see it: envelopes opened, without the gateway's own ids, in numbered turns. A tool call that was cut and never answered is
- * left out: no upstream takes half of its arguments.
+ * Returns a conversation as an upstream may see it: envelopes opened, without the gateway's own ids, in numbered turns. A tool call that
+ * was cut and never answered is left out: no upstream accepts half of its arguments.
  */
 export function upstreamItems({ before, input }: Conversation, sealing: Sealing): Item[] {
   const answered = new Set<string>();

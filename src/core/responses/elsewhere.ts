@@ -18,7 +18,7 @@ interface ElsewhereTools {
   readonly runtime: Pick<Runtime, 'after'>;
   /** Claims of all gateways; undefined: there is no other one. */
   readonly shared: Claims | undefined;
-  /** Those that run here. */
+  /** The responses that run here. */
   readonly jobs: ReadonlyMap<string, { cancel(): void }>;
 }
 
@@ -35,13 +35,13 @@ export class Elsewhere {
     return this.#tools.shared !== undefined;
   }
 
-  /** Returns whether a response runs, and not here. */
+  /** Returns true if a response runs in another gateway. */
   runs({ id, state }: Pick<StoredDocument, 'id' | 'state'>): boolean {
     const { shared, jobs } = this.#tools;
     return shared !== undefined && state === 'running' && !jobs.has(id);
   }
 
-  /** Returns how far it is. */
+  /** Returns its progress. */
   async progress(name: DocumentName): Promise<{ readonly status: ResponseStatus; readonly answer: Answer }> {
     const events = [];
     for (let after = -1; ;) {
@@ -81,7 +81,7 @@ export class Elsewhere {
     });
   }
 
-  /** Ends responses that run here and that other gateways want to end, now and from now on. */
+  /** Ends responses of this process that other gateways want to end, now and from now on. */
   watch(): void {
     const { shared, jobs, runtime } = this.#tools;
     if (shared === undefined) return;

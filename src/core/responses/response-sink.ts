@@ -47,7 +47,7 @@ export class ResponseSink implements GenerationSink {
   readonly #sealing: SealStep;
   /** Kept only if the response is stored, or belongs to a session or a conversation. */
   readonly #log = new EventLog();
-  /** Something of it has left: its id is known. */
+  /** True if part of it was sent: its id is known to the client. */
   #isShown = false;
   #isStored = false;
 
@@ -123,7 +123,7 @@ export class ResponseSink implements GenerationSink {
   async #storeCut(error: Error): Promise<void> {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
-    // Its caller has left, or gets the failure that came first: a disk that fails as well changes neither.
+    // The caller has disconnected, or gets the earlier failure: a failing disk changes neither.
     await storeResponse(this.#tools, this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

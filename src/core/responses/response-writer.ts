@@ -15,8 +15,8 @@ export interface WriterTools {
 }
 
 /**
- * Stores a response, with all that it continues from if the store no longer has that; returns what had to be stored
- * with it. Throws `overloaded` if the store can't be written.
+ * Stores a response, with everything that it continues from if the store no longer has that; returns what had to be stored with it. Throws
+ * `overloaded` if the store can't be written.
  */
 export async function storeResponse(
   { documents, conversations, lifetimeMs }: WriterTools,

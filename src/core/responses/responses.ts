@@ -47,7 +47,7 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly box: SealedBox;
   /** Claims of all gateways that may run responses; undefined: this is the only one. */
   readonly shared: Claims | undefined;
-  /** Conversations that responses are made in. */
+  /** The conversations in which responses are made. */
   readonly kept: StoredConversations;
   /** Memory budget of responses that live as long as their session. */
   readonly sessionMemory: () => BudgetLimits;
@@ -232,7 +232,7 @@ export class Responses {
     });
   }
 
-  /** Reads the request; the conversation that it names is locked from now on. */
+  /** Reads the request, and locks the conversation that it names. */
   async #askLocked(
     ask: Ask,
     context: Pick<CallContext, 'requestHeader'>,
@@ -287,7 +287,7 @@ export class Responses {
   }
 }
 
-/** Begins a response. If that fails, the conversation that the response was to be made in is unlocked. */
+/** Starts a response. If that fails, unlocks its conversation. */
 async function releasedOnFailure<T>({ lock }: RequestedResponse, begin: () => Promise<T>): Promise<T> {
   try {
     return await begin();

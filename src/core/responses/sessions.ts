@@ -4,14 +4,14 @@ import { StoredTurnSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { BudgetLimits } from '../../lib/memory-budget.ts';
 
-/** A session may be forgotten so long after it began: a minute more than a connection lives. Source: docs/interfaces/responses.md "WebSocket". */
+/** Lifetime of a session: a minute more than that of a connection. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 61 * 60_000;
 const sessionsMax = 100_000;
 
 /** A conversation up to and with a response that was not stored. */
 interface Kept {
   readonly items: readonly Item[];
-  /** Size of its own turn alone: earlier ones are shared. */
+  /** Size of its own turn; earlier ones are shared. */
   readonly bytes: number;
 }
 
@@ -65,8 +65,8 @@ export class Sessions {
   }
 
   /**
-   * Forgets a response, if the session has it: a turn that fails makes its session forget the response that it refers to. Does nothing for a turn without either. Source:
-   * docs/interfaces/responses.md "WebSocket".
+   * Removes a response from its session: a turn that fails removes the response that it refers to. Does nothing for a turn without either.
+   * Source: docs/interfaces/responses.md "WebSocket".
    */
   evict(name: SessionName | undefined, responseId: string | undefined): void {
     if (name === undefined || responseId === undefined) return;
@@ -85,7 +85,7 @@ export class Sessions {
     this.#sessions.delete(key);
   }
 
-  /** Drops the oldest responses of the oldest sessions while there is too much; `accountId`: of that account alone. */
+  /** Drops the oldest responses of the oldest sessions while there is too much; `accountId`: only those of that account. */
   #shrink(isTooMuch: () => boolean, accountId?: number): void {
     if (!isTooMuch()) return;
     for (const session of this.#sessions.values()) {

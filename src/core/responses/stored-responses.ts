@@ -42,9 +42,9 @@ interface StoredTools {
   readonly ledger: Ledger;
   readonly box: SealedBox;
   readonly runtime: Pick<Runtime, 'after'>;
-  /** Those that this process runs in the background, by id. */
+  /** The responses that this process runs in the background, by id. */
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
-  /** Those that it is about to run, by id. */
+  /** The responses that it is about to run, by id. */
   readonly beginning: ReadonlySet<string>;
   /** The responses whose callers wait for them. */
   readonly settling: Settling;
@@ -64,7 +64,7 @@ const settleLookMs = 20;
 /** Chunks of a log that are read at a time. */
 const chunksAtOnce = 64;
 
-/** Responses that are stored, whether or not they still run: as their documents, their jobs and the ledger say. */
+/** Stored responses, whether or not they still run: read from their documents, their jobs and the ledger. */
 export class StoredResponses {
   readonly #tools: StoredTools;
 
@@ -175,7 +175,7 @@ export class StoredResponses {
   }
 
   async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
-    // Before its document is read: one that ends meanwhile must be reported as it was, not as abandoned.
+    // Looked up before its document is read: a job that ends in between must be reported as it was, not as abandoned.
     const job = this.#tools.jobs.get(name.id);
     const document = await this.#document(name);
     const stored = storedIn(document);
@@ -212,7 +212,7 @@ export class StoredResponses {
     return { status, completed: { ...body.completed, costNanoUsd: record.costNanoUsd } };
   }
 
-  /** The ledger's record of a response that is stored as whole: another worker or gateway may be about to charge it. */
+  /** Returns the ledger's record of a response that is stored as whole; waits if another worker or gateway may be about to charge it. */
   async #recordOnceSettled(name: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
     for (;;) {
       const record = await this.#record(name);

@@ -75,7 +75,7 @@ test('a probe that succeeds closes it, one that fails opens it for ten seconds m
   expect(states).toEqual(['open', 'half_open', 'open', 'half_open', 'closed']);
 });
 
-test('a probe whose caller leaves frees its place', () => {
+test('a probe whose caller disconnects frees its place', () => {
   const { breaker, clock } = setUp();
   fail(breaker, 5);
   clock.at += 10_000;

@@ -4,41 +4,41 @@ import { markRequest } from './request-mark.ts';
 /** closed: requests pass; open: none does; half_open: one does, and decides. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
-/** When a breaker opens and for how long. */
+/** The thresholds and times of a breaker. */
 export interface BreakerPolicy {
   /** Failed requests in a row that open it. */
   readonly failuresToOpen: number;
   /** How long the breaker stays open before it lets one request through. */
   readonly openMs: number;
-  /** For how long another account counts as a user of the route. */
+  /** How long another account counts as a user of the route. */
   readonly usedMs: number;
 }
 
 /** Source: docs/architecture.md "Routing". */
 export const defaultBreakerPolicy: BreakerPolicy = { failuresToOpen: 5, openMs: 10_000, usedMs: 60_000 };
 
-/** The caller and its request: one account's requests alone do not close a route to others. */
+/** The caller and its request: one account's requests alone do not open the breaker for others. */
 export interface BreakerCaller {
   readonly hold: { readonly accountId: number | undefined };
   readonly request: object;
 }
 
-/** A failure that counts. An unknown account is never one seen before. */
+/** A counted failure. An unknown account counts as a new one. */
 interface CountedFailure {
   readonly accountId: number | undefined;
   readonly mark: string;
 }
 
-/** Failures that are remembered while one account alone has them. */
+/** The most failures that are kept while only one account has them. */
 const failuresKept = 32;
 
-/** When an account used a route last. */
+/** The last use of a route by an account. */
 interface RouteUser {
   readonly accountId: number | undefined;
   usedAtMs: number;
 }
 
-/** The right of one request to use a route. It reports once what became of it there; later reports do nothing. */
+/** The right of one request to use a route. It reports its result there once; later reports do nothing. */
 export interface Permit {
   /** The route has begun to answer. */
   answering(): void;
@@ -60,9 +60,9 @@ export class Breaker {
   readonly #policy: BreakerPolicy;
   readonly #changed: (state: BreakerState) => void;
   #state: BreakerState = 'closed';
-  /** In a row, none of them of a request that failed before. */
+  /** Consecutive failures, each of a different request. */
   #failures: CountedFailure[] = [];
-  /** A route that was open has begun to answer: the next failure opens it again. */
+  /** True after the route was open and has begun to answer: the next failure opens it again. */
   #isSuspect = false;
   /** The account that used the route last, and the last other one. */
   #lastUser: RouteUser | undefined;
@@ -78,7 +78,7 @@ export class Breaker {
     this.#changed = changed;
   }
 
-  /** The present state; an open breaker whose time is over is half open. */
+  /** The present state; an open breaker whose time has passed is half open. */
   get state(): BreakerState {
     return this.#state === 'open' && this.#openIsOver() ? 'half_open' : this.#state;
   }
@@ -127,13 +127,13 @@ export class Breaker {
     };
   }
 
-  /** The wall clock may step back: that must not keep a route shut. */
+  /** The wall clock may step back: that must not keep a breaker open. */
   #openIsOver(): boolean {
     const elapsed = this.#clock.now() - this.#openedAtMs;
     return elapsed < 0 || elapsed >= this.#policy.openMs;
   }
 
-  /** Lets requests pass; `isSuspect`: until the next failure. */
+  /** Closes it; `isSuspect`: the next failure opens it again. */
   #close(isSuspect: boolean): void {
     this.#probing = false;
     if (this.#failures.length > 0) this.#failures = [];

@@ -5,8 +5,8 @@ import { defined } from '../../lib/defined.ts';
 /** Decides what follows a failed attempt. Source: docs/architecture.md "Routing". */
 export interface Verdict {
   /**
-   * `same_route`: it may be tried again. `next_route`: another may be. `never`: nothing may be tried. `rejected`: the caller's request
-   * is at fault, nothing may be tried.
+   * `same_route`: it may be tried again. `next_route`: another one may be tried. `never`: no more attempts. `rejected`: the caller's
+   * request is at fault, no more attempts.
    */
   readonly retry: 'same_route' | 'next_route' | 'never' | 'rejected';
   /** True if the route's circuit breaker counts it. */
@@ -14,7 +14,7 @@ export interface Verdict {
 }
 
 const rejections: ReadonlySet<number> = new Set([400, 413, 422]);
-/** Statuses that are about the gateway's key. */
+/** Statuses about the gateway's key. */
 const refusals: ReadonlySet<number> = new Set([401, 402, 403, 404]);
 const retriedBelow500: ReadonlySet<number> = new Set([408, 409, 429]);
 
@@ -22,7 +22,7 @@ function statusVerdict(status: number): Verdict {
   if (rejections.has(status)) return { retry: 'rejected', counts: false };
   if (status >= 500) return { retry: 'same_route', counts: true };
   if (retriedBelow500.has(status)) return { retry: 'same_route', counts: false };
-  // The provider's own keys are used up by now: the upstream goes through them itself.
+  // All of the provider's keys have been tried: the upstream does that itself.
   return { retry: 'next_route', counts: false };
 }
 
@@ -49,32 +49,30 @@ const kinds: Readonly<
 
 function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
   const { status } = facts;
-  // Whatever its status: no key of the provider that is left can do better, and the request is not at fault.
+  // Whatever its status: no remaining key of the provider would succeed, and the request is not at fault.
   if (facts.billing === true && status !== 429) return { retry: 'next_route', counts: false };
   if (kind === 'status' || kind === 'reported') {
     if (isRequestsFault(facts)) return { retry: 'rejected', counts: false };
-    // It has been waited for already: see `HttpAttempt`.
+    // The upstream has already waited for it: see `HttpAttempt`.
     if (status === 503 && facts.isLoading === true) return { retry: 'next_route', counts: false };
     if (kind === 'status' || status !== undefined) return statusVerdict(status ?? 500);
   }
   return { retry: kinds[kind].retry, counts: true };
 }
 
-/** Statuses that say nothing of the request, whatever their message: credentials and load. */
+/** Statuses that are not about the request, whatever their message: credentials and load. */
 const notTheRequests: ReadonlySet<number> = new Set([401, 403, 408, 429, 503, 529]);
 
 /**
- * Returns whether the upstream blames the request's content. A status above 499 alone would make an attempt at any
- * route fail, and open its breaker for others.
+ * Returns true if the upstream rejects the request's content, also with a status above 499: otherwise every route would be tried, and their
+ * breakers would open for others.
  */
 function isRequestsFault({ status, contextLengthExceeded, blamesContent }: UpstreamFailure['facts']): boolean {
   if (status !== undefined && notTheRequests.has(status)) return false;
   return contextLengthExceeded === true || blamesContent === true;
 }
 
-/**
- * Returns what follows a failure. `delivered`: events of the attempt have reached the caller and can't be taken back.
- */
+/** Returns the consequences of a failure. `delivered`: events of the attempt have reached the caller and can't be taken back. */
 export function toVerdict(failure: UpstreamFailure, delivered: boolean): Verdict {
   const verdict = kindVerdict(failure);
   return {
@@ -89,7 +87,7 @@ export function modelUnavailable(model: string, retryAfterMs?: number): GatewayE
   return new GatewayError('model_unavailable', `The model ${model} is temporarily not available.`, facts);
 }
 
-/** The error of a gateway that has too many requests at the model's providers already. */
+/** Returns the error of a gateway that already has too many requests at the model's providers. */
 export function providersBusy(model: string): GatewayError {
   const message = `Too many requests to the model ${model} are waiting already.`;
   return new GatewayError('overloaded', message, { retryAfterMs: 1_000 });

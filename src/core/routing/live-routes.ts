@@ -17,7 +17,7 @@ export interface LiveRoute extends RouteConfig {
   readonly images: ImageUpstream | undefined;
   readonly embeddings: EmbeddingUpstream | undefined;
   readonly reranker: RerankUpstream | undefined;
-  /** Undefined: its provider has no keys that could be refused. */
+  /** Undefined: its provider has no keys. */
   readonly keys: KeysHealth | undefined;
   /** The results of its last attempts. */
   readonly record: RouteRecord;
@@ -56,7 +56,7 @@ export class LiveRoutes {
     this.replace(config);
   }
 
-  /** Takes a new configuration. Throws if a route names an unknown provider; then nothing changes. */
+  /** Applies a new configuration. Throws if a route names an unknown provider; then nothing changes. */
   replace(config: RoutingConfig): void {
     const providers = new Map(
       config.providers.map(provider => [provider.name, { provider, semaphore: this.#findSemaphore(provider) }]),
@@ -75,7 +75,7 @@ export class LiveRoutes {
     this.#routes = routes;
   }
 
-  /** A model's routes as configured; none of an unknown model. */
+  /** Returns a model's routes as configured; an empty list for an unknown model. */
   of(modelId: string): readonly LiveRoute[] {
     return this.#routes.get(modelId) ?? [];
   }

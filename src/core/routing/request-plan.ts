@@ -30,7 +30,7 @@ export interface PlanTools {
   readonly sleep: Sleep;
 }
 
-/** The routes that a request may take, in their order. */
+/** The routes that a request may use, in order. */
 export interface OrderedRoutes {
   readonly routes: readonly LiveRoute[];
   /** Why the first route was chosen; undefined: the model has no other. */
@@ -67,7 +67,7 @@ export class RequestPlan {
   #failuresHere = 0;
   /** True if the breaker counts the last failure at this route. */
   #countsHere = false;
-  /** The wait before a further attempt at the same route; undefined: it has had its last. */
+  /** The wait before a further attempt at the same route; undefined: no further one follows. */
   #waitMs: number | undefined;
   #failed: GatewayError | undefined;
   #refused: GatewayError | undefined;
@@ -91,7 +91,7 @@ export class RequestPlan {
     return this.#waitMs === undefined ? this.#nextRoute() : this.#sameRoute(this.#waitMs);
   }
 
-  /** No further attempt is wanted: ends the current wait. */
+  /** Ends the current wait, because no further attempt is wanted. */
   abandon(): void {
     this.#waiting?.abort(new Error('the request has ended'));
   }
@@ -107,17 +107,14 @@ export class RequestPlan {
     this.#giveBack();
   }
 
-  /** The reader left early: it had enough of an answer (`enough`), or no longer wants it. */
+  /** Called when the reader stopped early: it had enough of an answer (`enough`), or no longer wants it. */
   left(enough: boolean): void {
     if (enough) this.#permit?.succeeded();
     else this.#permit?.released();
     this.#giveBack();
   }
 
-  /**
-   * The attempt failed. Returns the client's error if no other may follow. `delivered`: part of it can't be taken
-   * back.
-   */
+  /** Called when the attempt failed. Returns the client's error if no other may follow. `delivered`: part of it can't be taken back. */
   failed(failure: Error, delivered: boolean): Error | undefined {
     this.#giveBack();
     if (failure instanceof UpstreamFailure) return this.#upstreamFailed(failure, delivered);
@@ -150,7 +147,7 @@ export class RequestPlan {
     return this.#route === undefined ? this.#nextRoute() : this.#enter(this.#route);
   }
 
-  /** The next route whose breaker lets the request pass. */
+  /** Returns the next route whose breaker lets the request pass. */
   #nextRoute(): NextAttempt | Promise<NextAttempt> {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
@@ -199,7 +196,7 @@ export class RequestPlan {
     return { route, reason: this.#position > 1 ? 'fallback' : this.#reason, number: this.#number };
   }
 
-  /** Waits with the route's permit in hand, which must not be lost if the wait is abandoned. */
+  /** Waits while holding the route's permit, which must not be lost if the wait is abandoned. */
   async #wait<Value>(begin: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
     this.#waiting = new AbortController();
     try {
@@ -212,7 +209,7 @@ export class RequestPlan {
     }
   }
 
-  /** The request had its last attempt at this route: its breaker gets the result, once. */
+  /** Reports the result to the breaker after the request's last attempt at this route. */
   #leaveRoute(): void {
     this.#waitMs = undefined;
     if (this.#countsHere) this.#permit?.failed();

@@ -17,7 +17,7 @@ test.each([
   expect(isSameModel(asked, answered)).toBe(same);
 });
 
-test('another model is told of once, and is the route’s state until it answers as the right one', () => {
+test('another model is reported once, and is the route’s state until it answers as the right one', () => {
   const told: string[] = [];
   const findings = new Findings({ answeredAs: (_, model) => told.push(model) });
   for (const model of ['', 'qwen3:8b', 'llama3.2:3b', 'llama3.2:3b']) findings.answered(route, model);
@@ -30,7 +30,7 @@ test('another model is told of once, and is the route’s state until it answers
   expect(told).toEqual(['llama3.2:3b', 'gemma3:1b']);
 });
 
-test('a cut prompt is told of once', () => {
+test('a cut prompt is reported once', () => {
   let told = 0;
   const findings = new Findings({ inputCut: () => (told += 1) });
   expect(findings.of(route).cutsInput).toBe(false);

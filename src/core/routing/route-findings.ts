@@ -2,12 +2,9 @@ import type { RouteName } from './observer.ts';
 
 /** Facts about a route that its answers show without an error. */
 export interface RouteFindings {
-  /**
-   * The model that its provider says answered, if it differs from the requested one; undefined: it does not differ,
-   * or is not reported.
-   */
+  /** The model that the provider reports, if it differs from the requested one; undefined: it does not differ, or is not reported. */
   readonly answersAs: string | undefined;
-  /** Its provider has read far less of a prompt than was sent. */
+  /** True if its provider has read far less of a prompt than was sent. */
   readonly cutsInput: boolean;
 }
 
@@ -20,11 +17,11 @@ export interface FindingsObserver {
 const none: RouteFindings = { answersAs: undefined, cutsInput: false };
 const toKey = ({ modelId, provider, model }: RouteName): string => JSON.stringify([modelId, provider, model]);
 
-/** Collects what answers show of routes. */
+/** Collects findings from answers. */
 export class Findings {
   readonly #observer: FindingsObserver;
   readonly #found = new Map<string, RouteFindings>();
-  /** The model that each route answered as last: compared first, because it is nearly always the same. */
+  /** The model that each route reported last: compared first, because it is nearly always the same. */
   readonly #last = new WeakMap<RouteName, string>();
   readonly #said = new Set<string>();
 
@@ -32,7 +29,7 @@ export class Findings {
     this.#observer = observer;
   }
 
-  /** Takes in the model that an answer names; '' if it names none. */
+  /** Records the model that an answer reports; '' if it reports none. */
   answered(route: RouteName, model: string): void {
     if (model === '' || model === route.model || this.#last.get(route) === model) return;
     this.#last.set(route, model);
@@ -44,7 +41,7 @@ export class Findings {
     this.#observer.answeredAs?.(route, model);
   }
 
-  /** Takes in that a prompt was cut. */
+  /** Records that a prompt was cut. */
   inputCut(route: RouteName): void {
     const findings = this.of(route);
     if (findings.cutsInput) return;
@@ -58,7 +55,10 @@ export class Findings {
   }
 }
 
-/** Returns whether a provider may well mean the same: paths, vendors and upper case apart, with the version, date or tag that it chose by itself. */
+/**
+ * Returns true if a provider probably means the same model: ignores paths, vendors and upper case, and the version, date or tag that it
+ * adds.
+ */
 export function isSameModel(requested: string, answered: string): boolean {
   const [one, other] = [plainName(requested), plainName(answered)];
   return one === other || isVersionOf(other, one) || isVersionOf(one, other);

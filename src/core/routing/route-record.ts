@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { AttemptOutcome } from './observer.ts';
 
-/** Attempts that are remembered, of each kind. */
+/** The most attempts that are kept, of each kind. */
 const samplesMax = 256;
 /** How long an attempt counts for the state of its route. */
 const windowMs = 5 * 60_000;
@@ -29,7 +29,7 @@ class Samples {
   /** Returns the numbers of the last minutes, ascending. */
   read(): number[] {
     const now = this.#clock.now();
-    // One that seems to lie in the future was taken before the clock stepped back.
+    // A sample with a later time was taken before the clock stepped back.
     const fresh = this.#values
       .subarray(0, this.#count)
       .filter((_, index) => Math.abs(now - (this.#times[index] ?? 0)) <= windowMs);
@@ -69,7 +69,7 @@ export class RouteRecord {
     this.#durations = new Samples(clock);
   }
 
-  /** An attempt has ended. `whole`: its answer was not streamed. */
+  /** Adds an attempt that has ended. `whole`: its answer was not streamed. */
   add({ result, status, failure, firstEventMs, durationMs }: AttemptOutcome, whole: boolean): void {
     this.attempts += 1;
     if (firstEventMs !== undefined) this.#firstEvents[whole ? 'whole' : 'streamed'].add(firstEventMs);

@@ -9,7 +9,7 @@ import { orderRoutes, type RouteStrategy } from './route-table.ts';
 const advantage = 0.8;
 /** Interval at which the favourite is chosen anew. */
 const reviewMs = 1_000;
-/** One request in so many goes to a route whose speed is unknown. */
+/** One request in this many goes to a route whose speed is unknown. */
 const measuredEvery = 10;
 
 /** The fastest route of a model as it was found last. */

@@ -31,11 +31,11 @@ export interface RouteConfig {
   readonly model: string;
   /** The lower number is taken first. */
   readonly priority: number;
-  /** Its share among the routes of the same priority; 0: only when the others can't. */
+  /** Its share among the routes of the same priority; 0: used only if the others can't be. */
   readonly weight: number;
   /** Tiers that it can carry besides the standard one; undefined: all. */
   readonly tiers?: readonly ServiceTier[] | undefined;
-  /** What the provider charges the operator; undefined: unknown. */
+  /** The provider's charge to the operator; undefined: unknown. */
   readonly cost?: Pricing | undefined;
 }
 
@@ -46,7 +46,7 @@ export type RouteStrategy = 'priority' | 'cheapest' | 'fastest';
 export interface RoutingConfig {
   readonly providers: readonly Provider[];
   readonly routes: ReadonlyMap<string, readonly RouteConfig[]>;
-  /** By listed id; `priority` of models that are not among them. */
+  /** By listed id; absent models have `priority`. */
   readonly strategies?: ReadonlyMap<string, RouteStrategy>;
 }
 
@@ -56,7 +56,7 @@ export function carriesTier(route: RouteConfig, tier: ServiceTier): boolean {
   return route.tiers === undefined || route.tiers.includes(tier);
 }
 
-/** Draws one of `routes` by weight; routes of weight 0 only if there is no other. */
+/** Chooses one of `routes` at random by weight; routes of weight 0 only if there is no other. */
 function draw<Each extends RouteConfig>(routes: readonly Each[], random: Random): Each | undefined {
   const total = routes.reduce((sum, route) => sum + route.weight, 0);
   if (total === 0) return routes[Math.floor(random() * routes.length)];
@@ -68,7 +68,7 @@ function draw<Each extends RouteConfig>(routes: readonly Each[], random: Random)
   return routes.findLast(route => route.weight > 0);
 }
 
-/** The order in which a request takes the routes: by priority, within one drawn by weight without putting back. */
+/** Returns the order of routes for a request: by priority, within one at random by weight. */
 export function orderRoutes<Each extends RouteConfig>(routes: readonly Each[], random: Random): readonly Each[] {
   if (routes.length <= 1) return routes;
   const ordered: Each[] = [];

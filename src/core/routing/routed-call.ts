@@ -30,7 +30,7 @@ export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 
 /** An answer that begins. */
 export interface BegunAnswer {
   readonly route: RouteName;
-  /** What its provider charges; undefined: unknown. */
+  /** Its provider's charge; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** The number of the attempt within the request, from 1. */
   readonly attempt: number;
@@ -42,14 +42,14 @@ export interface BegunAnswer {
 
 /** Receives the answer of a routed request. Not called after the call was cancelled or `enough` was called. */
 export interface RoutedReceiver {
-  /** An attempt goes to an upstream; `isRemote`: see `Upstream`. */
+  /** Called when an attempt starts at an upstream; `isRemote`: see `Upstream`. */
   attemptStarted(route: RouteName, isRemote: boolean): void;
-  /** An attempt has failed and another is to follow: until that goes out, nothing runs for the caller. */
+  /** Called when an attempt has failed and another will follow: until that starts, nothing runs for the caller. */
   attemptFailed(): void;
-  /** An answer begins; anything received before is void. More than once only if the request is restartable. */
+  /** Called when an answer begins; anything received before is void. More than once only if the request is restartable. */
   begun(answer: BegunAnswer): void;
   /**
-   * Takes the next events. Returns why the answer can't go on: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
+   * Takes the next events. Returns why the answer can't continue: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
    * nothing more is given.
    */
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined>;
@@ -69,8 +69,8 @@ interface RoutedCallTools {
 type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
 
 /**
- * Makes the attempts at one request, one after the other: what an upstream pushes goes to the receiver, what fails
- * goes to the plan, which decides what comes next. Receives the events of each of its attempts.
+ * Makes the attempts of one request, one after the other: passes an upstream's events to the receiver and failures to the plan, which
+ * decides what follows.
  */
 export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   readonly #tools: RoutedCallTools;
@@ -85,7 +85,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
   #isWhole = false;
   #isOver = false;
   #isPaused = false;
-  /** Events that came while the receiver was deciding, in order; undefined: it does not have to. */
+  /** Events that arrived while the receiver was deciding, in order; undefined: it is not deciding. */
   #held: (() => void)[] | undefined;
 
   constructor(tools: RoutedCallTools, routed: RoutedRequest, receiver: RoutedReceiver) {
@@ -172,7 +172,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     );
   }
 
-  /** The receiver has made up its mind about the events that it was given last. */
+  /** Called when the receiver has decided about the last events. */
   #goOn(refusal: Error | undefined): void {
     const held = this.#held ?? [];
     this.#held = undefined;
@@ -200,7 +200,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#receiver.begun({ route: route.name, cost: route.cost, attempt: number, calls, mayPause });
   }
 
-  /** The receiver can't go on with the answer: that is the attempt's failure, or the request's end. */
+  /** Called when the receiver can't continue with the answer: the attempt has failed, or the request ends. */
   #refused(refusal: Error): void {
     if (refusal instanceof UpstreamFailure) {
       this.#running?.cancel();

@@ -229,12 +229,12 @@ describe('the waits between tries', () => {
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [250, 500]]);
   });
 
-  test('are what the upstream asks for, and a little jitter', async () => {
+  test('are what the upstream requests, and a little jitter', async () => {
     const { router, sleeps } = first({ retryAfterMs: 3_000 });
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [3_250, 3_250]]);
   });
 
-  test('are not taken where the upstream asks for too much: its route is left, and the client told', async () => {
+  test('are not taken where the upstream requests too much: its route is left, and the client told', async () => {
     const { router, sleeps, a } = first({ retryAfterMs: 15_001 });
     const { error } = await outcome(router);
     expect([a.calls.length, sleeps, error?.code, error?.facts.retryAfterMs]).toEqual([1, [], 'upstream_error', 15_001]);
@@ -284,7 +284,7 @@ describe('what the client is told', () => {
     expect(error?.facts.cause).toBe(failure);
   });
 
-  test('the wait that an overloaded upstream asks for, to the end', async () => {
+  test('the wait that an overloaded upstream requests, to the end', async () => {
     const { router } = setUp({ a: () => [status(503, { retryAfterMs: 7_000 })] }, [{}]);
     const { error } = await outcome(router);
     expect([error?.facets.http, error?.facts.retryAfterMs]).toEqual([502, 7_000]);
@@ -346,7 +346,7 @@ describe('the circuit breaker', () => {
     expect([ends429.router.isAvailable('m'), ends500.router.isAvailable('m')]).toEqual([true, false]);
   });
 
-  test('open on all routes: the model is refused at once, and nobody is asked', async () => {
+  test('open on all routes: the model is refused at once, and no one is asked', async () => {
     const { router, a } = failing(status(500));
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const before = a.calls.length;
@@ -387,7 +387,7 @@ describe('the circuit breaker', () => {
     expect(router.isAvailable('m')).toBe(true);
   });
 
-  test('half open: a caller who leaves while its next try waits frees the place', async () => {
+  test('half open: a caller who disconnects while its next try waits frees the place', async () => {
     const leaving = new AbortController();
     let isLeaving = false;
     const { router, clock } = setUp({ a: () => [status(500)] }, [{}], {
@@ -526,7 +526,7 @@ describe('the concurrency of a provider', () => {
   });
 });
 
-test('nobody is asked for a caller who has left already', async () => {
+test('no upstream is called for a caller who has already disconnected', async () => {
   const a = new Scripted(() => answer('x'));
   const { router } = setUp({ a }, [{}]);
   await expect(outcome(router, { signal: AbortSignal.abort(new Error('gone')) })).rejects.toThrow('gone');
@@ -553,7 +553,7 @@ test('a caller that finds the events wrong makes it the failure of the try, also
   expect(strict.error?.message).toContain('can’t be understood');
 });
 
-test('an answer that was read to its last events is complete, whether or not the reader asks for more', async () => {
+test('an answer that was read to its last events is complete, whether or not the reader requests more', async () => {
   const { router, log } = setUp({ a: () => answer('x') }, [{}]);
   for await (const step of ask(router)) if (step.kind === 'events' && step.events === end) break;
   expect(log).toEqual(['1 a/big', '1 completed']);

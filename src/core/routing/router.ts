@@ -55,7 +55,7 @@ export interface RoutedWork<Answer> {
 export interface Routed<Answer> {
   readonly answer: Answer;
   readonly route: RouteName;
-  /** What its provider charges; undefined: unknown. */
+  /** Its provider's charge; undefined: unknown. */
   readonly cost: Pricing | undefined;
 }
 
@@ -93,7 +93,7 @@ export class Router {
     });
   }
 
-  /** Takes another configuration; requests that run keep their routes, breakers of routes that stay keep their state. */
+  /** Applies another configuration; running requests keep their routes, breakers of routes that stay keep their state. */
   replace(config: RoutingConfig, retry: RetryPolicy): void {
     this.#routes.replace(config);
     this.#config = config;
@@ -106,8 +106,8 @@ export class Router {
   }
 
   /**
-   * Returns whether another request of the model would find a free place at each of its providers, with none waiting.
-   * `running`: how many run, including those still without a place.
+   * Returns true if another request of the model would find a free slot at each of its providers, with none waiting. `running`: how many
+   * run, including those still without a slot.
    */
   hasRoom(modelId: string, running: number): boolean {
     return this.#routes.of(modelId).every(({ semaphore }) => semaphore?.hasRoom(running) !== false);
@@ -120,7 +120,7 @@ export class Router {
     return shortest === Infinity ? undefined : shortest;
   }
 
-  /** The most calls that a route of the model makes of a request, each with the whole input. */
+  /** Returns the most upstream calls that a route of the model makes for a request, each with the whole input. */
   callsFor(request: GenerateRequest): number {
     let most = 1;
     for (const { upstream, model } of this.#routes.of(request.model)) {
@@ -142,14 +142,14 @@ export class Router {
     try {
       return await route.upstream.countTokens(request, route.model, leaving.signal);
     } catch {
-      // An older server, or one that is loading: the gateway has counts of its own.
+      // An older server, or one that is loading: the gateway has its own counts.
       return undefined;
     } finally {
       timer.cancel();
     }
   }
 
-  /** Every route as it is now, those of a model in the order of the configuration. */
+  /** Returns every route in its present state, those of a model in the order of the configuration. */
   routes(): readonly LiveRoute[] {
     return this.#routes.all();
   }
@@ -164,7 +164,7 @@ export class Router {
     return this.#findings.of(route);
   }
 
-  /** The route's provider has read far less of a prompt than was sent. */
+  /** Records that the route's provider has read far less of a prompt than was sent. */
   inputCut(route: RouteName): void {
     this.#findings.inputCut(route);
   }
@@ -174,7 +174,10 @@ export class Router {
     return this.#config.strategies?.get(modelId) ?? 'priority';
   }
 
-  /** A call that pushes the answer to `receiver` once it is started. Throws `unsupported_feature` if no route carries the request's tier. */
+  /**
+   * Returns a call that pushes the answer to `receiver` once it is started. Throws `unsupported_feature` if no route has the request's
+   * tier.
+   */
   route(routed: RoutedRequest, receiver: RoutedReceiver): RoutedCall {
     const { request } = routed;
     const choices = this.#routes.of(request.model).length;
@@ -217,7 +220,7 @@ export class Router {
     }
   }
 
-  /** The answer of one attempt; undefined: it failed, and another may follow. */
+  /** Returns the answer of one attempt; undefined: it failed, and another may follow. */
   async #performOnce<Answer>(work: RoutedWork<Answer>, plan: RequestPlan): Promise<Routed<Answer> | undefined> {
     const next = await plan.next();
     if (next instanceof Error) throw next;

@@ -3,7 +3,7 @@ import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts'
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RouteName } from './observer.ts';
 
-/** Conversations that are remembered; the one that was not used for longest goes first. */
+/** The most conversations that are kept; the least recently used one is removed first. */
 const conversationsMax = 10_000;
 /** How many characters of a text are compared to tell conversations apart. */
 const charactersMax = 4_096;
@@ -41,7 +41,7 @@ export class StickyRoutes {
     return routes.toSorted((one, other) => rank(one) - rank(other));
   }
 
-  /** The conversation has begun to be answered by a route; `choices`: of how many routes. */
+  /** Records the route that has begun to answer a conversation; `choices`: of how many routes. */
   took(request: GenerateRequest, name: RouteName, choices: number): void {
     if (choices < 2) return;
     const key = toKey(request);
@@ -57,15 +57,13 @@ export class StickyRoutes {
 
 const toText = ({ provider, model }: RouteName): string => JSON.stringify([provider, model]);
 
-/**
- * Returns whether there is a conversation to return to: first requests are spread by weight, however alike they are.
- */
+/** Returns true if a request continues a conversation: first requests are spread by weight, however similar they are. */
 function goesOn({ items, promptCacheKey, cache }: GenerateRequest): boolean {
   if (promptCacheKey !== undefined || cache !== undefined) return true;
   return items.some(({ content }) => content.case !== 'message' || content.value.role === Role.ASSISTANT);
 }
 
-/** Returns what stays the same in a conversation: its beginning. */
+/** Returns the part of a conversation that stays the same: its beginning. */
 function toKey({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
   const hash = createHash('sha256').update(JSON.stringify([model, promptCacheKey ?? '', cut(instructions ?? '')]));
   for (const item of items) {
@@ -82,7 +80,7 @@ function saidIn({ content }: Item): readonly string[] {
 
 const cut = (text: string): string => text.slice(0, charactersMax);
 
-/** The providers that sealed something in the conversation. */
+/** Returns the providers that have sealed something in the conversation. */
 function listMakers({ items }: GenerateRequest): ReadonlySet<string> {
   const makers = new Set<string>();
   const add = (blob: { readonly provider: string } | undefined): void => {

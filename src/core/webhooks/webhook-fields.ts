@@ -32,12 +32,12 @@ export function toEventId(id: number): string {
 
 /** Returns the number of an event. Throws `not_found` if the text is not an event's id. */
 export function readEventId(text: string): number {
-  const id = new RegExp(`^${eventPrefix}([1-9]\\d{0,14})$`).exec(text)?.[1];
-  if (id === undefined) throw notFound('event', text);
-  return Number(id);
+  const id = Number(new RegExp(`^${eventPrefix}([1-9]\\d{0,15})$`).exec(text)?.[1]);
+  if (!Number.isSafeInteger(id)) throw notFound('event', text);
+  return id;
 }
 
-/** Returns a secret as the ledger keeps it. `accountId` 0: the operator's. */
+/** Returns a secret in the ledger's stored form. `accountId` 0: the operator's. */
 export function sealSecret(box: SealedBox, secret: string, accountId: number): string {
   return box.seal(Buffer.from(secret), sealingContext(accountId));
 }
@@ -67,7 +67,7 @@ export interface SettingsContext {
   readonly allowPrivate: boolean;
 }
 
-/** Reads the settings that a caller supplied, and checks them. */
+/** Reads and checks the settings from a caller. */
 export function readWebhookSettings(
   message: SettingsMessage | undefined,
   context: SettingsContext,
@@ -109,11 +109,11 @@ function readEvents(types: readonly string[], accountId: number): EventType[] {
     if (!known.some(each => each === type))
       throw invalidField(`events.${index}`, `must be one of ${known.join(', ')}`, type);
   }
-  // In the order of the list, whatever was sent, so that equal sets are shown alike.
+  // In the order of the list, so that equal sets are shown alike.
   return known.filter(type => types.includes(type));
 }
 
-/** Reads which deliveries are requested; undefined: all. */
+/** Reads the requested state of deliveries; undefined: all. */
 export function readState(text: string): DeliveryState | undefined {
   if (text === '') return undefined;
   const state = states.find(each => each === text);

@@ -41,7 +41,7 @@ type EventMessage = MessageInitShape<typeof WebhookEventSchema>;
 /** The owner: an account, 0 the operator, undefined any. */
 type Owner = number | undefined;
 
-/** Webhooks of any owner. Each method throws what its caller is refused with. */
+/** Webhooks of any owner. Each method throws the error for its caller. */
 class Webhooks {
   readonly #ledger: Ledger;
   readonly #options: WebhookOptions;

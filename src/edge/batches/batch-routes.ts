@@ -28,7 +28,7 @@ export const batchRequestSchema = z.object({
   metadata: z.record(z.string(), z.string('must be a string'), 'must be an object of strings').nullish(),
 });
 
-/** Offers OpenAI's batches: made, read, listed and cancelled. */
+/** Registers OpenAI's batches: create, read, list and cancel. */
 export function registerBatches(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.post(path, { onRequest }, async (request, reply) => {
@@ -56,7 +56,7 @@ export function registerBatches(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-/** Batches of Messages are found by their own interface alone. */
+/** Batches of Messages can be found only through their own interface. */
 function readId(id: string): { readonly batchId: string } {
   if (id.startsWith('batch_')) return { batchId: id };
   throw new GatewayError('not_found', 'There is no such batch.', { param: 'batch_id' });

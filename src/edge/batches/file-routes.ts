@@ -110,7 +110,7 @@ async function receiveFile(edge: Edge, request: FastifyRequest, reply: FastifyRe
   }
   const { fileBytesMax } = edge.options;
   if (Number(raw.headers['content-length'] ?? 0) > fileBytesMax + fieldBytesMax) throw tooLarge(fileBytesMax);
-  // The client waits for this before it sends anything; up to here it could have been spared the trouble.
+  // The client waits for this before it sends anything; a refusal before this saves it the upload.
   if (raw.headers.expect !== undefined) reply.raw.writeContinue();
   try {
     return await storeParts(edge, request);
@@ -144,7 +144,7 @@ async function storeParts(edge: Edge, request: FastifyRequest): Promise<File> {
   return present(file);
 }
 
-/** Joins small pieces, so that each call is worth its while. */
+/** Joins small pieces, so that fewer calls are made. */
 export async function* joinPieces(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
   let waiting: Buffer[] = [];
   let size = 0;

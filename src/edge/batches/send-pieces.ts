@@ -13,10 +13,7 @@ export interface PiecedAnswer {
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
-/**
- * Sends bytes as they come, no faster than the client reads them. Never rejects: what `open` throws is answered as an
- * error.
- */
+/** Sends bytes as they arrive, no faster than the client reads them. Never rejects: an error of `open` is answered as an error. */
 export async function answerPieces(
   edge: Edge,
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },

@@ -127,7 +127,10 @@ export class Dashboard {
     if (!(await this.#calls({ path, ...call }))) refuse(call, 404, 'not_found', 'There is no such call here.');
   }
 
-  /** Counts a large body until its answer has ended. Returns whether it may be read. One of unknown length counts as the largest that its service takes. */
+  /**
+   * Counts a large body until its answer has ended. Returns whether it may be read. One of unknown length counts as the largest that its
+   * service accepts.
+   */
   #admitsBody(path: string, { headers, socket }: IncomingMessage, response: ServerResponse): boolean {
     const service = this.#options.services.find(({ typeName }) => path.startsWith(`/${typeName}/`));
     const { bytesMax } = messageBounds(this.#options, service ?? DashboardService, false);
@@ -139,7 +142,7 @@ export class Dashboard {
     return true;
   }
 
-  /** Corrects the headers of a call to the real facts, and makes the cookie its credential if it has no other. */
+  /** Sets the headers of a call to the real facts, and uses the cookie as its credential if it has no other. */
   #setHeaders({ headers, socket }: IncomingMessage, requestId: string): void {
     for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
     headers[requestIdHeader] = requestId;
@@ -152,11 +155,11 @@ export class Dashboard {
     delete headers.cookie;
   }
 
-  /** The operator's sessions are worth nothing on the public listener, which strangers reach. */
+  /** The operator's sessions are not valid on the public listener, which strangers can reach. */
   async #checkCaller({ method, requestHeader }: HandlerContext): Promise<void> {
     const { signIn, whoAmI } = DashboardService.method;
     if (method === signIn) return;
-    // Nobody is signed in yet: pages call this before they show the sign-in.
+    // No one is signed in yet: pages call this before they show the sign-in.
     if (method === whoAmI && !requestHeader.has('authorization') && !requestHeader.has('x-api-key')) return;
     const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits: false, admission: false } as const;
     const { kind } = await this.#options.core.ask(CredentialService.method.authenticate, request, requestHeader);
@@ -170,7 +173,7 @@ export class Dashboard {
     });
   }
 
-  /** Signing in and out over HTTP: the session is in a cookie that no script can read, and nowhere else. */
+  /** Signs in and out over HTTP: the session is only in a cookie that no script can read. */
   #signing(): Partial<ServiceImpl<typeof DashboardService>> {
     const { core, listener, runtime } = this.#options;
     const { signIn, signOut } = DashboardService.method;

@@ -24,7 +24,7 @@ const policy = [
   "trusted-types 'none'",
 ].join('; ');
 
-/** The headers of everything below `/dashboard`: nothing runs or is loaded that is not the gateway's own. */
+/** The headers of everything below `/dashboard`: only the gateway's own content is run or loaded. */
 export const pageHeaders = {
   'content-security-policy': policy,
   'x-content-type-options': 'nosniff',
@@ -48,7 +48,7 @@ const packed: ReadonlySet<string> = new Set(['.woff2', '.png']);
 
 interface PageFile {
   readonly body: Buffer;
-  /** Undefined: it is sent as it is. */
+  /** Undefined: it is sent uncompressed. */
   readonly brotli: Promise<Buffer> | undefined;
   readonly type: string;
   readonly etag: string;

@@ -13,7 +13,7 @@ import {
 
 /** The settings of an OpenID Connect provider. */
 export interface ProviderSettings {
-  /** `http:` only of a provider on this machine. */
+  /** `http:` only for a provider on this machine. */
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;

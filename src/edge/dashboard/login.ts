@@ -6,7 +6,7 @@ import type { SessionCookie } from './session-cookie.ts';
 /** The options for signing in with an identity provider. */
 export interface LoginOptions {
   readonly provider: IdentityProvider;
-  /** The origin that browsers know the listener by. */
+  /** The origin by which browsers know the listener. */
   readonly origin: () => string;
   /** Makes a session for a person; undefined: no person of the configuration matches. */
   readonly openSession: (

@@ -9,7 +9,7 @@ export type JsonSchema = Record<string, unknown>;
 /** Schemas with a name of their own in the reference: others point to them. */
 const components = z.registry<{ readonly id: string; readonly fields?: Readonly<Record<string, string>> }>();
 
-/** Gives a schema a name in the reference. `fields`: what its members mean, for those that do not say it themselves. Returns the schema. */
+/** Gives a schema a name in the reference. `fields`: descriptions of its members, if they have none themselves. Returns the schema. */
 export function named<T extends z.ZodType>(id: string, schema: T, fields?: Readonly<Record<string, string>>): T {
   components.add(schema, fields === undefined ? { id } : { id, fields });
   return schema;

@@ -35,7 +35,7 @@ export interface Body {
 /** The answer to a successful request. */
 export interface Answer {
   readonly description: string;
-  /** A JSON answer; the schema has a name. Absent: the answer is no JSON. */
+  /** A JSON answer; the schema has a name. Absent: the answer is not JSON. */
   readonly schema?: z.ZodType;
   /** Other media types, instead of JSON or besides it. */
   readonly others?: Readonly<Record<string, { readonly description: string; readonly example?: string }>>;
@@ -64,11 +64,11 @@ export interface Operation {
   readonly errorShape?: ErrorShape;
 }
 
-/** Statuses that requests fail with which run a model. */
+/** Error statuses of requests that run a model. */
 export const generationErrors = [400, 401, 403, 404, 409, 413, 422, 429, 500, 502, 503] as const;
-/** Statuses that requests fail with which change something. */
+/** Error statuses of requests that change something. */
 export const changeErrors = [400, 401, 403, 404, 409, 413, 422, 500, 503] as const;
-/** Statuses that requests fail with which read something. */
+/** Error statuses of requests that read something. */
 export const readErrors = [400, 401, 403, 404, 500, 503] as const;
 
 /** A path parameter that is an id. */
@@ -76,7 +76,7 @@ export function pathId(name: string, description: string, schema: JsonSchema = {
   return { name, in: 'path', description, schema, required: true };
 }
 
-/** A path parameter that is a number of a thing. */
+/** Returns a path parameter that is the number of an object. */
 export function pathNumber(name: string, description: string): Parameter {
   return pathId(name, description, { type: 'integer', minimum: 1 });
 }
@@ -97,7 +97,7 @@ export const pageQuery: readonly Parameter[] = [
   query('offset', 'How many entries stand before the page.', { type: 'integer', minimum: 0, default: 0 }),
 ];
 
-/** The headers that requests may have which run a model. */
+/** The headers of requests that run a model. */
 export const generationHeaders: readonly Parameter[] = [
   {
     name: 'Idempotency-Key',

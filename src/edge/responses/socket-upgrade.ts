@@ -14,7 +14,7 @@ import { recordRequest } from '../request-record.ts';
 import { responsesPath } from './create-route.ts';
 import { ResponsesSocket, type SocketParts } from './socket.ts';
 
-/** A connection that is still open so long after the gateway began to close is cut. */
+/** A connection that is still open this long after the gateway began to close is cut. */
 const closeGraceMs = 2_000;
 
 /** Returns true if a request asks for a WebSocket of this interface. Any other upgrade is ignored, as HTTP allows. */

@@ -10,10 +10,10 @@ import { errorEvent, SocketTurn } from '../sinks/socket.ts';
 
 /** Maximum lifetime of a connection. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 60 * 60_000;
-/** Turns that wait for the one that runs, and what they may take together. */
+/** The most waiting turns, and their total size. */
 const waitingMax = 32;
 const waitingBytesMax = 64 * 1024 ** 2;
-/** The unsent bytes that a slow client may have before it must catch up. */
+/** The unsent bytes of a slow client above which it must catch up first. */
 const sentBytesMax = 256 * 1024;
 /** How long a ping may stay unanswered. */
 const pongMs = 30_000;
@@ -59,11 +59,11 @@ export class ResponsesSocket {
   /** The amount taken from the memory of large bodies. */
   #takenBytes = 0;
   #turn: SocketTurn | undefined;
-  /** Messages that have yet to leave, of those that were too many. */
+  /** Messages that are not sent yet, since there were too many. */
   #unsent = 0;
-  /** Called once they have left. */
+  /** Called once they have been sent. */
   #whenSent: (() => void)[] = [];
-  /** When the ping was sent that has yet to be answered, on the clock that never steps. */
+  /** When the unanswered ping was sent, on the clock that never steps. */
   #pingedAt: number | undefined;
   /** True once no more turns are accepted. */
   #isOver = false;
@@ -108,30 +108,30 @@ export class ResponsesSocket {
       return true;
     }
     this.#unsent += 1;
-    // Called when it has left, or when the connection has ended.
+    // Called when it has been sent, or when the connection has ended.
     this.#socket.send(message, () => this.#sent());
     return false;
   }
 
-  /** Runs `next` once the client has caught up: at once if it has. */
+  /** Runs `next` once the client has caught up; at once if it has. */
   whenSent(next: () => void): void {
     if (this.#unsent === 0) next();
     else this.#whenSent.push(next);
   }
 
-  /** Bytes of a message have arrived, which the library keeps until it is whole. */
+  /** Called when bytes of a message have arrived, which the library keeps until it is whole. */
   received(bytes: number): void {
     this.#arrivingBytes += bytes;
     if (!this.#reserve()) this.#socket.close(closeCodes.tryLater, 'Too many large requests are being answered.');
   }
 
-  /** The gateway stops: ends the connection now, or when its turn has ended. */
+  /** Ends the connection because the gateway stops: now, or when its turn has ended. */
   end(): void {
     this.#isOver = true;
     if (this.#turn === undefined) this.#socket.close(closeCodes.goingAway, 'The gateway is stopping.');
   }
 
-  /** Ends the connection without another word. */
+  /** Ends the connection without a message. */
   terminate(): void {
     this.#socket.terminate();
   }
@@ -164,7 +164,7 @@ export class ResponsesSocket {
     this.#turn.begin(next);
   }
 
-  /** Takes memory for the messages that are here or arriving, or gives it back. Returns false if there is not enough. */
+  /** Reserves memory for the messages that are here or arriving, or returns it. Returns false if there is not enough. */
   #reserve(): boolean {
     const bytes = this.#arrivingBytes + this.#waitingBytes + this.#turnBytes;
     const needed = this.#isGone || bytes <= uncountedBytes ? 0 : bytes;
@@ -182,12 +182,12 @@ export class ResponsesSocket {
   }
 
   #refuse(text: string): void {
-    // A client that breaks the rules and does not read gets no endless stream of errors.
+    // A client that breaks the rules and does not read must not get an endless stream of errors.
     if (this.#socket.bufferedAmount >= sentBytesMax) return this.terminate();
     this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
   }
 
-  /** A turn that runs may end; the next one needs another connection. */
+  /** Lets a running turn end; the next one needs another connection. */
   #endOfLife(): void {
     const text = 'A connection lives for 60 minutes: open another one and go on there.';
     this.send(errorEvent(this.edge, new GatewayError('websocket_connection_limit_reached', text), this.opened.id));
@@ -216,7 +216,7 @@ export class ResponsesSocket {
     this.#reserve();
     this.#turn?.cancel();
     const ended = this.edge.responses.endSession({ session: this.session }, { headers: this.opened });
-    // A key that was revoked meanwhile can't say so: the core forgets the session by itself.
+    // A key that was revoked in the meantime can't evict: the core drops the session by itself.
     ended.catch(() => undefined);
   }
 }

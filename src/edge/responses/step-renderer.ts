@@ -6,12 +6,12 @@ import type { AnswerMessage } from '../generation-facts.ts';
 import type { FrameRenderer } from '../sinks/stream.ts';
 import { readFacts, failureError } from './facts.ts';
 
-/** The messages of one response as events of the interface, over whatever transport. */
+/** Renders the messages of one response as events of the interface, for any transport. */
 export class StepRenderer {
   #renderer: ResponseRenderer | undefined;
   #madeBy: string | undefined;
 
-  /** The client knows the response's id, or can: failures from here on are sent as its events. */
+  /** True if the client knows the response's id, or could: later failures are sent as its events. */
   get hasBegun(): boolean {
     return this.#renderer !== undefined;
   }
@@ -25,7 +25,7 @@ export class StepRenderer {
     }
     for (const event of events) rendered.push(...this.#open().push(event));
     if (end?.status === ResponseStatus.FAILED) {
-      // It failed for all who follow it, whenever they ask: the id is that of the request that made it.
+      // The failure is the same for all followers at any time: the id is that of the request that made the response.
       rendered.push(...this.#open().fail(failureError(end.failure), this.#madeBy ?? ''));
     }
     if (end?.status === ResponseStatus.CANCELLED) rendered.push(...this.#open().cancel());
@@ -49,9 +49,8 @@ export class StepRenderer {
 }
 
 /**
- * Returns the frames of one response's stream. The client knows events up to number `startingAfter` already; -1:
- * none. `failUnbegun` returns the frames of a failure before the response had a head, if the status line is already
- * sent.
+ * Returns the frames of one response's stream. The client already has the events up to number `startingAfter`; -1: none. `failUnbegun`
+ * returns the frames of a failure before the response had a head, if the status line is already sent.
  */
 export function stepFrames(startingAfter: number, failUnbegun: FrameRenderer['fail']): FrameRenderer {
   const steps = new StepRenderer();

@@ -20,7 +20,7 @@ interface OneResponse {
 
 const onePath = `${responsesPath}/:id`;
 
-/** Offers what can be done with responses that are stored: read, followed, cancelled, deleted, and their input listed. */
+/** Registers the paths of stored responses: read, follow, cancel, delete, and list the input. */
 export function registerStoredResponses(app: FastifyInstance, edge: Edge): void {
   const onRequest = authenticate(edge, 'api_key');
   app.get<OneResponse>(onePath, { onRequest }, async (request, reply) => {
@@ -63,7 +63,7 @@ function toResource(response: Response | undefined): object {
   return renderResource(readFacts(response.head), toResponseOutcome(response));
 }
 
-/** A stored response's head comes before anything is waited for; should the core still be so slow, there is nothing to name. */
+/** A stored response's head comes before anything is waited for; if the core is nevertheless too slow, there is no id yet. */
 function unnamed(): string {
   return '';
 }

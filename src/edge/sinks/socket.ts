@@ -33,7 +33,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
   /** Why the rest is unwanted although the core continues. */
   #failure: unknown;
 
-  /** `ended` is called once the turn has ended and the client has all of it, or has left. */
+  /** `ended` is called once the turn has ended and the client has all of it, or has disconnected. */
   constructor(connection: ResponsesSocket, ended: () => void) {
     const { edge, key, opened, headers } = connection;
     const { runtime, nextRequestId, metrics } = edge.options;
@@ -141,14 +141,14 @@ function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
     if (typeof previous === 'string') {
       const evicted = edge.responses.endSession({ session, responseId: previous }, { headers: call });
-      // The turn has failed whatever comes of this; a core that can't be reached forgets the session by itself.
+      // The turn has failed in any case; a core that can't be reached drops the session by itself.
       evicted.catch(() => undefined);
     }
     throw thrown;
   }
 }
 
-/** Returns a `response.create` as the body that it would have over HTTP, and whether to generate, which only a WebSocket can say. */
+/** Returns the body that a `response.create` would have over HTTP, and whether to generate, which only a WebSocket can set. */
 function readTurn(event: unknown): { readonly body: object; readonly generate: boolean } {
   if (typeof event !== 'object' || event === null || !('type' in event) || event.type !== 'response.create') {
     throw new GatewayError('invalid_request', 'Send a JSON object whose type is response.create.', { param: 'type' });
@@ -170,7 +170,7 @@ function withStatus(data: string, error: GatewayError): string {
   return JSON.stringify({ ...event, status: error.facets.http });
 }
 
-/** A failure as the WebSocket's own event: the status that HTTP would have, and the envelope's error. */
+/** Returns a failure as the WebSocket's own event: the status that HTTP would have, and the envelope's error. */
 export function errorEvent(edge: Edge, error: GatewayError, requestId: string): string {
   const { error: envelope } = errorEnvelope(error, requestId, edge.options.texts);
   return JSON.stringify({

@@ -19,7 +19,7 @@ export interface FrameRenderer {
   fail(error: GatewayError, requestId: string): string;
 }
 
-/** Returns the frames of an interface that shows nothing but the events of an answer. */
+/** Returns the renderer of an interface that shows only the events of an answer. */
 export function eventFrames(renderer: StreamRenderer): FrameRenderer {
   return {
     keepAlive: renderer.keepAlive,
@@ -34,9 +34,9 @@ export function eventFrames(renderer: StreamRenderer): FrameRenderer {
 }
 
 /**
- * Renders an answer and writes it at once, at the client's pace: the frames of a message leave in one write, and the
- * last ones together with those that close the stream. The status line goes with the first message, or with a
- * keep-alive if that takes long; a failure before it has its own status. Source: docs/interfaces/README.md "Streams".
+ * Renders an answer and writes it at once, at the client's pace: the frames of a message are sent in one write, and the last ones together
+ * with those that close the stream. The status line is sent with the first message, or with a keep-alive if that takes long; a failure
+ * before it has its own status. Source: docs/interfaces/README.md "Streams".
  */
 export class StreamSink implements Sink<AnswerMessage> {
   readonly #exchange: Exchange;
@@ -50,7 +50,7 @@ export class StreamSink implements Sink<AnswerMessage> {
   #isPaused = false;
   /** The body is in chunks, which `#chunk` makes: Node's own framing takes three writes for each. */
   #isChunked = false;
-  /** Frames that wait: the last ones, or of events that make none. */
+  /** Frames that wait: the last ones, or those of an unfinished message. */
   #frames = '';
   /** Why the rest is unwanted although the core continues. */
   #failure: unknown;
@@ -78,7 +78,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       exchange.control?.cancel(toGatewayError(thrown));
       return;
     }
-    // The last frames leave together with those that close the stream.
+    // The last frames are sent together with those that close the stream.
     if (this.#frames !== '' && !facts.isCompleted && message.end === undefined) this.#write();
   }
 
@@ -159,7 +159,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     reply.raw.end(this.#chunk(frames) + (this.#isChunked ? '0\r\n\r\n' : ''));
   }
 
-  /** Called if the stream was quiet for long. */
+  /** Called if the stream was silent for long. */
   async #keepAlive(): Promise<void> {
     const { call, edge, reply } = this.#exchange;
     if (!this.#hasBegun) {
@@ -170,7 +170,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       if (!this.#hasBegun && !this.#hasEnded) this.#begin(headers);
     }
     if (this.#hasEnded || this.#exchange.isGone) return;
-    // A client that does not read has enough to read already.
+    // A client that does not read already has enough to read.
     if (!reply.raw.writableNeedDrain) reply.raw.write(this.#chunk(this.#renderer.keepAlive));
     this.#timer.restart(this.#keepAliveMs);
   }

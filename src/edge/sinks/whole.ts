@@ -4,14 +4,14 @@ import type { Sink } from '../../lib/push.ts';
 import type { Exchange } from '../exchange.ts';
 import type { AnswerMessage } from '../generation-facts.ts';
 
-/** Renders all events of an answer, and what its response is, as the body. */
+/** Renders all events of an answer, and the facts of its response, as the body. */
 export type RenderWhole = (events: readonly GenerationEvent[], head: ResponseHead | undefined) => object;
 
 /** Collects an answer, renders it once and sends it. */
 export class WholeSink implements Sink<AnswerMessage> {
   readonly #exchange: Exchange;
   readonly #render: RenderWhole;
-  /** Everything received: usually one batch, which is rendered as it is. */
+  /** All received events: usually one batch, which is rendered without a copy. */
   #batches: GenerationEvent[][] = [];
   #head: ResponseHead | undefined;
 

@@ -35,7 +35,7 @@ export interface MigrationOptions {
   readonly settle: () => Promise<void>;
   /** Brings the tables of the ledger in the database up to date, and opens it. */
   readonly openTarget: () => Promise<Pick<Ledger, 'verify' | 'close'>>;
-  /** Told of each table that is copied. */
+  /** Called with each table that is copied. */
   readonly progress: (table: string, rows: number) => void;
 }
 
@@ -87,7 +87,7 @@ async function verify({ openTarget }: MigrationOptions): Promise<string[]> {
   }
 }
 
-/** Throws `MigrationRefused` if the database is somebody's. */
+/** Throws `MigrationRefused` if the database is someone's. */
 async function checkTarget(to: PostgresConnection, source: string): Promise<'new' | 'begun' | 'done'> {
   const parts = await to.query('SELECT part, source FROM store_migration');
   if (parts.some(row => row['source'] !== source)) {

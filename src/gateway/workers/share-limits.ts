@@ -6,7 +6,7 @@ import type { Config, ProviderSettings } from '../../config/settings.ts';
  */
 export function shareLimits(config: Config, threads: number): Config {
   if (threads === 1) return config;
-  const { bodyMemoryBytes, unsentMemoryBytes, sessionMemoryBytes, addressRequests } = config.limits;
+  const { bodyMemoryBytes, unsentMemoryBytes, sessionMemoryBytes, addressRequests, runningChoices } = config.limits;
   const share = (all: number): number => Math.max(1, Math.floor(all / threads));
   return Object.freeze({
     ...config,
@@ -16,6 +16,7 @@ export function shareLimits(config: Config, threads: number): Config {
       unsentMemoryBytes: share(unsentMemoryBytes),
       sessionMemoryBytes: share(sessionMemoryBytes),
       addressRequests: share(addressRequests),
+      runningChoices: share(runningChoices),
     },
     providers: config.providers.map((provider): ProviderSettings => {
       const { concurrency } = provider;

@@ -53,7 +53,7 @@ describe('CallFilter', () => {
     expect(listFinishes(out)).toEqual([[FinishReason.STOP, undefined]]);
   });
 
-  test('choices that nobody asked for are left out', () => {
+  test('choices that no one requested are left out', () => {
     const out = through(filter(anything), [
       ...textItem(['a']),
       ...textItem(['b'], { choice: 1 }),

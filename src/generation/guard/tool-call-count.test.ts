@@ -70,7 +70,7 @@ describe('calls of priced tools', () => {
     expect(text(count(both), reports(usage))).toEqual(['web_search 3', 'code_execution 1000']);
   });
 
-  test('of an answer that paused are summed; those of a failed try are nobody’s', () => {
+  test('of an answer that paused are summed; those of a failed try are no one’s', () => {
     const calls = count(both, [ran('web_search')]);
     calls.restart();
     calls.take([ran('web_search')]);

@@ -89,7 +89,7 @@ describe('results of calls', () => {
     expect(refusal(...inits)).toMatch(/^unsupported_parameter messages: /);
   });
 
-  test('TR-04: a call that nobody answers is refused by its id, and so is an answer to no call', () => {
+  test('TR-04: a call that no one answers is refused by its id, and so is an answer to no call', () => {
     expect(refusal(user, calls('t1'), calls('t2'), answers('t1'), user)).toBe(
       'unsupported_parameter messages: The call "t2" of f has no result before the conversation goes on.',
     );
@@ -102,7 +102,7 @@ describe('results of calls', () => {
   });
 });
 
-test('a result that is told again is told once; another one for the same call is refused', () => {
+test('a repeated result is sent once; another one for the same call is refused', () => {
   const repeated = makeItems(user, calls('a'), answers('a'), user, answers('a'), calls('a'), answers('a'));
   expect(names(arrangeCalls(repeated, Endpoint.RESPONSES))).toBe('user, call a, result a, user, call a, result a');
   const result: ItemInit = {

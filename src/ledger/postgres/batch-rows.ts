@@ -27,7 +27,7 @@ import { toDay } from '../rules/calendar.ts';
 import { countPresent } from '../rules/limits.ts';
 import { codes, encode } from '../sqlite/codes.ts';
 import { Sql } from '../sqlite/sql.ts';
-import { sumUp } from '../sqlite/sum-raises.ts';
+import { sumKeys, sumUp } from '../sqlite/sum-raises.ts';
 import { other, valuesMax } from '../sqlite/sum-table.ts';
 import { Tallies } from '../sqlite/tallies.ts';
 import { type AccountConfig, type AccountConfigs, configSteps } from './account-config.ts';
@@ -47,6 +47,8 @@ export interface Shared {
   readonly configs: AccountConfigs;
   /** Sums of end users and tags that are there. */
   readonly knownSums: Set<string>;
+  /** Sums of all kinds that this process has committed, by their keys: sums are never removed. */
+  readonly storedSums: Set<string>;
   /** Makes the id of an event. */
   readonly nextEventId: (nowMs: number) => number;
   /** Of the instance; 0: none is registered, which only tests have. */
@@ -54,6 +56,7 @@ export interface Shared {
 }
 
 const appliedMax = 10_000;
+const storedSumsMax = 100_000;
 const emptyConfig: AccountConfig = { version: 0, limits: new Map(), webhooks: [], hasGroups: false };
 const noLimits: readonly Limit[] = [];
 const hashSelect =
@@ -93,6 +96,8 @@ export class BatchRows implements Rows {
   readonly #configChanged = new Set<number>();
   readonly #forgotten = new Set<number>();
   readonly #sums: SumChange[] = [];
+  /** Those that this batch has written and that may not have been there before. */
+  readonly #writtenSums: string[] = [];
   readonly #secrets: OldSecret[] = [];
   #nowMs = 0;
 
@@ -382,6 +387,9 @@ export class BatchRows implements Rows {
   /** The batch is committed, or undone: what it has loaded of configurations that it changed may be neither's. */
   finish(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
+    const { storedSums } = this.#shared;
+    if (storedSums.size > storedSumsMax) storedSums.clear();
+    for (const name of this.#writtenSums) storedSums.add(name);
   }
 
   #account(id: number): Account | undefined {
@@ -518,7 +526,17 @@ export class BatchRows implements Rows {
 
   #sumSteps(): Step[] {
     if (this.#sums.length === 0) return [];
-    return [{ text: this.#shared.statements.raiseSums, values: columnsOf(sumUp(this.#sums)) }];
+    const { storedSums, statements } = this.#shared;
+    const steps: Step[] = [];
+    const named = sumUp(this.#sums).map(sum => ({ sum, name: sum.slice(0, sumKeys).join(' ') }));
+    const stored = named.filter(({ name }) => storedSums.has(name)).map(({ sum }) => sum);
+    const others = named.filter(({ name }) => !storedSums.has(name));
+    for (const { name } of others) this.#writtenSums.push(name);
+    if (stored.length > 0) {
+      steps.push({ text: statements.raiseSums, values: [...columnsOf(stored), String(stored.length)] });
+    }
+    if (others.length > 0) steps.push({ text: statements.addSums, values: columnsOf(others.map(({ sum }) => sum)) });
+    return steps;
   }
 
   #configSteps(): Step[] {

@@ -97,7 +97,11 @@ export class Engine {
         return await this.#transact(connection, batch, locked);
       } catch (error) {
         if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
-        if (!(error instanceof UnlockedAccount) || restarts > 1000) throw error;
+        if (!(error instanceof UnlockedAccount) || restarts > 1000) {
+          // What it took for there may be what was not.
+          this.#tools.shared.storedSums.clear();
+          throw error;
+        }
         locked.add(error.accountId);
       }
     }

@@ -10,8 +10,11 @@ const registerText = `INSERT INTO instance (number, lease_until_ms)
   SELECT n, ${clock} + $1::bigint FROM generate_series(0, 63) AS n WHERE n NOT IN (SELECT number FROM instance) ORDER BY n LIMIT 1
   ON CONFLICT (number) DO NOTHING RETURNING boot, number`;
 const renewText = `UPDATE instance SET lease_until_ms = ${clock} + $2::bigint WHERE boot = $1::bigint AND lease_until_ms > ${clock} RETURNING boot`;
-const orphanText = `SELECT h.id, h.account_id FROM hold h WHERE h.boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.boot = h.boot AND i.lease_until_ms > ${clock})
-  ORDER BY h.id LIMIT $1::bigint`;
+/** Reads all holds, which no index gives by their instance, and so only if an instance has ended or `$2`: a hold whose instance is not even listed is found later. */
+const orphanText = `SELECT h.id, h.account_id FROM hold h WHERE ($2::boolean OR EXISTS (SELECT 1 FROM instance WHERE lease_until_ms <= ${clock}))
+  AND h.boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.boot = h.boot AND i.lease_until_ms > ${clock}) ORDER BY h.id LIMIT $1::bigint`;
+/** How often all holds are looked through although no instance has ended. */
+const lookThroughMs = 60_000;
 const removeText = `DELETE FROM instance i WHERE i.lease_until_ms <= ${clock} AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.boot = i.boot)`;
 const leaderText = `SELECT min(boot) AS boot FROM instance WHERE lease_until_ms > ${clock}`;
 const dueText = `SELECT id FROM account WHERE due_at_ms <= coalesce($2::bigint, ${clock}) ORDER BY due_at_ms LIMIT $1::bigint`;
@@ -29,6 +32,7 @@ export interface Instance {
 export class Instances {
   readonly #pool: PostgresPool;
   readonly #leaseMs: number;
+  #lookedThroughMs = Number.NEGATIVE_INFINITY;
 
   constructor(pool: PostgresPool, ms = leaseMs) {
     this.#pool = pool;
@@ -58,7 +62,10 @@ export class Instances {
 
   /** Returns holds of instances that are gone. */
   async listOrphans(limit: number): Promise<{ readonly id: number; readonly accountId: number }[]> {
-    const rows = await this.#pool.query(orphanText, [limit]);
+    const nowMs = performance.now();
+    const isDue = nowMs - this.#lookedThroughMs > lookThroughMs;
+    const rows = await this.#pool.query(orphanText, [limit, isDue]);
+    if (isDue) this.#lookedThroughMs = nowMs;
     await this.#pool.query(removeText);
     return rows.map(row => ({ id: Number(row['id']), accountId: Number(row['account_id']) }));
   }

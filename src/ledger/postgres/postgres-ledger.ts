@@ -172,6 +172,7 @@ function makeShared(types: Shared['types'], number: { readonly value: number }):
     dictionary: new Dictionary(),
     configs: new AccountConfigs(),
     knownSums: new Set(),
+    storedSums: new Set(),
     nextEventId: makeEventIds(number),
     boot: 0,
   };

@@ -2,33 +2,33 @@ import type { PostgresPool } from '../../lib/postgres/pool.ts';
 import type { PostgresConnection } from '../../lib/postgres/connection.ts';
 import type { RetentionLimits } from '../history.ts';
 import { type CalendarWindow, dayMs, windowAt } from '../rules/calendar.ts';
+import { dropPartitions } from './partitions.ts';
 import { endedSessionMs, usesMs } from '../sqlite/pruning.ts';
 
 /** Rows that one call removes at most, so that no lock is held long. */
 const rowsMax = 2000;
 const pruneMs = 30_000;
-const kept = "account_id NOT IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total')";
+const goes = "account_id NOT IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total')";
+/** Is true of an account `a` that keeps its records, because a limit without an end counts them. */
+const keeps = "a.id IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total')";
 
-/** Removes some of what is older than it is kept; sums, entries and balances stay. Returns how many rows; 0: nothing is left. */
+/** Removes some of what is older than it is kept, records in whole months where it can; sums, entries and balances stay. Returns about how many rows; 0: nothing is left. */
 export async function removeOld(pool: PostgresPool, limits: RetentionLimits, nowMs: number): Promise<number> {
   const beforeMs = Math.floor(limits.activityBeforeMs / dayMs) * dayMs;
   const uses = await removeUses(pool, nowMs - usesMs);
+  await pool.query("UPDATE meta SET value = greatest(value, $1::bigint) WHERE name = 'activity_start'", [beforeMs]);
+  const dropped = await dropPartitions(pool, beforeMs, keeps);
   return pool.transaction(async connection => {
-    await connection.query(
-      "UPDATE meta SET value = greatest(value, $1::bigint) WHERE name = 'activity_start'",
-      [beforeMs],
-      pruneMs,
-    );
     const count = async (text: string, values: readonly (number | string)[]): Promise<number> => {
       const [result] = await connection.run([{ text, values: values.map(String) }], pruneMs);
       return Number(result?.tag.split(' ').at(-1) ?? 0);
     };
     const usage = await count(
-      `DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE created_at_ms < $1::bigint AND ${kept} LIMIT $2::bigint)`,
+      `DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE created_at_ms < $1::bigint AND ${goes} LIMIT $2::bigint)`,
       [beforeMs, rowsMax],
     );
     const voided = await count(
-      `DELETE FROM voided WHERE (id, number) IN (SELECT id, number FROM voided WHERE admitted_at_ms < $1::bigint AND ${kept} LIMIT $2::bigint)`,
+      `DELETE FROM voided WHERE (id, number) IN (SELECT id, number FROM voided WHERE admitted_at_ms < $1::bigint AND ${goes} LIMIT $2::bigint)`,
       [beforeMs, rowsMax],
     );
     const audit = await shortenAudit(connection, limits.auditBeforeMs, count);
@@ -45,7 +45,7 @@ export async function removeOld(pool: PostgresPool, limits: RetentionLimits, now
       'DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ends_at_ms < $1::bigint LIMIT $2::bigint)',
       [nowMs - endedSessionMs, rowsMax],
     );
-    return uses + usage + voided + audit + deliveries + events + sessions;
+    return uses + dropped + usage + voided + audit + deliveries + events + sessions;
   });
 }
 

@@ -16,7 +16,8 @@ export type LedgerStatements = ReturnType<typeof makeStatements>;
 /** Makes the statements of all tables. */
 export function makeStatements(types: ColumnTypes) {
   const arrays = sumColumns.map((name, index) => `$${index + 1}::${types.get(`usage_sum.${name}`) ?? 'int8'}[]`);
-  const raised = sumColumns.slice(sumKeys).map(name => `${name} = t.${name} + excluded.${name}`);
+  const [keys, amounts] = [sumColumns.slice(0, sumKeys), sumColumns.slice(sumKeys)];
+  const raised = (by: string): string => amounts.map(name => `${name} = t.${name} + ${by}.${name}`).join(', ');
   return {
     account: new TableStatements(tables.accountTable, types),
     key: new TableStatements(tables.keyTable, types),
@@ -42,7 +43,10 @@ export function makeStatements(types: ColumnTypes) {
     audit: new TableStatements(tables.auditTable, types),
     auditChain: new TableStatements(tables.auditChainTable, types),
     secret: new TableStatements(tables.secretTable, types),
-    raiseSums: `INSERT INTO usage_sum AS t (${sumColumns.join(', ')}) SELECT * FROM unnest(${arrays.join(', ')})
-      ON CONFLICT (account_id, period, grouped, number, group_id) DO UPDATE SET ${raised.join(', ')}`,
+    addSums: `INSERT INTO usage_sum AS t (${sumColumns.join(', ')}) SELECT * FROM unnest(${arrays.join(', ')})
+      ON CONFLICT (${keys.join(', ')}) DO UPDATE SET ${raised('excluded')}`,
+    // Of sums that are there: half as much for the log as the statement above, which locks each row first. Fails if one is not there.
+    raiseSums: `WITH done AS (UPDATE usage_sum t SET ${raised('v')} FROM unnest(${arrays.join(', ')}) AS v(${sumColumns.join(', ')})
+      WHERE ${keys.map(key => `t.${key} = v.${key}`).join(' AND ')} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM done) = $${sumColumns.length + 1}::int)::int`,
   };
 }

@@ -28,9 +28,9 @@ type KeyRecord = Omit<
   readonly useSubsFirst: number;
   readonly fallbackToPayg: number;
 };
-/** Views of the limits that they have made. */
+/** Views of the limits that these fields created. */
 type ViewedField = 'minuteLimit' | 'dailyLimit' | 'monthlyLimit';
-/** A limit that a field has made, as `fieldValue` reads it. */
+/** A limit that a field created, as `fieldValue` reads it. */
 type FieldRecord = {
   readonly keyId: number;
   readonly field: KeyLimitField;
@@ -55,7 +55,7 @@ const accountSelect =
   'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended, low_balance AS lowBalance, closed_at_ms AS closedAtMs FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
-/** A charge is counted on the day of its admission, which may be so many days ago. */
+/** A charge counts on the day of its admission, which may be this many days ago. */
 const settlingDays = 8;
 const oldChargesMax = 1_000;
 const minuteMs = 60_000;
@@ -68,7 +68,7 @@ const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, c
       + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
     (SELECT last_used_at_ms FROM key_day WHERE key_id = k.id ORDER BY day DESC LIMIT 1) AS lastUsedAtMs
   FROM api_key k`;
-/** Requests that are live or were given back, which are few: read once, whatever the number of keys. */
+/** Running and voided requests, which are few: read once, whatever the number of keys. */
 const minuteWith = `WITH minute (key_id) AS MATERIALIZED (
     SELECT key_id FROM hold WHERE account_id = @account AND admitted_at_ms > @minute
     UNION ALL SELECT key_id FROM voided WHERE account_id = @account AND admitted_at_ms > @minute)`;
@@ -235,9 +235,7 @@ export class Accounts {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }
 
-  /**
-   * Returns whether a hold, a key with a balance or a plan's period is past its end and no command has ended it yet.
-   */
+  /** Returns true if a hold, a key with a balance or a plan's period is past its end and no command has ended it yet. */
   needsSweep(nowMs: number): boolean {
     return this.#ended.get(nowMs, nowMs, nowMs) !== undefined;
   }

@@ -91,7 +91,7 @@ const prices = [
 
 const nothing = { tries: [], extensions: [] };
 
-/** Beyond so many rows a page is read without the help of sums. */
+/** Beyond this many rows a page is read without the help of sums. */
 const skippedMax = 5_000;
 
 /** Reads usage records: pages, newest first, each from an index, and one record with its arithmetic. */
@@ -149,7 +149,7 @@ export class Activity {
     return this.#read(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
   }
 
-  /** Reads a page: hour by hour if the filter has no index and the sums say in which hours it has records. */
+  /** Reads a page: hour by hour if the filter has no index and the sums show in which hours it has records. */
   #read(
     page: Query<[PageValues], Stored<UsageRecord>>,
     values: PageValues,

@@ -3,6 +3,8 @@ import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from '../ledger.ts'
 import type { SumChange } from '../rows.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import { codes, encode } from '../sqlite/codes.ts';
+import { FilterHours } from './filter-hours.ts';
+import { chooseFilter, type FilterValues, othersTexts, type SumFilter, toFilterValues } from './sum-filter.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 type SumRecord = { -readonly [Column in keyof AnalyticsRow]: Stored<AnalyticsRow>[Column] };
@@ -46,7 +48,14 @@ const recordSums = sums
   .replace('sum(margin)', 'coalesce(sum(cost - provider_cost), 0)')
   .replace('sum(failed)', `sum(iif(state = ${codes.state.indexOf('upstream_failed')}, 1, 0))`);
 
-type Values = { account: number; first: number; last: number; limit: number; key: number; tag: string; path: string };
+type Values = FilterValues & {
+  readonly account: number;
+  readonly first: number;
+  readonly last: number;
+  readonly limit: number;
+  readonly tag: string;
+  readonly path: string;
+};
 type SumQuery = Query<[Values], SumRecord>;
 
 /** How sums and records are grouped: by this column, under this name. */
@@ -58,7 +67,7 @@ interface Divider {
   /** Names the value of `by_column`, in sums and in records. */
   readonly name: string;
   readonly recordName?: string;
-  /** Not every record has one: those without are the group null. */
+  /** True if not every record has one: those without are the group null. */
   readonly isPartial?: true;
 }
 
@@ -96,9 +105,12 @@ const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider
 export class Analytics {
   readonly #db: Connection;
   readonly #queries = new Map<string, SumQuery>();
+  readonly #others = new Map<string, Query<[Values], { number: bigint }>>();
+  readonly #hours: FilterHours;
 
   constructor(db: Connection) {
     this.#db = db;
+    this.#hours = new FilterHours(db);
   }
 
   read(query: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
@@ -110,19 +122,21 @@ export class Analytics {
   }
 
   #sum(query: AnalyticsQuery): Map<string, SumRecord> {
-    const { accountId: account, startMs, endMs = endOfTimeMs, limit, groupBy, keyId } = query;
+    const { accountId: account, startMs, endMs = endOfTimeMs, limit, groupBy } = query;
     const tag = typeof groupBy === 'object' ? groupBy.tag : '';
-    // A key's data is summed only as a whole.
-    const isSummed = keyId === undefined || groupBy === 'none';
     const to = Math.max(startMs, endMs);
-    const { days, hours, rest } = isSummed
-      ? cut(startMs, to, query.granularity)
-      : { days: empty, hours: [empty, empty] as const, rest: [{ from: startMs, to }, empty] as const };
+    const values = { ...toFilterValues(query), account, limit: limit + 1, tag, path: `$."${tag}"` };
+    const filter = chooseFilter(query, dividers[chooseDivider(groupBy)].kept, grouped =>
+      this.#hasOthers(grouped, { ...values, first: Math.floor(startMs / dayMs), last: Math.floor(to / dayMs) }),
+    );
+    const { days, hours, rest } =
+      filter.ofSum === undefined
+        ? { days: empty, hours: [], rest: this.#findRanges(query, { from: startMs, to }) }
+        : cut(startMs, to, query.granularity);
     const found = new Map<string, SumRecord>();
-    const values = { account, limit: limit + 1, key: keyId ?? 0, tag, path: `$."${tag}"` };
     const read = (from: Source, { from: first, to: last }: Range): void => {
       if (first >= last) return;
-      for (const row of this.#query(from, query).all({ ...values, first, last })) add(found, row);
+      for (const row of this.#query(from, query, filter).all({ ...values, first, last })) add(found, row);
     };
     read('day', days);
     for (const range of hours) read('hour', range);
@@ -130,18 +144,49 @@ export class Analytics {
     return found;
   }
 
+  /** Returns the parts of a span, in ms, that can have records of a query's filters. */
+  #findRanges(query: AnalyticsQuery, span: Range): Range[] {
+    const { from: startMs, to: endMs } = span;
+    const hours = this.#hours.find({ ...query, startMs, endMs });
+    if (hours === undefined) return [span];
+    const ranges: Range[] = [];
+    for (const hour of hours) {
+      const range = { from: Math.max(startMs, hour * hourMs), to: Math.min(endMs, (hour + 1) * hourMs) };
+      const later = ranges.at(-1);
+      if (later?.from === range.to) ranges[ranges.length - 1] = { from: range.from, to: later.to };
+      else ranges.push(range);
+    }
+    // Each range is a statement.
+    return ranges.length > rangesMax ? [{ from: ranges.at(-1)?.from ?? startMs, to: ranges[0]?.to ?? endMs }] : ranges;
+  }
+
+  /** Returns whether sums of end users or of a tag's values in these days stand for several of them. */
+  #hasOthers(grouped: 'end_user' | 'tag', values: Values): boolean {
+    let query = this.#others.get(grouped);
+    if (query === undefined) {
+      query = this.#db.prepare<[Values], { number: bigint }>(
+        `SELECT number FROM usage_sum WHERE account_id = @account AND period = ${encode(codes.period, 'day')} AND grouped = ${encode(codes.grouped, grouped)}
+           AND number >= @first AND number <= @last AND group_id IN (${othersTexts[grouped]}) LIMIT 1`,
+      );
+      this.#others.set(grouped, query);
+    }
+    return query.get(values) !== undefined;
+  }
+
   /** Returns the statement that sums a range of one source. */
-  #query(source: Source, { granularity, groupBy, keyId }: AnalyticsQuery): SumQuery {
-    const name = `${source} ${granularity} ${chooseDivider(groupBy)} ${keyId === undefined}`;
+  #query(source: Source, { granularity, groupBy }: AnalyticsQuery, filter: SumFilter): SumQuery {
+    const divider = chooseDivider(groupBy);
+    const name = [source, granularity, divider, filter.ofSum?.grouped ?? '', ...filter.ofRecord].join(' ');
     const known = this.#queries.get(name);
     if (known !== undefined) return known;
-    const query = this.#db.prepare<[Values], SumRecord>(
-      queryText(source, { granularity, divider: chooseDivider(groupBy), ofKey: keyId !== undefined }),
-    );
+    const query = this.#db.prepare<[Values], SumRecord>(queryText(source, { granularity, divider, filter }));
     this.#queries.set(name, query);
     return query;
   }
 }
+
+/** More parts of a span are read as one. */
+const rangesMax = 50;
 
 function chooseDivider(groupBy: AnalyticsGroup): keyof typeof dividers {
   return typeof groupBy === 'object' ? 'tag' : groupBy;
@@ -150,10 +195,10 @@ function chooseDivider(groupBy: AnalyticsGroup): keyof typeof dividers {
 interface Asked {
   readonly granularity: AnalyticsQuery['granularity'];
   readonly divider: keyof typeof dividers;
-  readonly ofKey: boolean;
+  readonly filter: SumFilter;
 }
 
-function queryText(source: Source, { granularity, divider, ofKey }: Asked): string {
+function queryText(source: Source, { granularity, divider, filter }: Asked): string {
   const { kept, ofSum, ofRecord, name, recordName = name } = dividers[divider];
   const isRecord = source === 'record';
   const [unitMs, at] = isRecord ? [1, 'created_at_ms'] : [sourceMs[source], 'number'];
@@ -165,8 +210,11 @@ function queryText(source: Source, { granularity, divider, ofKey }: Asked): stri
     'account_id = @account',
     ...(isRecord
       ? []
-      : [`period = ${encode(codes.period, source)}`, `grouped = ${encode(codes.grouped, ofKey ? 'key' : kept)}`]),
-    ...(ofKey ? [isRecord ? 'key_id = @key' : 'group_id = @key'] : []),
+      : [
+          `period = ${encode(codes.period, source)}`,
+          `grouped = ${encode(codes.grouped, filter.ofSum?.grouped ?? kept)}`,
+        ]),
+    ...(isRecord ? filter.ofRecord : (filter.ofSum?.conditions ?? [])),
     ...(divider === 'tag' && !isRecord ? ['group_id IN (SELECT id FROM tag WHERE name = @tag)'] : []),
     ...(dividers[divider].isPartial === true && isRecord ? [`${by} IS NOT NULL`] : []),
     `${at} >= @first AND ${at} < @last`,

@@ -6,7 +6,7 @@ import { codes } from '../sqlite/codes.ts';
 type Values = { account: number; first: number; last: number; provider: string; tag: string; value: string };
 
 /** The group of a day's sums for tags beyond the maximum number. */
-const others = '(other)';
+export const others = '(other)';
 const hour = codes.period.indexOf('hour');
 
 /** Returns the statement that finds the hours, newest first, in which a sum has one of these groups. */
@@ -37,8 +37,8 @@ export class FilterHours {
     );
   }
 
-  /** Returns the UTC hours since 1970 that can have records of a filter, newest first; undefined: the filter has an index, or there is nothing to look for. */
-  find(filter: ActivityFilter): number[] | undefined {
+  /** Returns the UTC hours since 1970 that can have records of a filter, newest first; undefined: the filter has an index, or is empty. */
+  find(filter: Omit<ActivityFilter, 'limit' | 'offset'>): number[] | undefined {
     const { accountId, provider, tag, groupId, endUser, batchId } = filter;
     if (endUser !== undefined || batchId !== undefined) return undefined;
     const query =

@@ -19,7 +19,7 @@ type MovementRecord = Omit<MovementRow, 'requestId'> & {
 };
 
 const auditCodec = new RowCodec(auditTable);
-/** No request takes longer: charges that were admitted earlier are not looked at. */
+/** No request takes longer: charges that were admitted earlier are not searched. */
 const longestMs = 2 * 86_400_000;
 const exact = ['amount', 'balanceAfter', 'writtenOff', 'request'] as const;
 const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.key_id AS keyId, e.group_id AS groupId, e.amount,
@@ -38,11 +38,11 @@ export class HistoryReads {
        WHERE e.account_id = @account AND e.at_ms >= @start AND e.at_ms < @end AND (@kinds = '' OR instr(@kinds, ',' || e.kind || ',') > 0)
        ORDER BY e.number DESC LIMIT @limit OFFSET @offset`,
     );
-    // A pocket's balance after a change is its current balance minus later changes: so it is right even if old
-    // records were removed. What is later than the span is summed, and filtered out only then.
+    // A pocket's balance after a change is its current balance minus later changes: so it is right even if old records were removed.
+    // Changes after the span are included in the sum, and filtered out only then.
     this.#movements = db.prepare(
       `WITH pocket AS (
-         SELECT NULL AS keyId, NULL AS groupId, balance FROM account WHERE id = @account
+         SELECT CAST(NULL AS INTEGER) AS keyId, CAST(NULL AS INTEGER) AS groupId, balance FROM account WHERE id = @account
          UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
          UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
        ), movement AS (

@@ -12,10 +12,10 @@ type ListValues = { account: number; scope: string; id: number };
 const limitCodec = new RowCodec(limitTable);
 const useCodec = new RowCodec(limitUseTable);
 
-/** Limits of a revoked key still bind what runs of it. */
+/** Limits of a revoked key still bind its running requests. */
 const isShown = `removed = 0 AND (scope <> 'key' OR (SELECT state FROM api_key WHERE id = scope_id) <> 'revoked')`;
 
-/** Reads limits as they stand in their present windows. */
+/** Reads limits in their present windows. */
 export class Limits {
   readonly #list: Query<[ListValues], StoredValue[]>;
   readonly #one: Query<[number], StoredValue[]>;
@@ -63,7 +63,7 @@ export class Limits {
       limitId,
       window: per,
       raised: raisedMax === null || raisedUntilMs === null ? null : { max: raisedMax, untilMs: raisedUntilMs },
-      // For limits of running requests, the running ones are the use.
+      // The use of limits of concurrent requests is the number of running ones.
       used: limit.unit === 'concurrent' ? held : used,
       held: limit.unit === 'concurrent' ? 0n : held,
       remaining: left > 0n ? left : 0n,
@@ -71,7 +71,7 @@ export class Limits {
     };
   }
 
-  /** Returns the use of the window, of the end user who has used most if the limit holds for each. */
+  /** Returns the use of the window; if the limit applies to each end user, that of the one who has used most. */
   #fullest(limitId: number, number: number, nowMs: number): { use: LimitUse | undefined; amounts: Amounts } {
     let fullest: { use: LimitUse | undefined; amounts: Amounts } = { use: undefined, amounts: { used: 0n, held: 0n } };
     for (const stored of this.#uses.all(limitId, number)) {

@@ -42,7 +42,7 @@ export class Reader {
     return this.#call({ name, args, sweptBy: nowMs }) as Promise<ReturnType<Reads[N]>>;
   }
 
-  /** Takes no more reads; resolves when all are answered and the thread has ended. */
+  /** Refuses further reads; resolves when all are answered and the thread has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#thread.end();

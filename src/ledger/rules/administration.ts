@@ -26,7 +26,7 @@ import { createWebhook, deleteWebhook, emitOutside, replayDelivery, updateWebhoo
 import { createSession, endSession } from './sessions.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
-/** The administrative commands by name, with what each takes. */
+/** The administrative commands by name, with their arguments. */
 export interface AdminCommands {
   createAccount: { name: string; balance: bigint };
   addCredit: { accountId: number; amount: bigint; note: string; reference?: string };
@@ -37,7 +37,7 @@ export interface AdminCommands {
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
   setMonthlyLimit: { keyId: number; limit: bigint | undefined };
-  /** The old secret works until then; 0: no more. */
+  /** The old secret stays valid until then; 0: not at all. */
   rotateKey: { keyId: number; accountId: number | undefined; hash: Uint8Array; masked: string; overlapMs: number };
   createGroup: { accountId: number; settings: GroupSettings };
   /** `accountId` undefined: the operator. */
@@ -82,7 +82,9 @@ export type AdminReply =
   | 'too_many'
   | 'closed';
 
-/** An administrative command; its id names it, so that it is done once, however often it comes. `by`: who sent it; absent: the gateway itself. */
+/**
+ * An administrative command; because of its id it is executed once, however often it is sent. `by`: its sender; absent: the gateway itself.
+ */
 export type AdminOrder = {
   [K in keyof AdminCommands]: {
     readonly id: string;
@@ -92,7 +94,7 @@ export type AdminOrder = {
   };
 }[keyof AdminCommands];
 
-/** Does a command once; its repeat is answered as it was the first time. */
+/** Executes a command once; a repeat gets the first reply. */
 export function administer(context: Context, order: AdminOrder, nowMs: number): AdminReply {
   const { applied } = context.rows;
   const known = applied.get(order.id);
@@ -232,7 +234,7 @@ function createKey(context: Context, command: AdminCommands['createKey'], nowMs:
   return reply;
 }
 
-/** A key with default settings; it is stored with the settings that it begins with. */
+/** Adds a key with default settings; it is stored once its first settings are applied. */
 function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number): Key {
   assert(!rows.hasHash(hash), 'two keys have one hash');
   const key: Key = {
@@ -294,10 +296,7 @@ function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: numbe
   return keyId;
 }
 
-/**
- * Gives a key its own balance (null: none); `insufficient` if that takes money that a hold covers or that the account
- * lacks.
- */
+/** Gives a key its own balance (null: none); `insufficient` if that needs money in a hold or more than the account has. */
 function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number): Key | 'insufficient' {
   const amount = (balance ?? 0n) - (key.balance ?? 0n);
   const account = findOwner(rows, key);

@@ -41,12 +41,12 @@ export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endU
   readonly endpointId: number;
 }
 
-/** Held for what costs nothing. */
+/** The grant of a request that costs nothing. */
 const nothing: Grant = { held: 0n, tokens: null, planHeld: 0, planOutput: 0, firstSpent: false };
 
 /**
- * Decides whether a request may begin. Everything is checked in one fixed order before anything is written, so that a refusal consumes nothing: the key,
- * its models, the limits that are no money, the money. The same id again is answered as it was.
+ * Decides whether a request may begin. Checks everything in one fixed order before anything is written, so that a refusal consumes nothing:
+ * the key, its models, the limits other than money, the money. A repeated id gets the first reply.
  */
 export function admit(context: Context, order: AdmitOrder, nowMs: number): Admitted | Denied {
   const { rows } = context;
@@ -198,7 +198,7 @@ function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Gran
   return slice < tokens ? computeGrant({ ...estimate, outputTokensWanted: slice }, sources) : whole;
 }
 
-/** The input's cost, in output tokens of the source that pays it. */
+/** Returns the input's cost, in output tokens of the source that pays for it. */
 function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, { payers }: Payment): number {
   if (payers !== 'money') return inputTokens;
   return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
@@ -312,8 +312,8 @@ function admitAgain(
 }
 
 /**
- * Returns whether a known request is a different one of the gateway's own: no two of them share a random part.
- * Repeats by other services get a new part.
+ * Returns true if a known request is a different one of the gateway's own: no two of them share a random part. Repeats by other services
+ * get a new part.
  */
 function isOther({ request, expiresAtMs }: Request, order: AdmitOrder): boolean {
   const part = requestPart(order.id, order.requestId);

@@ -8,7 +8,7 @@ import { fieldValue } from './limit-commands.ts';
 
 /** The audit: each administrative command that changed something adds a row to the chain of the account that it changed. */
 
-/** Things that commands change. */
+/** Types of resources that commands change. */
 type ResourceType =
   | 'account'
   | 'api_key'
@@ -19,7 +19,7 @@ type ResourceType =
   | 'webhook'
   | 'session';
 
-/** A thing that a command changes: its type, and its number (of a subscription its account's). */
+/** A resource that a command changes: its type, and its number (for a subscription its account's). */
 interface Resource {
   readonly type: ResourceType;
   readonly id: number;
@@ -175,9 +175,7 @@ function findOwnerId(rows: Rows, { type, id }: Resource): number {
   }
 }
 
-/**
- * Returns a thing as JSON, without secrets and without what requests change; null: it does not exist, or was removed.
- */
+/** Returns a resource as JSON, without secrets and without fields that requests change; null: it does not exist, or was removed. */
 function describe(rows: Rows, { type, id }: Resource): string | null {
   switch (type) {
     case 'account':

@@ -66,7 +66,7 @@ function bindOne(
   bound.push({ limit, max: currentMax(limit, nowMs), window, use });
 }
 
-/** The last windows of each list of limits: the next request is nearly always in the same. */
+/** The last windows of each list of limits: the next request is nearly always in the same ones. */
 const lastWindows = new WeakMap<readonly Limit[], Windows>();
 
 function findWindows(limits: readonly Limit[], atMs: number): Windows {

@@ -117,7 +117,7 @@ test('a biweekly plan has periods of 14 days, across leap days', () => {
   expect(period(start, 'biweekly', '2028-03-05T10:00:00.000Z')[0]).toBe(1);
 });
 
-test('every time is in exactly one period, which goes on where the one before ended, on the start’s day or the last of the month', () => {
+test('every time is in exactly one period, which continues where the one before ended, on the start’s day or the last of the month', () => {
   const time = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2060, 0, 1) });
   fc.assert(
     fc.property(time, fc.nat(20 * 366 * 86_400_000), fc.constantFrom('biweekly', 'monthly'), (start, later, length) => {

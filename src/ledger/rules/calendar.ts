@@ -1,6 +1,6 @@
 import '../../lib/temporal.ts';
 
-/** Periods as the ledger numbers them. A period is computed from the time at hand each time, so that nothing has to be reset. */
+/** The numbering of periods. A period is computed from a time whenever it is needed, so that nothing has to be reset. */
 
 export const minuteMs = 60_000;
 export const hourMs = 3_600_000;
@@ -28,7 +28,7 @@ export interface Window {
 export type CalendarWindow = 'hour' | 'day' | 'week' | 'month';
 
 const always: Window = { number: 0, startMs: Number.NEGATIVE_INFINITY, endMs: Number.POSITIVE_INFINITY };
-/** The last window of each kind and time zone: the next question is nearly always about the same. */
+/** The last window of each kind and time zone: the next request is nearly always in the same one. */
 const lastWindows = new Map<string, Window>();
 const lastWindowsMax = 1000;
 
@@ -61,7 +61,7 @@ export function windowByNumber(per: CalendarWindow, timeZone: string, number: nu
 function findWindow(per: CalendarWindow, timeZone: string, atMs: number): Window {
   const local = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timeZone);
   if (per === 'hour') {
-    // A local hour that the clocks repeat is two windows: only an offset's part besides whole hours counts.
+    // A local hour that clocks repeat is two windows: only the part of the offset besides whole hours counts.
     const offsetMs = Math.round(local.offsetNanoseconds / 1_000_000) % hourMs;
     const number = toHour(atMs + offsetMs);
     return { number, startMs: number * hourMs - offsetMs, endMs: (number + 1) * hourMs - offsetMs };
@@ -96,8 +96,9 @@ export interface PlanTime {
 const biweekMs = 14 * dayMs;
 
 /**
- * The period of a plan that a time falls in, counted from its first start, which is not later. Biweekly ones have 14 days; monthly ones end on the
- * start's day of the next months at the start's time, or on the last day of a month that lacks that day. Source: docs/accounting.md "Subscriptions".
+ * Returns the period of a plan that contains a time, counted from its first start, which is not later. Biweekly ones have 14 days; monthly
+ * ones end on the start's day of the next months at the start's time, or on the last day of a month that lacks that day. Source:
+ * docs/accounting.md "Subscriptions".
  */
 export function findPlanTime(startedAtMs: number, period: 'biweekly' | 'monthly', atMs: number): PlanTime {
   const from = period === 'biweekly' ? (n: number) => startedAtMs + n * biweekMs : monthsAfter(startedAtMs);
@@ -107,7 +108,7 @@ export function findPlanTime(startedAtMs: number, period: 'biweekly' | 'monthly'
   return { number, startMs: from(number), endMs: from(number + 1) };
 }
 
-/** The start's day and time that many months later. */
+/** Returns the start's day and time that many months later. */
 function monthsAfter(startedAtMs: number): (months: number) => number {
   const start = new Date(startedAtMs);
   const [year, month, day] = [start.getUTCFullYear(), start.getUTCMonth(), start.getUTCDate()];

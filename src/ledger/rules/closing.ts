@@ -5,7 +5,7 @@ import { deleteGroup } from './groups.ts';
 import { sendBack } from './holds.ts';
 import { cancelSubscription } from './subscriptions.ts';
 
-/** Closes an account: its keys end, its groups go, and its plan ends with its period. Returns its id. */
+/** Closes an account: ends its keys, removes its groups, and lets its plan end with its period. Returns its id. */
 export function closeAccount(context: Context, accountId: number, nowMs: number): number | 'not_found' {
   const { rows } = context;
   const account = rows.accounts.get(accountId);
@@ -20,7 +20,7 @@ export function closeAccount(context: Context, accountId: number, nowMs: number)
   }
   for (const key of rows.listManagementKeys(accountId)) rows.managementKeys.put({ ...key, state: 'revoked' });
   const groups = rows.listGroups(accountId);
-  // One that lies in another goes before it.
+  // A nested group is removed before its parent.
   for (const { id: groupId } of groups.toSorted((a, b) => measureDepth(rows, b) - measureDepth(rows, a))) {
     deleteGroup(rows, { groupId, accountId }, nowMs);
   }

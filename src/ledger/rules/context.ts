@@ -13,7 +13,7 @@ export interface Context {
   readonly onSuspended?: (accountId: number, reason: Suspension) => void;
 }
 
-/** Returns a row that must be there, because rows like it are never deleted. Throws if it is not. */
+/** Returns a row that must exist, because such rows are never deleted. Throws if it does not. */
 export function present<R>(row: R | undefined): R {
   assert(row !== undefined, 'a row is missing');
   return row;
@@ -24,7 +24,7 @@ export function findOwner(rows: Rows, key: Pick<Key, 'accountId'>): Account {
   return present(rows.accounts.get(key.accountId));
 }
 
-/** The next number of a counter, taken. */
+/** Takes and returns the next number of a counter. */
 export function nextNumber(rows: Rows, name: Counter['name']): number {
   const value = (rows.counters.get(name)?.value ?? 0) + 1;
   rows.counters.put({ name, value });

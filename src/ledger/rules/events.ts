@@ -23,7 +23,7 @@ export function isWatched(rows: Rows, accountId: number): boolean {
   return rows.listWebhooks(accountId).length > 0 || rows.listWebhooks(0).length > 0;
 }
 
-/** Writes an event and its deliveries: to the webhooks of the account and of the operator that want it. */
+/** Writes an event and its deliveries to the webhooks of the account and of the operator that subscribe to it. */
 export function emit(rows: Rows, { accountId, type, scope, data }: Happening, nowMs: number): void {
   const known = accountId === 0 ? rows.listWebhooks(0) : [...rows.listWebhooks(accountId), ...rows.listWebhooks(0)];
   const wanting = known.filter(({ events }) => events.includes(type));
@@ -48,10 +48,12 @@ export function emit(rows: Rows, { accountId, type, scope, data }: Happening, no
 }
 
 const thresholds = [80, 100] as const;
-/** For limits without a calendar window, at most one event in that time. */
+/** For limits without a calendar window, at most one event in this time. */
 const againMs = 60_000;
 
-/** Writes events of limits that a request has brought to a threshold: each once in a window. `before`: in the same order. */
+/**
+ * Writes events of limits that a request has brought to a threshold: each once per window. `before`: their uses before, in the same order.
+ */
 export function tellThresholds(
   rows: Rows,
   before: readonly BoundLimit[],

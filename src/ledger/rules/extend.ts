@@ -11,8 +11,8 @@ import { extensionSize } from './slices.ts';
 import { tokenRoom } from './windows.ts';
 
 /**
- * Holds more for a running request: output tokens as far as the funds and the token limits go, amounts wholly or not
- * at all. `extension` identifies the command: its repeat returns the same and holds nothing more.
+ * Holds more for a running request: output tokens as far as the funds and the token limits allow, amounts wholly or not at all. `extension`
+ * identifies the command: its repeat gets the same reply and holds nothing more.
  */
 export function extend(
   context: Context,
@@ -37,7 +37,7 @@ interface Extending {
   readonly key: Key;
   readonly bound: readonly BoundLimit[];
   readonly left: Sources;
-  /** Tokens that limits leave. */
+  /** The tokens that limits leave. */
   readonly room: number;
   readonly extension: number;
   readonly nowMs: number;
@@ -72,7 +72,7 @@ function extendByAmount(
 ): Extended {
   const { hold, bound, left, extension, nowMs } = extending;
   if (nanoUsd < 0n || nanoUsd > left.nanoUsd) return answer('denied', extending, 0);
-  // Only other services' holds expire; the gateway's own live as long as it does.
+  // Only other services' holds expire; the gateway's own last as long as its process.
   const expiresAtMs = hold.expiresAtMs === null ? null : (wanted ?? hold.expiresAtMs);
   const after: Hold = { ...hold, held: hold.held + nanoUsd, expiresAtMs, extension, extendedTokens: 0 };
   raiseHold(rows, [hold, after], bound, nowMs);

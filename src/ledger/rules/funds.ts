@@ -6,7 +6,7 @@ import { describeLimit, computeReset } from './windows.ts';
 
 /** Money that a request can draw on: dollar limits and the balance, together. The plan's part is in `payments.ts`. */
 
-/** One thing that bounds what can be paid; `used` is settled plus held. */
+/** One bound of what can be paid; `used` is settled plus held. */
 export interface Fund extends Pick<DenialFacts, 'limit' | 'row'> {
   readonly used: bigint;
   readonly max: bigint;
@@ -42,7 +42,7 @@ export interface Paying {
   readonly bound: readonly BoundLimit[];
 }
 
-/** Returns what all of them can pay: the tightest decides. At least 0. */
+/** Returns what all funds together can pay: the tightest decides. At least 0. */
 export function countMoney(rows: Rows, key: Key, { payerFields, admittedAtMs, bound }: Paying, nowMs: number): bigint {
   const { held, balance } = findPayer(rows, key, payerFields);
   let least = (balance ?? 0n) - held;
@@ -54,7 +54,7 @@ export function countMoney(rows: Rows, key: Key, { payerFields, admittedAtMs, bo
   return least < 0n ? 0n : least;
 }
 
-/** Returns the limits of dollars in the windows of the admission, and the payer's balance, in the order in which they refuse. */
+/** Returns the dollar limits in the windows of the admission, and the payer's balance, in the order in which they refuse. */
 export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): Fund[] {
   const { bound, admittedAtMs } = paying;
   const dollars = bound.filter(({ limit }) => limit.unit === 'usd' && limit.action === 'refuse');

@@ -22,7 +22,7 @@ export interface Grant {
   /** Plan tokens: input and output together, and output alone. */
   readonly planHeld: number;
   readonly planOutput: number;
-  /** The first payer could not pay the whole input: from then on the second pays alone. */
+  /** True if the first payer could not pay the whole input: from then on only the second pays. */
   readonly firstSpent: boolean;
 }
 
@@ -55,8 +55,8 @@ export function priceTokens(tokens: number, picoUsd: bigint): bigint {
 }
 
 /**
- * Returns how many tokens more than the `held` ones can be held for that much more money; Infinity if they cost
- * nothing. Capped at the largest safe integer, which no answer reaches.
+ * Returns how many more tokens than `held` can be held for that much more money; Infinity if they cost nothing. Capped at the largest safe
+ * integer, which no answer reaches.
  */
 export function tokensFor(nanoUsd: bigint, held: number, picoUsd: bigint): number {
   if (picoUsd === 0n) return Number.POSITIVE_INFINITY;
@@ -75,7 +75,7 @@ export function discounted(estimate: FundsEstimate, discountPermille: number): F
   };
 }
 
-/** The first slice that the sources pay, or how much money they lack it needs (0: the plan alone pays, and can't). */
+/** Returns the first slice that the sources pay, or how much money is missing (0: only the plan pays, and it can't). */
 export function computeGrant(estimate: FundsEstimate, sources: Sources): Grant | { readonly lacks: bigint } {
   const { toolsNanoUsd = 0n } = estimate;
   if (toolsNanoUsd === 0n) return grantTokens(estimate, sources);
@@ -171,7 +171,7 @@ function inputCost({ inputTokens, inputNanoUsd }: FundsEstimate, tokens: number)
   return inputTokens === 0 ? 0n : ceilDivide(inputNanoUsd * BigInt(tokens), BigInt(inputTokens));
 }
 
-/** A request that costs next to nothing needs money all the same. */
+/** Returns at least 1: a request that costs next to nothing still needs money. */
 function atLeastOne(nanoUsd: bigint): bigint {
   return nanoUsd > 0n ? nanoUsd : 1n;
 }

@@ -3,7 +3,7 @@ import type { Group, Key, Rows } from '../rows.ts';
 import { findOwner, nextNumber } from './context.ts';
 import { moveToGroup, sendBackGroup } from './holds.ts';
 
-/** Groups: how keys and groups lie in each other, and how groups are made, changed and removed. */
+/** Groups: how keys and groups are nested, and how groups are created, changed and removed. */
 
 /** Maximum depth of nested groups. */
 const depthMax = 5;
@@ -21,7 +21,9 @@ export function pathFrom(rows: Rows, groupId: number | null): readonly number[] 
 
 const none: readonly number[] = [];
 
-/** Returns the tags of a request: those that it brings, then its key's, then those of its groups from the nearest on; of one name the first. */
+/**
+ * Returns the tags of a request: its own, then its key's, then those of its groups from the nearest on; the first one with a name counts.
+ */
 export function mergeTags(rows: Rows, key: Key, groups: readonly number[], own: Tags | undefined): Tags {
   const merged: Record<string, string> = {};
   for (const group of groups.toReversed()) Object.assign(merged, rows.groups.get(group)?.tags);
@@ -37,7 +39,7 @@ export function findGroup(rows: Rows, groupId: number, accountId: number | undef
 
 type Refusal = 'not_found' | 'no_group' | 'insufficient' | 'conflict';
 
-/** Makes a group. Returns its id; `no_group`: there is no such parent; `conflict`: it would lie too deep. */
+/** Creates a group. Returns its id; `no_group`: there is no such parent; `conflict`: it would be nested too deep. */
 export function createGroup(
   rows: Rows,
   { accountId, settings }: { readonly accountId: number; readonly settings: GroupSettings },
@@ -58,7 +60,7 @@ export function createGroup(
   return group.id;
 }
 
-/** Changes a group; only the fields that are there. `conflict`: it would lie in itself, or too deep. */
+/** Changes only the present fields of a group. `conflict`: it would contain itself, or be nested too deep. */
 export function updateGroup(
   rows: Rows,
   {

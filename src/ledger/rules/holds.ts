@@ -6,7 +6,7 @@ import { tellLowBalance } from './events.ts';
 import { bindRequest } from './bind-limits.ts';
 import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits.ts';
 
-/** Changes what holds touch, and moves money: every change of a balance is in this file. */
+/** Changes the amounts that holds count in, and moves money: every change of a balance is in this file. */
 
 /** How a hold ends: what each payer pays. A free request that was not used is given back. */
 export interface Release {
@@ -18,10 +18,10 @@ export interface Release {
   readonly bound: readonly BoundLimit[];
 }
 
-/** A live hold as it was before a change; undefined: it is placed. */
+/** A live hold before a change; undefined: it is new. */
 type Before = Hold | undefined;
 
-/** Counts a hold that is placed or changed in the limits that bind it: `bound` has their uses after it. */
+/** Counts a new or changed hold in the limits that bind it: `bound` has their uses after it. */
 function countHold(
   rows: Rows,
   bound: readonly BoundLimit[],
@@ -70,7 +70,7 @@ export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: numb
   if (hold.payerGroup !== null) sendBackGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
 }
 
-/** Gives a hold back. */
+/** Voids a hold. */
 export function voidHold(rows: Rows, hold: Hold, reason: VoidReason, atMs: number): void {
   const bound = bindRequest(rows, hold, atMs);
   const tally = tallyAdmission(hold);
@@ -99,7 +99,7 @@ export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
 /** The fields of an entry besides its pocket and amounts. */
 type EntryFacts = Pick<Entry, 'kind' | 'atMs'> & Partial<Entry>;
 
-/** Adds an entry of an account, as the account is stored. */
+/** Adds an entry of an account. */
 function addEntry(rows: Rows, accountId: number, entry: EntryFacts & Pick<Entry, 'amount' | 'balanceAfter'>): void {
   const account = present(rows.accounts.get(accountId));
   const number = account.entries + 1;
@@ -136,10 +136,7 @@ export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: nu
   addEntry(rows, hold.accountId, { ...facts, keyId, groupId, balanceAfter, writtenOff });
 }
 
-/**
- * Moves an amount from the account to the key; negative: back. The caller has checked that no hold covers it. Returns
- * the key.
- */
+/** Moves an amount from the account to the key; negative: back. The caller has checked that it is outside holds. Returns the key. */
 export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): Key {
   const balanceAfter = (key.balance ?? 0n) + amount;
   const after = { ...key, balance: balanceAfter };
@@ -151,7 +148,7 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
   return after;
 }
 
-/** Moves an amount from the account to the group, as `moveToKey`. Returns the group. */
+/** Moves an amount from the account to the group, like `moveToKey`. Returns the group. */
 export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: number): Group {
   const balanceAfter = (group.balance ?? 0n) + amount;
   const after = { ...group, balance: balanceAfter };
@@ -164,7 +161,7 @@ export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: numb
   return after;
 }
 
-/** The note of the account's half of a move: the other half names its pocket by itself. */
+/** Returns the note of the account's half of a move: the other half names its pocket itself. */
 function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
   return `${amount > 0n ? 'to' : 'from'} ${pocket} ${id}`;
 }
@@ -226,7 +223,7 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number):
   rows.keyDays.put({ ...day, held: day.held + held, spent: day.spent + debit, spentOwn });
 }
 
-/** Changes the tokens that are held and used of the request's period. */
+/** Changes the held and used tokens of the request's period. */
 function changePeriod(rows: Rows, { accountId, period: number }: Request, held: number, used: number): void {
   if (number === null || (held === 0 && used === 0)) return;
   const period = present(rows.periods.get(accountId, number));

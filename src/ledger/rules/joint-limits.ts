@@ -7,9 +7,9 @@ import { type BoundLimit, inOrder, raiseUse, sumUse, type Windows } from './limi
  * units, not of limits. The others are brought up to date when a window ends, a limit changes, or someone reads them.
  */
 
-/** The tightest of them. Its use is in memory alone until they are separated. */
+/** The tightest limit. Its use is in memory only until they are separated. */
 interface Lead extends BoundLimit {
-  /** Its use when the others had theirs. */
+  /** Its use at the time of the others' uses. */
   readonly base: LimitUse;
   readonly others: readonly BoundLimit[];
 }
@@ -17,11 +17,11 @@ interface Lead extends BoundLimit {
 /** The limits of a scope while they are counted together. */
 export interface JointLimits {
   readonly leads: readonly Lead[];
-  /** Places in `limits` of those that count by themselves. */
+  /** Indexes in `limits` of those that are counted separately. */
   readonly apart: readonly number[];
   /** They are counted together for requests admitted in these windows. */
   readonly windows: Windows;
-  /** While no raise begins or ends. */
+  /** The time in which no raise begins or ends. */
   readonly fromMs: number;
   readonly untilMs: number;
 }
@@ -38,7 +38,7 @@ export interface JointPlace {
   readonly isWatched: boolean;
 }
 
-/** Returns the limits of a scope that are counted together; undefined where they are not, or no longer. */
+/** Returns the limits of a scope that are counted together; undefined if they are not, or no longer. */
 export function findJoint(
   rows: Rows,
   scope: Limit['scope'],
@@ -54,7 +54,7 @@ export function findJoint(
   return undefined;
 }
 
-/** Begins to count the limits of a scope together, where any count the same. Returns what then binds a request that `bound` bind. */
+/** Starts to count the limits of a scope together, if any count the same. Returns the limits that then bind a request bound by `bound`. */
 export function joinLimits(
   rows: Rows,
   bound: readonly BoundLimit[],
@@ -69,7 +69,7 @@ export function joinLimits(
   const ends = limits.flatMap(({ raisedUntilMs }) => raisedUntilMs ?? []);
   const fromMs = Math.max(Number.NEGATIVE_INFINITY, ...ends.filter(end => end <= nowMs));
   const untilMs = Math.min(Number.POSITIVE_INFINITY, ...ends.filter(end => end > nowMs));
-  // From now on stored uses are not true: an engine that counts on them learns it.
+  // From now on stored uses are out of date: an engine that relies on them is notified by this.
   for (const { use } of leads) rows.limitUses.put(use);
   const places = rows.joint[first.scope];
   if (places.size >= scopesMax) separateAll(rows);
@@ -77,7 +77,7 @@ export function joinLimits(
   return [...leads, ...bound.filter(({ limit }) => !isPlain(limit))];
 }
 
-/** Returns whether a limit counts every request of its scope, and in sums. Fields of keys are shown each by itself. */
+/** Returns true if a limit counts every request of its scope as a sum. Limits of key fields are shown separately. */
 function isPlain(limit: Limit | undefined): boolean {
   if (limit === undefined) return false;
   const { models, endUsers, per, field, unit } = limit;
@@ -121,7 +121,7 @@ function listOfLead(lead: Lead): readonly BoundLimit[] {
   return [lead, ...others.map(other => ({ ...other, use: raiseUse(other.use, more, at) }))];
 }
 
-/** Ends that the limits of a scope are counted together: each gets its own use. */
+/** Stops counting the limits of a scope together: each gets its own use. */
 export function separate(rows: Rows, scope: Limit['scope'], scopeId: number): void {
   const joint = rows.joint?.[scope].get(scopeId);
   if (joint === undefined) return;
@@ -131,7 +131,7 @@ export function separate(rows: Rows, scope: Limit['scope'], scopeId: number): vo
   }
 }
 
-/** Ends it of all scopes. */
+/** Does so for all scopes. */
 export function separateAll(rows: Rows): void {
   for (const scope of ['key', 'group', 'account'] as const) {
     for (const scopeId of rows.joint?.[scope].keys() ?? []) separate(rows, scope, scopeId);

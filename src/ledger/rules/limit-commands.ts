@@ -5,7 +5,10 @@ import { nextNumber } from './context.ts';
 import { findGroup } from './groups.ts';
 import { countUses } from './limits.ts';
 
-/** Limits as they are made, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that they made. */
+/**
+ * Limits as they are created, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that
+ * they created.
+ */
 
 /** The most limits of one scope. */
 const limitsMax = 100;
@@ -14,7 +17,7 @@ const nanoPerDollar = 1_000_000_000n;
 /** The account whose limits a command may change; undefined: all accounts (the operator). */
 type Owner = number | undefined;
 
-/** Makes a limit. Returns its id. */
+/** Creates a limit. Returns its id. */
 export function createLimit(rows: Rows, command: NewLimit, nowMs: number): number | 'not_found' | 'too_many' {
   const { accountId, scope, scopeId } = command;
   if (!hasScope(rows, accountId, scope, scopeId)) return 'not_found';
@@ -23,7 +26,7 @@ export function createLimit(rows: Rows, command: NewLimit, nowMs: number): numbe
   return addLimit(rows, { ...settings, per, ...raiseColumns(raised), field: null }, nowMs);
 }
 
-/** Returns whether the account has that key or group, or is it. */
+/** Returns true if the scope is the account, or one of its keys or groups. */
 function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: number): boolean {
   if (rows.accounts.get(accountId) === undefined) return false;
   if (scope === 'account') return scopeId === accountId;
@@ -93,7 +96,7 @@ function removeLimit(rows: Rows, limit: Limit): void {
   rows.forgetUses(limit.id);
 }
 
-/** The common fields of limits that key fields make. */
+/** The common fields of limits that key fields create. */
 const plain = {
   timeZone: 'UTC',
   models: null,
@@ -103,7 +106,7 @@ const plain = {
   raisedUntilMs: null,
 } as const;
 
-/** The windows of free models: hard limits of the specification, the same for every account. */
+/** Adds the windows of free models: hard limits, the same for every account. */
 export function addFreeWindows(rows: Rows, accountId: number, nowMs: number): void {
   const free = {
     ...plain,
@@ -128,9 +131,7 @@ export function fieldShape(field: KeyLimitField, unit: DailyLimitUnit): Pick<Lim
   return { unit: unit === 'dollars' ? 'usd' : 'requests', per: 'day' };
 }
 
-/**
- * Returns the value of a field from the limit that it made, in its own unit; undefined: it can't express that limit.
- */
+/** Returns the value of a field from the limit that it created, in its own unit; undefined: it can't express that limit. */
 export function fieldValue(
   limit: Pick<Limit, 'timeZone' | 'models' | 'endUsers' | 'action' | 'max' | 'unit' | 'field'>,
 ): bigint | undefined {
@@ -142,8 +143,8 @@ export function fieldValue(
 }
 
 /**
- * Sets a field of a key: makes, changes or (0) removes the field's limit. A limit that the field can no longer
- * express stays, unconnected.
+ * Sets a field of a key: creates, changes or (0) removes the field's limit. A limit that the field can no longer express stays,
+ * disconnected from the field.
  */
 export function setField(
   rows: Rows,

@@ -21,7 +21,7 @@ export interface BoundLimit {
   readonly others?: readonly BoundLimit[];
 }
 
-/** The windows of the limits of a scope, in their order, and the time in which all of them are the same. */
+/** The windows of the limits of a scope, in their order, and the time in which none of them changes. */
 export interface Windows {
   readonly each: readonly Window[];
   readonly startMs: number;
@@ -29,7 +29,7 @@ export interface Windows {
 }
 
 const noTimes: Rolling = new Float64Array(0);
-/** A rolling minute is counted from at least that many of the latest times, for a clock that steps back. */
+/** A rolling minute is counted from at least this many of the latest times, for a clock that steps back. */
 export const latestTimes = 200;
 
 /** Returns the maximum that holds now. */
@@ -110,7 +110,7 @@ export function countUses(rows: Rows, limit: Limit, window: Window, nowMs: numbe
   return uses.get(0) ?? emptyUse({ limit, window, endUser: 0 });
 }
 
-/** A window, and where its requests are read. */
+/** A window, and the source of its requests. */
 export interface Counting {
   readonly window: Window;
   readonly nowMs: number;
@@ -118,7 +118,7 @@ export interface Counting {
   readonly modelName: (modelId: number) => string;
 }
 
-/** Returns the uses of a window by end user, as its requests make them. */
+/** Returns the uses of a window by end user, summed from its requests. */
 export function addUp(limit: Limit, { window, nowMs, tally: read, modelName }: Counting): Map<number, LimitUse> {
   const isRolling = limit.per === 'minute';
   const { accountId, scope, scopeId } = limit;
@@ -147,7 +147,7 @@ export interface Measure {
   readonly held: bigint;
 }
 
-/** Returns what requests add to a limit. */
+/** Returns the amount that requests add to a limit. */
 function measure({ unit }: Limit, tally: Tally): Measure {
   switch (unit) {
     case 'usd':
@@ -176,7 +176,7 @@ export function raiseUse(
   return { limitId, number, endUser, used: use.used, held: use.held, rolling };
 }
 
-/** A changing request: before (undefined if it is being admitted) and after. */
+/** A change of a request: before (undefined if it is being admitted) and after. */
 export interface Change {
   readonly before: Tally | undefined;
   readonly after: Tally;
@@ -250,8 +250,8 @@ export function tallyAdmission(
 const windowOrder: readonly (LimitWindow | null)[] = ['minute', 'hour', 'day', 'week', 'month', 'total', null];
 
 /**
- * Compares limits by the order in which they refuse: of the key, of its groups from the nearest on, of the account; within these the shorter window, then
- * the older limit.
+ * Compares limits by the order in which they refuse: the key's, its groups' from the nearest on, the account's; within these the shorter
+ * window, then the older limit.
  */
 export function inOrder(groups: readonly number[]): (one: Limit, other: Limit) => number {
   const place = ({ scope, scopeId }: Limit): number => {

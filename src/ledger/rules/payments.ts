@@ -7,14 +7,14 @@ import { choosePayer, countMoney } from './funds.ts';
 import type { BoundLimit } from './limits.ts';
 import { drawsOnMoney, drawsOnPlan, type Sources } from './grants.ts';
 
-/** Decides who pays a request, and what they have left. Source: docs/accounting.md "Who pays". */
+/** The payers of a request, and what they have left. Source: docs/accounting.md "Who pays". */
 export interface Payment {
   readonly payers: Payers;
   /** The plan period whose tokens pay; undefined if no plan pays. */
   readonly period: PlanPeriod | undefined;
   /** The money that dollar limits and the balance leave; 0 if money does not pay. */
   readonly nanoUsd: bigint;
-  /** Taken off what money pays. */
+  /** The discount on money's part. */
   readonly discountPermille: number;
 }
 
@@ -45,7 +45,7 @@ export function choosePayment(context: Context, key: Key, asking: Asking, nowMs:
   return { payers, period: payers === 'money' ? undefined : period, nanoUsd, discountPermille };
 }
 
-/** Returns who pays a request that was admitted: by the present limits, which `bound` are, in the windows of the admission. */
+/** Returns who pays a request that was already admitted: by the present limits `bound`, in the windows of the admission. */
 export function keepPayment(
   context: Context,
   key: Key,
@@ -78,7 +78,7 @@ function livePeriod({ rows }: Context, key: Key): PlanPeriod | undefined {
   return period === null ? undefined : present(rows.periods.get(key.accountId, period));
 }
 
-/** Free daily requests that the plan still gives on the day of that time. */
+/** Returns the free requests that the plan has left on the day of that time. */
 function freeRequestsLeft({ rows, plans }: Context, { accountId, plan }: PlanPeriod, nowMs: number): number {
   const { freeDailyRequests } = plans[plan];
   const taken = rows.planDays.get(accountId, toDay(nowMs))?.requests ?? 0;

@@ -15,24 +15,24 @@ export interface Amounts {
 }
 
 const width = 3;
-/** Above it, those that have left are dropped, the oldest first. */
+/** Above this size, amounts that no longer count are dropped, the oldest first. */
 const roomFor = 128;
-/** Above it, times are rounded up to the quantum: 60 s are 240 of them. */
+/** Above this number, times are rounded up to the quantum: 60 s are 240 of them. */
 const exactMax = 240;
 const quantumMs = 250;
-/** More can only come from a clock that stepped back: the latest are then merged. */
+/** More can only come from a clock that stepped back: the latest ones are then merged. */
 const most = 2 * exactMax;
 /** A rolling minute opens at most this long after it is read, even if the clock has stepped back. */
 const waitMaxMs = minuteMs + 1000;
 
 const ceilTime = (atMs: number): number => Math.ceil(atMs / quantumMs) * quantumMs;
 
-/** Returns how many times the minute holds, the rows of an empty one included. */
+/** Returns the number of times in the minute. */
 export function countTimes(rolling: Rolling): number {
   return rolling.length / width;
 }
 
-/** Returns what counts now. */
+/** Returns the amounts that count now. */
 export function sumRolling(rolling: Rolling, nowMs: number): Amounts {
   let used = 0;
   let held = 0;
@@ -44,8 +44,8 @@ export function sumRolling(rolling: Rolling, nowMs: number): Amounts {
 }
 
 /**
- * Returns the most that is used and held in any 60 s that include the admission at `atMs`, up to now: more of that
- * request must fit next to this. Times later than now count as now.
+ * Returns the highest use and hold in any 60 s that include the admission at `atMs`, up to now: further amounts of that request must fit on
+ * top of it. Times later than now count as now.
  */
 export function peakRolling(rolling: Rolling, atMs: number, nowMs: number): number {
   const untilMs = Math.min(nowMs, atMs + minuteMs - 1);

@@ -4,7 +4,7 @@ import type { Rows } from '../rows.ts';
 
 import { nextNumber } from './context.ts';
 
-/** Makes a session. `not_found`: there is no such account. */
+/** Creates a session. `not_found`: there is no such account. */
 export function createSession(rows: Rows, command: NewSession, nowMs: number): number | 'not_found' {
   const { accountId, hash } = command;
   if (accountId !== null && rows.accounts.get(accountId) === undefined) return 'not_found';

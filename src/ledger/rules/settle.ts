@@ -25,7 +25,7 @@ export interface SettleOrder extends SettleCommand {
   readonly providerId: number;
 }
 
-/** Ends a request by a charge, once: the same settle again is answered as it was, another one is a conflict. */
+/** Ends a request with a charge, once: a repeated settle gets the first reply, a different one is a conflict. */
 export function settle(context: Context, order: SettleOrder, nowMs: number): Settled {
   const { rows } = context;
   const lines = order.costNanoUsd === undefined ? costLines(order.usage, order.prices, order.multiplierPermille) : [];
@@ -49,7 +49,7 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
 }
 
-/** Gives a request's hold back without a record. */
+/** Ends a request's hold without a charge or a record. */
 export function voidRequest({ rows }: Context, id: number, reason: VoidReason, nowMs: number): 'voided' | 'not_held' {
   const hold = rows.holds.get(id);
   if (hold !== undefined) voidHold(rows, hold, reason, nowMs);
@@ -99,7 +99,7 @@ function makeBill(
   return { total, planTokens, cost: total < covered ? total : covered };
 }
 
-/** The tokens that the plan pays: the first that it can, or those that money has left. */
+/** Returns the tokens that the plan pays for: the first ones that it can, or those that money has left. */
 function countPlanTokens(lines: readonly CostLine[], hold: Hold, planTokens: number, covered: bigint): number {
   const { payers, discountPermille } = hold;
   if (payers === 'money' || payers === 'free_request') return 0;

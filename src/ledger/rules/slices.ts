@@ -1,9 +1,9 @@
 /**
- * Slices: how much output is held for a request at a time. If funds are short, slices leave room for others. Source:
- * docs/accounting.md "Holds".
+ * Slices: the steps in which output is held for a request. If funds are short, slices leave room for others. Source: docs/accounting.md
+ * "Holds".
  */
 
-/** Slices do not shrink below that many output tokens. */
+/** The smallest slice in output tokens. */
 const sliceMin = 64;
 
 /** The amount available to a request and to others like it. */
@@ -12,7 +12,7 @@ export interface Supply {
   readonly most: number;
   /** What its input takes of that amount, in output tokens. */
   readonly input: number;
-  /** Requests that run on the same funds. */
+  /** The number of running requests on the same funds. */
   readonly running: number;
 }
 

@@ -11,7 +11,7 @@ import { changeBalance } from './holds.ts';
  * command sees an old one. Unpaid periods in between are skipped.
  */
 
-/** Starts a plan and pays its first period; `conflict`: the account has one, `insufficient`: it can't pay. */
+/** Starts a plan and pays its first period; `conflict`: the account already has one, `insufficient`: it can't pay. */
 export function startSubscription(
   context: Context,
   { accountId, plan, period }: { accountId: number; plan: PlanName; period: PlanPeriodName },
@@ -67,7 +67,7 @@ function tell(
   emit(rows, { accountId, type, scope: `account ${accountId}`, data: { plan, period, renews_at } }, nowMs);
 }
 
-/** Prices take only what no hold covers. */
+/** Prices are paid only from money outside holds. */
 function canPay({ balance, held }: Account, price: bigint): boolean {
   return balance - held >= price;
 }

@@ -3,7 +3,7 @@ import type { Context } from './context.ts';
 import { sendBack, voidHold } from './holds.ts';
 import { renewSubscription } from './subscriptions.ts';
 
-/** Runs what ends one thing of an account. */
+/** Runs the function that ends one expired row of an account. */
 export type EndOne = (accountId: number, end: () => void) => void;
 
 const atOnce: EndOne = (_, end) => end();

@@ -7,14 +7,14 @@ import { listEach } from './joint-limits.ts';
 import { amountBeside, type BoundLimit, inOrder, sumUse } from './limits.ts';
 import { opensAtMs } from './rolling.ts';
 
-/** Request, token and concurrency limits: their state, whether they refuse, and what room they leave. */
+/** Request, token and concurrency limits: their state, whether they refuse, and how much they leave. */
 
 const minuteWaitMs = { min: 1000, max: 61_000 };
 const concurrentWaitMs = 1000;
 
 /**
- * Returns how limits of requests and tokens stand now, tightest first; of two as tight, the one that refuses first: those that fields have made, and the
- * tightest of the others of either unit.
+ * Returns the present state of request and token limits, tightest first, and in the order of refusal if equally tight: those of key fields,
+ * and the tightest of the others for each unit.
  */
 export function listWindows(bound: readonly BoundLimit[], groups: readonly number[], nowMs: number): WindowState[] {
   const shown = chooseShown(bound, groups, nowMs);
@@ -91,7 +91,7 @@ export interface Need {
   readonly tokens: bigint;
 }
 
-/** Returns the refusal of the first limit that refuses; undefined: none does. Money has its own rules. */
+/** Returns the refusal of the first limit that refuses; undefined: none does. Money is checked elsewhere. */
 export function findRefusal(
   bound: readonly BoundLimit[],
   { need, groups }: { readonly need: Need; readonly groups: readonly number[] },
@@ -139,7 +139,7 @@ export function describeLimit({ id, scope, scopeId, per, field }: Limit): Pick<D
   return { limit: field ?? 'limit', row: { id, scope, scopeId, window: per } };
 }
 
-/** Returns how many more tokens the limits leave to a request that was admitted then; Infinity if none binds it. */
+/** Returns how many more tokens the limits leave to a request admitted at that time; Infinity if none binds it. */
 export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, nowMs: number): number {
   let room = Number.POSITIVE_INFINITY;
   for (const { limit, max, use } of bound) {
@@ -159,8 +159,8 @@ export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number):
 }
 
 /**
- * Returns why every request of a key is refused now, for any end user: a limit of requests or of running requests
- * over all models and end users that is full; undefined: none.
+ * Returns why every request of a key is refused now, for any end user: a full limit of requests or concurrent requests over all models and
+ * end users; undefined: none.
  */
 export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | undefined {
   const groups = pathFrom(rows, key.groupId);

@@ -2,7 +2,7 @@ import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
 import type { Sql } from './sql.ts';
 
-/** Rows of one table that are only added. A batch's are kept until `write`; others are read each time, because that is rare. */
+/** Rows of a table to which rows are only added. A batch's rows are kept until `write`; others are read each time, because that is rare. */
 export class AddedTable<R> {
   readonly #sql: Sql;
   readonly #spec: TableSpec<R>;
@@ -14,7 +14,7 @@ export class AddedTable<R> {
   readonly #find: Query<(number | string)[], Stored[]>;
   readonly #insert: Query<Stored[], unknown>;
 
-  /** `highest`: of the keys that are stored. */
+  /** `highest`: the highest stored key. */
   constructor(sql: Sql, spec: TableSpec<R>, highest = Number.POSITIVE_INFINITY) {
     this.#sql = sql;
     this.#spec = spec;

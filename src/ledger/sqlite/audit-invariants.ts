@@ -15,7 +15,7 @@ export function checkAudit(db: Connection): string[] {
   return listChains(db).flatMap(chain => checkChain(db, chain));
 }
 
-/** Returns the chains of the audit, and of rows that belong to none a chain without rows. */
+/** Returns the chains of the audit; rows that belong to none form a chain without a head. */
 export function listChains(db: Connection): AuditChain[] {
   const stored = db
     .prepare<[], Stored[]>(`SELECT ${chains.names.join(', ')} FROM audit_chain ORDER BY account_id`)

@@ -11,9 +11,9 @@ export interface Entry<R> {
   row: R | undefined;
   /** The file has a row with this key. */
   isStored: boolean;
-  /** It changed in this batch. */
+  /** True if it changed in this batch. */
   isChanged: boolean;
-  /** It was removed in this batch; another row may have taken its place. */
+  /** True if it was removed in this batch; another row may have taken its place. */
   isRemoved: boolean;
 }
 
@@ -29,7 +29,7 @@ export class CachedTable<R> {
   readonly #key: readonly (keyof R & string)[];
   readonly #entries: Entries<R>;
   readonly #changed: Entry<R>[] = [];
-  /** Passing rows that this batch looked for and did not find. */
+  /** Passing rows that this batch looked up and did not find. */
   readonly #absent: Entry<R>[] = [];
   readonly #find: Query<(number | string)[], Stored[]>;
   readonly #insert: Query<Stored[], unknown>;
@@ -37,10 +37,10 @@ export class CachedTable<R> {
   readonly #delete: Query<(number | string)[], unknown>;
   readonly #changing: readonly number[];
   readonly #isPassing: boolean;
-  /** No passing row with a higher key was ever there. */
+  /** No passing row has ever had a higher key. */
   #highest: number;
 
-  /** `passing`: rows come and go in large numbers, with growing keys of which none above `highest` is stored. */
+  /** `passing`: rows come and go in large numbers, with growing keys, none of them stored above `highest`. */
   constructor(sql: Sql, spec: TableSpec<R>, passing?: { readonly highest: number }) {
     this.#codec = new RowCodec(spec);
     this.#key = spec.key;
@@ -64,7 +64,7 @@ export class CachedTable<R> {
     return this.entry(first, second, third).row;
   }
 
-  /** Returns the place of a row, with which `replace` spares looking for it. It holds until the next `settle` or `clear`. */
+  /** Returns the place of a row, which saves `replace` a look-up. Valid until the next `settle` or `clear`. */
   entry(first: number | string, second?: number, third?: number): Entry<R> {
     let name = second === undefined ? first : (first as number) * secondMax + second;
     if (third !== undefined && third !== 0) name = `${name} ${third}`;
@@ -135,7 +135,7 @@ export class CachedTable<R> {
     if (this.#entries.size > keptMax) this.#entries.clear();
   }
 
-  /** Forgets all rows, because a batch was not stored. */
+  /** Discards all rows, because a batch was not stored. */
   clear(): void {
     this.#entries.clear();
     this.#changed.length = 0;

@@ -7,7 +7,7 @@ import { LogState } from './log-state.ts';
 /** The data that the checkpointer starts with. */
 export interface CheckpointerData {
   readonly path: string;
-  /** See `LogState`: nothing is done while its commits stand still. */
+  /** See `LogState`: nothing is done while its number of commits does not change. */
   readonly log: SharedArrayBuffer;
 }
 

@@ -13,7 +13,7 @@ export class Checkpoints {
   #restart: NodeJS.Timeout | undefined;
   #ended: PromiseWithResolvers<void> | undefined;
 
-  /** Starts it. `onLost`: called with a `StorageLost`, after which nothing may be written any more. */
+  /** Starts it. `onLost`: called with a `StorageLost`, after which nothing more may be written. */
   constructor(data: CheckpointerData, onLost: (cause: Error) => void) {
     this.#data = data;
     this.#onLost = onLost;

@@ -17,10 +17,10 @@ export interface TableSpec<R> {
   readonly table: string;
   /** One to three properties. The second is from 0 to 2^21, the third, which is rarely other than 0, an integer. */
   readonly key: readonly (keyof R & string)[];
-  /** Never changed after the row is added, like the key. */
+  /** True if it is never changed after the row is added, like the key. */
   readonly fixed?: readonly (keyof R & string)[];
   readonly columns: Columns<R>;
-  /** Others may end a row that an engine knows: PostgreSQL's finds out when it changes one. */
+  /** True if other gateways may end a row that an engine has cached: PostgreSQL's engine notices when it changes the row. */
   readonly guarded?: true;
 }
 

@@ -55,10 +55,7 @@ export class Credentials {
     );
   }
 
-  /**
-   * Returns the credential as committed; undefined if no key has this hash or it was revoked. A replaced secret ends
-   * at its own time.
-   */
+  /** Returns the committed credential; undefined if no key has this hash or it was revoked. A replaced secret ends at its own time. */
   find(hash: Uint8Array): Credential | undefined {
     const apiKey = this.#apiKey.get(hash);
     if (apiKey !== undefined) return toCredential(apiKey, undefined);

@@ -74,7 +74,7 @@ export class Engine {
     this.#probe = sql.prepare("UPDATE meta SET value = value + 1 WHERE name = 'probe'");
   }
 
-  /** Does a batch. The replies are true only once this has returned: the batch is then committed. Throws only to end the writer: `StorageLost`, or a fault. */
+  /** Executes a batch, and returns its replies once the batch is committed. Throws only to end the writer: `StorageLost`, or a fault. */
   run(batch: readonly WireCommand[]): WireReply[] {
     try {
       return this.#transact(batch);
@@ -82,8 +82,8 @@ export class Engine {
       this.#rollBack(error);
       if (isStorageFailure(error)) return batch.map(() => describe('storage', error));
     }
-    // A command broke: run each by itself, so that only the culprit fails. If storage fails, later commands wait too,
-    // because they may depend on it.
+    // A command failed: each is run again separately, so that only that one fails. If storage fails, later commands wait too, because they
+    // may depend on it.
     let failure: WireReply | undefined;
     return batch.map(command => {
       const reply = failure ?? this.#runApart(command);
@@ -124,10 +124,7 @@ export class Engine {
     return taken;
   }
 
-  /**
-   * Ends one thing in a transaction of its own. If that breaks, its account is suspended, and everything else
-   * continues.
-   */
+  /** Ends one expired row in a transaction of its own. If that fails, its account is suspended, and everything else continues. */
   readonly #endApart: EndOne = (accountId, end) => {
     try {
       end();

@@ -1,6 +1,5 @@
 /**
- * Faults on purpose: tests make the n-th step of the writer fail, for every n, to see that its promises hold. The gateway itself
- * never gives a plan.
+ * Injected faults: tests make the n-th step of the writer fail, for every n, to check its guarantees. The gateway itself never injects any.
  */
 
 /**
@@ -9,12 +8,12 @@
  */
 export type FaultPoint = 'statement' | 'commit' | 'sync' | 'reply' | 'message';
 
-/** What fails: from the `nth` step at `point` on (from 1), `times` in a row. */
+/** The injected fault: from the `nth` step at `point` on (from 1), `times` in a row. */
 export interface FaultPlan {
   readonly point: FaultPoint;
   readonly nth: number;
   readonly times: number;
-  /** SQLite's code of the error; `exit`: the writer dies; `bug`: an error that no code expects. */
+  /** SQLite's error code; `exit`: the writer dies; `bug`: an error without a known code. */
   readonly kind: 'SQLITE_FULL' | 'SQLITE_IOERR_WRITE' | 'SQLITE_BUSY' | 'SQLITE_CONSTRAINT_CHECK' | 'exit' | 'bug';
   /** Counts the failures for the test that ordered them; an Int32 of shared memory. */
   readonly fired?: SharedArrayBuffer;
@@ -31,7 +30,7 @@ export class Faults {
   readonly #failure: (code: string) => Error;
   #seen = 0;
 
-  /** `failure` makes the engine's own error of a code. */
+  /** `failure` creates the engine's own error for a code. */
   constructor(plan: FaultPlan, failure: (code: string) => Error) {
     this.#plan = plan;
     this.#failure = failure;

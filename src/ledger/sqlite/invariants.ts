@@ -25,7 +25,7 @@ const account = encode(codes.payer, 'account');
 const keyBalance = encode(codes.payer, 'key_balance');
 const groupBalance = encode(codes.payer, 'group_balance');
 
-/** The columns that records are summed by; for end users and tags, the rest beyond the maximum is not known. */
+/** The columns by which records are summed; for end users and tags, values beyond the maximum are unknown. */
 const groupColumns = {
   kind: '(SELECT k.id FROM call_kind k WHERE k.model_id = u.model_id AND k.provider_id = u.provider_id AND k.endpoint_id = u.endpoint_id)',
   key: 'key_id',
@@ -37,7 +37,10 @@ const groupColumns = {
 const isKept = `created_at_ms >= ${activityStart}`;
 const firstDay = `${activityStart} / ${dayMs}`;
 
-/** The sums of a period and a group are the sums of its usage rows, row by row; those of end users and of tags all together. */
+/**
+ * Returns the invariant that the sums of a period and a group equal the sums of its usage rows, row by row; those of end users and of tags
+ * in total.
+ */
 function sumsInvariant(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
   const sums = [...buckets, ...Object.keys(known)].map(bucket => `sum(${bucket})`).join(', ');
   const recordSums = [...buckets, ...Object.values(known)].map(bucket => `coalesce(sum(${bucket}), 0)`).join(', ');

@@ -35,7 +35,7 @@ test('a credential is read once until something changes, then at once anew', () 
   expect([known.find(makeHash(1)), reads]).toEqual([undefined, 3]);
 });
 
-test('what does not exist is asked for every time, so that a new key works at once', () => {
+test('a key that does not exist is looked up every time, so that a new key works at once', () => {
   const stored: Credential[] = [];
   const known = new KnownCredentials(() => stored[0]);
   expect(known.find(makeHash(1))).toBe(undefined);

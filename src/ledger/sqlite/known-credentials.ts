@@ -15,7 +15,7 @@ export class KnownCredentials {
   /** The version of the cached credentials. */
   #knownVersion: number;
 
-  /** `read` finds the present state; undefined: there is no such credential. `version`: the shared number, 4 bytes. */
+  /** `read` returns the present state; undefined: there is no such credential. `version`: the shared number, 4 bytes. */
   constructor(read: (hash: Uint8Array) => Credential | undefined, version = new SharedArrayBuffer(4)) {
     this.#read = read;
     this.#version = new Int32Array(version);
@@ -40,7 +40,7 @@ export class KnownCredentials {
     return found;
   }
 
-  /** Something has changed, or may have. */
+  /** Called when something has changed, or may have. */
   forget(): void {
     Atomics.add(this.#version, 0, 1);
   }

@@ -6,7 +6,7 @@ import type { Sql } from './sql.ts';
 const priceColumns = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'];
 const tagSetsKnownMax = 10_000;
 
-/** Maps what records name often to numbers. */
+/** Maps values that records repeat to numbers. */
 export class Labels {
   readonly #models: Names;
   readonly #providers: Names;
@@ -18,7 +18,7 @@ export class Labels {
   readonly #tagSets: Names;
   readonly #kinds: Names;
   readonly #tagsById = new Map<number, readonly number[]>();
-  /** In an order in which each row finds the rows that it names. */
+  /** In an order in which each row finds the rows that it refers to. */
   readonly #all: readonly Names[];
 
   constructor(sql: Sql) {
@@ -64,7 +64,7 @@ export class Labels {
     return this.#providers.number(name, () => [name]);
   }
 
-  /** Returns the number of a version of prices, which is called `name` here. */
+  /** Returns the number of a version of prices; `name` is its text here. */
   price(name: string, sheet: PriceSheet): number {
     return this.#prices.number(name, () => [
       sheet.input,

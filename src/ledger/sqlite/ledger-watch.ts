@@ -2,7 +2,7 @@ import type { SuspendedAccount } from './engine.ts';
 
 /** Observes a ledger, besides the replies to its commands. */
 export interface LedgerWatch {
-  /** It can't be written from now on, because of `cause`; undefined: it can again. */
+  /** Called when it can't be written because of `cause`; undefined: it can be written again. */
   failing(cause: Error | undefined): void;
   /**
    * Called if the disk has lost writes. Nothing more is written, and the process must end at once without closing the ledger: the next one
@@ -11,7 +11,7 @@ export interface LedgerWatch {
   lost(cause: Error): void;
   /** An account takes no requests any more. */
   suspended(account: SuspendedAccount): void;
-  /** No funds covered that much of a request. */
+  /** Called with the part of a request that no funds covered. */
   wroteOff(id: number, nanoUsd: bigint): void;
 }
 

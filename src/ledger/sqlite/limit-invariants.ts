@@ -29,7 +29,7 @@ export function listCountedLimits(db: Connection): Limit[] {
   return counted.all().map(stored => limits.read(stored));
 }
 
-/** Returns what of a limit's uses is not what its requests make. */
+/** Returns how a limit's uses differ from the sums of its requests. */
 export function checkLimit(db: Connection, limit: Limit): string[] {
   const [{ start: startedAt } = { start: 0n }] = db
     .prepare<[], { start: bigint }>(`SELECT ${activityStart} AS start`)
@@ -48,7 +48,7 @@ export function checkLimit(db: Connection, limit: Limit): string[] {
   );
   return [...byWindow].flatMap(([number, kept]) => {
     const window = toWindow(limit, number);
-    // Not all of its requests are there any more.
+    // Some of its requests have been removed.
     if (start > 0 && window.startMs < start) return [];
     const made = addUp(limit, {
       window,

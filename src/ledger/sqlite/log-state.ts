@@ -1,4 +1,4 @@
-/** Pages of the log above which the writer itself checkpoints: 64 MB. The checkpointer keeps it far below. */
+/** Pages of the log above which the writer itself checkpoints: 64 MB. The checkpointer normally keeps it far below. */
 const pagesMax = 16_000;
 
 /** The state of the log, in memory that the ledger's threads share. */

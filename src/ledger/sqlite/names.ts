@@ -5,7 +5,7 @@ import type { Sql } from './sql.ts';
 
 const knownMax = 10_000;
 
-/** Numbers for what records name often: assigned on first use, and stored with the batch that uses them. */
+/** Numbers for values that records repeat: assigned on first use, and stored with the batch that uses them. */
 export class Names {
   readonly #known = new Map<string, number>();
   readonly #named = new Map<number, string>();
@@ -37,7 +37,7 @@ export class Names {
     return name;
   }
 
-  /** Returns the number of the row with these values, called `name` here. */
+  /** Returns the number of the row with these values; `name` is its text here. */
   number(name: string, values: () => Stored[]): number {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
@@ -48,7 +48,7 @@ export class Names {
     return number;
   }
 
-  /** Stores the numbers that were given since. */
+  /** Stores the numbers assigned since the last write. */
   write(): void {
     for (const row of this.#added) this.#insert.run(...row);
   }
@@ -58,7 +58,7 @@ export class Names {
     if (this.#added.length > 0) this.#added = [];
   }
 
-  /** Forgets everything, because a batch was not stored. */
+  /** Discards everything, because a batch was not stored. */
   clear(): void {
     this.#known.clear();
     this.#named.clear();

@@ -7,7 +7,7 @@ import { codes, encode } from './codes.ts';
 export interface Invariant {
   readonly name: string;
   readonly level: 'fast' | 'full';
-  /** Selects one text column, `what`, a row for each violation. */
+  /** Selects one text column, `what`, one row per violation. */
   readonly sql: string;
 }
 
@@ -18,7 +18,7 @@ const money = encode(codes.payers, 'money');
 const plan = encode(codes.payers, 'plan');
 const free = encode(codes.payers, 'free_request');
 
-/** Those of plans: their periods, prices, tokens and free requests. */
+/** The invariants of plans: their periods, prices, tokens and free requests. */
 export const planInvariants: readonly Invariant[] = [
   {
     name: 'a plan that lives has one live period, which its account names, and no other account names one',
@@ -98,10 +98,7 @@ const paid = [
   ['output', 'p.output'],
 ] as const;
 
-/**
- * The part of a bucket that money paid: the tokens beyond those that the plan paid, counted from the end if the plan
- * was first.
- */
+/** SQL for the part of a bucket that money paid: the tokens beyond those that the plan paid, counted from the end if the plan was first. */
 function byMoney(index: number): string {
   const bucket = `u.${paid[index]?.[0] ?? ''}`;
   const sum = (from: number, to: number): string =>

@@ -28,7 +28,7 @@ export class Pruning {
 
   constructor(sql: Sql, rows: StoredRows) {
     this.#rows = rows;
-    // A limit without an end is counted again after a crash: its records stay.
+    // A limit with the window `total` is counted again after a crash, so its records stay.
     this.#accounts = sql.prepare(
       "SELECT id FROM account WHERE id NOT IN (SELECT account_id FROM usage_limit WHERE removed = 0 AND per = 'total') ORDER BY id",
     );
@@ -58,7 +58,7 @@ export class Pruning {
     );
   }
 
-  /** Removes some of it. Returns how many rows that were; 0: nothing is left. */
+  /** Removes a part. Returns the number of removed rows; 0: nothing is left. */
   run({ activityBeforeMs, auditBeforeMs, eventsBeforeMs }: RetentionLimits, nowMs: number): number {
     const ended = this.#rows.limitUses.removeEnded(nowMs - usesMs, rowsMax);
     const removed = ended + this.#removeActivity(Math.floor(activityBeforeMs / dayMs) * dayMs);
@@ -87,7 +87,7 @@ export class Pruning {
     return rowsMax - left;
   }
 
-  /** Rows go from the beginning of a chain alone, and the chain remembers the hash of the last of them. */
+  /** Removes rows only from the beginning of a chain, which keeps the hash of the last of them. */
   #shortenAudit(beforeMs: number): number {
     let removed = 0;
     for (const { id } of this.#chains.all()) {

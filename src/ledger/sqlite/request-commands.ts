@@ -13,7 +13,7 @@ export interface RequestTools extends Pick<LedgerRequestTools, 'send' | 'wroteOf
   readonly credentialVersion: SharedArrayBuffer;
 }
 
-/** Returns what requests work with, read from the file. */
+/** Returns the tools of requests, reading from the file. */
 export function readingFrom({ send, wroteOff, clock, db, credentialVersion }: RequestTools): LedgerRequestTools {
   const stored = new Credentials(db);
   const known = new KnownCredentials(hash => stored.find(hash), credentialVersion);

@@ -10,8 +10,9 @@ export function ledgerMigrations(): Migration[] {
 }
 
 /**
- * Brings a ledger's file up to date. References are not enforced from then on: the rules know what they refer to, each check costs as much as a row, and
- * `verify` checks them all. `unit`: how the fields `daily_limit` are read, those of before included. Throws `LedgerStartError`, or what SQLite throws.
+ * Brings a ledger's file up to date. References are not enforced from then on: the rules ensure them, each check costs as much as a row,
+ * and `verify` checks them all. `unit`: the unit of the fields `daily_limit`, also of existing ones. Throws `LedgerStartError`, or SQLite's
+ * error.
  */
 export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUnit = 'dollars'): void {
   const dailyUnit = unit === 'dollars' ? 'usd' : 'requests';
@@ -19,7 +20,7 @@ export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUni
   db.function('now_ms', () => BigInt(nowMs));
   db.function('daily_unit', () => dailyUnit);
   db.function('request_part', (id: unknown, requestId: unknown) => requestPart(Number(id), String(requestId)));
-  // Older migrations made rolling minutes of it, which later ones drop.
+  // Older migrations built rolling minutes with it, which later ones drop.
   db.aggregate<null>('rolling_minute', {
     start: null,
     step: (none, _atMs: unknown) => none,
@@ -30,8 +31,8 @@ export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUni
 }
 
 /**
- * The number in the field `daily_limit` stays when the configuration reads it in another unit. A limit that the field
- * can't express is not the field's.
+ * The number in the field `daily_limit` stays the same when the configuration changes its unit. A limit that the field can't express is not
+ * the field's.
  */
 function readDailyLimitsAs(db: Connection, unit: 'usd' | 'requests'): void {
   const isSaid = `time_zone = 'UTC' AND models IS NULL AND end_users = 'all' AND action = 'refuse'
@@ -49,6 +50,6 @@ export function encodeRolling({ buffer, byteOffset, byteLength }: Rolling): Buff
 
 /** Returns a stored rolling minute. */
 export function decodeRolling(stored: Uint8Array): Rolling {
-  // A copy, because doubles must be aligned in their buffer.
+  // Copied, because doubles must be aligned in their buffer.
   return new Float64Array(Uint8Array.from(stored).buffer);
 }

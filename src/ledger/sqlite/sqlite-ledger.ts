@@ -34,19 +34,19 @@ export interface SqliteLedgerOptions {
   readonly observe?: (commit: CommitFacts) => void;
   /** Called for failures; absent: not reported. */
   readonly watch?: LedgerWatch;
-  /** Tests only: what fails in the first writer. */
+  /** Tests only: the fault of the first writer. */
   readonly fault?: FaultPlan;
 }
 
 /** The ledger on a SQLite file, with the findings of its start. */
 export interface SqliteLedger extends Ledger {
-  /** Holds of the gateway's own that a crash had left: given back, and listed for the operator. */
+  /** The number of the gateway's own holds that a crash had left: voided, and listed for the operator. */
   readonly voidedHoldsAtStart: number;
-  /** Invariants that do not hold, in words; normally none. */
+  /** Violated invariants, in words; normally none. */
   readonly violationsAtStart: readonly string[];
   /** Shared with workers: see `KnownCredentials`. */
   readonly credentialVersion: SharedArrayBuffer;
-  /** Sends a command of a worker, as posted; resolves with its answer as posted. `isBounded`: see `Writer.send`. */
+  /** Sends a posted command of a worker; resolves with its posted answer. `isBounded`: see `Writer.send`. */
   send(command: WireCommand, isBounded?: boolean): Promise<unknown>;
 }
 
@@ -62,7 +62,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
   let held: Connection | undefined;
   try {
     const path = ledgerPath(dataDir);
-    // Before anything of it is moved.
+    // Read before any page of it is moved.
     const checksFile = logBytes(path) > 0;
     refuseShared(path, `Another process uses the ledger ${path}. Stop it first.`);
     held = holdLog(path);

@@ -98,7 +98,7 @@ export class StoredRows implements Rows {
   readonly #db: Connection;
   readonly #queries: ReturnType<typeof prepareQueries>;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
-  /** No hold expires, no key with money expires and no period ends before; undefined: not known. */
+  /** The earliest time at which a hold, a key with money or a period may end; undefined: not known. */
   #nextExpiryMs: number | undefined;
   #nextKeyExpiryMs: number | undefined;
   #nextEndMs: number | undefined;
@@ -143,7 +143,7 @@ export class StoredRows implements Rows {
     this.periods = watched(this.#periods, period => {
       this.#nextEndMs = this.#nextEndMs && Math.min(this.#nextEndMs, endMs(period));
     });
-    // In an order in which each row finds the rows that it names.
+    // In an order in which each row finds the rows that it refers to.
     this.#tables = [
       this.labels,
       this.accounts,
@@ -230,7 +230,7 @@ export class StoredRows implements Rows {
     this.limitUses.forget(limitId);
   }
 
-  /** Has the next `write` write uses of limits, with those of these limits as they stand now. */
+  /** Makes the next `write` store uses of limits, with the present uses of these limits. */
   showUses(wanted: LimitFilter | number, nowMs: number): void {
     const limits = typeof wanted === 'number' ? existing([this.limits.get(wanted)]) : this.limits.list(wanted);
     for (const limit of limits) {
@@ -240,7 +240,7 @@ export class StoredRows implements Rows {
     this.limitUses.want();
   }
 
-  /** Writes all uses of limits, for the next process to go on with. */
+  /** Writes all uses of limits, for the next process to continue with. */
   finishUses(): void {
     separateAll(this);
     this.limitUses.finish();
@@ -361,7 +361,7 @@ export class StoredRows implements Rows {
   }
 }
 
-/** The queries on the file besides rows by their keys. */
+/** Prepares the queries on the file other than rows by their keys. */
 function prepareQueries(sql: Sql) {
   return {
     findHash: sql.prepare<[Uint8Array, Uint8Array, Uint8Array, Uint8Array], unknown>(hashSelect),
@@ -398,10 +398,10 @@ function prepareQueries(sql: Sql) {
 
 const never = Number.POSITIVE_INFINITY;
 const expiryMs = ({ expiresAtMs }: Hold): number => expiresAtMs ?? never;
-/** When money of a key moves back to its account. */
+/** Returns when the money of a key moves back to its account. */
 const keyExpiryMs = ({ expiresAtMs, balance, held }: Key): number =>
   balance !== null && balance > held ? (expiresAtMs ?? never) : never;
-/** When a live period ends. */
+/** Returns when a live period ends. */
 const endMs = (period: PlanPeriod): number => (period.live ? period.endMs : never);
 
 function existing<R>(rows: readonly (R | undefined)[]): R[] {

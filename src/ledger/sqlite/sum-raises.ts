@@ -41,7 +41,7 @@ interface Raise {
   margin: bigint;
 }
 
-/** Returns what changes raise together: each sum once, as values of `sumColumns`. */
+/** Returns the total of changes: each sum once, as values of `sumColumns`. */
 export function sumUp(changes: readonly SumChange[]): (number | bigint)[][] {
   return groupChanges(changes).map(({ sum, counts, cost, writtenOff, providerCost, margin }) => {
     const [requests = 0, failed = 0, input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0, ...rest] = counts;

@@ -6,7 +6,7 @@ import type { Labels } from './labels.ts';
 import type { Sql } from './sql.ts';
 import { sumColumns, sumKeys, sumUp } from './sum-raises.ts';
 
-/** Above it, further end users and tags of an account on a day are summed together, under `other`. */
+/** The most end users, and tags, of an account on a day; further ones are summed together, under `other`. */
 export const valuesMax = 10_000;
 export const other = '(other)';
 const countsKnownMax = 1000;
@@ -53,7 +53,7 @@ export class SumTable {
     this.#counts.clear();
   }
 
-  /** Returns the change, or one of the sum of all others if the account has too many of its kind on that day. */
+  /** Returns the change, or one of the sum `other` if the account has too many of its kind on that day. */
   #bounded(change: SumChange): SumChange {
     const { accountId, grouped, groupId, usage } = change;
     if (grouped !== 'end_user' && grouped !== 'tag') return change;

@@ -51,7 +51,7 @@ const rolling: Codec<Rolling> = {
   read: stored => decodeRolling(stored as Uint8Array),
   write: encodeRolling,
 };
-/** Ids with a comma before and after each, so that one can be looked for; NULL for none. */
+/** Ids with a comma before and after each, so that one can be searched for; NULL for none. */
 const ids: Codec<readonly number[]> = {
   read: stored => (stored === null ? noIds : String(stored).slice(1, -1).split(',').map(Number)),
   write: value => (value.length === 0 ? null : `,${value.join(',')},`),

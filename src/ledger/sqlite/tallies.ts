@@ -26,7 +26,7 @@ const scopes: Readonly<Record<LimitScope, string>> = {
 /** Indexed by their key first. */
 const keyUsage = 'key_id = @scope';
 
-/** Adds up the requests of a scope, as the file has them. */
+/** Adds up the requests of a scope from the file. */
 export class Tallies {
   readonly #sql: Sql;
   readonly #queries = new Map<string, Query<[TallyValues], TallyRecord>>();
@@ -56,7 +56,7 @@ export class Tallies {
   }
 }
 
-/** A table of requests: when they were admitted, and what each of them adds. */
+/** A table of requests: their time of admission, and the amounts that each of them adds. */
 interface Source {
   readonly table: 'usage' | 'hold' | 'voided';
   readonly at: string;

@@ -29,7 +29,7 @@ export class UseTable {
   #isWanted = false;
   #isWritten = false;
 
-  /** `begin`: makes sure that there is a transaction. */
+  /** `begin`: ensures that there is a transaction. */
   constructor(sql: Sql, begin: () => void) {
     this.#rows = new CachedTable(sql, limitUseTable);
     this.#begin = begin;
@@ -85,12 +85,12 @@ export class UseTable {
     return most - left;
   }
 
-  /** Wants the next `write` to write all. */
+  /** Makes the next `write` write all uses. */
   want(): void {
     this.#isWanted = true;
   }
 
-  /** Writes all, for the next process to go on with. */
+  /** Writes all, for the next process to continue with. */
   finish(): void {
     if (this.#state !== 'partial') return;
     this.#rows.write();
@@ -111,7 +111,7 @@ export class UseTable {
     this.#isWritten = false;
   }
 
-  /** Forgets everything, because a batch was not stored; also unwritten changes of earlier batches. */
+  /** Discards everything, because a batch was not stored; also unwritten changes of earlier batches. */
   clear(): void {
     this.#rows.clear();
     this.#last.clear();
@@ -130,7 +130,7 @@ export class UseTable {
 
   #settleRows(): void {
     this.#rows.settle();
-    // It may have let go of them.
+    // Its rows may have been evicted.
     this.#last.clear();
   }
 

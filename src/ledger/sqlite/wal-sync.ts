@@ -1,9 +1,9 @@
 import { closeSync, fdatasync, openSync } from 'node:fs';
 
 /**
- * Syncs the log of a WAL file, to make durable what was committed with `synchronous = NORMAL`: such a commit has written its frames to the kernel, which
- * a killed process does not lose, and SQLite itself syncs wherever the order of writes matters (a new log's header, checkpoints). One sync at a time, off
- * this thread; it covers every commit before its start.
+ * Syncs the log of a WAL file, to make commits with `synchronous = NORMAL` durable: such a commit has written its frames to the kernel,
+ * which keeps them if the process is killed, and SQLite itself syncs where the order of writes matters (a new log's header, checkpoints).
+ * One sync at a time, off this thread; it covers every commit before its start.
  */
 export class WalSync {
   readonly #log: number;
@@ -11,12 +11,12 @@ export class WalSync {
   #waiting: ((error: Error | null) => void)[] = [];
   #isSyncing = false;
 
-  /** `path`: of the database, whose log must be there. */
+  /** `path`: the database, whose log must exist. */
   constructor(path: string) {
     this.#log = openSync(`${path}-wal`, 'r+');
   }
 
-  /** Calls back when everything that is committed by now is on the disk, or could not be brought there. */
+  /** Calls back when everything committed so far is on the disk, or could not be written there. */
   run(onSynced: (error: Error | null) => void): void {
     this.#waiting.push(onSynced);
     if (!this.#isSyncing) this.#start();

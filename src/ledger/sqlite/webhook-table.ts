@@ -4,7 +4,7 @@ import { CachedTable } from './cached-table.ts';
 import type { Sql } from './sql.ts';
 import { webhookTable } from './tables.ts';
 
-/** Accounts of which it stays known whether they have webhooks. */
+/** The most accounts for which it is cached whether they have webhooks. */
 const accountsMax = 50_000;
 
 /** Webhooks by their number, and those of each account. */

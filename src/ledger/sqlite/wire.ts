@@ -83,7 +83,7 @@ type SettleValues = [
   tools: string | null,
 ];
 
-/** A command as posted. `extension` names an extend, also between processes. */
+/** A posted command. `extension` identifies an extend, also across processes. */
 export type WireCommand =
   | [...Head<'admit'>, ...AdmitValues]
   | [...Head<'settle'>, ...SettleValues]
@@ -100,7 +100,7 @@ export type WireCommand =
    * not been read yet.
    */
   | [...Head<'uses'>, limits: LimitFilter | number]
-  /** Its reply, whatever it is, comes after a sync of all that was committed before. */
+  /** Replied after a sync of everything that was committed before. */
   | [...Head<'sync'>]
   | [...Head<'probe'>]
   /** The end of an attempt to deliver an event. */
@@ -110,7 +110,7 @@ export type WireCommand =
   /** Removes some of the older rows. */
   | [...Head<'prune'>, limits: RetentionLimits];
 
-/** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
+/** `failed`: this command failed and changed nothing. `storage`: the batch could not be written; none of it is done. */
 export type WireReply =
   | [outcome: 'done', value: unknown]
   | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
@@ -256,12 +256,12 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   };
 }
 
-/** Prices as one text, because many settles name the same: the writer knows it by the text. */
+/** Returns prices as one text, because many settles have the same: the writer recognises them by the text. */
 function writePrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): string {
   return `${input ?? ''},${cacheRead ?? ''},${cacheWrite5m ?? ''},${cacheWrite1h ?? ''},${output ?? ''},${image ?? ''}`;
 }
 
-/** The prices that a text of `encodeSettle` names. */
+/** Returns the prices in a text of `encodeSettle`. */
 export function readPrices(text: string): PriceSheet {
   const prices = text.split(',').map(price => (price === '' ? null : BigInt(price)));
   const [input = null, cacheRead = null, cacheWrite5m = null, cacheWrite1h = null, output = null, image = null] =
@@ -269,7 +269,7 @@ export function readPrices(text: string): PriceSheet {
   return { input, cacheRead, cacheWrite5m, cacheWrite1h, output, image };
 }
 
-/** The answer to an admit, to be posted; a denial is rare and goes as it is. */
+/** Encodes the reply to an admit for posting; a denial is rare and is posted unencoded. */
 export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   if (reply.kind === 'denied') return reply;
   const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
@@ -301,7 +301,7 @@ export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   };
 }
 
-/** The answer to a settle, to be posted. */
+/** Encodes the reply to a settle for posting. */
 export function encodeSettleReply({ kind, costNanoUsd, writtenOffNanoUsd }: Settled): SettleReply {
   return [kind, costNanoUsd, writtenOffNanoUsd];
 }

@@ -19,18 +19,18 @@ export interface WriterData {
   readonly plans: Plans;
   readonly writeOffMax: bigint | undefined;
   readonly nowMs: number;
-  /** The first writer of a process: what an earlier process left is given back, and the invariants are checked. */
+  /** The first writer of a process: what an earlier process left is voided, and the invariants are checked. */
   readonly first: boolean;
   /** See `LogState`. */
   readonly log: SharedArrayBuffer;
-  /** Look for damage first: an earlier process did not end as it should. */
+  /** True to look for damage first: an earlier process did not end properly. */
   readonly checksFile: boolean;
   readonly fault: FaultPlan | undefined;
 }
 
 /** The writer's message when it is ready. */
 export interface WriterReady {
-  /** Holds of the gateway's own that an earlier process left: given back. */
+  /** The number of the gateway's own holds that an earlier process left: voided. */
   readonly voidedHolds: number;
   readonly violations: readonly string[];
   /** Accounts that had to be suspended. */
@@ -44,7 +44,7 @@ const { path, dailyLimitUnit, plans, writeOffMax, nowMs, first, checksFile, faul
 const db = openForWriting(path, 'NORMAL');
 if (checksFile) refuseDamaged(db, path, damageAdvice);
 migrateLedger(db, nowMs, dailyLimitUnit);
-// By an engine of its own, so that intended faults begin with the first command.
+// Run by an engine of its own, so that injected faults begin with the first command.
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;
 recovering.finish();

@@ -17,7 +17,7 @@ const backoffMs = { min: 50, max: 2000 };
 /** Interval at which calls are checked for having waited too long. */
 const impatienceMs = 500;
 
-/** Makes the caller's answer of a posted one. */
+/** Converts a posted reply to the caller's. */
 type Decode<R> = (value: unknown) => R;
 
 interface Pending extends Call<WireCommand> {
@@ -25,11 +25,11 @@ interface Pending extends Call<WireCommand> {
   deaths: number;
   /** A settle that is refused when it has waited too long. */
   readonly isBounded: boolean;
-  /** When it was sent, on a clock that never steps. */
+  /** The time of sending, on a clock that never steps. */
   readonly sentAtMs: number;
 }
 
-/** A command of the writer's own; its reply is ignored. */
+/** A command of the writer itself; its reply is ignored. */
 const unheard: Omit<Pending, 'request'> = {
   decode: value => value,
   resolve: () => undefined,
@@ -43,7 +43,7 @@ const unheard: Omit<Pending, 'request'> = {
 export interface CommitFacts {
   /** From the hand-over of the batch to its answer. */
   readonly commitMs: number;
-  /** Commands that were unanswered, the batch's own included. */
+  /** Unanswered commands, the batch's own included. */
   readonly waiting: number;
 }
 
@@ -63,10 +63,9 @@ type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'checksFile' | 'fault'>;
 const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
 /**
- * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that
- * follows it. If storage fails or the writer dies, what must not be lost (settles, voids) waits and is retried,
- * commands under way in a dead writer are sent again (each is recognised if it was done), and nothing new is admitted
- * until a probe has been written.
+ * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that follows it. If storage fails
+ * or the writer dies, commands that must not be lost (settles, voids) wait and are retried, commands under way in a dead writer are sent
+ * again (each is recognised if it was done), and nothing new is admitted until a probe has been written.
  */
 export class Writer {
   readonly #data: Unchanging;
@@ -89,7 +88,7 @@ export class Writer {
   #backoffMs = backoffMs.min;
   #retry: NodeJS.Timeout | undefined;
   #spawning: Promise<unknown> | undefined;
-  /** The disk has lost writes: nothing may be written any more. */
+  /** True if the disk has lost writes: nothing more may be written. */
   #isLost = false;
   /** Set by `drain`; called once nothing is unanswered. */
   #drained: (() => void) | undefined;
@@ -262,7 +261,7 @@ export class Writer {
       if (waitsForStorage(request) || ++call.deaths < deathsMax) this.#parked.push(call);
       else {
         call.reject(unwritable(cause));
-        // It may have been stored: it is given back when that can be.
+        // It may have been stored: it is voided when that can be.
         if (request[0] === 'admit')
           this.#parked.push({ ...unheard, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
       }

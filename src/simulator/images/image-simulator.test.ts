@@ -28,8 +28,8 @@ async function draw(asked: Asked, how: How = {}): Promise<readonly DrawnImage[]>
 const one = async (asked: Asked, how?: How): Promise<Buffer> => Buffer.from((await draw(asked, how))[0]?.bytes ?? []);
 const catchFailure = (asked: Asked, how?: How): Promise<unknown> => draw(asked, how).catch((thrown: unknown) => thrown);
 
-describe('a picture', () => {
-  test('is a PNG of the asked size without transparency', async () => {
+describe('an image', () => {
+  test('is a PNG of the requested size without transparency', async () => {
     const { format, width, height, hasAlpha } = await sharp(await one({ size: '301x17' })).metadata();
     expect([format, width, height, hasAlpha]).toEqual(['png', 301, 17, false]);
   });

@@ -7,7 +7,7 @@ export interface Colour {
   readonly lightness: number;
 }
 
-/** Hues of the words for colours, so that a prompt that names one is painted in it. */
+/** Hues in degrees by colour name: an image has the colours that its prompt names. */
 const hues: Readonly<Record<string, number>> = {
   red: 4,
   crimson: 348,
@@ -34,18 +34,18 @@ const hues: Readonly<Record<string, number>> = {
   rose: 344,
 };
 
-/** Words that make it night; without one of them the prompt decides by chance. */
+/** Words in a prompt that decide between a night and a day scene; without any of them, chance decides. */
 const nightWords = /\b(?:night|midnight|moon|moonlit|stars?|starry|galaxy|dark|space|aurora)\b/i;
 const dayWords = /\b(?:day|sunny|morning|noon|sunrise|bright|summer|beach)\b/i;
 
 /** The colours of an image. */
 export interface Palette {
-  /** The hue of sky and distance. */
+  /** The hue of the sky and the distant parts. */
   readonly main: number;
-  /** The hue of sun, sails and flowers. */
+  /** The hue of the sun, sails and flowers. */
   readonly accent: number;
   readonly isNight: boolean;
-  /** Factor of all saturations: 1 is as painted. */
+  /** Multiplies all saturations; 1 leaves them unchanged. */
   readonly vividness: number;
 }
 
@@ -54,17 +54,22 @@ export function choosePalette(
   { prompt, negativePrompt, guidance }: { prompt: string; negativePrompt: string; guidance: number },
   random: SeededRandom,
 ): Palette {
-  const named = huesIn(prompt);
-  const avoided = huesIn(negativePrompt);
+  const named = listHues(prompt);
+  const avoided = listHues(negativePrompt);
   const [first, second] = named.filter(hue => !avoided.includes(hue));
-  const drawn = awayFrom(avoided, random);
-  const main = first ?? drawn;
-  const turn = [150, 180, 210][random.below(3)] ?? 180;
+  const fallback = chooseHue(avoided, random);
+  const main = first ?? fallback;
+  const accentOffset = [150, 180, 210][random.below(3)] ?? 180;
   const isNight = nightWords.test(prompt) || (!dayWords.test(prompt) && random.next() < 0.25);
-  return { main, accent: second ?? (main + turn) % 360, isNight, vividness: 0.55 + Math.min(guidance, 20) * 0.06 };
+  return {
+    main,
+    accent: second ?? (main + accentOffset) % 360,
+    isNight,
+    vividness: 0.55 + Math.min(guidance, 20) * 0.06,
+  };
 }
 
-function huesIn(text: string): number[] {
+function listHues(text: string): number[] {
   const words = text.toLowerCase().match(/[a-z]+/g) ?? [];
   return words.flatMap(word => {
     const hue = Object.hasOwn(hues, word) ? hues[word] : undefined;
@@ -73,14 +78,14 @@ function huesIn(text: string): number[] {
 }
 
 /** Returns a hue that is far from the avoided ones. */
-function awayFrom(avoided: readonly number[], random: SeededRandom): number {
+function chooseHue(avoided: readonly number[], random: SeededRandom): number {
   for (let hue = random.below(360); ; hue = (hue + 47) % 360) {
     const isNear = avoided.slice(0, 3).some(other => Math.abs(((hue - other + 540) % 360) - 180) > 150);
     if (!isNear) return hue;
   }
 }
 
-/** A colour as SVG writes it. */
+/** Returns a colour as an SVG attribute's value. */
 export function css({ hue, saturation, lightness }: Colour, vividness = 1): string {
   const bounded = Math.max(0, Math.min(100, saturation * vividness));
   return `hsl(${Math.round(((hue % 360) + 360) % 360)},${Math.round(bounded)}%,${Math.round(lightness)}%)`;

@@ -55,7 +55,7 @@ test('a file is found by its name alone, with its type, its size and the end of 
   }
 });
 
-test('its hour is judged when it is asked for, and its bytes go with it', async () => {
+test('its hour is judged when it is requested, and its bytes go with it', async () => {
   const files = open();
   const name = await files.put(Buffer.from('a'), 'image/png');
   nowMs += hourMs - 1;

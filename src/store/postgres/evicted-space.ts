@@ -1,7 +1,7 @@
 import { toArray } from '../../lib/postgres/values.ts';
 import { nowMs, query, type StoreDatabase } from './database.ts';
 
-/** Interval at which expired documents are removed; once in so many times the space of documents is measured, which reads all of them. */
+/** Interval at which expired documents are removed; once in this many times the space of documents is measured, which reads all of them. */
 const lookMs = 5_000;
 const measuredLooks = 12;
 const removedMax = 500;
@@ -67,7 +67,7 @@ export class EvictedSpace {
     return this.#measuring;
   }
 
-  /** Removes documents that nothing goes on from, and what they went on from if it had ended; others stay. */
+  /** Removes documents that nothing continues from, and what those continued from if it had ended; others stay. */
   async remove(rows: readonly number[]): Promise<void> {
     for (let next = rows; next.length > 0;) {
       const parents = await query(this.#database, removeText, [toArray(next)]);

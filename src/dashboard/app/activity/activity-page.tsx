@@ -14,7 +14,6 @@ import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
 import {
   type ActivitySearch,
-  filteredBy,
   measures,
   periods,
   readSpan,
@@ -22,7 +21,7 @@ import {
   toActivityQuery,
   toAnalyticsQuery,
 } from './search.ts';
-import { addUp, compared, filterPeriods, measured, toChart, type Totals } from './sums.ts';
+import { addUp, compared, measured, toChart, type Totals } from './sums.ts';
 import { formatMeasure } from './format-measure.ts';
 import { ChartLegend } from './chart-legend.tsx';
 
@@ -84,25 +83,15 @@ function Sums({ search, span }: PartProps) {
     queryFn: ({ signal }) => requests.getAnalytics(earlier, signal),
     staleTime: Infinity,
   });
-  if (filteredBy(search).length > 1) {
-    return (
-      <p className="quiet">
-        Sums are shown with at most one filter. The table has every request that passes all of them.
-      </p>
-    );
-  }
-  const previous = before.data && addUp(filterPeriods(before.data.series, search));
+  const previous = before.data && addUp(before.data.series);
   return (
     <Shown of={now} height={340}>
-      {({ series }) => {
-        const kept = filterPeriods(series, search);
-        return (
-          <>
-            <Tiles now={addUp(kept)} before={previous} />
-            <SumsChart search={search} span={span} chart={toChart(kept, span, search.show ?? 'spend')} />
-          </>
-        );
-      }}
+      {({ series }) => (
+        <>
+          <Tiles now={addUp(series)} before={previous} />
+          <SumsChart search={search} span={span} chart={toChart(series, span, search.show ?? 'spend')} />
+        </>
+      )}
     </Shown>
   );
 }

@@ -1,5 +1,5 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { type ActivitySearch, type Division, filteredBy, readActivitySearch } from './search.ts';
+import { type ActivitySearch, dividedBy, type Division, filteredBy, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
 
@@ -12,8 +12,8 @@ export function ChartLegend({
   readonly search: ActivitySearch;
 }) {
   const navigate = route.useNavigate();
-  const by = search.by ?? 'model';
-  const isChoice = filteredBy(search).length === 0;
+  const by = dividedBy(search);
+  const isChoice = !filteredBy(search).includes(by);
   return (
     <ul className="legend">
       {series.map((name, index) => (

@@ -1,10 +1,13 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useMediaQuery } from '@mantine/hooks';
-import { useQuery } from '@connectrpc/connect-query';
+import { useQuery as useCall } from '@connectrpc/connect-query';
+import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
 import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
-import { type ActivitySearch, divisions, measures, periods, readActivitySearch } from './search.ts';
+import type { AccountSource } from '../data/source.ts';
+import { may, useViewer } from '../data/viewer.ts';
+import { type ActivitySearch, dividedBy, divisions, measures, periods, readActivitySearch } from './search.ts';
 
 const route = getRouteApi('/activity');
 const choices = (
@@ -39,7 +42,8 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
       search: readActivitySearch({ ...search, ...values }),
       replace: true,
     });
-  const models = useQuery(CatalogService.method.listModels, {});
+  const { account } = useViewer();
+  const models = useCall(CatalogService.method.listModels, {});
   const ids = (models.data?.models ?? []).map(({ id }) => id);
   const known = search.model === undefined || ids.includes(search.model) ? ids : [search.model, ...ids];
   return (
@@ -76,6 +80,10 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         data={[{ value: '', label: 'Any' }, ...known.map(id => ({ value: id, label: id }))]}
         onChange={event => change({ model: event.currentTarget.value })}
       />
+      {account !== undefined && <AccountFields source={account} search={search} onChange={change} />}
+      <TextField label="Provider" value={search.provider ?? ''} onChange={provider => change({ provider })} />
+      <TextField label="End user" value={search.end_user ?? ''} onChange={user => change({ end_user: user })} />
+      <TextField label="Tag" placeholder="name:value" value={search.tag ?? ''} onChange={tag => change({ tag })} />
       <NativeSelect
         className="field"
         size="xs"
@@ -88,22 +96,91 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         className="field"
         size="xs"
         label="Divide by"
-        value={search.by ?? 'model'}
+        value={dividedBy(search)}
         data={choices(divisions)}
         onChange={event => change({ by: event.currentTarget.value })}
       />
-      <TagField key={search.tag ?? ''} value={search.tag ?? ''} onChange={tag => change({ tag })} />
     </div>
   );
 }
 
-function TagField({ value, onChange }: { readonly value: string; readonly onChange: (tag: string) => void }) {
+interface AccountFieldsProps {
+  readonly source: AccountSource;
+  readonly search: ActivitySearch;
+  readonly onChange: (values: Record<string, unknown>) => void;
+}
+
+/** The key and the group, by their names, if the viewer may list them. */
+function AccountFields({ source, search, onChange }: AccountFieldsProps) {
+  const viewer = useViewer();
+  const keys = useQuery({
+    queryKey: ['keys', source.name],
+    queryFn: ({ signal }) => source.listKeys(signal),
+    enabled: may(viewer, 'keys:read'),
+  });
+  const groups = useQuery({
+    queryKey: ['groups', source.name],
+    queryFn: ({ signal }) => source.listGroups(signal),
+    enabled: may(viewer, 'groups:read'),
+  });
   return (
-    <TextInput
+    <>
+      <IdField
+        label="Key"
+        value={search.key}
+        options={(keys.data ?? []).map(({ apiKeyId: id, label }) => ({ id, name: label }))}
+        onChange={key => onChange({ key })}
+      />
+      <IdField
+        label="Group"
+        value={search.group}
+        options={(groups.data ?? []).map(({ groupId: id, name }) => ({ id, name }))}
+        onChange={group => onChange({ group })}
+      />
+    </>
+  );
+}
+
+interface IdFieldProps {
+  readonly label: string;
+  readonly value: number | undefined;
+  readonly options: readonly { readonly id: bigint; readonly name: string }[];
+  readonly onChange: (id: string) => void;
+}
+
+function IdField({ label, value, options, onChange }: IdFieldProps) {
+  const chosen = value === undefined ? '' : `${value}`;
+  const known = options.map(({ id, name }) => ({ value: `${id}`, label: name === '' ? `${id}` : `${name} (${id})` }));
+  // One of the address may be deleted.
+  const others = chosen === '' || known.some(each => each.value === chosen) ? [] : [{ value: chosen, label: chosen }];
+  return (
+    <NativeSelect
       className="field"
       size="xs"
-      label="Tag"
-      placeholder="name:value"
+      label={label}
+      value={chosen}
+      data={[{ value: '', label: 'Any' }, ...others, ...known]}
+      onChange={event => onChange(event.currentTarget.value)}
+    />
+  );
+}
+
+interface TextFieldProps {
+  readonly label: string;
+  readonly placeholder?: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}
+
+/** A text that is taken when it is whole; a change elsewhere, as in the address, replaces it. */
+function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldProps) {
+  return (
+    <TextInput
+      key={value}
+      className="field"
+      size="xs"
+      label={label}
+      placeholder={placeholder}
       defaultValue={value}
       onKeyDown={event => event.key === 'Enter' && onChange(event.currentTarget.value)}
       onBlur={event => event.currentTarget.value !== value && onChange(event.currentTarget.value)}

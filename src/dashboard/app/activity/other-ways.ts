@@ -31,5 +31,9 @@ export function listOtherWays(viewer: Viewer, search: ActivitySearch, { startMs,
   if (!isOpen) words.push('--end', new Date(endMs).toISOString());
   if (search.model !== undefined) words.push('--model', shellWord(search.model));
   if (search.key !== undefined) words.push('--key', `${search.key}`);
+  if (search.group !== undefined) words.push('--group', `${search.group}`);
+  if (search.provider !== undefined) words.push('--provider', shellWord(search.provider));
+  if (search.end_user !== undefined) words.push('--end-user', shellWord(search.end_user));
+  if (search.tag?.includes(':') === true) words.push('--tag', shellWord(search.tag));
   return { curl, cli: words.join(' ') };
 }

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
+import { AnalyticsGroup } from '../../../gen/tollgate/v1/account_pb.ts';
 import { nowMs } from '../data/time.ts';
-import { filteredBy, readActivitySearch, readSpan, toActivityQuery } from './search.ts';
+import { dividedBy, filteredBy, readActivitySearch, readSpan, toActivityQuery, toAnalyticsQuery } from './search.ts';
 
 const dayMs = 86_400_000;
 
-test('an address that nobody made is read as far as it makes sense', () => {
+test('an address that no one made is read as far as it makes sense', () => {
   expect(
     readActivitySearch({
       model: 'sim/large',
@@ -41,4 +42,13 @@ test('days are whole, both included, hours up to two of them, and the period bef
 test('a tag filters rows only with its value', () => {
   expect(filteredBy({ tag: 'team' })).toEqual([]);
   expect(filteredBy({ tag: 'team:search', model: 'a' })).toEqual(['model', 'tag']);
+});
+
+test('sums have the filters of the rows, and are divided by what was chosen, else by a filtered dimension', () => {
+  const search = { model: 'a', key: 3, tag: 'team:search', by: 'provider' } as const;
+  const { filter, groupBy, tag } = toAnalyticsQuery(search, readSpan(search));
+  expect(toActivityQuery(search, readSpan(search))).toMatchObject({ ...filter });
+  expect(filter).toMatchObject({ model: 'a', apiKeyId: 3n, tag: 'team:search', provider: '', endUser: '' });
+  expect([groupBy, tag]).toEqual([AnalyticsGroup.PROVIDER, '']);
+  expect([dividedBy({}), dividedBy({ key: 3 }), dividedBy({ key: 3, by: 'tag' })]).toEqual(['model', 'key', 'tag']);
 });

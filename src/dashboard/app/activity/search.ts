@@ -119,6 +119,13 @@ export function toActivityQuery(search: ActivitySearch, { startMs, endMs, isOpen
   return {
     startMs: BigInt(startMs),
     ...(!isOpen && { endMs: BigInt(endMs) }),
+    ...toFilter(search),
+  };
+}
+
+/** The filters of rows and sums; empty and 0 mean any. */
+function toFilter(search: ActivitySearch) {
+  return {
     model: search.model ?? '',
     apiKeyId: BigInt(search.key ?? 0),
     groupId: BigInt(search.group ?? 0),
@@ -134,14 +141,20 @@ export function filteredBy(search: ActivitySearch): readonly Division[] {
   return named.filter(name => name !== 'tag' || search.tag?.includes(':') === true);
 }
 
-/** The sums that the filters mean: by the filtered dimension if there is one, else by the chosen one. */
+/** What the sums are divided by: what was chosen, else the first filtered dimension, whose sums are at hand, else the model. */
+export function dividedBy(search: ActivitySearch): Division {
+  return search.by ?? filteredBy(search)[0] ?? 'model';
+}
+
+/** The sums that the filters mean. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
-  const by = filteredBy(search)[0] ?? search.by ?? 'model';
+  const by = dividedBy(search);
   return {
     startMs: BigInt(span.startMs),
     endMs: BigInt(span.endMs),
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
     groupBy: divisions[by].group,
     tag: by === 'tag' ? (search.tag?.split(':', 1)[0] ?? '') : '',
+    filter: toFilter(search),
   };
 }

@@ -1,7 +1,7 @@
 import type { AnalyticsPeriod, UsageSums } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { Bar } from '../parts/bars.tsx';
 import { periodText } from '../data/time.ts';
-import { type ActivitySearch, filteredBy, type Measure, type Span } from './search.ts';
+import type { Measure, Span } from './search.ts';
 
 /** Sums of a span. */
 export interface Totals {
@@ -20,14 +20,6 @@ const hourMs = 3_600_000;
 export function groupName({ group }: AnalyticsPeriod): string {
   const value = group.value === undefined ? '' : String(group.value);
   return value === '' || value === '0' ? '(none)' : value;
-}
-
-/** Keeps the groups that match the filter of one dimension. The gateway groups by that dimension, so that the sums are exact. */
-export function filterPeriods(series: readonly AnalyticsPeriod[], search: ActivitySearch): readonly AnalyticsPeriod[] {
-  const [by] = filteredBy(search);
-  if (by === undefined) return series;
-  const wanted = by === 'tag' ? search.tag?.slice(search.tag.indexOf(':') + 1) : String(search[by]);
-  return series.filter(period => groupName(period) === wanted);
 }
 
 /** Adds up periods. */

@@ -104,10 +104,10 @@ function Changes({ changes }: { readonly changes: readonly ConfigurationChange[]
               <th scope="row">
                 <code>{path}</code>
               </th>
-              <td>
+              <td data-name="In use">
                 <Value json={before} />
               </td>
-              <td>
+              <td data-name="In this text">
                 <Value json={after} other={before} />
               </td>
             </tr>

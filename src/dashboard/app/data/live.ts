@@ -110,7 +110,7 @@ class LiveChannel {
   }
 }
 
-/** A channel that is open while somebody listens. */
+/** A channel that is open while someone listens. */
 export class LiveConnection {
   readonly #scope: LiveScope;
   #channel: LiveChannel | undefined;

@@ -1,17 +1,15 @@
-import { Button, NativeSelect, TextInput } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi, Link, useNavigate } from '@tanstack/react-router';
-import { type SubmitEvent, useState } from 'react';
+import { useState } from 'react';
 import type { ApiKey } from '../../../gen/tollgate/v1/account_pb.ts';
-import { parseDollars, plainDollars } from '../data/money.ts';
 import { curlCommand } from '../data/shell-words.ts';
-import type { KeySettings } from '../data/source.ts';
 import { fullTime } from '../data/time.ts';
 import { may, useAccount, useViewer } from '../data/viewer.ts';
 import { Amount, Moment } from '../parts/amount.tsx';
-import { Dialog } from '../parts/dialog.tsx';
 import { Empty, PageTitle, Problem, Shown } from '../parts/page.tsx';
 import { Activation } from './activation.tsx';
+import { ChangeKey, DeleteKey, RotateKey } from './key-dialogs.tsx';
 import { KeyState, LimitList } from './keys-page.tsx';
 import { NewLimitDialog } from './new-limit.tsx';
 
@@ -56,6 +54,14 @@ function KeyPage() {
 function KeyFacts({ apiKey }: { readonly apiKey: ApiKey }) {
   const { label, key, createdAtMs, lastUsedAtMs, expiresAtMs, balanceNanoUsd, usageTodayNanoUsd, allowedModels } =
     apiKey;
+  const viewer = useViewer();
+  const source = useAccount();
+  const groups = useQuery({
+    queryKey: ['groups', source.name],
+    queryFn: ({ signal }) => source.listGroups(signal),
+    enabled: apiKey.groupId !== undefined && may(viewer, 'groups:read'),
+  });
+  const group = groups.data?.find(({ groupId }) => groupId === apiKey.groupId);
   return (
     <section className="panel" aria-label="Facts">
       <dl className="facts">
@@ -73,6 +79,8 @@ function KeyFacts({ apiKey }: { readonly apiKey: ApiKey }) {
         <dd>{lastUsedAtMs === undefined ? 'never' : <Moment ms={lastUsedAtMs} />}</dd>
         <dt>Expires</dt>
         <dd>{expiresAtMs === undefined ? 'never' : fullTime(expiresAtMs)}</dd>
+        <dt>Group</dt>
+        <dd>{apiKey.groupId === undefined ? 'none' : (group?.name ?? `${apiKey.groupId}`)}</dd>
         <dt>Pays from</dt>
         <dd>{balanceNanoUsd === undefined ? 'the account’s balance' : <Amount nano={balanceNanoUsd} />}</dd>
         <dt>Spent today (UTC)</dt>
@@ -113,6 +121,10 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
   const remove = async (): Promise<void> => {
     await source.deleteKey(apiKeyId);
     await navigate({ to: '/keys' });
+    // Before the list is read again, it must not show the key.
+    client.setQueryData<readonly ApiKey[]>(['keys', source.name], list =>
+      list?.filter(each => each.apiKeyId !== apiKeyId),
+    );
   };
   const { setDisabled } = source;
   return (
@@ -154,82 +166,9 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
         <RotateKey onClose={() => setOpen(undefined)} onRotate={seconds => change.mutate(() => rotate(seconds))} />
       )}
       {open === 'delete' && (
-        <Dialog title={`Delete key ${apiKeyId}?`} onClose={() => setOpen(undefined)}>
-          <p>It stops working at once and for good. Its balance moves back; its requests stay in the ledger.</p>
-          <Button color="red" onClick={() => change.mutate(remove)}>
-            Delete key
-          </Button>
-        </Dialog>
+        <DeleteKey apiKeyId={apiKeyId} onClose={() => setOpen(undefined)} onDelete={() => change.mutate(remove)} />
       )}
     </div>
-  );
-}
-
-interface ChangeKeyProps {
-  readonly apiKey: ApiKey;
-  readonly error: unknown;
-  readonly onClose: () => void;
-  readonly onSave: (settings: KeySettings) => void;
-}
-
-function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
-  const source = useAccount();
-  const groups = useQuery({ queryKey: ['groups', source.name], queryFn: ({ signal }) => source.listGroups(signal) });
-  const [label, setLabel] = useState(apiKey.label);
-  const [balance, setBalance] = useState(
-    apiKey.balanceNanoUsd === undefined ? '' : plainDollars(apiKey.balanceNanoUsd),
-  );
-  const [expires, setExpires] = useState('');
-  const [group, setGroup] = useState(`${apiKey.groupId ?? ''}`);
-  const [keepBodies, setKeepBodies] = useState(apiKey.keepBodies);
-  const amount = parseDollars(balance);
-  const fault = balance !== '' && amount === undefined ? 'Type dollars with at most nine decimals.' : undefined;
-  const submit = (event: SubmitEvent): void => {
-    event.preventDefault();
-    if (fault !== undefined) return;
-    onSave({
-      label,
-      keepBodies,
-      ...(amount === undefined ? { noBalance: true } : { balanceNanoUsd: amount }),
-      ...(group === '' ? { noGroup: true } : { groupId: BigInt(group) }),
-      ...(expires !== '' && { expiresAtMs: BigInt(new Date(expires).getTime()) }),
-    });
-  };
-  const choices = (groups.data ?? []).map(({ groupId, name }) => ({ value: `${groupId}`, label: name }));
-  return (
-    <Dialog title={`Change key ${apiKey.apiKeyId}`} onClose={onClose}>
-      <form className="form" onSubmit={submit}>
-        {error !== null && <Problem error={error} />}
-        <TextInput label="Name" maxLength={200} value={label} onChange={event => setLabel(event.currentTarget.value)} />
-        <TextInput
-          label="Balance of its own, in dollars"
-          description="Empty: the account pays, and what it has moves back."
-          inputMode="decimal"
-          value={balance}
-          error={fault}
-          onChange={event => setBalance(event.currentTarget.value)}
-        />
-        <NativeSelect
-          label="Group"
-          value={group}
-          data={[{ value: '', label: 'None' }, ...choices]}
-          onChange={event => setGroup(event.currentTarget.value)}
-        />
-        <KeepBodies value={keepBodies} onChange={setKeepBodies} />
-        <TextInput
-          label="Expires"
-          description={
-            apiKey.expiresAtMs === undefined
-              ? 'It never does now. Empty: as it is.'
-              : `Now: ${fullTime(apiKey.expiresAtMs)}. Empty: as it is.`
-          }
-          type="datetime-local"
-          value={expires}
-          onChange={event => setExpires(event.currentTarget.value)}
-        />
-        <Button type="submit">Save</Button>
-      </form>
-    </Dialog>
   );
 }
 
@@ -238,52 +177,6 @@ function PauseButton({ paused, onClick }: { readonly paused: boolean; readonly o
     <Button size="xs" variant="default" onClick={onClick}>
       {paused ? 'Go on' : 'Pause'}
     </Button>
-  );
-}
-
-function KeepBodies({ value, onChange }: { readonly value: string; readonly onChange: (value: string) => void }) {
-  return (
-    <NativeSelect
-      label="Keep bodies"
-      description="What is said in its requests, for the translation on their pages. Encrypted, and only for a time."
-      value={value}
-      data={[
-        { value: '', label: 'As the configuration says' },
-        { value: 'off', label: 'Of no request' },
-        { value: 'errors', label: 'Of failed requests' },
-        { value: 'all', label: 'Of all requests' },
-      ]}
-      onChange={event => onChange(event.currentTarget.value)}
-    />
-  );
-}
-
-function RotateKey({
-  onClose,
-  onRotate,
-}: {
-  readonly onClose: () => void;
-  readonly onRotate: (overlapSeconds: number) => void;
-}) {
-  const [overlap, setOverlap] = useState('86400');
-  return (
-    <Dialog title="Rotate the key" onClose={onClose}>
-      <div className="form">
-        <p>The key gets another secret, shown once. Its id, balance, limits and history stay.</p>
-        <NativeSelect
-          label="The old secret works on for"
-          value={overlap}
-          data={[
-            { value: '0', label: 'no time: it ends now' },
-            { value: '3600', label: '1 hour' },
-            { value: '86400', label: '1 day' },
-            { value: '604800', label: '7 days' },
-          ]}
-          onChange={event => setOverlap(event.currentTarget.value)}
-        />
-        <Button onClick={() => onRotate(Number(overlap))}>Rotate key</Button>
-      </div>
-    </Dialog>
   );
 }
 

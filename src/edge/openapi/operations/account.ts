@@ -278,22 +278,23 @@ const span: readonly Parameter[] = [
   query('start', 'From this time on.', { type: 'string', format: 'date-time' }),
   query('end', 'Before this time.', { type: 'string', format: 'date-time' }),
 ];
-const activityQuery: readonly Parameter[] = [
-  ...pageQuery,
+const requestFilter: readonly Parameter[] = [
   query('model', 'Only requests of this model.'),
   query('api_key_id', 'Only requests of this key.', { type: 'integer', minimum: 1 }),
   query('group_id', 'Only requests of this group’s keys.', { type: 'integer', minimum: 1 }),
   query('tag', 'Only requests with this tag: `team:search`.'),
   query('end_user', 'Only requests for this end user.'),
   query('provider', 'Only requests that this provider answered.'),
-  ...span,
 ];
+const activityQuery: readonly Parameter[] = [...pageQuery, ...requestFilter, ...span];
 const analyticsQuery: readonly Parameter[] = [
   query('granularity', 'Sums of hours or of days.', { enum: ['hour', 'day'], default: 'day' }),
   query('group_by', '`none`, `model`, `api_key`, `provider`, `endpoint`, `group`, `end_user` or `tag:NAME`.', {
     type: 'string',
     default: 'none',
   }),
+  ...requestFilter,
+  query('endpoint', 'Only requests on this path: `/v1/chat/completions`.'),
   ...span,
 ];
 const requestId = pathId('request_id', 'The `x-request-id` of the answer.');

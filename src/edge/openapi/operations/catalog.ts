@@ -3,7 +3,7 @@ import { named } from '../json-schema.ts';
 import { type Operation, pathId, query, readErrors } from '../operation.ts';
 import { models } from '../shapes/models.ts';
 
-/** The catalogue, and what operators and people look at. */
+/** The catalogue, and the pages for operators and people. */
 
 const truth = { enum: ['true', 'false'] };
 const state = named('State', z.object({ status: z.literal('ok') }));

@@ -5,7 +5,7 @@ import { continuingRequest, responses, responsesRequest } from '../shapes/respon
 
 /** The paths that run language models. */
 
-/** Headers that every answer of a model has which is no stream. */
+/** Headers of every answer of a model that is not streamed. */
 const costHeaders = [
   'x-tollgate-cost',
   'x-tollgate-route',

@@ -4,7 +4,7 @@ import * as z from 'zod';
 
 /** Dollars, exact to the nano-dollar. */
 export const dollars = z.number();
-/** A time as ISO 8601 writes it, in UTC. */
+/** A time in ISO 8601, in UTC. */
 export const time = z.iso.datetime();
 /** A count. */
 export const count = z.int().min(0);

@@ -1,0 +1,40 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { idArgument } from './arguments.ts';
+
+/** Options that choose requests; absent: any. */
+export interface RequestFilterOptions {
+  readonly key?: bigint;
+  readonly model?: string;
+  readonly group?: bigint;
+  readonly tag?: string;
+  readonly endUser?: string;
+  readonly provider?: string;
+}
+
+/** Adds the options that choose requests: those that pass all of them. */
+export function addRequestFilter(command: Command): Command {
+  return command
+    .option('--key <key_id>', 'of this API key alone', idArgument)
+    .option('--model <id>', 'of this model alone')
+    .option('--group <group_id>', 'of this group and the groups in it alone', idArgument)
+    .option('--tag <name:value>', 'with this tag alone', tagArgument)
+    .option('--end-user <name>', 'for this end user alone')
+    .option('--provider <name>', 'that this provider answered alone');
+}
+
+/** Returns the filter as the gateway takes it. */
+export function toRequestFilter({ key, model, group, tag, endUser, provider }: RequestFilterOptions) {
+  return {
+    apiKeyId: key ?? 0n,
+    model: model ?? '',
+    groupId: group ?? 0n,
+    tag: tag ?? '',
+    endUser: endUser ?? '',
+    provider: provider ?? '',
+  };
+}
+
+function tagArgument(text: string): string {
+  if (text.indexOf(':') < 1) throw new InvalidArgumentError('It must be a name and a value, as team:search.');
+  return text;
+}

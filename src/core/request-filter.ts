@@ -1,0 +1,26 @@
+import type { ListActivityRequest } from '../gen/tollgate/v1/account_pb.ts';
+import type { AnalyticsFilter } from '../ledger/ledger.ts';
+import { invalidField } from './account-fields.ts';
+import { storedName } from './attribution.ts';
+
+/** Filters of requests that lists and sums have in common; empty and 0 mean any. */
+type FilterFields = Pick<ListActivityRequest, 'model' | 'apiKeyId' | 'tag' | 'endUser' | 'groupId' | 'provider'>;
+
+/** Returns the requested filters. Throws `validation_error` if a tag is not a name and a value. */
+export function readRequestFilter(fields: FilterFields): Omit<AnalyticsFilter, 'endpoint'> {
+  const { model, apiKeyId, tag, endUser, groupId, provider } = fields;
+  return {
+    ...(model === '' ? {} : { model }),
+    ...(apiKeyId === 0n ? {} : { keyId: Number(apiKeyId) }),
+    ...(tag === '' ? {} : { tag: readTag(tag) }),
+    ...(endUser === '' ? {} : { endUser: storedName(endUser) }),
+    ...(groupId === 0n ? {} : { groupId: Number(groupId) }),
+    ...(provider === '' ? {} : { provider }),
+  };
+}
+
+function readTag(text: string): { name: string; value: string } {
+  const at = text.indexOf(':');
+  if (at < 1) throw invalidField('tag', 'must be a name and a value, as team:search', text);
+  return { name: text.slice(0, at), value: text.slice(at + 1) };
+}

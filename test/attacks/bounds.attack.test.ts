@@ -1,0 +1,283 @@
+/** Each limit that no other attack exceeds, set low in the configuration and exceeded from outside (docs/security.md "Limits of size and time"). */
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { crc32, deflateSync } from 'node:zlib';
+import { createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { afterAll, expect, test } from 'vitest';
+import { Health } from '../../src/gen/grpc/health/v1/health_pb.ts';
+import { SocketClient } from '../e2e/socket-client.ts';
+import { endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
+import { LoopHolds } from './loop-holds.ts';
+
+const tight = await startGateway({
+  balance: '1000',
+  config: `
+simulator: { tokens_per_second: 0 }
+limits:
+  body_bytes: 3MiB
+  other_body_bytes: 2KiB
+  body_depth: 8
+  list_entries: 100
+  body_values: 1000
+  account_body_memory: 1MiB
+  unsent_memory: 1MiB
+  account_session_memory: 1MiB
+rpc: { control_bytes: 2KiB, message_elements: 100, open_bytes: 64, open_calls_per_address: 2, open_call_time: 1s }
+`,
+});
+afterAll(() => endGateway(tight));
+const holds = new LoopHolds();
+const slow = await startGateway({
+  config: `
+simulator: { tokens_per_second: 0 }
+limits: { parse_time: 100ms }
+overload: { slice: 1ms, queue: 1 }
+`,
+  environment: holds.environment('--max-old-space-size=800'),
+});
+afterAll(() => holds.remove());
+afterAll(() => endGateway(slow));
+
+interface Reply {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+async function post({ url, apiKey }: Gateway, path: string, body: unknown, key = apiKey): Promise<Reply> {
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const { error } = (await response.json()) as { error?: { code: string; message: string } };
+  return { status: response.status, code: error?.code ?? '', message: error?.message ?? '' };
+}
+
+const chat = (content: unknown, more: object = {}): object => ({
+  model: 'sim/small',
+  messages: [{ role: 'user', content }],
+  max_tokens: 20,
+  ...more,
+});
+const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)]);
+
+test.each([
+  ['body_depth', nested(9), 400, 'nests deeper than 8 levels'],
+  ['list_entries', Array.from({ length: 101 }, () => 1), 400, 'more than 100 entries'],
+  ['body_values', Array.from({ length: 12 }, () => Array.from({ length: 90 }, () => 1)), 400, 'more than 1000 values'],
+  ['body_bytes', 'x'.repeat(3 * 2 ** 20), 413, 'larger than 3145728 bytes'],
+])('limits.%s', async (_name, metadata, status, message) => {
+  // Bodies of up to 1 KiB are not looked through.
+  const reply = await post(tight, '/v1/chat/completions', chat('x'.repeat(1024), { metadata: { a: metadata } }));
+  expect([reply.status, reply.message]).toEqual([status, expect.stringContaining(message)]);
+});
+
+test('limits.account_body_memory: one body of the largest size always fits', async () => {
+  const large = chat('x', { user: 'x'.repeat(2 * 2 ** 20), n: 20, max_tokens: 1000 });
+  const replies = await Promise.all(Array.from({ length: 6 }, () => post(tight, '/v1/chat/completions', large)));
+  const refused = replies.filter(({ message }) => message.includes('large requests of this account'));
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused.length).toBeLessThan(6);
+  expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
+});
+
+test('limits.other_body_bytes', async () => {
+  const reply = await post(tight, '/v1/account/keys', { label: 'x'.repeat(2048) }, tight.managementKey);
+  expect([reply.status, reply.code]).toEqual([413, 'body_too_large']);
+});
+
+test('limits.parse_time, and the parser goes on with the next body', async () => {
+  const large = chat('x'.repeat(50 * 2 ** 20));
+  const { status, message } = await post(slow, '/v1/chat/completions', large);
+  expect([status, message]).toEqual([400, expect.stringContaining('takes too long or too much memory to be parsed')]);
+  const { code } = await post(slow, '/v1/chat/completions', chat('word '.repeat(300_000)));
+  expect(['context_length_exceeded', 'invalid_request']).toContain(code);
+  expect((await post(slow, '/v1/chat/completions', chat('x'))).status).toBe(200);
+});
+
+test('overload.queue', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 200 }, () => post(slow, '/v1/chat/completions', chat('x '.repeat(2000)))),
+  );
+  const refused = replies.filter(({ status }) => status !== 200);
+  expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['503 overloaded']));
+  expect(refused.some(({ message }) => message.includes('wait to begin'))).toBe(true);
+});
+
+test('limits.unsent_memory: those that have stalled longest are cut, long before the stall timeout', async () => {
+  const { hostname, port } = new URL(tight.url);
+  const text = JSON.stringify(chat('!sim tokens=4000', { stream: true, n: 16, max_tokens: 4000 }));
+  const sockets = Array.from({ length: 150 }, () => {
+    const socket = connect(Number(port), hostname).pause();
+    socket.on('error', () => undefined);
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${tight.apiKey}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    );
+    return socket;
+  });
+  let most = 0n;
+  await expect
+    .poll(
+      async () => {
+        const held = await heldBy(tight);
+        if (held > most) most = held;
+        return held < (most * 9n) / 10n;
+      },
+      { timeout: 25_000 },
+    )
+    .toBe(true);
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(() => heldBy(tight), { timeout: 20_000 }).toBe(0n);
+}, 60_000);
+
+test('limits.account_session_memory: the oldest unstored response of a WebSocket is forgotten first', async () => {
+  const client = await SocketClient.open(tight.url, tight.apiKey);
+  const ids: string[] = [];
+  for (let turn = 0; turn < 3; turn += 1) {
+    const input = 'word '.repeat(80_000);
+    const answer = await client.ask({ model: 'sim/large', input, store: false, max_output_tokens: 16 });
+    if (!('response' in answer)) throw new Error(JSON.stringify(answer.error));
+    ids.push(answer.response.id);
+  }
+  const more = { model: 'sim/large', input: 'And?', store: false, max_output_tokens: 16 };
+  const forgotten = await client.ask({ ...more, previous_response_id: ids[0] });
+  expect('error' in forgotten && forgotten.error.error?.param).toBe('previous_response_id');
+  await client.close();
+});
+
+test('rpc.control_bytes, rpc.message_elements, rpc.open_bytes', async () => {
+  const call = async (path: string, body: string | Buffer, type: string): Promise<string> => {
+    const response = await fetch(tight.rpcUrl + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${tight.apiKey}`, 'content-type': type },
+      body,
+    });
+    return `${response.status} ${await response.text()}`;
+  };
+  const long = JSON.stringify({ pageToken: 'x'.repeat(2048) });
+  expect(await call('/tollgate.v1.CatalogService/ListModels', long, 'application/json')).toContain(
+    'larger than 2048 bytes',
+  );
+  const many = JSON.stringify({ request: { model: 'sim/small', items: Array.from({ length: 101 }, () => ({})) } });
+  expect(await call('/tollgate.v1.GenerationService/CountTokens', many, 'application/json')).toMatch(
+    /^4\d\d .*100 (?:fields|elements)/,
+  );
+  const open = await call(
+    '/grpc.health.v1.Health/Check',
+    Buffer.alloc(65, '\xc0\x3e\x01', 'latin1'),
+    'application/proto',
+  );
+  expect(open).toMatch(/^429 .*resource_exhausted/);
+});
+
+test('rpc.open_calls_per_address, rpc.open_call_time', async () => {
+  const client = createClient(Health, createGrpcTransport({ baseUrl: tight.rpcUrl }));
+  const watch = async (): Promise<string> => {
+    try {
+      return `ended after ${(await Array.fromAsync(client.watch({}))).length}`;
+    } catch {
+      return 'refused';
+    }
+  };
+  const ends = await Promise.all([watch(), watch(), watch()]);
+  expect(ends.toSorted()).toEqual(['ended after 1', 'ended after 1', 'refused']);
+});
+
+/** Sends the headers of a request whose body never comes. Returns the status line, or '' after half a second without one. */
+async function askWithoutBody(key: string, header = ''): Promise<string> {
+  const { hostname, port } = new URL(tight.url);
+  const socket = connect(Number(port), hostname);
+  let text = '';
+  socket.on('error', () => undefined).on('data', data => (text += data.toString()));
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n${header}content-type: application/json\r\ncontent-length: 900000\r\n\r\n`,
+  );
+  for (let turn = 0; turn < 25 && text === ''; turn += 1) await sleep(20);
+  socket.destroy();
+  return text.split('\r\n', 1)[0] ?? '';
+}
+
+test('unknown and expired keys and full windows are refused before the body; an Idempotency-Key waits for it', async () => {
+  expect(await askWithoutBody('sk-tg-none')).toContain(' 401 ');
+  const expired = await makeKey(tight, { expiresAtMs: BigInt(Date.now() + 200) });
+  const full = await makeKey(tight, { minuteLimit: 1n });
+  expect((await post(tight, '/v1/chat/completions', chat('x'), full.key)).status).toBe(200);
+  expect(await askWithoutBody(full.key)).toContain(' 429 ');
+  expect(await askWithoutBody(full.key, 'idempotency-key: a\r\n')).toBe('');
+  expect(await askWithoutBody(tight.apiKey)).toBe('');
+  await sleep(200);
+  expect(await askWithoutBody(expired.key)).toContain(' 401 ');
+});
+
+test('choices of a free request count in its windows, each as one', async () => {
+  const free = (n: number): Promise<Reply> =>
+    post(tight, '/v1/chat/completions', chat('x', { model: 'sim/small:free', n }));
+  expect(await free(128)).toMatchObject({ status: 429 });
+  expect(await free(12)).toMatchObject({ status: 200 });
+  expect(await free(9)).toMatchObject({ status: 429 });
+  expect(await free(8)).toMatchObject({ status: 200 });
+  expect(await free(1)).toMatchObject({ status: 429 });
+});
+
+/** A PNG of one bit a pixel, of few bytes however large. */
+function hugePng(side: number, isInterlaced: boolean): string {
+  const chunk = (type: string, data: Buffer): Buffer => {
+    const body = Buffer.concat([Buffer.from(type), data]);
+    const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+    length.writeUInt32BE(data.length);
+    sum.writeUInt32BE(crc32(body));
+    return Buffer.concat([length, body, sum]);
+  };
+  const head = Buffer.alloc(13);
+  head.writeUInt32BE(side, 0);
+  head.writeUInt32BE(side, 4);
+  head.set([1, 0, 0, 0, isInterlaced ? 1 : 0], 8);
+  // At least as many bytes as any order of the rows needs.
+  const rows = deflateSync(Buffer.alloc(2 * side * (Math.ceil(side / 8) + 1)));
+  const signature = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
+  return Buffer.concat([signature, chunk('IHDR', head), chunk('IDAT', rows), chunk('IEND', Buffer.alloc(0))]).toString(
+    'base64',
+  );
+}
+
+test.each([
+  [
+    'an image of 64 million pixels',
+    chat([{ type: 'image_url', image_url: { url: `data:image/png;base64,${hugePng(8000, false)}` } }]),
+  ],
+  [
+    'an interlaced one',
+    chat([{ type: 'image_url', image_url: { url: `data:image/png;base64,${hugePng(8000, true)}` } }]),
+  ],
+  [
+    'a pattern that is slow to match',
+    chat('x', schemaOf({ type: 'string', pattern: '^(a+)+b(c{900}){900}$', minLength: 9_999_999 })),
+  ],
+  [
+    'a schema of large counts',
+    chat('x', schemaOf({ type: 'array', minItems: 1e9, items: { type: 'array', minItems: 1e9, items: {} } })),
+  ],
+  [
+    'a schema of many branches',
+    chat(
+      'x',
+      schemaOf({ allOf: Array.from({ length: 2000 }, () => ({ anyOf: [{ $ref: '#' }, { type: 'string' }] })) }),
+    ),
+  ],
+  [
+    'long stop sequences',
+    chat('!sim tokens=4000', { stop: Array.from({ length: 4 }, () => 'a '.repeat(100_000)), max_tokens: 4000 }),
+  ],
+])('the built-in models: %s does not hold the event loop', async (_name, body) => {
+  await post(slow, '/v1/chat/completions', chat('x'));
+  const sinceMs = Date.now();
+  const { status } = await post(slow, '/v1/chat/completions', body);
+  expect([200, 400, 422]).toContain(status);
+  expect(await holds.longest(slow.url, sinceMs)).toBeLessThan(200);
+});
+
+function schemaOf(schema: object): object {
+  return { response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } };
+}
