@@ -378,13 +378,19 @@ export class BatchRows implements Rows {
   /** What changed is written, and the batch goes on. */
   settle(): void {
     for (const table of Object.values(this.tables)) table.settle();
+    this.#dues.settle();
     this.#sums.length = 0;
     this.#secrets.length = 0;
     this.#forgotten.clear();
     this.undo.length = 0;
   }
 
-  /** The batch is committed, or undone: what it has loaded of configurations that it changed may be neither's. */
+  /** The batch is undone: what it has loaded of configurations may have its changes. */
+  abandon(): void {
+    for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
+  }
+
+  /** The batch is committed. */
   finish(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
     const { storedSums } = this.#shared;

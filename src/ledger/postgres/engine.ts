@@ -132,9 +132,11 @@ export class Engine {
       // A transaction that has failed answers so, and throws nothing.
       const tag = results.at(-1)?.tag;
       if (tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${tag ?? 'nothing'}`);
-    } finally {
-      rows.finish();
+    } catch (error) {
+      rows.abandon();
+      throw error;
     }
+    rows.finish();
     this.#keep(rows);
     return { replies, suspended, nowMs, roundTrips: work.roundTrips };
   }
