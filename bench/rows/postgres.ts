@@ -132,7 +132,6 @@ function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost
   const isHot = shape === shapes[0].name;
   const p50Max = isHot ? 20 : 5;
   const hasP50Target = isDatabase && (isHot ? count === gatewaysMax : count === 1);
-  const hasRateTarget = isDatabase && count === 1;
   const ratio = quick.perSecond / sqlite.perSecond;
   return [
     {
@@ -143,7 +142,6 @@ function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost
     {
       what: `… as fast as it can, ${callers} callers`,
       found: `${shown(quick.perSecond)} answers a second (${shown(ratio)} of SQLite’s); ${showCost(quick, isDatabase)}`,
-      ...(hasRateTarget ? { target: 'at least 0.5 of SQLite’s', reached: ratio >= 0.5 } : {}),
     },
   ];
 }
@@ -227,13 +225,17 @@ async function gatewayRows(server: PostgresServer, settings: Settings): Promise<
     for (const gateway of [sqlite, ...all]) await closedLoop(gateway.aim('short'), warmUp);
     for (let round = 0; round < settings.rounds; round += 1)
       for (const { gateways, runs } of subjects) runs.push(await runHttp(gateways, server, settings.seconds));
-    return subjects.map(({ name, runs }) => {
+    const rateOf = (runs: readonly HttpRun[]): number => median(runs.map(run => run.perSecond));
+    return subjects.map(({ name, gateways, runs }) => {
+      const ratio = rateOf(runs) / rateOf(subjects[0]?.runs ?? []);
+      const hasTarget = gateways.length === 1 && gateways[0] !== sqlite;
       const of = (read: (run: HttpRun) => number): string => shown(median(runs.map(read)));
       const failures = new Map(runs.flatMap(run => [...run.failures]));
       const cpu = `${of(run => run.gatewayUs)} µs + ${of(run => run.databaseUs)} µs in the database`;
       return {
         what: `whole answers over HTTP, one account, ${connections} connections, ${name}`,
-        found: `${of(run => run.perSecond)} answers a second, CPU of an answer ${cpu}${shownFailures(failures)}`,
+        found: `${of(run => run.perSecond)} answers a second (${shown(ratio)} of SQLite’s), CPU of an answer ${cpu}${shownFailures(failures)}`,
+        ...(hasTarget ? { target: 'at least 0.5 of SQLite’s', reached: ratio >= 0.5 } : {}),
       };
     });
   } finally {

@@ -84,11 +84,11 @@ export function unknownMembers(value: object, known: ReadonlySet<string>): Recor
 
 /** Returns the members that are not undefined, in their order. */
 export function defined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const said: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
+  const fields: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
   // A loop, because every request and usage passes through here.
   for (const name in members) {
     const value = members[name];
-    if (value !== undefined) said[name] = value as Exclude<T[typeof name], undefined>;
+    if (value !== undefined) fields[name] = value as Exclude<T[typeof name], undefined>;
   }
-  return said;
+  return fields;
 }

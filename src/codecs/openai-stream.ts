@@ -115,9 +115,9 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     // llama.cpp reports the stop sequence next to the choices, some versions in a member of its own.
     const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
     for (const [position, value] of listIn(body['choices']).entries()) {
-      const said = objectIn(value);
-      if (said === undefined) continue;
-      const choice = word === '' ? said : { stop_reason: word, ...said };
+      const fields = objectIn(value);
+      if (fields === undefined) continue;
+      const choice = word === '' ? fields : { stop_reason: word, ...fields };
       this.#choice(countIn(choice['index']) ?? position).push(choice, events);
       this.#report(choice['usage'], events);
     }

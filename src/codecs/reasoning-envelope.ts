@@ -33,17 +33,17 @@ export function wrapReasoning(blobs: readonly Opaque[], { parts, extra }: Envelo
     content.case === 'summaryText' || content.case === 'reasoningText' ? [[content.case, content.value.text]] : [],
   );
   const members = extra === undefined ? {} : { extra: [extra.protocol, extra.json] };
-  const said = { blobs: entries, parts: thoughts, ...members };
-  return start + Buffer.from(JSON.stringify(said), 'utf8').toString('base64url');
+  const fields = { blobs: entries, parts: thoughts, ...members };
+  return start + Buffer.from(JSON.stringify(fields), 'utf8').toString('base64url');
 }
 
 /** Returns the content of an envelope; undefined if the text is not one. */
 export function unwrapReasoning(text: string): EnvelopedReasoning | undefined {
   if (!text.startsWith(start)) return undefined;
   try {
-    const said = JSON.parse(Buffer.from(text.slice(start.length), 'base64url').toString('utf8')) as Json;
-    const members = objectIn(said);
-    const blobs = listIn(members === undefined ? said : members['blobs']).map(entry => {
+    const fields = JSON.parse(Buffer.from(text.slice(start.length), 'base64url').toString('utf8')) as Json;
+    const members = objectIn(fields);
+    const blobs = listIn(members === undefined ? fields : members['blobs']).map(entry => {
       const [provider, model, kind, data] = listIn(entry).map(textIn);
       return makeOpaque(kind ?? '', data ?? '', provider, model);
     });

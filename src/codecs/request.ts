@@ -117,14 +117,14 @@ interface ToolMembers {
 /** Returns a tool with a schema of its arguments. */
 export function functionTool({ name, description, parameters, strict }: ToolMembers): Tool['tool'] {
   const parametersJson = parameters == null ? '' : JSON.stringify(parameters);
-  const said = { name, description: description ?? undefined, parametersJson, strict: strict ?? undefined };
-  return { case: 'function', value: { $typeName: 'tollgate.v1.FunctionTool', ...said } };
+  const rendered = { name, description: description ?? undefined, parametersJson, strict: strict ?? undefined };
+  return { case: 'function', value: { $typeName: 'tollgate.v1.FunctionTool', ...rendered } };
 }
 
 /** Returns a tool that takes free text; `formatJson` '' means any. */
 export function customTool({ name, description }: ToolMembers, formatJson: string): Tool['tool'] {
-  const said = { name, description: description ?? undefined, formatJson };
-  return { case: 'custom', value: { $typeName: 'tollgate.v1.CustomTool', ...said } };
+  const rendered = { name, description: description ?? undefined, formatJson };
+  return { case: 'custom', value: { $typeName: 'tollgate.v1.CustomTool', ...rendered } };
 }
 
 const modes = {

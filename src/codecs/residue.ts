@@ -41,10 +41,10 @@ function residueIn(member: Json, shape: Shape): JsonObject | undefined {
 export function graft(value: JsonObject, residue: JsonObject): JsonObject {
   const whole: JsonObject = { ...value };
   for (const [name, member] of Object.entries(residue)) {
-    const said = whole[name];
-    if (said === undefined) whole[name] = member;
+    const own = whole[name];
+    if (own === undefined) whole[name] = member;
     else {
-      const [there, more] = [objectIn(said), objectIn(member)];
+      const [there, more] = [objectIn(own), objectIn(member)];
       if (there !== undefined && more !== undefined) whole[name] = graft(there, more);
     }
   }

@@ -303,7 +303,7 @@ function messagesWords({ value, key, known }: UnknownValue, path: string): strin
 
 /** The refusal in the words of OpenAI's service. */
 function openaiWords({ value, key, known }: UnknownValue): string {
-  const said = key === undefined ? value : readMember(value, key);
-  const words = typeof said === 'string' ? `'${said}'` : 'this form';
+  const named = key === undefined ? value : readMember(value, key);
+  const words = typeof named === 'string' ? `'${named}'` : 'this form';
   return `Invalid value: ${words}. Supported values are: ${quotedList(known, known.length > 2 ? ', and ' : ' and ')}.`;
 }

@@ -5,14 +5,14 @@ import { presets } from './presets.ts';
 
 const askedAtMs = 1_795_374_969_500;
 
-function told(preset: string, list: readonly ModelDescription[], prices: PriceRules = []) {
+function reported(preset: string, list: readonly ModelDescription[], prices: PriceRules = []) {
   const of = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
   return toDiscoveredModels(of, list, { prices, nowMs: askedAtMs });
 }
 
 /** The only model of a list. */
-function one(preset: string, said: ModelDescription) {
-  const { models } = told(preset, [said]);
+function one(preset: string, description: ModelDescription) {
+  const { models } = reported(preset, [description]);
   expect(models).toHaveLength(1);
   return models[0] ?? expect.fail('no model');
 }
@@ -92,9 +92,9 @@ test.each([
 });
 
 test('Ollama: capabilities and the context that the model is run with', () => {
-  const said = one('ollama', ollama);
-  expect(said).toMatchObject({ contextLength: 8_192, vision: false, functionCall: true, reasoning: false });
-  expect(said).toMatchObject({ id: 'ollama/llama3.2:latest', createdAt: 1_760_000_000 });
+  const description = one('ollama', ollama);
+  expect(description).toMatchObject({ contextLength: 8_192, vision: false, functionCall: true, reasoning: false });
+  expect(description).toMatchObject({ id: 'ollama/llama3.2:latest', createdAt: 1_760_000_000 });
   const { parameters: _, ...show } = ollama.show;
   expect(one('ollama', { ...ollama, show, state: { context_length: 4_096 } }).contextLength).toBe(4_096);
   expect(one('ollama', { ...ollama, show }).contextLength).toBe(131_072);
@@ -125,7 +125,7 @@ test('LM Studio: the loaded context, images and tools as it says', () => {
 });
 
 test('embedding models are no chat models; each model that is left out has its reason', () => {
-  const { models, leftOut } = told('ollama', [
+  const { models, leftOut } = reported('ollama', [
     { listed: { id: 'nomic-embed-text:latest' }, show: { capabilities: ['embedding'] } },
     { listed: { id: 'bge-m3' } },
     { listed: { id: 'embeddinggemma' }, state: { type: 'embeddings' } },
@@ -154,12 +154,12 @@ test('prices go by the first pattern that fits; a free one stays free, and capab
     { models: ['ollama/*'], pricing: price(1n) },
   ];
   const list = [ollama, { listed: { id: 'qwen3:8b' } }, { listed: { id: 'qwen3:free' } }];
-  const { models } = told('ollama', list, rules);
+  const { models } = reported('ollama', list, rules);
   expect(models.map(({ id, pricing }) => [id, pricing.inputPicoUsd, pricing.outputPicoUsd])).toEqual([
     ['ollama/llama3.2:latest', 7n, 14n],
     ['ollama/qwen3:8b', 1n, 2n],
     ['ollama/qwen3:free', 0n, 0n],
   ]);
   expect(models[0]).toMatchObject({ contextLength: 8_192, functionCall: true });
-  expect(told('llama-cpp', [llama], rules).models[0]?.pricing.inputPicoUsd).toBe(0n);
+  expect(reported('llama-cpp', [llama], rules).models[0]?.pricing.inputPicoUsd).toBe(0n);
 });

@@ -27,9 +27,9 @@ export function toDiscoveredModels(
 ): DiscoveredModels {
   const models = new Map<string, ModelSettings>();
   const leftOut: Record<string, string> = {};
-  for (const said of list) {
-    const own = textIn(said.listed['id']);
-    const model = own === undefined ? 'has no id' : toModel(preset, own, said, nowMs);
+  for (const description of list) {
+    const own = textIn(description.listed['id']);
+    const model = own === undefined ? 'has no id' : toModel(preset, own, description, nowMs);
     if (typeof model === 'string') leftOut[own ?? '?'] = model;
     else if (models.get(model.id)?.routes[0]?.model === own) continue;
     else if (models.has(model.id)) leftOut[own ?? '?'] = `has the name of another, ${model.id}`;
@@ -39,11 +39,11 @@ export function toDiscoveredModels(
 }
 
 /** Returns the model, or why it can't be offered. */
-function toModel(preset: Preset, own: string, said: ModelDescription, nowMs: number): ModelSettings | string {
-  const { listed } = said;
+function toModel(preset: Preset, own: string, description: ModelDescription, nowMs: number): ModelSettings | string {
+  const { listed } = description;
   const name = offeredName(own);
   if (name === '' || /:(?:flex|priority)$/.test(name)) return 'has a name that can’t be requested';
-  const facts = readFacts(said);
+  const facts = readFacts(description);
   if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'answers no text';
   const isFree = name.endsWith(':free');
   const pricing = preset.discovery === 'free' || isFree ? free : pricingIn(listed['pricing']);

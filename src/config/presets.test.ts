@@ -216,7 +216,7 @@ aliases: { openai/gpt-5: a/b }`;
 });
 
 describe('servers that are asked', () => {
-  const told = (of: Preset, list: readonly Record<string, unknown>[]) =>
+  const reported = (of: Preset, list: readonly Record<string, unknown>[]) =>
     toDiscoveredModels(
       of,
       list.map(listed => ({ listed })),
@@ -232,7 +232,7 @@ describe('servers that are asked', () => {
     ['LM Studio', { id: 'qwen3-8b', object: 'model', owned_by: 'organization_owner' }, undefined],
   ])('%s’s entry: price 0, all that a model may do, the context where it says it', (title, entry, contextLength) => {
     const [of] = presets.filter(each => each.title === title);
-    expect(told(of ?? expect.fail(title), [entry])).toMatchObject([
+    expect(reported(of ?? expect.fail(title), [entry])).toMatchObject([
       {
         id: `${of?.name}/${entry.id}`,
         ...(contextLength === undefined ? {} : { contextLength }),
@@ -253,7 +253,7 @@ describe('servers that are asked', () => {
       { id: 'a b' },
       { id: 'qwen3:8b' },
     ];
-    const models = told(preset('ollama'), list);
+    const models = reported(preset('ollama'), list);
     expect(models.map(({ id, contextLength, pricing }) => [id, contextLength, pricing.inputPicoUsd])).toEqual([
       ['ollama/qwen3:8b', undefined, 0n],
       ['ollama/org/model', 8_192, 0n],
@@ -268,7 +268,7 @@ describe('servers that are asked', () => {
       above: [{ input_tokens: 1000, input: 1, output: 4 }],
     };
     const capabilities = { vision: false, function_call: true, reasoning: true, service_tiers: ['flex'] };
-    const models = told(preset('tollgate'), [
+    const models = reported(preset('tollgate'), [
       {
         id: 'acme/a',
         pricing,

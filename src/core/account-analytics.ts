@@ -9,7 +9,7 @@ import {
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
-import type { AnalyticsFilter, AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
+import type { AnalyticsFilter, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 
@@ -19,6 +19,8 @@ const dayMs = 86_400_000;
 const presetDays = 30;
 /** The most sums that one answer has: a year of hours, or a month of days for hundreds of keys. */
 const seriesMax = 20_000;
+/** The most records that are summed one by one: that takes seconds, and others wait. */
+const recordsMax = 2_000_000;
 
 // A peer's newer value is in neither.
 const granularities: Readonly<Partial<Record<AnalyticsGranularity, AnalyticsQuery['granularity']>>> = {
@@ -54,16 +56,23 @@ export async function readAnalytics(
 ): Promise<MessageInitShape<typeof GetAnalyticsResponseSchema>> {
   const query = toQuery(request, of, nowMs);
   const rows = await ledger.analytics(query);
-  if (rows === 'too_many') {
-    const message = `the series would have more than ${seriesMax} entries`;
-    throw new GatewayError('invalid_request', `start: ${message}.`, {
-      param: 'start',
-      violations: [{ path: ['start'], message, type: 'too_long' }],
-      tip: 'Ask for a shorter time, for days instead of hours, or for fewer groups.',
-    });
-  }
+  if (typeof rows === 'string') throw tooMuch(rows);
   const sumsInvariant = showsMargin === true ? toOperatorSums : toSums;
   return { metrics: sumsInvariant(rows), series: rows.map(row => toPeriod(row, query.groupBy, sumsInvariant([row]))) };
+}
+
+function tooMuch(refusal: AnalyticsRefusal): GatewayError {
+  const isLong = refusal === 'too_many';
+  const message = isLong
+    ? `the series would have more than ${seriesMax} entries`
+    : `more than ${recordsMax} requests would be read one by one`;
+  return new GatewayError('invalid_request', `start: ${message}.`, {
+    param: 'start',
+    violations: [{ path: ['start'], message, type: 'too_long' }],
+    tip: isLong
+      ? 'Ask for a shorter time, for days instead of hours, or for fewer groups.'
+      : 'Ask for a shorter time, or with one filter and without grouping by anything else.',
+  });
 }
 
 function toQuery(
@@ -81,7 +90,7 @@ function toQuery(
     throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
   }
   // A key's holder sees that key's requests, whatever the filter says.
-  return { ...readFilter(request.filter), ...of, startMs, endMs, granularity, groupBy, limit: seriesMax };
+  return { ...readFilter(request.filter), ...of, startMs, endMs, granularity, groupBy, limit: seriesMax, recordsMax };
 }
 
 function readFilter(filter: GetAnalyticsRequest['filter']): AnalyticsFilter {

@@ -102,8 +102,8 @@ function keys({
     },
     async getNextPayment({ apiKeyId, model, inputTokens, own }, context) {
       const of = await authenticateOwner(context, ledger, { own, scope: 'limits:read' });
-      const thought = { accountId: of.accountId, apiKeyId: own ? BigInt(of.keyId ?? 0) : apiKeyId, model, inputTokens };
-      return { payment: await readNextPayment({ ledger, findModel }, thought) };
+      const next = { accountId: of.accountId, apiKeyId: own ? BigInt(of.keyId ?? 0) : apiKeyId, model, inputTokens };
+      return { payment: await readNextPayment({ ledger, findModel }, next) };
     },
     async deleteKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:delete');

@@ -18,7 +18,7 @@ export interface PricedOrder {
   /** A factor of the prices, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number | undefined;
   /** What the price of the requested images depends on; absent: it requests none. */
-  readonly picture?: ImageTerms;
+  readonly imageTerms?: ImageTerms;
 }
 
 /** The tools that an admitted request needs. */
@@ -169,9 +169,9 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   #providerCost(cost: Pricing, usage: UsageBuckets): bigint | undefined {
-    const { multiplierPermille, picture } = this.requested.order;
+    const { multiplierPermille, imageTerms } = this.requested.order;
     const isBatch = multiplierPermille !== undefined;
-    return providerCost(cost, { usage, inputTokens: sumInput(usage), multiplierPermille: 1000, isBatch, picture });
+    return providerCost(cost, { usage, inputTokens: sumInput(usage), multiplierPermille: 1000, isBatch, imageTerms });
   }
 
   /** Notes that an attempt goes to an upstream. */

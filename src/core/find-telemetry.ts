@@ -1,7 +1,7 @@
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Caller } from './credential.ts';
 
-/** Returns the caller's request telemetry; undefined if it is in another process, or there is none. */
+/** Returns the telemetry of a call's request; undefined if the call comes from another process or has none. */
 export function findTelemetry({ requestHeader }: Caller): RequestTelemetry | undefined {
   return requestHeader instanceof RequestTelemetry ? requestHeader : undefined;
 }

@@ -16,7 +16,7 @@ export interface NextPaymentTools {
 }
 
 /** The request whose admission is tried. `accountId` undefined: whichever account the key belongs to (the operator). */
-export interface ThoughtRequest {
+export interface NextRequest {
   readonly accountId: number | undefined;
   readonly apiKeyId: bigint;
   /** '': the first one of the catalog. */
@@ -34,14 +34,14 @@ const inputTokensMax = 10_000_000;
  */
 export async function readNextPayment(
   { ledger, findModel }: NextPaymentTools,
-  thought: ThoughtRequest,
+  next: NextRequest,
 ): Promise<MessageInitShape<typeof NextPaymentSchema>> {
-  const keyId = readId(thought.apiKeyId, 'API key');
-  const { accountId } = found(await ledger.findKey(keyId, thought.accountId), 'API key', keyId);
-  const model = findModel(thought.model);
+  const keyId = readId(next.apiKeyId, 'API key');
+  const { accountId } = found(await ledger.findKey(keyId, next.accountId), 'API key', keyId);
+  const model = findModel(next.model);
   const endpoint = model.endpoints.find(isTextEndpoint);
-  if (endpoint === undefined) throw invalidField('model', 'must be a model that generates text', thought.model);
-  const { inputTokens: given } = thought;
+  if (endpoint === undefined) throw invalidField('model', 'must be a model that generates text', next.model);
+  const { inputTokens: given } = next;
   if (given > inputTokensMax) throw invalidField('input_tokens', `must be at most ${inputTokensMax}`, given);
   const inputTokens = given === 0 ? inputTokensUsual : given;
   const request = create(GenerateRequestSchema, { model: model.id, endpoint });

@@ -19,7 +19,7 @@ export async function readOwnKey(
   const startMs = Date.UTC(month.getUTCFullYear(), month.getUTCMonth(), 1);
   const span = { accountId, keyId, startMs, endMs: undefined, groupBy: 'none' } as const;
   const sums = await ledger.analytics({ ...span, granularity: 'day', limit: 100 });
-  const spentMonth = sums === 'too_many' ? 0n : sums.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
+  const spentMonth = typeof sums === 'string' ? 0n : sums.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
   const { expiresAtMs, allowedModels } = key;
   const [group] = groups;
   return {

@@ -444,7 +444,7 @@ function operatorView({ environment, config, live, health, stores }: Parts) {
     plans: config.plans,
     configuration: configurationView(live, environment),
     readStorage: storageView({ environment, live, health, stores }),
-    verifyLedger: ledgerCheck(environment),
+    verifyLedger: ledgerCheck(stores.ledger),
   };
 }
 

@@ -27,10 +27,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const told = (): string[] => lines.map(({ msg }) => msg);
+const messages = (): string[] => lines.map(({ msg }) => msg);
 /** Each check also reads the real disk, which takes its own time. */
 const seen = (expected: unknown): Promise<void> =>
-  vi.waitFor(() => expect([health.reason, told()]).toEqual(expected), { interval: lookMs, timeout: 50 * lookMs });
+  vi.waitFor(() => expect([health.reason, messages()]).toEqual(expected), { interval: lookMs, timeout: 50 * lookMs });
 const metric = (name: string): string | undefined =>
   health.metrics
     .text()
@@ -40,7 +40,7 @@ const metric = (name: string): string | undefined =>
 test('a disk is low below a twentieth, which refuses nothing, and full below 16 MiB, which does; each is reported once', async () => {
   freeMebibytes = 52;
   await health.start();
-  expect([health.reason, told(), metric('tollgate_disk_low ')]).toEqual([undefined, [], 'tollgate_disk_low 0']);
+  expect([health.reason, messages(), metric('tollgate_disk_low ')]).toEqual([undefined, [], 'tollgate_disk_low 0']);
   freeMebibytes = 51;
   await seen([undefined, ['disk.low']]);
   expect(metric('tollgate_disk_low ')).toBe('tollgate_disk_low 1');
@@ -50,7 +50,7 @@ test('a disk is low below a twentieth, which refuses nothing, and full below 16 
   freeMebibytes = 900;
   await seen([undefined, ['disk.low', 'disk.full', 'disk.fine']]);
   await vi.advanceTimersByTimeAsync(3 * lookMs);
-  expect(told()).toHaveLength(3);
+  expect(messages()).toHaveLength(3);
 });
 
 test('a store that can’t be written is the reason until it can', async () => {

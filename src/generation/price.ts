@@ -179,7 +179,7 @@ export interface ProviderWork {
   /** True if it was a batch item, for which the provider may have a factor of its own. */
   readonly isBatch: boolean;
   /** Size and quality of images; absent: there are none. */
-  readonly picture?: ImageTerms | undefined;
+  readonly imageTerms?: ImageTerms | undefined;
 }
 
 /**
@@ -187,8 +187,8 @@ export interface ProviderWork {
  * needs, because the configuration was reloaded in between.
  */
 export function providerCost(cost: Pricing, work: ProviderWork): bigint | undefined {
-  const { usage, inputTokens, picture, isBatch } = work;
-  const sheet = picture === undefined ? priceSheet(cost, inputTokens) : imageSheet(cost, picture);
+  const { usage, inputTokens, imageTerms, isBatch } = work;
+  const sheet = imageTerms === undefined ? priceSheet(cost, inputTokens) : imageSheet(cost, imageTerms);
   if (listUsed(usage, sheet, 'image').some(([, , price]) => price === null)) return undefined;
   const batchPermille = isBatch ? cost.batchPermille : undefined;
   return sumCost(costLines(usage, sheet, batchPermille ?? work.multiplierPermille));

@@ -8,7 +8,7 @@ import { countInput, estimateInput, estimateTokens, loadTokenizer, tokenRuns } f
 
 const tokenizer = await loadTokenizer();
 
-/** Whole code points of every kind, lone surrogates among them. */
+/** Characters of every kind, and lone surrogates. */
 const anyText = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 2_000 }),
   fc.string({ unit: 'grapheme', maxLength: 2_000 }),
@@ -26,10 +26,6 @@ const words = fc.array(
   },
 );
 
-function isWellFormedCut(text: string): boolean {
-  return text.isWellFormed();
-}
-
 describe('the tokenizer', () => {
   test('splits into texts that concatenate to the whole and never cut a code point', () => {
     fc.assert(
@@ -37,13 +33,13 @@ describe('the tokenizer', () => {
         const pieces = tokenizer.split(text);
         expect(pieces.join('')).toBe(text);
         expect(pieces.every(piece => piece !== '')).toBe(true);
-        if (text.isWellFormed()) expect(pieces.every(isWellFormedCut)).toBe(true);
+        if (text.isWellFormed()) expect(pieces.every(piece => piece.isWellFormed())).toBe(true);
       }),
       { numRuns: 300 },
     );
   });
 
-  test('counts what it encodes and what its pieces say', () => {
+  test('counts as many tokens as it encodes, and as the sum of its pieces', () => {
     fc.assert(
       fc.property(anyText, text => {
         const count = tokenizer.count(text);
@@ -54,7 +50,7 @@ describe('the tokenizer', () => {
     );
   });
 
-  test('says what the vocabulary says of ordinary text, however long: cuts change no token', () => {
+  test('encodes ordinary text of any length as if it were not cut', () => {
     fc.assert(
       fc.property(words, list => {
         const text = list.join(' ');
@@ -64,7 +60,7 @@ describe('the tokenizer', () => {
     );
   });
 
-  test('takes special tokens for plain text', () => {
+  test('treats special tokens as plain text', () => {
     const text = 'a <|endoftext|> b <|im_start|>';
     expect(tokenizer.split(text).join('')).toBe(text);
     expect(tokenizer.count('<|endoftext|>')).toBeGreaterThan(3);
@@ -77,18 +73,18 @@ describe('the tokenizer', () => {
     ],
     ['one Chinese character 200,000 times', '中'.repeat(200_000)],
     ['300,000 × a', 'a'.repeat(300_000)],
-    ['300,000 blanks', ' '.repeat(300_000)],
+    ['300,000 spaces', ' '.repeat(300_000)],
     ['300,000 × =', '='.repeat(300_000)],
     ['100,000 emoji', '🦄'.repeat(100_000)],
     ['300,000 combining marks', '\u0301'.repeat(300_000)],
   ])('takes linear time for %s', (_, text) => {
     const before = process.cpuUsage();
     expect(tokenizer.count(text)).toBeGreaterThan(100);
-    // Time of this process alone, whatever else the machine does. Quadratic it would be half a minute and more; a third of a second is usual.
+    // CPU time of this process, so that the load of the machine does not matter: usually a third of a second; half a minute or more if time were quadratic.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(4_000);
   });
 
-  test('cuts long runs into short ones, alike where texts begin alike', () => {
+  test('cuts long runs into short ones, and texts with the same beginning in the same places', () => {
     const prefix = 'All that is gold does not glitter. '.repeat(100);
     const [a, b] = [`${prefix}Not all those who wander`, `${prefix}are lost`].map(text => Array.from(tokenRuns(text)));
     expect(a?.slice(0, -2)).toEqual(b?.slice(0, (a?.length ?? 0) - 2));
@@ -152,7 +148,7 @@ describe('the estimate', () => {
     }
   });
 
-  test('of any mixture of ordinary texts lies around the real count', () => {
+  test('of any mixture of ordinary texts has the real count between its bounds', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom(...samples.map(([, text]) => text)), { minLength: 1, maxLength: 6 }),
@@ -188,7 +184,7 @@ describe('the estimate', () => {
     );
   });
 
-  test('takes a few ns a character', () => {
+  test('takes less than 150 ns per character', () => {
     const text = samples
       .map(([, each]) => each)
       .join(' ')
@@ -198,7 +194,7 @@ describe('the estimate', () => {
     expect(((performance.now() - start) * 1e6) / text.length).toBeLessThan(150);
   });
 
-  test('of nothing is nothing', () => {
+  test('of an empty text is 0', () => {
     expect(estimateTokens('')).toEqual({ low: 0, high: 0 });
   });
 });
@@ -217,14 +213,14 @@ describe('a request', () => {
     tools: [{ tool: { case: 'function', value: { name: 'get_weather', parametersJson: '{"type":"object"}' } } }],
   });
 
-  test('is counted over all that it says, and what frames it', () => {
+  test('is counted with all its texts and the tokens that frame them', () => {
     const texts = ['Be kind.', 'What is the weather in Paris?', 'get_weather\n{"city":"Paris"}', 'cloudy, 12 °C'];
     const tool = tokenizer.count('get_weather\n\n{"type":"object"}') + 8;
-    const said = texts.reduce((sum, each) => sum + tokenizer.count(each), 0);
-    expect(countInput(request, tokenizer)).toBe(said + tool + 4 + 4 + 6 + 6 + 3);
+    const textTokens = texts.reduce((sum, each) => sum + tokenizer.count(each), 0);
+    expect(countInput(request, tokenizer)).toBe(textTokens + tool + 4 + 4 + 6 + 6 + 3);
   });
 
-  test('is estimated above its count, images and files at flat figures', () => {
+  test('is estimated above its count, with a fixed number of tokens for each image and file', () => {
     expect(estimateInput(request)).toBeGreaterThan(countInput(request, tokenizer));
     const source = { source: { case: 'base64' as const, value: 'AAAA'.repeat(1_000) } };
     const parts = [

@@ -2,20 +2,20 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from './hold.ts';
 
-/** Observes an attempt, besides its receiver. */
+/** Observes an attempt. Its events go to the receiver instead. */
 export interface AttemptWatch {
   /** Returns headers to send besides the provider's own, names and values in turn; undefined: none. */
   readonly outgoingHeaders: readonly string[] | undefined;
-  /** The request was encoded for the provider's protocol, which took this long. */
+  /** Called when the request was encoded for the provider's protocol. `durationMs`: how long that took. */
   translated(protocol: string, durationMs: number): void;
   /**
-   * The head of the answer has come; `upstreamRequestId`: the provider's own id of the request, undefined if there is
-   * none.
+   * Called when the head of the answer has come. `upstreamRequestId`: the provider's own id of the request, undefined if
+   * there is none.
    */
   answered(upstreamRequestId: string | undefined): void;
 }
 
-/** Takes the bytes of an attempt, to be kept. */
+/** Keeps the bytes of an attempt. */
 export interface WireTap {
   /** The body of the request. */
   sent(body: Uint8Array): void;
@@ -31,17 +31,17 @@ export interface UpstreamCall {
   readonly request: GenerateRequest;
   /** The account that pays; absent: the gateway itself. */
   readonly accountId?: number;
-  /** Features that have a price by the call, and are held for: a provider may run them. Absent: none. */
+  /** Tools with a price per call that the hold covers, so that a provider may run them. Absent: none. */
   readonly paidTools?: readonly string[] | undefined;
   /** The upstream's own name of the model. */
   readonly model: string;
-  /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
+  /** The output limit to send: the client's, lowered to the model's maximum and to what the funds can pay. Undefined: send none. */
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
   readonly modelOutputTokens?: number | undefined;
   /** The number of the attempt within the request, over all routes, from 1. */
   readonly attempt: number;
-  /** True if nothing of the answer is needed before its end: an upstream that can is then called without a stream. */
+  /** True if nothing of the answer is needed before its end: it is then requested without streaming, if the upstream can do that. */
   readonly whole: boolean;
   /** Absent: not observed. */
   readonly watch?: AttemptWatch | undefined;
@@ -51,11 +51,11 @@ export interface UpstreamCall {
 
 /** Receives an upstream's answer to one attempt. Not called before `Upstream.generate` has returned. */
 export interface UpstreamReceiver {
-  /** Takes the events that were ready at once, never empty: `started` first, `completed` last. It must not throw. It may cancel or pause the attempt. */
+  /** Receives the events that became ready together; never an empty list. `started` comes first, `completed` last. It must not throw. It may cancel or pause the attempt. */
   events(events: GenerationEvent[]): void;
   /**
    * Ends the attempt; called once, last. Without a failure: `completed` has come. Otherwise an `UpstreamFailure`
-   * (also if the answer ended without its end), a `GatewayError` for what this upstream's protocol can't express, or
+   * (also if the answer ended without its terminator), a `GatewayError` for what this upstream's protocol can't express, or
    * a defect. Not called once the attempt is cancelled.
    */
   end(failure?: Error): void;
@@ -63,11 +63,11 @@ export interface UpstreamReceiver {
 
 /** A running attempt. Every method may be called at any time and more than once. */
 export interface RunningAttempt {
-  /** The answer is no longer wanted: the upstream stops within a second, and the receiver is not called any more. */
+  /** Cancels the attempt: the upstream stops within a second, and the receiver is not called any more. */
   cancel(): void;
-  /** The receiver has enough for now: the upstream's connection is not read, and the time between bytes does not count. */
+  /** Pauses: the upstream's connection is not read, and the idle timeout does not run. */
   pause(): void;
-  /** The receiver wants more again. */
+  /** Continues after a pause. */
   resume(): void;
 }
 
@@ -89,8 +89,9 @@ export interface KeyHealth {
 export interface KeysHealth {
   /** True if one of them may be used now. */
   readonly isUsable: boolean;
-  /** How long until one may be used, in ms; 0: now. */
+  /** The time until one of them may be used, in ms; 0: now. */
   readonly restMs: number;
+  /** Returns the state of each key, in the order of the configuration. */
   health(): KeyHealth[];
 }
 
@@ -110,7 +111,7 @@ export interface Upstream {
    * True if its answers may end with a pause (`FinishReason.PAUSE`), after which it expects to be called again to continue. Absent: never.
    */
   readonly mayPause?: boolean;
-  /** Returns how many calls a request takes, each with the whole input (several answers from an upstream that returns one); absent: one. */
+  /** Returns how many calls a request takes, each with the whole input: more than one if it requests several choices and the upstream returns one per call. Absent: one. */
   callsFor?(request: GenerateRequest, model: string): number;
   /** Absent: it has no keys that could be refused. */
   readonly keys?: KeysHealth;
@@ -126,9 +127,9 @@ export type UpstreamFailureKind =
   | 'idle_timeout'
   | 'total_timeout'
   | 'reported' // an error event inside the stream
-  | 'truncated' // the stream ended without its end
-  | 'oversized' // more than an answer may have
-  | 'malformed'; // not what the protocol says
+  | 'truncated' // the stream ended without its terminator
+  | 'oversized' // larger than an answer may be
+  | 'malformed'; // violates the protocol
 
 /** Facts about a failure. */
 export interface UpstreamFailureFacts {
@@ -138,7 +139,7 @@ export interface UpstreamFailureFacts {
   readonly message?: string;
   /** The same, fit for a log: without secrets and without anything of the request. */
   readonly logMessage?: string;
-  /** The field it names. */
+  /** The field that the error names. */
   readonly param?: string;
   /** The code in the details of its error (Messages), which clients of the same interface read; letters, digits and underscores. */
   readonly detailCode?: string;
@@ -146,16 +147,16 @@ export interface UpstreamFailureFacts {
   readonly contextLengthExceeded?: boolean;
   /** The upstream rejects the request's content, whatever its status: no other attempt would succeed. */
   readonly blamesContent?: boolean;
-  /** Its model is still being loaded: the same request will do later. */
+  /** The model is still being loaded: the same request will succeed later. */
   readonly isLoading?: boolean;
   /**
-   * It is about the operator's bill with the provider (quota, credit): no other request with that key can do better,
+   * It is about the operator's account with the provider (quota, credit): no other request with that key can succeed,
    * and clients do not see it.
    */
   readonly billing?: boolean;
   /** Its `retry-after`. */
   readonly retryAfterMs?: number;
-  /** A rehearsal that was requested of the simulator: opens no circuit breaker. */
+  /** A failure that the request demanded from the simulator (`!sim`): opens no circuit breaker. */
   readonly ordered?: boolean;
   /** For the log only. */
   readonly cause?: unknown;

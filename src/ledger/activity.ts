@@ -52,7 +52,12 @@ export interface AnalyticsQuery extends AnalyticsFilter {
   readonly groupBy: AnalyticsGroup;
   /** The most rows. */
   readonly limit: number;
+  /** The most records that are read one by one, if no stored sums fit; absent: any number. */
+  readonly recordsMax?: number;
 }
+
+/** Why there are no sums: more than `limit` rows, or more than `recordsMax` records to read. */
+export type AnalyticsRefusal = 'too_many' | 'too_many_records';
 
 /** The sums of one period, or of one group in it. */
 export interface AnalyticsRow {

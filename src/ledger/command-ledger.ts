@@ -3,6 +3,7 @@ import type {
   AccountRow,
   ActivityFilter,
   AnalyticsQuery,
+  AnalyticsRefusal,
   AnalyticsRow,
   AuditFilter,
   AuditRow,
@@ -96,11 +97,11 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listAccounts(): Promise<AccountRow[]> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'accounts'));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'accounts'));
   }
 
   findAccount(accountId: number): Promise<AccountRow | undefined> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'account', accountId));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'account', accountId));
   }
 
   async addCredit(
@@ -133,12 +134,12 @@ export class CommandLedger extends LedgerRequests implements Ledger {
 
   listKeys(accountId: number, filter: KeyFilter = {}): Promise<KeyRow[]> {
     const nowMs = this.#now();
-    return this.#told(this.#reader.readSwept(nowMs, 'keys', { accountId, ...filter }, nowMs));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'keys', { accountId, ...filter }, nowMs));
   }
 
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
     const nowMs = this.#now();
-    return this.#told(this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs));
   }
 
   async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | KeyRefusal> {
@@ -162,11 +163,11 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listGroups(accountId: number): Promise<GroupRow[]> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'groups', accountId));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'groups', accountId));
   }
 
   findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'group', groupId, accountId));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'group', groupId, accountId));
   }
 
   async updateGroup(command: AdminCommands['updateGroup']): Promise<GroupRow | GroupRefusal> {
@@ -188,13 +189,13 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   async listLimits(filter: LimitFilter): Promise<LimitRow[]> {
     const nowMs = this.#now();
     await this.#send(['uses', nowMs, filter]);
-    return this.#told(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
   }
 
   async findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
     const nowMs = this.#now();
     await this.#send(['uses', nowMs, limitId]);
-    return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
   }
 
   async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | LimitRefusal> {
@@ -217,7 +218,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
-    return this.#told(this.#reader.read('managementKeys', accountId));
+    return this.#whenDurable(this.#reader.read('managementKeys', accountId));
   }
 
   async setManagementKeyScopes(
@@ -233,7 +234,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   lastEntry(accountId: number): Promise<number | undefined> {
-    return this.#told(this.#reader.read('lastEntry', accountId, this.#now()));
+    return this.#whenDurable(this.#reader.read('lastEntry', accountId, this.#now()));
   }
 
   async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
@@ -243,7 +244,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listSessions(accountId: number | undefined): Promise<SessionRow[]> {
-    return this.#told(this.#reader.read('sessions', accountId ?? 0, this.#now()));
+    return this.#whenDurable(this.#reader.read('sessions', accountId ?? 0, this.#now()));
   }
 
   async endSession(command: AdminCommands['endSession']): Promise<SessionRow | 'not_found'> {
@@ -260,7 +261,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
 
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
     const nowMs = this.#now();
-    return this.#told(this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs));
   }
 
   async cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'> {
@@ -275,35 +276,35 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
-    return this.#told(this.#reader.read('activity', filter));
+    return this.#whenDurable(this.#reader.read('activity', filter));
   }
 
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
-    return this.#told(this.#reader.read('record', accountId, requestId));
+    return this.#whenDurable(this.#reader.read('record', accountId, requestId));
   }
 
   isHeld(id: number): Promise<boolean> {
     return this.#reader.read('isHeld', id);
   }
 
-  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
-    return this.#told(this.#reader.read('analytics', query));
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | AnalyticsRefusal> {
+    return this.#whenDurable(this.#reader.read('analytics', query));
   }
 
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
   }
 
   listEntries(filter: EntryFilter): Promise<EntryRow[]> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'entries', filter));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'entries', filter));
   }
 
   listMovements(filter: EntryFilter): Promise<MovementRow[]> {
-    return this.#told(this.#reader.readSwept(this.#now(), 'movements', filter));
+    return this.#whenDurable(this.#reader.readSwept(this.#now(), 'movements', filter));
   }
 
   listAudit(filter: AuditFilter): Promise<AuditRow[]> {
-    return this.#told(this.#reader.read('audit', filter));
+    return this.#whenDurable(this.#reader.read('audit', filter));
   }
 
   async createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'> {
@@ -315,11 +316,11 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listWebhooks(accountId: number): Promise<WebhookRow[]> {
-    return this.#told(this.#reader.read('webhooks', accountId));
+    return this.#whenDurable(this.#reader.read('webhooks', accountId));
   }
 
   findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined> {
-    return this.#told(this.#reader.read('webhook', named));
+    return this.#whenDurable(this.#reader.read('webhook', named));
   }
 
   async updateWebhook(command: AdminCommands['updateWebhook']): Promise<WebhookRow | 'not_found'> {
@@ -332,7 +333,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]> {
-    return this.#told(this.#reader.read('deliveries', filter));
+    return this.#whenDurable(this.#reader.read('deliveries', filter));
   }
 
   async replayDelivery(command: AdminCommands['replayDelivery']): Promise<DeliveryRow | 'not_found'> {
@@ -348,7 +349,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
 
   listDueDeliveries(limit: number): Promise<DueDelivery[]> {
     const nowMs = this.#now();
-    return this.#told(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit));
+    return this.#whenDurable(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit));
   }
 
   reportDelivery(report: DeliveryReport): Promise<void> {
@@ -408,7 +409,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
   }
 
   /** Returns what was read once it is durable: other commands may have been committed and not synced yet. */
-  async #told<T>(reading: Promise<T>): Promise<T> {
+  async #whenDurable<T>(reading: Promise<T>): Promise<T> {
     const read = await reading;
     if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);
     return read;

@@ -12,12 +12,12 @@ const done: RequestTry = {
   status: undefined,
 };
 
-test('one try that needed no choice and completed is not stored', () => {
+test('a single attempt that needed no choice of a route and completed is not stored', () => {
   expect(writeCourse({ tries: [done], extensions: [] })).toBeUndefined();
   expect(writeCourse({ tries: [], extensions: [] })).toBeUndefined();
 });
 
-test('a course is read as it was written', () => {
+test('reading a course returns what was written', () => {
   const failed = { ...done, firstEventMs: undefined, result: 'overloaded', status: 529, reason: 'priority' };
   const course = {
     tries: [failed, { ...done, startedMs: 900, reason: 'fallback' }],
@@ -26,7 +26,7 @@ test('a course is read as it was written', () => {
   expect(readCourse(writeCourse(course) ?? '')).toEqual(course);
 });
 
-test('of a long course the first entries and the last are stored', () => {
+test('a long course is stored with its first entries and the last one', () => {
   const tries = Array.from({ length: 100 }, (_, index) => ({ ...done, startedMs: index }));
   const read = readCourse(writeCourse({ tries, extensions: [] }) ?? '');
   expect(read.tries.length).toBe(32);

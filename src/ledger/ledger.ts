@@ -12,7 +12,7 @@ import type {
 } from './control.ts';
 import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
-import type { ActivityFilter, AnalyticsQuery, AnalyticsRow, PaidLine } from './activity.ts';
+import type { ActivityFilter, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, PaidLine } from './activity.ts';
 import type { History } from './history.ts';
 import type { Outbox } from './webhooks.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
@@ -36,7 +36,14 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { ActivityFilter, AnalyticsGroup, AnalyticsFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
+export type {
+  ActivityFilter,
+  AnalyticsGroup,
+  AnalyticsFilter,
+  AnalyticsQuery,
+  AnalyticsRefusal,
+  AnalyticsRow,
+} from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,
@@ -56,8 +63,8 @@ export type { UsageBuckets };
  * The ledger's port: permissions, payers and payments. Every method is one transaction, and a promise resolves only when its effect is
  * durable. Exception: `admit` and `extend` for the gateway's own requests survive the end of the process, but a power cut before they
  * settle may undo them; no client has seen them by then. Expected outcomes are return values; a throw means that the ledger itself failed
- * and nothing was done (`overloaded` if its queue or its disk is full, which the caller answers as 503). Money is in nano-dollars, times in
- * ms since 1970 UTC. Behaviour: docs/accounting.md.
+ * and nothing was done (`overloaded`: its queue or its disk is full). Money is in nano-dollars, times in ms since 1970 UTC. See
+ * docs/accounting.md.
  */
 export interface Ledger extends History, Outbox, SessionLedger {
   /** Checks every limit and the funds, then holds: all or nothing. The same id again returns the same. */
@@ -97,10 +104,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
   listAccounts(): Promise<AccountRow[]>;
   findAccount(accountId: number): Promise<AccountRow | undefined>;
-  /**
-   * `insufficient`: a negative credit exceeds the balance outside holds. `reference`: the client's own name of this credit; the same
-   * command again changes nothing, and a different one with that name is a `conflict`.
-   */
+  /** `insufficient`: more is taken than there is outside holds. `reference`: a repeat changes nothing, another credit is a `conflict`. */
   addCredit(command: {
     accountId: number;
     amount: bigint;
@@ -210,7 +214,7 @@ export interface Ledger extends History, Outbox, SessionLedger {
   /** Returns one record with its arithmetic. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
   /** Returns sums of records by period and group, oldest first. `too_many`: there are more than `limit`. */
-  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'>;
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | AnalyticsRefusal>;
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
 
   /** Checks every invariant; returns the violations, in words for the operator. Empty: there are none. */

@@ -19,9 +19,9 @@ test('a wait that the other side requested is kept, with jitter on top of at mos
       fc.integer({ min: 1, max: 40 }),
       fc.integer({ min: 1, max: 100_000 }),
       fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
-      (failures, asked, drawn) => {
-        const wait = backoffMs(failures, policy, () => drawn, asked);
-        return wait >= asked && wait <= asked + policy.baseMs;
+      (failures, requestedMs, drawn) => {
+        const wait = backoffMs(failures, policy, () => drawn, requestedMs);
+        return wait >= requestedMs && wait <= requestedMs + policy.baseMs;
       },
     ),
   );

@@ -18,7 +18,7 @@ class Heard implements Sink<number> {
 
 /** A pushed source that a test drives. */
 class Source implements StreamControl {
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   sink: Sink<number> | undefined;
   readonly start = (sink: Sink<number>): StreamControl => {
     this.sink = sink;
@@ -26,15 +26,15 @@ class Source implements StreamControl {
   };
 
   cancel(): void {
-    this.told.push('cancel');
+    this.reported.push('cancel');
   }
 
   pause(): void {
-    this.told.push('pause');
+    this.reported.push('pause');
   }
 
   resume(): void {
-    this.told.push('resume');
+    this.reported.push('resume');
   }
 }
 
@@ -137,7 +137,7 @@ describe('pull', () => {
     const messages = pull(source.start);
     expect(await messages.return?.()).toEqual({ done: true, value: undefined });
     expect(await messages.next()).toEqual({ done: true, value: undefined });
-    expect([source.sink, source.told]).toEqual([undefined, []]);
+    expect([source.sink, source.reported]).toEqual([undefined, []]);
   });
 
   test('the source is paused once while a message lies unread, and continues when it is wanted again', async () => {
@@ -145,14 +145,14 @@ describe('pull', () => {
     const messages = pull(source.start);
     const first = messages.next();
     source.sink?.message(1);
-    expect(source.told).toEqual([]);
+    expect(source.reported).toEqual([]);
     source.sink?.message(2);
     source.sink?.message(3);
-    expect(source.told).toEqual(['pause']);
+    expect(source.reported).toEqual(['pause']);
     expect([(await first).value, (await messages.next()).value, (await messages.next()).value]).toEqual([1, 2, 3]);
-    expect(source.told).toEqual(['pause']);
+    expect(source.reported).toEqual(['pause']);
     const fourth = messages.next();
-    expect(source.told).toEqual(['pause', 'resume']);
+    expect(source.reported).toEqual(['pause', 'resume']);
     source.sink?.message(4);
     expect(await fourth).toEqual({ done: false, value: 4 });
   });
@@ -166,7 +166,7 @@ describe('pull', () => {
     source.sink?.message(2);
     await first;
     caller.abort(new Error('gone'));
-    expect(source.told).toEqual(['pause', 'cancel']);
+    expect(source.reported).toEqual(['pause', 'cancel']);
     source.sink?.message(3);
     let isOver = false;
     const next = messages.next().finally(() => (isOver = true));
@@ -181,7 +181,7 @@ describe('pull', () => {
     const failed = pull(early.start, AbortSignal.abort(new Error('gone'))).next();
     early.sink?.end();
     await expect(failed).rejects.toThrow('gone');
-    expect(early.told).toEqual(['cancel']);
+    expect(early.reported).toEqual(['cancel']);
     const late = new Source();
     const caller = new AbortController();
     const messages = pull(late.start, caller.signal);
@@ -193,7 +193,7 @@ describe('pull', () => {
       { done: false, value: 1 },
       { done: true, value: undefined },
     ]);
-    expect(late.told).toEqual([]);
+    expect(late.reported).toEqual([]);
   });
 
   test('a reader that disconnects waits until the source has ended', async () => {
@@ -206,7 +206,7 @@ describe('pull', () => {
     const leaving = messages.return?.().then(() => (left = true));
     source.sink?.message(2);
     await turn();
-    expect([left, source.told]).toEqual([false, ['cancel']]);
+    expect([left, source.reported]).toEqual([false, ['cancel']]);
     source.sink?.end(new Error('nobody hears this'));
     await leaving;
     expect(await messages.next()).toEqual({ done: true, value: undefined });

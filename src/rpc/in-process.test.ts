@@ -36,9 +36,9 @@ describe('InProcessTransport', () => {
     const headers = new Headers({ [requestIdHeader]: 'req_1' });
     const seen: unknown[] = [];
     let context: CallContext | undefined;
-    const transport = generating((asked, called, sink) => {
+    const transport = generating((requested, called, sink) => {
       context = called;
-      seen.push(asked, sink);
+      seen.push(requested, sink);
       return control;
     });
     const sink = { message: () => undefined, end: () => undefined };
@@ -89,21 +89,21 @@ describe('InProcessTransport', () => {
   });
 
   test('a caller that goes away cancels the stream, and aborts the signal of a call with one reply', async () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const transport = new InProcessTransport()
       .service(CredentialService, {
         authenticate: async (_request, { signal }) => {
           await new Promise<void>(resolve => {
             signal.addEventListener('abort', () => resolve());
           });
-          told.push('aborted');
+          reported.push('aborted');
           return {};
         },
       })
       .service(GenerationService, {
         generate: (_request, _context, sink) => ({
           cancel: () => {
-            told.push('cancelled');
+            reported.push('cancelled');
             sink.end();
           },
           pause: () => undefined,
@@ -112,12 +112,12 @@ describe('InProcessTransport', () => {
         countTokens: () => ({ inputTokens: 3 }),
       });
     const caller = new AbortController();
-    const asked = leanClient(CredentialService, transport).authenticate({}, { signal: caller.signal });
+    const requested = leanClient(CredentialService, transport).authenticate({}, { signal: caller.signal });
     const read = Array.fromAsync(leanClient(GenerationService, transport).generate({}, { signal: caller.signal }));
     caller.abort(new Error('gone'));
-    await asked;
+    await requested;
     await expect(read).rejects.toThrow('gone');
-    expect(told.toSorted()).toEqual(['aborted', 'cancelled']);
+    expect(reported.toSorted()).toEqual(['aborted', 'cancelled']);
   });
 
   test('a method that no one offers is Unimplemented, and its sink hears so after the call', async () => {

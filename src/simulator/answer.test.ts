@@ -168,12 +168,12 @@ describe('the steering line', () => {
   test('goes quiet until it is cancelled, and stops at once then', async () => {
     const { runtime, timers } = countedTimers();
     const counted = createSimulator({ tokensPerSecond: 0, steering: true, runtime });
-    const asked = start(counted, { items: [user('!sim stall=2 tps=1000')] });
-    const hasEnded = Promise.race([asked.ended.then(() => true), sleep(150).then(() => false)]);
+    const requested = start(counted, { items: [user('!sim stall=2 tps=1000')] });
+    const hasEnded = Promise.race([requested.ended.then(() => true), sleep(150).then(() => false)]);
     await sleep(100);
-    expect([textDeltas(asked.sofar()), timers()]).toEqual([2, 1]);
-    asked.attempt.cancel();
-    expect([await hasEnded, textDeltas(asked.sofar()), timers()]).toEqual([false, 2, 0]);
+    expect([textDeltas(requested.sofar()), timers()]).toEqual([2, 1]);
+    requested.attempt.cancel();
+    expect([await hasEnded, textDeltas(requested.sofar()), timers()]).toEqual([false, 2, 0]);
   });
 
   test('waits before the first event, and lets itself be cancelled there', async () => {

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Item, Part } from '../gen/tollgate/v1/content_pb.ts';
 import { Endpoint, type GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { loadDecoder } from '../generation/embeddings/token-ids.ts';
-import { partsText } from './prompt.ts';
+import { joinTexts } from './prompt.ts';
 
 /** The vocabulary of the token ids that the built-in models accept. */
 const vocabulary = 'cl100k_base';
@@ -27,7 +27,7 @@ export async function splitPrompts(request: GenerateRequest): Promise<GenerateRe
 export function echoedPrompt({ echo, items }: GenerateRequest): string | undefined {
   if (echo !== true) return undefined;
   const parts = items.flatMap(({ content }) => (content.case === 'message' ? content.value.parts : []));
-  return partsText(parts, '');
+  return joinTexts(parts, '');
 }
 
 async function decodeTokens(item: Item): Promise<Item> {

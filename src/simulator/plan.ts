@@ -8,7 +8,7 @@ import {
 } from '../gen/tollgate/v1/request_pb.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import type { ChoicePlan, PlannedReasoning, PlannedText } from './answer.ts';
-import { type PlanInput, type Prompt, partsText } from './prompt.ts';
+import { type PlanInput, type Prompt, joinTexts } from './prompt.ts';
 import { prose, toQuote, sentencesAbout, findTopics } from './prose.ts';
 import { PromptValues } from './prompt-values.ts';
 import { SeededRandom } from './random.ts';
@@ -66,7 +66,7 @@ function planReasoning({ request, prompt }: PlanInput, seed: string): PlannedRea
 }
 
 function finding(result: ToolResult): string {
-  const said = toQuote(partsText(result.parts, ' '), 400);
+  const said = toQuote(joinTexts(result.parts, ' '), 400);
   const tool = result.name === '' ? 'The tool' : `The tool ${result.name}`;
   if (result.isError) return `${tool} failed: ${said === '' ? 'it did not say why' : said}.`;
   return said === '' ? `${tool} answered nothing.` : `${tool} answered: ${said}.`;
@@ -88,13 +88,13 @@ function jsonText({ request, prompt }: PlanInput, seed: string): string | undefi
 }
 
 function planText(input: PlanInput, seed: string): PlannedText {
-  const { prompt, steering, sights } = input;
+  const { prompt, steering, imageDescriptions } = input;
   const kind = 'text';
   if (steering.say !== undefined) return { kind, chunks: [steering.say] };
   const json = jsonText(input, seed);
   if (json !== undefined) return { kind, chunks: [json] };
   const files = prompt.files.map(name => `The file ${name} has come; this model does not read its layout.`);
-  const facts = { text: prompt.text, findings: [...prompt.results.map(finding), ...sights, ...files], seed };
+  const facts = { text: prompt.text, findings: [...prompt.results.map(finding), ...imageDescriptions, ...files], seed };
   const deltasMin = Math.max(...(steering.faults ?? []).map(fault => fault.afterDeltas), -1);
   const tokens = steering.tokens ?? (deltasMin < 0 ? undefined : deltasMin + 8);
   if (tokens === undefined) return { kind, chunks: prose(facts) };

@@ -5,7 +5,7 @@ import { inputSegments } from '../generation/input-segments.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import { type Steering, splitSteering } from './steering.ts';
 
-/** An image in the conversation and its position, for messages that have to name it. */
+/** An image of the conversation and its number, by which error messages name it. */
 export interface PlacedImage {
   readonly image: ImagePart;
   /** From 1, over the whole conversation. */
@@ -20,7 +20,7 @@ export interface Prompt {
   readonly text: string;
   /** The last steering line of the last user text. */
   readonly steeringLine: string | undefined;
-  /** Results of tools that the answer is about: those at the end of the conversation. */
+  /** The tool results at the end of the conversation, which the answer is about. */
   readonly results: readonly ToolResult[];
   /** True if a tool's result follows the last user text. */
   readonly hasResultSince: boolean;
@@ -29,7 +29,7 @@ export interface Prompt {
   /** The names of the tools that were called after the last user text. */
   readonly called: ReadonlySet<string>;
   readonly images: readonly PlacedImage[];
-  /** Names of the files that the last user message brings. */
+  /** Names of the files in the last user message. */
   readonly files: readonly string[];
   /** The assistant's output so far, if it is a paused answer that continues. */
   readonly begun: string;
@@ -37,7 +37,7 @@ export interface Prompt {
   readonly seed: string;
 }
 
-/** The input of a choice's plan. */
+/** Everything that the plan of one choice depends on. */
 export interface PlanInput {
   readonly request: GenerateRequest;
   /** The simulator's name of the model. */
@@ -47,12 +47,12 @@ export interface PlanInput {
   /** Distinguishes answers, even of equal requests: ids of calls are made from it. */
   readonly answerId: string;
   /** Descriptions of the images; empty if there are none. */
-  readonly sights: readonly string[];
+  readonly imageDescriptions: readonly string[];
   readonly tokenizer: Tokenizer;
 }
 
-/** The texts of parts, joined. */
-export function partsText(parts: readonly Part[], separator: string): string {
+/** Returns the texts of parts, joined. */
+export function joinTexts(parts: readonly Part[], separator: string): string {
   const texts: string[] = [];
   for (const { content } of parts) {
     if (content.case === 'text' || content.case === 'refusal') texts.push(content.value.text);
@@ -70,8 +70,8 @@ function isFromModel({ content }: Item): boolean {
 
 function userText({ content }: Item): string | undefined {
   if (content.case !== 'message' || content.value.role !== Role.USER) return undefined;
-  const said = content.value.parts.filter(part => part.content.case === 'text');
-  return said.length === 0 ? undefined : partsText(said, '\n');
+  const textParts = content.value.parts.filter(part => part.content.case === 'text');
+  return textParts.length === 0 ? undefined : joinTexts(textParts, '\n');
 }
 
 function isSameMessage(item: Item, other: Item | undefined): boolean {
@@ -104,8 +104,10 @@ function listFiles(item: Item | undefined): string[] {
 }
 
 function begunText(items: readonly Item[]): string {
-  const said = items.flatMap(({ content }) => (content.case === 'message' ? [partsText(content.value.parts, '')] : []));
-  return said.join('');
+  const texts = items.flatMap(({ content }) =>
+    content.case === 'message' ? [joinTexts(content.value.parts, '')] : [],
+  );
+  return texts.join('');
 }
 
 function makeSeed(request: GenerateRequest, items: readonly Item[]): string {
@@ -115,31 +117,31 @@ function makeSeed(request: GenerateRequest, items: readonly Item[]): string {
   return hash.update(`${seed ?? ''} ${temperature ?? ''}`).digest('hex');
 }
 
-/** Reads the prompt of a request. `steering` false: a steering line is text like any other. */
+/** Reads the prompt of a request. `steering` false: a steering line is ordinary text. */
 export function readPrompt(request: GenerateRequest, steering: boolean): Prompt {
   const { items } = request;
-  // Assistant output after the last message to answer is the beginning of the answer.
+  // Assistant output at the end of the conversation is the beginning of the answer.
   const end = items.findLastIndex(item => !isFromModel(item)) + 1;
-  const requested = items.slice(0, end);
-  const lastUser = requested.findLastIndex(item => userText(item) !== undefined);
+  const input = items.slice(0, end);
+  const lastUser = input.findLastIndex(item => userText(item) !== undefined);
   const lastUserItem = items[lastUser];
-  const said = lastUserItem === undefined ? '' : (userText(lastUserItem) ?? '');
-  const { plain, line } = splitSteering(said, steering);
-  const newFrom = requested.findLastIndex(isFromModel) + 1;
-  const firstResult = requested.findLastIndex(item => item.content.case !== 'toolResult') + 1;
-  const resultItems = requested.slice(firstResult);
+  const lastUserText = lastUserItem === undefined ? '' : (userText(lastUserItem) ?? '');
+  const { plain, line } = splitSteering(lastUserText, steering);
+  const newFrom = input.findLastIndex(isFromModel) + 1;
+  const firstResult = input.findLastIndex(item => item.content.case !== 'toolResult') + 1;
+  const resultItems = input.slice(firstResult);
   return {
     text: plain.trim(),
     steeringLine: line,
     results: resultItems.flatMap(({ content }) => (content.case === 'toolResult' ? [content.value] : [])),
     hasResultSince: items.slice(lastUser + 1).some(item => item.content.case === 'toolResult'),
-    explainsResult: requested.some(item => item.content.case === 'toolResult' && isSameMessage(item, lastUserItem)),
+    explainsResult: input.some(item => item.content.case === 'toolResult' && isSameMessage(item, lastUserItem)),
     called: new Set(
       items.slice(lastUser + 1).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : [])),
     ),
     images: listImages(items, newFrom),
     files: listFiles(lastUserItem),
     begun: begunText(items.slice(end)),
-    seed: makeSeed(request, requested),
+    seed: makeSeed(request, input),
   };
 }

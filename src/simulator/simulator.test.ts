@@ -19,7 +19,7 @@ const simulator = createSimulator({ tokensPerSecond: 0, steering: true });
 const tokenizer = await loadTokenizer();
 
 describe('an answer', () => {
-  test('is the same for the same request, and another for another prompt, seed, model and candidate', async () => {
+  test('is the same for the same request, and differs for another prompt, seed or model', async () => {
     const request = { items: [user('Why is the sky blue?')], sampling: { temperature: 0 } };
     const { text } = await ask(simulator, request);
     expect((await ask(simulator, request)).text).toBe(text);
@@ -32,7 +32,7 @@ describe('an answer', () => {
     expect(text).toContain('“Why is the sky blue?”');
   });
 
-  test('starts once, ends once, and keeps the order of events, whatever is asked', async () => {
+  test('starts once, ends once, and keeps the order of events, whatever the request', async () => {
     const tools = [{ tool: { case: 'custom', value: { name: 'note' } } } as const];
     const requests = [
       { items: [user('hi')], candidates: 3 },
@@ -53,7 +53,7 @@ describe('an answer', () => {
     }
   });
 
-  test('costs one batch where it is short and unpaced', async () => {
+  test('comes in one batch if it is short and unpaced', async () => {
     expect((await ask(simulator, { items: [user('hi')] })).batches).toHaveLength(1);
   });
 
@@ -74,7 +74,7 @@ describe('an answer', () => {
     expect(answer.events.filter(({ event }) => event.case === 'delta')).toHaveLength(16_384);
   });
 
-  test('ends at the output limit with its own count', async () => {
+  test('ends at the output limit, by its own count of tokens', async () => {
     const answer = await ask(simulator, { items: [user('Write a very long story.')], maxOutputTokens: 50 });
     expect(answer.finished[0]).toMatchObject({ reason: FinishReason.LENGTH, native: 'length' });
     expect(answer.completed?.usage?.outputTokens).toBe(50);
@@ -96,7 +96,7 @@ describe('an answer', () => {
     );
   });
 
-  test('in several candidates interleaves them and counts them all', async () => {
+  test('with several candidates interleaves them and counts the tokens of all', async () => {
     const answer = await ask(simulator, { items: [user('!sim tokens=40')], candidates: 3 });
     expect(answer.finished.map(each => each.reason)).toEqual([FinishReason.STOP, FinishReason.STOP, FinishReason.STOP]);
     expect(answer.completed?.usage?.outputTokens).toBe(120);
@@ -109,7 +109,7 @@ describe('an answer', () => {
     expect(failure).toMatchObject({ kind: 'status', facts: { status: 404 } });
   });
 
-  test('to an input over the context length is refused soon, as such', async () => {
+  test('to an input over the context length is refused quickly, with that reason', async () => {
     const start = performance.now();
     for (const text of ['word '.repeat(200_000), 'x'.repeat(20_000_000)]) {
       const { failure } = await askToFail(simulator, { items: [user(text)] });
@@ -119,7 +119,7 @@ describe('an answer', () => {
     expect(performance.now() - start).toBeLessThan(3_000);
   });
 
-  test('to an input that nearly fills the context ends where the context does', async () => {
+  test('to an input that nearly fills the context ends at the context length', async () => {
     const items = [user(`${'word '.repeat(127_900)}\n!sim tokens=2000`)];
     const answer = await ask(simulator, { items });
     const { inputTokens = 0, outputTokens = 0 } = answer.completed?.usage ?? {};
@@ -184,8 +184,8 @@ describe('reasoning', () => {
   test('is a summary where one is requested, and hidden where its display is omitted', async () => {
     const items = [user('Think.')];
     const summary = await ask(simulator, { items, reasoning: { effort: ReasoningEffort.LOW, summary: 'auto' } });
-    const [thought] = summary.items;
-    expect(thought?.content.case === 'reasoning' && thought.content.value.parts[0]?.content.case).toBe('summaryText');
+    const [item] = summary.items;
+    expect(item?.content.case === 'reasoning' && item.content.value.parts[0]?.content.case).toBe('summaryText');
     const hidden = await ask(simulator, { items, reasoning: { thinking: ThinkingMode.ADAPTIVE, display: 'omitted' } });
     const [sealed] = hidden.items;
     expect(sealed?.content.case === 'reasoning' && sealed.content.value).toMatchObject({
@@ -195,16 +195,16 @@ describe('reasoning', () => {
     expect(hidden.completed?.usage?.reasoningTokens).toBeGreaterThan(10);
   });
 
-  test('is accepted when it is given back unchanged, and refused when it was changed', async () => {
+  test('is accepted if it comes back unchanged, refused if it was changed, and ignored if it is another provider’s', async () => {
     for (const reasoning of [{ effort: ReasoningEffort.LOW }, { thinking: ThinkingMode.ADAPTIVE }]) {
       const first = await ask(simulator, { items: [user('Think.')], reasoning });
       const items = [user('Think.'), ...first.items, user('Go on.')];
       expect((await ask(simulator, { items, reasoning })).finished[0]?.reason).toBe(FinishReason.STOP);
       const replayed = (change: (blob: Opaque) => void): Item[] => {
-        const thought = structuredClone(first.items[0]);
-        if (thought?.content.case !== 'reasoning') throw new Error('no reasoning');
-        for (const blob of thought.content.value.opaque) change(blob);
-        return [user('Think.'), thought, user('Go on.')];
+        const item = structuredClone(first.items[0]);
+        if (item?.content.case !== 'reasoning') throw new Error('no reasoning');
+        for (const blob of item.content.value.opaque) change(blob);
+        return [user('Think.'), item, user('Go on.')];
       };
       const changed = replayed(blob => (blob.data = `A${blob.data}`));
       expect((await askToFail(simulator, { items: changed })).failure).toMatchObject({
@@ -218,7 +218,7 @@ describe('reasoning', () => {
 });
 
 describe('log probabilities', () => {
-  test('stand at every token of the text, likeliest first, and sum to less than 1', async () => {
+  test('come with every token of the text, likeliest first, and add up to less than 1', async () => {
     const sampling = { logprobs: true, topLogprobs: 5 };
     const answer = await ask(simulator, { items: [user('!sim say=Blue, 蓝色 and 🦄.')], sampling });
     const deltas = answer.events.flatMap(({ event }) => (event.case === 'delta' ? [event.value] : []));
@@ -247,7 +247,7 @@ describe('log probabilities', () => {
   });
 });
 
-test('usage is what countTokens and the tokenizer say', async () => {
+test('the reported usage is what countTokens and the tokenizer count', async () => {
   const request = { items: [user('How many tokens are these? 多少?')], instructions: 'Count.' };
   const answer = await ask(simulator, { ...request });
   const { signal } = new AbortController();

@@ -19,7 +19,7 @@ import { echoedPrompt, splitPrompts } from './completion-prompts.ts';
 import { countedInput, sumTokens } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, readCacheMode, simulatorModels } from './models.ts';
-import { beginAsOrdered } from './ordered-failure.ts';
+import { delayOrFail } from './ordered-failure.ts';
 import { type PacedAnswer, paced } from './pace.ts';
 import { planChoice } from './plan.ts';
 import { type PlanInput, type Prompt, readPrompt } from './prompt.ts';
@@ -55,7 +55,7 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const model = findModel(call.model);
     const asks = (await splitPrompts(request)).map(each => readAsk(each, model, options.steering));
     const { prompt, steering } = lastAsk(asks);
-    await beginAsOrdered(steering, call.attempt, waiting);
+    await delayOrFail(steering, call.attempt, waiting);
     verifyReasoning(request.items);
     const tokenizer = await loadTokenizer();
     const room = inputMost(request, model) ?? Infinity;
@@ -63,10 +63,10 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     // Per account: other accounts' requests must not show in a price.
     const owner = `${call.accountId ?? ''} ${model.id}`;
     const input = cache.account(owner, readCacheMode(model), counted, request.cache);
-    const sights = await sight.describe(prompt.images);
+    const imageDescriptions = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
-    const plans = asks.map(ask => ({ ...ask, model: model.id, answerId, sights, tokenizer }));
+    const plans = asks.map(ask => ({ ...ask, model: model.id, answerId, imageDescriptions, tokenizer }));
     const answer = planAnswer(call, model, plans, { input, dropped });
     const events = paced(answer, steering.tps ?? options.tokensPerSecond, waiting);
     if (calls === undefined) yield* events;

@@ -36,7 +36,7 @@ export async function postDirectly(
   signal.throwIfAborted();
   const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
   const headers = target.headers(defaults, { 'content-type': 'application/json' });
-  const outgoing = { asker: hold, model, path: target.path(path), headers, body: outgoingJson(refuseRouting(body)) };
+  const outgoing = { keyUser: hold, model, path: target.path(path), headers, body: outgoingJson(refuseRouting(body)) };
   const answer = await fetchBody(target, { ...outgoing, codec, watch }, bytesMax, signal);
   return answer.toString('utf8');
 }

@@ -218,9 +218,12 @@ describe('several answers', () => {
 
 test('each answer has a seed of its own, and the first one the client’s', () => {
   const seeds: (bigint | undefined)[] = [];
-  const asked = { ...makeCall(3), request: create(GenerateRequestSchema, { candidates: 3, sampling: { seed: 7n } }) };
+  const requested = {
+    ...makeCall(3),
+    request: create(GenerateRequestSchema, { candidates: 3, sampling: { seed: 7n } }),
+  };
   const attempt = { cancel: () => undefined, pause: () => undefined, resume: () => undefined };
-  const running = new FanOut(asked, { events: () => undefined, end: () => undefined }, ({ request }) => {
+  const running = new FanOut(requested, { events: () => undefined, end: () => undefined }, ({ request }) => {
     seeds.push(request.sampling?.seed);
     return attempt;
   });

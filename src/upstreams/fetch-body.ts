@@ -84,7 +84,7 @@ export async function fetchOnce(
   const codec = { parseError: () => ({}) };
   const body = json === undefined ? null : Buffer.from(JSON.stringify(json));
   try {
-    const request = { asker: target, model: '', path: target.path(path), headers, body, codec };
+    const request = { keyUser: target, model: '', path: target.path(path), headers, body, codec };
     return await fetchBody(target, request, bytesMax, signal);
   } finally {
     // A cancelled call does not wait for a connection that is still being made.

@@ -10,7 +10,7 @@ import { toLogMessage } from './log-message.ts';
 /** A request, sent with one key after the other until one is accepted. */
 export interface OutgoingRequest {
   /** Identifies the request: what it learns about keys holds for all of its attempts. */
-  readonly asker: object;
+  readonly keyUser: object;
   /** The model that a key must be allowed to use. */
   readonly model: string;
   /** Path and query. */
@@ -157,7 +157,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       return;
     }
     this.#hasBegun = true;
-    this.#target.keys.works(this.#request.asker, this.#keyIndex);
+    this.#target.keys.works(this.#request.keyUser, this.#keyIndex);
     if (this.#isPaused) controller.pause();
     const type = headers['content-type'];
     this.#reader.begin(typeof type === 'string' ? type : '');
@@ -192,11 +192,13 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #send(): void {
-    const { asker, model, path, headers, body } = this.#request;
+    const { keyUser, model, path, headers, body } = this.#request;
     const { keys, origin } = this.#target;
-    const index = keys.pick(asker, model);
+    const index = keys.pick(keyUser, model);
     if (index === undefined) {
-      this.#fail(keys.lastRefusal(asker) ?? new UpstreamFailure('status', { status: 401, retryAfterMs: keys.restMs }));
+      this.#fail(
+        keys.lastRefusal(keyUser) ?? new UpstreamFailure('status', { status: 401, retryAfterMs: keys.restMs }),
+      );
       return;
     }
     this.#keyIndex = index;
@@ -253,10 +255,10 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #refused(head: ResponseHead, parts: readonly Buffer[]): void {
-    const { asker, model, codec } = this.#request;
+    const { keyUser, model, codec } = this.#request;
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
-    if (this.#target.keys.learn(asker, model, this.#keyIndex, failure)) this.#send();
+    if (this.#target.keys.learn(keyUser, model, this.#keyIndex, failure)) this.#send();
     else if (head.status === 503 && failure.facts.isLoading === true) this.#awaitModel(failure);
     else this.#fail(failure);
   }
@@ -321,7 +323,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #leave(): void {
     if (this.#phase === 'over') return;
-    this.#target.keys.leave(this.#request.asker, this.#keyIndex);
+    this.#target.keys.leave(this.#request.keyUser, this.#keyIndex);
     this.#phase = 'over';
     this.#deadlines.stop();
     this.#target.release(this.#connections);

@@ -160,8 +160,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return this.#send(call, call.hold, receiver);
   }
 
-  /** `asker`: identifies the request; what it learns about keys holds for everything that it sends. */
-  #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
+  /** `keyUser`: identifies the request; what it learns about keys holds for everything that it sends. */
+  #send(call: SentCall, keyUser: object, receiver: UpstreamReceiver): RunningAttempt {
     const { request, model, whole, watch, tap } = call;
     const lane = this.#laneFor(request);
     const { codec } = lane.reading;
@@ -182,7 +182,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const headers = own === noHeaders ? plan.headers : this.#headers(lane.protocol, whole, own);
       const body = outgoingJson(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
-      outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch, tap };
+      outgoing = { keyUser, model, path: plan.path, headers, body, whole, codec, watch, tap };
       tap?.sent(body);
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);

@@ -93,7 +93,7 @@ export class ImagesProvider implements ImageUpstream {
   ): Omit<OutgoingRequest, 'whole'> {
     const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
     const headers = this.#target.headers(defaults, { 'content-type': type });
-    return { asker: hold, model, path: this.#target.path(below), headers, body, codec: { parseError }, watch };
+    return { keyUser: hold, model, path: this.#target.path(below), headers, body, codec: { parseError }, watch };
   }
 
   async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {

@@ -152,8 +152,8 @@ test('a bill that is not paid is a refused key, whatever the status', () => {
 });
 
 test('what changes is reported, with the provider’s words for the log', () => {
-  const told: unknown[] = [];
-  const keys = new KeyRing(1, { runtime, changed: health => told.push([health.state, health.last?.message]) });
+  const seen: unknown[] = [];
+  const keys = new KeyRing(1, { runtime, changed: health => seen.push([health.state, health.last?.message]) });
   const request = hold();
   picked(keys, request);
   keys.learn(request, 'm', 0, new UpstreamFailure('status', { status: 401, logMessage: 'No such key.' }));
@@ -161,7 +161,7 @@ test('what changes is reported, with the provider’s words for the log', () => 
   const next = hold();
   picked(keys, next);
   keys.works(next, 0);
-  expect(told).toEqual([
+  expect(seen).toEqual([
     ['resting', 'No such key.'],
     ['working', 'No such key.'],
   ]);

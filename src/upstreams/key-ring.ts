@@ -2,7 +2,7 @@ import type { KeyHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
-/** The refusals that one asker met. */
+/** The refusals that one key user met. */
 interface Experience {
   /** Refused keys by index, and "index model" of keys that can't use that model. */
   readonly refused: Set<string>;
@@ -15,7 +15,7 @@ interface Experience {
 interface KeyState {
   /** When its rest ends, on the monotonic clock; 0: it works. */
   restsUntilMs: number;
-  /** The asker that is trying it after its rest. */
+  /** The key user that is trying it after its rest. */
   probe: object | undefined;
   /** Refusals since it last worked. */
   refusedInRow: number;
@@ -35,10 +35,10 @@ export interface KeyRingTools {
 }
 
 /**
- * Rotates through a provider's keys, by index. An asker is an object that stands for one user of keys, usually the hold of a request. A
+ * Rotates through a provider's keys, by index. A key user is an object that identifies one user of the keys, usually the hold of a request. A
  * refused key rests for all askers: 30 s at first, then twice as long each time, or as long as a 429 requests, at most ten minutes. After
- * that, one asker tries it. The asker that was refused takes the next key at once and never uses the refused one again, except for a key at
- * its rate limit if no other is left. Nothing is stored for an asker that has met no refusal.
+ * that, one key user tries it. The key user that was refused takes the next key at once and never uses the refused one again, except for a key at
+ * its rate limit if no other is left. Nothing is stored for a key user that has met no refusal.
  */
 export class KeyRing {
   readonly #count: number;
@@ -80,11 +80,11 @@ export class KeyRing {
   }
 
   /**
-   * Returns the next key in turn that this asker may use for `model`; undefined if there is none. Every pick is
+   * Returns the next key in turn that this key user may use for `model`; undefined if there is none. Every pick is
    * followed by `learn`, `works` or `leave`.
    */
-  pick(asker: object, model: string): number | undefined {
-    const { refused, limited } = this.#experience.get(asker) ?? {};
+  pick(keyUser: object, model: string): number | undefined {
+    const { refused, limited } = this.#experience.get(keyUser) ?? {};
     let picked: number | undefined;
     for (let step = 0; step < this.#count; step += 1) {
       const index = (this.#next + step) % this.#count;
@@ -94,46 +94,46 @@ export class KeyRing {
         continue;
       }
       const key = this.#keys[index];
-      if (this.#resting > 0 && key !== undefined && !this.#isReady(key, asker)) continue;
+      if (this.#resting > 0 && key !== undefined && !this.#isReady(key, keyUser)) continue;
       picked = index;
       break;
     }
     if (picked === undefined) return undefined;
     this.#next = (picked + 1) % this.#count;
     const key = this.#keys[picked];
-    if (key !== undefined && key.restsUntilMs > 0) key.probe ??= asker;
+    if (key !== undefined && key.restsUntilMs > 0) key.probe ??= keyUser;
     return picked;
   }
 
-  /** Returns the last refusal that this asker met; undefined if none. */
-  lastRefusal(asker: object): UpstreamFailure | undefined {
-    return this.#experience.get(asker)?.lastRefusal;
+  /** Returns the last refusal that this key user met; undefined if none. */
+  lastRefusal(keyUser: object): UpstreamFailure | undefined {
+    return this.#experience.get(keyUser)?.lastRefusal;
   }
 
   /**
-   * Records that a call with this key failed. Returns whether the asker should try another key at once. Some upstreams
-   * use 404 for a key that can't use a model, so a 404 counts for this asker and model only.
+   * Records that a call with this key failed. Returns whether the key user should try another key at once. Some upstreams
+   * use 404 for a key that can't use a model, so a 404 counts for this key user and model only.
    */
-  learn(asker: object, model: string, index: number, failure: UpstreamFailure): boolean {
+  learn(keyUser: object, model: string, index: number, failure: UpstreamFailure): boolean {
     const { status = 0, billing = false } = failure.facts;
     const isRefused = status === 401 || status === 403 || (billing && status !== 429);
     if (!isRefused && status !== 404 && status !== 429) {
       // An error of the upstream itself says nothing about the key; a rejected request shows that the key was accepted.
-      if (status < 500) this.works(asker, index);
-      else this.leave(asker, index);
+      if (status < 500) this.works(keyUser, index);
+      else this.leave(keyUser, index);
       return false;
     }
-    const experience = this.#experience.get(asker) ?? {
+    const experience = this.#experience.get(keyUser) ?? {
       refused: new Set(),
       limited: new Set(),
       lastRefusal: undefined,
     };
-    this.#experience.set(asker, experience);
-    if (status === 404) this.leave(asker, index);
-    else this.#rest(asker, index, failure);
+    this.#experience.set(keyUser, experience);
+    if (status === 404) this.leave(keyUser, index);
+    else this.#rest(keyUser, index, failure);
     if (status === 429) {
       experience.limited.add(index);
-      return this.#hasOther(experience, asker, model);
+      return this.#hasOther(experience, keyUser, model);
     }
     experience.refused.add(status === 404 ? `${index} ${model}` : `${index}`);
     experience.lastRefusal = failure;
@@ -141,9 +141,9 @@ export class KeyRing {
   }
 
   /** Records that the upstream accepted the key. */
-  works(asker: object, index: number): void {
+  works(keyUser: object, index: number): void {
     const key = this.#keys[index];
-    if (key === undefined || key.restsUntilMs === 0 || key.probe !== asker) return;
+    if (key === undefined || key.restsUntilMs === 0 || key.probe !== keyUser) return;
     key.probe = undefined;
     key.restsUntilMs = 0;
     key.refusedInRow = 0;
@@ -151,35 +151,35 @@ export class KeyRing {
     this.#tools.changed?.(this.#readHealth(index));
   }
 
-  /** Records that a call revealed nothing about the key. If this asker was trying it after its rest, another one can. */
-  leave(asker: object, index: number): void {
+  /** Records that a call revealed nothing about the key. If this key user was trying it after its rest, another one can. */
+  leave(keyUser: object, index: number): void {
     const key = this.#keys[index];
-    if (key?.probe === asker) key.probe = undefined;
+    if (key?.probe === keyUser) key.probe = undefined;
   }
 
-  #isReady({ restsUntilMs, probe }: KeyState, asker?: object): boolean {
+  #isReady({ restsUntilMs, probe }: KeyState, keyUser?: object): boolean {
     if (restsUntilMs === 0) return true;
-    return (probe === undefined || probe === asker) && this.#tools.runtime.monotonicMs() >= restsUntilMs;
+    return (probe === undefined || probe === keyUser) && this.#tools.runtime.monotonicMs() >= restsUntilMs;
   }
 
-  /** Returns whether the asker has a key left that is not at its limit. */
-  #hasOther({ refused, limited }: Experience, asker: object, model: string): boolean {
+  /** Returns whether the key user has a key left that is not at its limit. */
+  #hasOther({ refused, limited }: Experience, keyUser: object, model: string): boolean {
     for (let index = 0; index < this.#count; index += 1) {
       if (limited.has(index) || refused.has(`${index}`) || refused.has(`${index} ${model}`)) continue;
       const key = this.#keys[index];
-      if (key === undefined || this.#isReady(key, asker)) return true;
+      if (key === undefined || this.#isReady(key, keyUser)) return true;
     }
     return false;
   }
 
-  #rest(asker: object, index: number, { facts }: UpstreamFailure): void {
+  #rest(keyUser: object, index: number, { facts }: UpstreamFailure): void {
     const key = this.#keys[index];
     if (key === undefined) return;
     const { runtime, changed } = this.#tools;
     key.refusals += 1;
     key.last = { status: facts.status ?? 0, atMs: runtime.now(), message: facts.logMessage };
     // Refusals of calls that were already running when the key was first refused don't extend its rest.
-    const startsRest = key.restsUntilMs === 0 || key.probe === asker;
+    const startsRest = key.restsUntilMs === 0 || key.probe === keyUser;
     if (startsRest) {
       if (key.restsUntilMs === 0) this.#resting += 1;
       key.probe = undefined;

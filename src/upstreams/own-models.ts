@@ -23,7 +23,7 @@ export async function listOwnModels(
   signal: AbortSignal,
 ): Promise<string[]> {
   const request = {
-    asker: {},
+    keyUser: {},
     model: '',
     path: target.path(listPath),
     headers: target.headers({ accept: 'application/json', 'user-agent': 'tollgate', ...headers }),

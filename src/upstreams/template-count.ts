@@ -26,7 +26,7 @@ async function post(
   const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
   const headers = target.headers(defaults, { 'content-type': 'application/json' });
   // Both paths are at the root of the server, not below `/v1`.
-  const request = { asker: target, model: '', path: target.path(path).replace(`/v1${path}`, path), headers };
+  const request = { keyUser: target, model: '', path: target.path(path).replace(`/v1${path}`, path), headers };
   const response = await fetchBody(target, { ...request, body: outgoingJson(body), codec }, bytesMax, signal);
   const value: unknown = JSON.parse(response.toString('utf8'));
   return typeof value === 'object' && value !== null ? value : {};

@@ -59,8 +59,8 @@ describe('TR-11: names of tools that the protocol does not take', () => {
   });
 
   test('begin with a letter or an underscore, and hold no other letters', () => {
-    const asked = ['1st', '-x', 'ä b'];
-    const { tools } = new ToolNames(makeRequest({ tools: asked.map(functionTool) }), legal).request;
+    const requested = ['1st', '-x', 'ä b'];
+    const { tools } = new ToolNames(makeRequest({ tools: requested.map(functionTool) }), legal).request;
     for (const { tool } of tools) expect(tool.case === 'function' ? tool.value.name : '').toMatch(legal);
   });
 

@@ -82,7 +82,7 @@ describe('signing in', () => {
 
     const second = await openPage(browser);
     await second.page.goto(url);
-    await second.page.getByRole('alert').getByText('The sign-in link was used, or its time is over.').waitFor();
+    await second.page.getByRole('alert').getByText('The sign-in link was already used, or it has expired.').waitFor();
     expect(second.page.url()).not.toContain('token');
     await Promise.all([page.context().close(), second.page.context().close()]);
   });
@@ -222,7 +222,7 @@ test('the bodies of a request are shown side by side, marked, and sent again for
   await page.goto(`${gateway.rpcUrl}/dashboard/keys/${id}`);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByText('paused', { exact: true }).waitFor();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Resume' }).click();
   await page.getByText('works', { exact: true }).waitFor();
   await page.goto(`${gateway.rpcUrl}/dashboard/next?key=${id}&model=sim/large`);
   await page.getByText('would begin, holding').waitFor();

@@ -43,14 +43,14 @@ function toFieldText(ms: number): string {
   return parts.format(ms).replace(' ', 'T');
 }
 
-test('a key is rotated: its new secret is shown once, the old one works on for as long as was chosen', async () => {
+test('a key is rotated: its new secret is shown once, the old one stays valid for as long as was chosen', async () => {
   const { key, id } = await makeKey(gateway);
   const watched = await openKey(id);
   const { page } = watched;
   const rotate = async (overlap: string): Promise<string> => {
     await page.getByRole('button', { name: 'Rotate' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('The old secret works on for').selectOption(overlap);
+    await dialog.getByLabel('The old secret stays valid for').selectOption(overlap);
     await dialog.getByRole('button', { name: 'Rotate key' }).click();
     await dialog.waitFor({ state: 'detached' });
     return (await page.getByRole('region', { name: 'New key' }).locator('pre').first().textContent())?.trim() ?? '';
@@ -61,7 +61,7 @@ test('a key is rotated: its new secret is shown once, the old one works on for a
   await page.reload();
   await page.getByRole('button', { name: 'Rotate' }).waitFor();
   expect(await page.content()).not.toContain(second);
-  const third = await rotate('no time: it ends now');
+  const third = await rotate('no time: it stops working at once');
   expect([await tryKey(second), await tryKey(third)]).toEqual([401, 200]);
   expectClean(watched);
   await page.context().close();

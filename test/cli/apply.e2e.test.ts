@@ -1,4 +1,4 @@
-/** `tollgate apply`: what a file wants, made once, and changed when the file is. */
+/** `tollgate apply`: creates what a file describes, and updates it when the file has changed. */
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -56,7 +56,7 @@ const steps = ({ data }: PlanJson): string[] => data.map(({ action, kind, name }
 const list = async (...args: string[]): Promise<readonly Record<string, unknown>[]> =>
   ((await gateway.cli([...args, '--json'])).json as { data: Record<string, unknown>[] }).data;
 
-test('a dry run shows all and changes nothing; then all is made, with its secrets in a file of its own', async () => {
+test('a dry run shows every step and changes nothing; without --dry-run the same steps run, and the secrets go to a separate file', async () => {
   const planned = await apply(file, '--dry-run');
   expect(planned.applied).toBe(false);
   expect((await list('accounts')).map(({ name }) => name)).toEqual(['default']);
@@ -109,7 +109,7 @@ test('the same file again changes nothing', async () => {
   expect(readFileSync(`${path}.secrets`, 'utf8')).toBe(before);
 });
 
-test('a changed file changes what differs, and removes only with --prune', async () => {
+test('a changed file updates only what differs, and deletes only with --prune', async () => {
   const changed = file
     .replace('max: 12.5', 'max: 15')
     .replace('          - { unit: concurrent, max: 3 }\n', '')
@@ -126,7 +126,7 @@ test('a changed file changes what differs, and removes only with --prune', async
   const pruned = await apply(changed, '--prune');
   expect(steps(pruned)).toEqual(['delete limit concurrent of key ci', 'delete key old']);
   expect((await list('keys', 'list', '--account', '2')).map(({ label }) => label)).toEqual(['ci']);
-  // Groups and their balances go last; sections that a file does not have stay as they are.
+  // Groups are deleted after their keys. A section that the file lacks is left as it is.
   const emptied = await apply('accounts: [{ name: acme, groups: [], keys: [] }]\n', '--prune');
   expect(steps(emptied)).toEqual(['delete key ci', 'delete group search', 'delete group engineering']);
   expect(await list('groups', 'list', '--account', '2')).toEqual([]);
@@ -136,10 +136,10 @@ test('a changed file changes what differs, and removes only with --prune', async
 test.each([
   ['accounts: [{ nam: acme }]', 'accounts.0'],
   ['accounts: [{ name: acme, keys: [{ label: a, balance: -1 }] }]', 'accounts.0.keys.0.balance'],
-  ['accounts: [{ name: acme, keys: [{ label: a }, { label: a }] }]', 'key a of account acme is there twice'],
+  ['accounts: [{ name: acme, keys: [{ label: a }, { label: a }] }]', 'key a of account acme is listed twice'],
   ['accounts: [', 'accounts.yaml'],
-])('a bad file changes nothing and says what is wrong: %s', async (text, words) => {
+])('an invalid file changes nothing, and the error says what is wrong: %s', async (text, reason) => {
   writeFileSync(path, text);
   const { code, stderr } = await gateway.cli(['apply', path]);
-  expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining(reason)]);
 });

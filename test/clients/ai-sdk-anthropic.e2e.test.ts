@@ -4,7 +4,7 @@ import { APICallError, generateText, isStepCount, streamText, tool } from 'ai';
 import { afterAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { endTarget, startTarget } from './second-gateway.ts';
 
 const gateway = await startTarget();
@@ -55,7 +55,7 @@ test('the SDK runs tool calls and sends their results, streamed and not', async 
 });
 
 test('reasoning is returned, and an image is accepted', async () => {
-  const data = await picture(20, 10, 'blue');
+  const data = await makePng(20, 10, 'blue');
   const result = await generateText({
     model,
     messages: [

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { payg } from '../e2e/chat-client.ts';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { readRecord } from '../gateway.ts';
 import { endTarget, startTarget } from './second-gateway.ts';
 
@@ -129,7 +129,7 @@ describe.each(models)('$name', ({ model }) => {
           role: 'user',
           content: [
             { type: 'text', text: 'What is in this image?' },
-            { type: 'file', mediaType: 'image/png', data: await picture(80, 60, '#0000ff') },
+            { type: 'file', mediaType: 'image/png', data: await makePng(80, 60, '#0000ff') },
           ],
         },
       ],

@@ -4,7 +4,7 @@ import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import Anthropic0 from 'anthropic-0x';
 import { afterAll, describe, expect, test } from 'vitest';
 import { payg } from '../e2e/chat-client.ts';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { readBalance, makeKey } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
@@ -238,7 +238,7 @@ test('the tool runner runs a tool and continues with its result', async () => {
 });
 
 test('an image, a document and a search result are accepted', async () => {
-  const png = await picture(20, 10, 'red');
+  const png = await makePng(20, 10, 'red');
   const answer = await client.messages.create({
     model: payg,
     max_tokens: 100,

@@ -5,7 +5,7 @@ import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
-import { pictureUrl } from '../e2e/sample-image.ts';
+import { makePngUrl } from '../e2e/sample-image.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
 const gateway = await startTarget();
@@ -112,7 +112,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
         new HumanMessage({
           content: [
             { type: 'text', text: 'What is in this image?' },
-            { type: 'image_url', image_url: { url: await pictureUrl(50, 40, '#00ff00') } },
+            { type: 'image_url', image_url: { url: await makePngUrl(50, 40, '#00ff00') } },
           ],
         }),
       ]);

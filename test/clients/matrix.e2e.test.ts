@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { signatureTests } from './gemini-signature-suite.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
@@ -62,7 +62,7 @@ const features: Readonly<Record<string, Feature>> = {
   images: {
     ask: async () => ({
       text: 'What is in this image?',
-      picture: (await picture(64, 48, '#ff0000')).toString('base64'),
+      picture: (await makePng(64, 48, '#ff0000')).toString('base64'),
     }),
     check: ({ text }) => {
       expect(text).toMatch(/64\s*[x×]\s*48/);

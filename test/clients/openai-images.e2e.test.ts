@@ -3,7 +3,7 @@ import OpenAI, { toFile } from 'openai';
 import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { leftHalfMask } from '../e2e/image-caller.ts';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
 const inner = await startGateway({ balance: '100' });
@@ -75,7 +75,7 @@ describe.each([
   });
 
   test('images.edit with files: one image with a mask, and several', async () => {
-    const blue = await picture(256, 256, '#2040c0');
+    const blue = await makePng(256, 256, '#2040c0');
     const mask = await leftHalfMask(256, 256);
     const one = await client.images.edit({
       model: edits,
@@ -96,7 +96,7 @@ describe.each([
     expect([...edited.data.subarray(-3)]).toEqual([0x20, 0x40, 0xc0]);
     const several = await client.images.edit({
       model: edits,
-      image: [await toFile(blue, 'a.png'), await toFile(await picture(64, 64, '#c03020'), 'b.png')],
+      image: [await toFile(blue, 'a.png'), await toFile(await makePng(64, 64, '#c03020'), 'b.png')],
       prompt: 'Green hills',
     });
     expect(several.data?.[0]?.url).toMatch(/\/v1\/images\/files\/[0-9a-f]{32}\.png$/);
@@ -104,7 +104,7 @@ describe.each([
 
   test('without a model an edit takes the first one', async () => {
     const { data } = await client.images.edit({
-      image: await toFile(await picture(64, 64, '#888'), 'a.png'),
+      image: await toFile(await makePng(64, 64, '#888'), 'a.png'),
       prompt: 'x',
     });
     expect(data).toHaveLength(1);

@@ -13,7 +13,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { payg } from '../e2e/chat-client.ts';
-import { pictureUrl } from '../e2e/sample-image.ts';
+import { makePngUrl } from '../e2e/sample-image.ts';
 import { readBalance, readRecord } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
@@ -406,7 +406,7 @@ describe('structured output, images and files', () => {
           role: 'user',
           content: [
             { type: 'input_text', text: 'What is in this image?' },
-            { type: 'input_image', image_url: await pictureUrl(64, 48, '#ff0000'), detail: 'low' },
+            { type: 'input_image', image_url: await makePngUrl(64, 48, '#ff0000'), detail: 'low' },
           ],
         },
       ],

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { payg } from '../e2e/chat-client.ts';
-import { pictureUrl } from '../e2e/sample-image.ts';
+import { makePngUrl } from '../e2e/sample-image.ts';
 import { readBalance, makeKey, readRecord } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
@@ -393,7 +393,7 @@ describe('structured output and images', () => {
           role: 'user',
           content: [
             { type: 'text', text: 'What is in this image?' },
-            { type: 'image_url', image_url: { url: await pictureUrl(64, 48, '#ff0000'), detail: 'low' } },
+            { type: 'image_url', image_url: { url: await makePngUrl(64, 48, '#ff0000'), detail: 'low' } },
           ],
         },
       ],

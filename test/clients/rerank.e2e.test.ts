@@ -1,4 +1,4 @@
-/** Rerank by Cohere's own client, unmodified, from the built-in model and through a second gateway in front of it. */
+/** Rerank with Cohere's official client: against the built-in model, and through a second gateway in front of it. */
 import { CohereClientV2, CohereError } from 'cohere-ai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -26,7 +26,7 @@ describe.each([
 ])('$name', ({ gateway, model }) => {
   const cohere = new CohereClientV2({ environment: gateway.url, token: gateway.apiKey, maxRetries: 0 });
 
-  test('the best documents, best first', async () => {
+  test('returns the `topN` best documents, best first', async () => {
     const { id, results } = await cohere.rerank({ model, query: 'where cats sleep', documents, topN: 2 });
     expect(id).toMatch(/^req_/);
     expect(results).toHaveLength(2);
@@ -34,7 +34,7 @@ describe.each([
     expect(results[0]?.relevanceScore).toBeGreaterThan(results[1]?.relevanceScore ?? 1);
   });
 
-  test('an error that names the place', async () => {
+  test('an error names the invalid document', async () => {
     const refused = await cohere.rerank({ model, query: 'q', documents: ['a', ''] }).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(CohereError);
     expect(refused).toMatchObject({ statusCode: 422, body: { error: { param: 'documents[1]' } } });

@@ -1,4 +1,4 @@
-/** The codec's output, checked by the public schema and by what readers of streams rely on. */
+/** Checks the codec's output against the public schema, and against what the official clients rely on in streams. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DecodedRequest, Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -26,25 +26,24 @@ function makeFacts(request: GenerateRequest): ConstructorParameters<typeof Respo
   };
 }
 
-interface JsonMembers {
+interface RenderedStream {
   readonly events: JsonObject[];
   readonly renderer: ResponseRenderer;
 }
 
-/** The events of a stream that goes so far. */
-function rendered(request: GenerateRequest, events: readonly GenerationEvent[]): JsonMembers {
+/** Renders a stream from its beginning to the last of the events. */
+function renderStream(request: GenerateRequest, events: readonly GenerationEvent[]): RenderedStream {
   const renderer = new ResponseRenderer(makeFacts(request));
-  const said = events.flatMap(event => renderer.push(event));
-  return { events: said.map(({ data }) => JSON.parse(data) as JsonObject), renderer };
+  return { events: parseData(events.flatMap(event => renderer.push(event))), renderer };
 }
 
-const parseData = (said: readonly { readonly data: string }[]): JsonObject[] =>
-  said.map(({ data }) => JSON.parse(data) as JsonObject);
+const parseData = (frames: readonly { readonly data: string }[]): JsonObject[] =>
+  frames.map(({ data }) => JSON.parse(data) as JsonObject);
 
 const readTypes = (events: readonly JsonObject[]): string[] => events.map(({ type }) => textIn(type));
 
 describe('the Open Responses schema', () => {
-  test('refuses what it has no word for, so that its silence says something', () => {
+  test('rejects unknown events and members of the wrong type', () => {
     expect(judge.event({ type: 'response.reasoning_text.delta' })).toContain('there is no event');
     expect(judge.event({ type: 'response.output_text.delta', item_id: 'a', delta: 'x' })).toContain('sequence_number');
     const [first] = fc.sample(responsesAnswers, { seed: 1, numRuns: 1 });
@@ -57,11 +56,11 @@ describe('the Open Responses schema', () => {
     }
   });
 
-  test('SS-17: accepts every event and every resource, but for the listed deviations', () => {
+  test('SS-17: accepts every event and every resource, except for the listed deviations', () => {
     expect(Object.keys(deviations)).toHaveLength(5);
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {
-        const { events } = rendered(request, answer);
+        const { events } = renderStream(request, answer);
         for (const event of events) expect(judge.event(event), `${textIn(event['type'])}`).toBeUndefined();
         const decoded: DecodedRequest = { request, stream: false, includeUsage: true };
         expect(judge.resource(responsesCodec.renderWhole(answer, decoded))).toBeUndefined();
@@ -70,10 +69,10 @@ describe('the Open Responses schema', () => {
     );
   });
 
-  test('accepts every event of a response that fails or is cancelled, wherever it does', () => {
+  test('accepts every event of a response that fails or is cancelled at any point', () => {
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, fc.nat(), fc.boolean(), (request, answer, seed, fails) => {
-        const { events, renderer } = rendered(request, answer.slice(0, seed % answer.length));
+        const { events, renderer } = renderStream(request, answer.slice(0, seed % answer.length));
         const error = new GatewayError('upstream_error', 'The upstream failed.');
         const last = parseData(fails ? renderer.fail(error, requestId) : renderer.cancel());
         for (const event of [...events, ...last])
@@ -84,7 +83,7 @@ describe('the Open Responses schema', () => {
   });
 });
 
-/** The response that a reader assembles from the stream's events alone. */
+/** Assembles a response from the events of its stream alone, as a client does, and checks that they fit together. */
 class Reader {
   readonly output: JsonObject[] = [];
   #added = 0;
@@ -111,10 +110,10 @@ class Reader {
       return;
     }
     expect(event['item_id']).toBe(open.id);
-    this.#inside(textIn(event['type']), event, open);
+    this.#readInside(textIn(event['type']), event, open);
   }
 
-  #inside(type: string, event: JsonObject, open: { text: string; isPartOpen: boolean }): void {
+  #readInside(type: string, event: JsonObject, open: { text: string; isPartOpen: boolean }): void {
     if (type.endsWith('part.added')) {
       expect(open.isPartOpen).toBe(false);
       open.isPartOpen = true;
@@ -132,13 +131,13 @@ class Reader {
 
 const allAnswers = fc
   .tuple(responsesAnswers, fc.boolean())
-  .map(([events, says]) => (says ? events : withoutPhases(events)));
+  .map(([events, hasPhases]) => (hasPhases ? events : withoutPhases(events)));
 
 describe('streams of responses', () => {
-  test('a message is commentary where a call follows in the same response, else the answer; not before it is done', () => {
+  test('a message has the phase commentary if a call follows in the same response, else final_answer; it has none before it is done', () => {
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {
-        const { events } = rendered(request, withoutPhases(answer));
+        const { events } = renderStream(request, withoutPhases(answer));
         for (const event of events) {
           if (event['type'] === 'response.output_item.added') expect(event['item']).not.toHaveProperty('phase');
         }
@@ -153,10 +152,10 @@ describe('streams of responses', () => {
     );
   });
 
-  test('numbers have no gaps, deltas add up, and the last resource has what was streamed and nothing else', () => {
+  test('sequence numbers have no gaps, deltas add up, and the last resource has exactly what was streamed', () => {
     fc.assert(
       fc.property(responsesRequests, allAnswers, (request, answer) => {
-        const { events } = rendered(request, answer);
+        const { events } = renderStream(request, answer);
         expect(events.map(event => event['sequence_number'])).toEqual(events.map((_, index) => index));
         const reader = new Reader();
         for (const event of events) reader.read(event);
@@ -182,44 +181,47 @@ describe('streams of responses', () => {
     );
   });
 
-  test('the same events are the same frames however they are batched, and the whole answer is the last resource', () => {
+  test('the frames are the same whether or not the renderer began early, and a non-streamed answer equals the last resource', () => {
     fc.assert(
       fc.property(responsesRequests, allAnswers, (request, answer) => {
         const facts = { ...makeFacts(request), background: false };
         const renderer = new ResponseRenderer(facts);
         const early = renderer.begin();
-        const said = [...early, ...answer.flatMap(event => renderer.push(event)), ...renderer.end()];
+        const frames = [...early, ...answer.flatMap(event => renderer.push(event)), ...renderer.end()];
         const other = new ResponseRenderer(facts);
-        expect(answer.flatMap(event => other.push(event))).toEqual(said);
+        expect(answer.flatMap(event => other.push(event))).toEqual(frames);
         const decoded = { request, stream: true, includeUsage: true, store: true, background: false };
         const whole = responsesCodec.renderWhole(answer, {
           ...decoded,
           previousResponseId: undefined,
         } as DecodedRequest);
-        const last = objectIn((JSON.parse(said.at(-1)?.data ?? '{}') as JsonObject)['response']);
-        const ids = ({ output, ...rest }: JsonObject): unknown => ({
+        const last = objectIn((JSON.parse(frames.at(-1)?.data ?? '{}') as JsonObject)['response']);
+        const withoutIds = ({ output, ...rest }: JsonObject): unknown => ({
           ...rest,
           id: '',
           created_at: 0,
           output: listIn(output).map(item => ({ ...objectIn(item), id: '' })),
         });
-        expect(ids(whole)).toEqual(ids(last ?? {}));
+        expect(withoutIds(whole)).toEqual(withoutIds(last ?? {}));
       }),
       { numRuns: 100 },
     );
   });
 
-  test('a failure closes what is open, tells the error once and ends with a failed resource of what was streamed', () => {
+  test('a failure closes what is open, reports the error once, and ends with a failed resource that has what was streamed', () => {
     fc.assert(
       fc.property(responsesRequests, allAnswers, fc.nat(), (request, answer, seed) => {
-        const { events, renderer } = rendered(request, answer.slice(0, seed % answer.length));
+        const { events, renderer } = renderStream(request, answer.slice(0, seed % answer.length));
         const error = new GatewayError('upstream_error', 'The upstream failed.', { param: 'input' });
         const all = [...events, ...parseData(renderer.fail(error, requestId))];
         expect(all.map(event => event['sequence_number'])).toEqual(all.map((_, index) => index));
         expect(readTypes(all)[0]).toBe('response.created');
         expect(readTypes(all).slice(-2)).toEqual(['error', 'response.failed']);
-        const said = { message: 'The upstream failed.', param: 'input', code: 'upstream_error' };
-        expect(all.at(-2)).toMatchObject({ ...said, error: { ...said, type: 'upstream_error', id: requestId } });
+        const reported = { message: 'The upstream failed.', param: 'input', code: 'upstream_error' };
+        expect(all.at(-2)).toMatchObject({
+          ...reported,
+          error: { ...reported, type: 'upstream_error', id: requestId },
+        });
         const reader = new Reader();
         for (const event of all) reader.read(event);
         expect(reader.open.size).toBe(0);

@@ -1,4 +1,4 @@
-/** Batches of OpenAI's interface: what their maker is told, what each item costs, what waits and what is refused. */
+/** Batches in OpenAI's interface: their results, what each item costs, what waits and what is refused. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { readBalance, createAccount, endGateway, heldBy, makeKey, readRecord, startGateway } from '../gateway.ts';
@@ -21,7 +21,7 @@ afterAll(() => endGateway(gateway));
 const dollars = (nanoUsd: bigint): number => Number(nanoUsd) / 1e9;
 
 describe('files', () => {
-  test('are stored, listed by pages in both orders, read as they came and deleted; no other account sees them', async () => {
+  test('are stored, listed in pages in both orders, downloaded unchanged, and deleted; no other account sees them', async () => {
     const text = jsonLines([chatItem('é', 'say=ok')]);
     const { status, body } = await upload<Record<string, unknown> & { id: string; created_at: number }>(gateway, text);
     expect(status).toBe(200);
@@ -57,9 +57,9 @@ describe('files', () => {
   });
 
   test.each([
-    { what: 'another purpose', text: 'x', purpose: 'fine-tune', status: 422, param: 'purpose' },
-    { what: 'an empty file', text: '', purpose: 'batch', status: 422, param: 'file' },
-  ])('refuse $what', async ({ text, purpose, status, param }) => {
+    { what: 'with another purpose', text: 'x', purpose: 'fine-tune', status: 422, param: 'purpose' },
+    { what: 'without content', text: '', purpose: 'batch', status: 422, param: 'file' },
+  ])('$what are refused', async ({ text, purpose, status, param }) => {
     const refused = await upload<{ error: { param: string } }>(gateway, text, purpose);
     expect([refused.status, refused.body.error.param]).toEqual([status, param]);
   });
@@ -78,7 +78,7 @@ describe('files', () => {
 });
 
 describe('a batch', () => {
-  test('answers every item, charges each by itself, and says what all have used', async () => {
+  test('answers every item, charges each separately, and reports their total usage', async () => {
     const before = await readBalance(gateway);
     const items = [
       chatItem('a', 'say=one'),
@@ -132,7 +132,7 @@ describe('a batch', () => {
     expect(listed.body.data[0]).toMatchObject({ batch_id: made.id });
   });
 
-  test('of Responses and of embeddings is answered as those interfaces answer', async () => {
+  test('for Responses or embeddings has results in the form of that interface', async () => {
     const url = '/v1/responses';
     const body = { model: 'sim/small', input: 'x\n!sim say=hello', store: false };
     const made = await createBatch(gateway, [{ custom_id: 'r', method: 'POST', url, body }], { endpoint: url });
@@ -151,33 +151,37 @@ describe('a batch', () => {
     expect([vectors?.response?.body.usage?.cost, record.batchId]).toEqual([dollars(record.costNanoUsd), second.id]);
   });
 
-  test('of a model with flex costs half, sent as flex, whatever tier an item requests; others cost what they cost', async () => {
-    const at = async (model: string, more: object = {}): Promise<unknown[]> => {
+  test('runs at the flex tier if the model has it, at half price, whatever tier an item requests; otherwise at the normal price', async () => {
+    const tierAndMultiplier = async (model: string, more: object = {}): Promise<unknown[]> => {
       const made = await createBatch(gateway, [chatItem('x', 'say=ok', { model, ...more })]);
-      const [line] = await readLines(gateway, (await endedBatch(gateway, made.id)).output_file_id);
-      const record = await readRecord(gateway, line?.response?.request_id ?? '');
-      return [line?.response?.body['service_tier'], ...new Set(record.buckets.map(each => each.multiplierPermille))];
+      const [result] = await readLines(gateway, (await endedBatch(gateway, made.id)).output_file_id);
+      const record = await readRecord(gateway, result?.response?.request_id ?? '');
+      return [result?.response?.body['service_tier'], ...new Set(record.buckets.map(each => each.multiplierPermille))];
     };
-    expect(await at('sim/large')).toEqual(['flex', 500]);
-    expect(await at('sim/large', { service_tier: 'priority' })).toEqual(['flex', 500]);
-    expect(await at('sim/small')).toEqual(['default', 1000]);
+    expect(await tierAndMultiplier('sim/large')).toEqual(['flex', 500]);
+    expect(await tierAndMultiplier('sim/large', { service_tier: 'priority' })).toEqual(['flex', 500]);
+    expect(await tierAndMultiplier('sim/small')).toEqual(['default', 1000]);
   });
 
   test.each([
-    ['no JSON', [chatItem('a', 'say=x'), '{'], [{ line: 2, code: 'invalid_json_line' }]],
-    ['a duplicate', [chatItem('a', 'say=x'), chatItem('a', 'say=x')], [{ line: 2, code: 'duplicate_custom_id' }]],
+    ['a line that is not JSON', [chatItem('a', 'say=x'), '{'], [{ line: 2, code: 'invalid_json_line' }]],
     [
-      'another endpoint',
+      'a repeated custom_id',
+      [chatItem('a', 'say=x'), chatItem('a', 'say=x')],
+      [{ line: 2, code: 'duplicate_custom_id' }],
+    ],
+    [
+      'an item for another endpoint',
       [{ ...chatItem('a', 'say=x'), url: '/v1/responses' }],
       [{ line: 1, code: 'invalid_line', param: 'url' }],
     ],
     [
-      'no body',
+      'an item without a body',
       [{ custom_id: 'a', method: 'POST', url: '/v1/chat/completions' }],
       [{ line: 1, code: 'invalid_line', param: 'body' }],
     ],
     ['a line that is too long', [chatItem('a', `say=${'x'.repeat(1_100_000)}`)], [{ line: 1, code: 'invalid_line' }]],
-  ])('with %s is failed with its lines, and nothing runs', async (_, items, faults) => {
+  ])('with %s fails, its errors name the lines, and nothing runs', async (_, items, faults) => {
     const before = (await allRecords(gateway)).length;
     const text = items.map(item => (typeof item === 'string' ? item : JSON.stringify(item))).join('\n');
     const batch = await endedBatch(gateway, (await createBatch(gateway, text)).id);
@@ -186,16 +190,19 @@ describe('a batch', () => {
     expect(await allRecords(gateway)).toHaveLength(before);
   });
 
-  test('of more than 50,000 lines is failed', async () => {
+  test('with more than 50,000 lines fails', async () => {
     const batch = await endedBatch(gateway, (await createBatch(gateway, '{}\n'.repeat(50_001))).id);
     expect([batch.status, batch.errors?.data[0]?.code]).toEqual(['failed', 'too_many_lines']);
   });
 
-  test('is refused where it names no file of the account, no window of 24h or no endpoint', async () => {
+  test('is refused unless it names a file of the account, the window 24h and a supported endpoint', async () => {
     const { id } = (await upload(gateway, jsonLines([chatItem('a', 'say=x')]))).body;
     const create = async (body: object): Promise<unknown[]> => {
-      const asked = { input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h', ...body };
-      const refused = await call<{ error: { param: string } }>(gateway, '/v1/batches', { method: 'POST', body: asked });
+      const request = { input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h', ...body };
+      const refused = await call<{ error: { param: string } }>(gateway, '/v1/batches', {
+        method: 'POST',
+        body: request,
+      });
       return [refused.status, refused.body.error.param];
     };
     expect(await create({ input_file_id: 'file-0' })).toEqual([404, 'input_file_id']);
@@ -205,7 +212,7 @@ describe('a batch', () => {
     expect(await create({ metadata: { a: 'x'.repeat(513) } })).toEqual([422, 'metadata']);
   });
 
-  test('is cancelled: what runs ends, the rest never begins and is free', async () => {
+  test('can be cancelled: items that run finish; the others never start and are free', async () => {
     const items = Array.from({ length: 60 }, (_, at) => chatItem(`i${at}`, 'delay_ms=200 say=x'));
     const { id } = await createBatch(gateway, items);
     await expect.poll(async () => (await getBatch(gateway, id)).request_counts.completed).toBeGreaterThan(0);
@@ -223,7 +230,7 @@ describe('a batch', () => {
     expect((await call(gateway, `/v1/batches/${id}/cancel`, { method: 'POST' })).status).toBe(409);
   });
 
-  test('continues when its file is deleted, and stays its account’s own', async () => {
+  test('continues after its file is deleted, and is visible only to its account', async () => {
     const items = Array.from({ length: 12 }, (_, at) => chatItem(`i${at}`, 'delay_ms=100 say=x'));
     const made = await createBatch(gateway, items);
     await call(gateway, `/v1/files/${made.input_file_id}`, { method: 'DELETE' });
@@ -235,7 +242,7 @@ describe('a batch', () => {
     expect((await call<{ data: object[] }>(stranger, '/v1/batches')).body.data).toEqual([]);
   });
 
-  test('without funds, or of a key that is revoked, its items end with that error', async () => {
+  test('without funds, or with a revoked key, its items fail with the error of a single request', async () => {
     const poor = { ...gateway, apiKey: await createAccount(gateway, '0.000001') };
     const batch = await endedBatch(poor, (await createBatch(poor, [chatItem('a', 'say=x')])).id);
     const [line] = await readLines(poor, batch.error_file_id);
@@ -251,7 +258,7 @@ describe('a batch', () => {
     expect(new Set(codes)).toEqual(new Set(['invalid_api_key']));
   });
 
-  test('waits where a minute’s window is full', async () => {
+  test('waits while the key’s minute limit is reached', async () => {
     const { key } = await makeKey(gateway, { minuteLimit: 3n });
     const made = await createBatch(
       { ...gateway, apiKey: key },

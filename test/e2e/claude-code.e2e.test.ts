@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AgentChain, chainModels, startAgentChain } from './agent-chain.ts';
-import { picture } from './sample-image.ts';
+import { makePng } from './sample-image.ts';
 
 const chain: AgentChain = await startAgentChain();
 afterAll(() => chain.end());
@@ -163,7 +163,7 @@ describe.each(chainModels)('on %s', model => {
     const fourth = await ask(model, messages);
     expect([fourth.error, fourth.stopReason, findCall(fourth).name]).toEqual([undefined, 'tool_use', 'WebFetch']);
 
-    const data = (await picture(2, 2, 'red')).toString('base64');
+    const data = (await makePng(2, 2, 'red')).toString('base64');
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data } };
     messages.push(
       { role: 'assistant', content: fourth.blocks },

@@ -15,7 +15,7 @@ import {
   startGateway,
 } from '../gateway.ts';
 import { fetchImageBytes, getTask, postImages, type TaskBody } from './image-caller.ts';
-import { picture } from './sample-image.ts';
+import { makePng } from './sample-image.ts';
 
 const config = 'retries: 0\nshutdown_grace: 200ms\nlimits: { image_tasks: 2, image_task_queue: 3 }\n';
 const small = { model: 'sim/image', size: '64x64', async: true };
@@ -81,7 +81,7 @@ describe('a task', () => {
 
   test('can edit too', async () => {
     const gateway = await started;
-    const images = [(await picture(40, 30, '#a02020')).toString('base64')];
+    const images = [(await makePng(40, 30, '#a02020')).toString('base64')];
     const made = await postImages<TaskBody>(gateway, 'edits', { images, prompt: 'x', async: true });
     expect([made.status, made.body.model]).toEqual([202, 'sim/image-edit']);
     expect((await ended(gateway, made.body.task_id)).result?.data).toHaveLength(1);

@@ -1,13 +1,13 @@
-/** A gateway whose images upstream is another gateway, and one whose upstream is a server that says what it is told to. */
+/** A gateway whose upstreams for images are another gateway and a scripted server. */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { readBalance, endGateway, readRecord, startGateway } from '../gateway.ts';
 import { fetchImageBytes, type ImageBody, type ImageReply, leftHalfMask, postImages } from './image-caller.ts';
-import { picture } from './sample-image.ts';
+import { makePng } from './sample-image.ts';
 
-/** One request as the scripted upstream got it. */
+/** A request as the scripted upstream received it. */
 interface Received {
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
@@ -71,15 +71,15 @@ afterAll(async () => {
 });
 
 const small = { size: '96x64', response_format: 'b64_json' };
-const blue = await picture(96, 64, '#2040c0');
+const blue = await makePng(96, 64, '#2040c0');
 const generate = (body: object): Promise<ImageReply<ImageBody>> =>
   postImages(outer, 'generations', { ...small, ...body });
 
 describe('through a second gateway', () => {
-  test('the same images as from the first, by address of the outer one, at its own price', async () => {
-    const asked = { prompt: 'hills', seed: 3, n: 2, steps: 20, guidance_scale: 9, negative_prompt: 'blue' };
-    const direct = await postImages(inner, 'generations', { ...small, ...asked, model: 'sim/image' });
-    const { headers, body } = await generate({ ...asked, model: 'acme/draw', response_format: 'url' });
+  test('returns the images of the inner gateway, at URLs and prices of the outer one', async () => {
+    const request = { prompt: 'hills', seed: 3, n: 2, steps: 20, guidance_scale: 9, negative_prompt: 'blue' };
+    const direct = await postImages(inner, 'generations', { ...small, ...request, model: 'sim/image' });
+    const { headers, body } = await generate({ ...request, model: 'acme/draw', response_format: 'url' });
     expect(headers.get('x-tollgate-cost')).toBe('0.1');
     expect(headers.get('x-tollgate-route')).toBe('inner/sim/image');
     expect(body.data).toHaveLength(2);
@@ -89,10 +89,10 @@ describe('through a second gateway', () => {
     }
   });
 
-  test('an edit goes as a form, and comes back the same', async () => {
-    const asked = {
+  test('an edit is sent as a form, and returns the image of the inner gateway', async () => {
+    const request = {
       prompt: 'hills',
-      images: [blue.toString('base64'), (await picture(10, 10, '#f00')).toString('base64')],
+      images: [blue.toString('base64'), (await makePng(10, 10, '#f00')).toString('base64')],
       mask: (await leftHalfMask(96, 64)).toString('base64'),
       strength: 0.6,
       guidance_scale: 4,
@@ -100,8 +100,8 @@ describe('through a second gateway', () => {
       seed: 1,
       response_format: 'b64_json',
     };
-    const direct = await postImages(inner, 'edits', { ...asked, model: 'sim/image-edit' });
-    const chained = await postImages(outer, 'edits', asked);
+    const direct = await postImages(inner, 'edits', { ...request, model: 'sim/image-edit' });
+    const chained = await postImages(outer, 'edits', request);
     expect(chained.body.data).toEqual(direct.body.data);
     expect(chained.headers.get('x-tollgate-cost')).toBe('0.07');
   });
@@ -110,12 +110,12 @@ describe('through a second gateway', () => {
     [{ quality: 'high' }, '0.2'],
     [{ size: '512x512' }, '0.03'],
     [{ size: '512x512', quality: 'high', n: 2 }, '0.4'],
-  ])('prices by size and quality are the outer model’s: %j costs %s', async (asked, cost) => {
-    const { headers } = await generate({ model: 'acme/draw', prompt: 'x', ...asked });
+  ])('prices by size and quality are the outer model’s: %j costs %s', async (request, cost) => {
+    const { headers } = await generate({ model: 'acme/draw', prompt: 'x', ...request });
     expect(headers.get('x-tollgate-cost')).toBe(cost);
   });
 
-  test('a free model costs nothing and is counted by the free windows', async () => {
+  test('a free model costs nothing and counts in the windows of free models', async () => {
     const { status, headers } = await generate({ model: 'acme/free:free', prompt: 'x' });
     expect([status, headers.get('x-tollgate-cost'), headers.get('x-ratelimit-limit-requests')]).toEqual([
       200,
@@ -124,7 +124,7 @@ describe('through a second gateway', () => {
     ]);
   });
 
-  test('what it refuses is refused with its words; what it fails at is free', async () => {
+  test('refusals of the inner gateway are passed on; its failures are free', async () => {
     const before = await readBalance(outer);
     const refused = await generate({ model: 'acme/draw', prompt: 'x', size: '4096x4096' });
     expect([refused.status, refused.body.error.code, refused.body.error.param]).toEqual([
@@ -142,10 +142,10 @@ describe('through a second gateway', () => {
   });
 });
 
-describe('what is sent and taken', () => {
+describe('a scripted provider', () => {
   const entry = { b64_json: blue.toString('base64') };
 
-  test('a generation to gpt-image: its own parameters pass, and bytes are not requested of it; its unknown members come back', async () => {
+  test('gpt-image is sent its own parameters and no response_format; unknown members of its answer are passed on', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { created: 1, data: [entry], usage: { total_tokens: 7 }, background: 'opaque' } }];
     const { status, body } = await generate({
@@ -175,7 +175,7 @@ describe('what is sent and taken', () => {
     expect(body.created).toBeGreaterThan(1_700_000_000);
   });
 
-  test('bytes are requested of others, and only what the client said', async () => {
+  test('other models are sent response_format b64_json, and besides that only what the client sent', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { data: [entry] } }];
     await postImages(outer, 'generations', { model: 'acme/other', prompt: 'x' });
@@ -186,7 +186,7 @@ describe('what is sent and taken', () => {
     });
   });
 
-  test('an edit is a form with the client’s files, byte by byte', async () => {
+  test('an edit is a form with the client’s files, byte for byte', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { data: [entry] } }];
     const mask = await leftHalfMask(96, 64);
@@ -214,7 +214,7 @@ describe('what is sent and taken', () => {
     ]);
   });
 
-  test('more images than requested are left out, fewer are paid as they come', async () => {
+  test('images beyond the requested number are dropped; if there are fewer, only those are charged', async () => {
     answers = [{ status: 200, body: { data: [entry, entry, entry] } }];
     const more = await generate({ model: 'acme/other', prompt: 'x', n: 2 });
     expect([more.body.data.length, more.headers.get('x-tollgate-cost')]).toEqual([2, '0.02']);
@@ -225,7 +225,7 @@ describe('what is sent and taken', () => {
     expect(record.state).toBe(RecordState.INCOMPLETE);
   });
 
-  test('a key that is refused makes way for the next, once', async () => {
+  test('after a key is refused, the next one is tried once', async () => {
     received.length = 0;
     answers = [
       { status: 401, body: { error: { message: 'no' } } },
@@ -237,36 +237,39 @@ describe('what is sent and taken', () => {
 
   test.each<[string, unknown]>([
     ['no JSON', '<html>'],
-    ['no pictures', { data: [] }],
+    ['no images', { data: [] }],
     ['no data', { created: 1 }],
-    ['a picture that is none', { data: [{ b64_json: Buffer.from('text').toString('base64') }] }],
+    ['an image that is not one', { data: [{ b64_json: Buffer.from('text').toString('base64') }] }],
     ['broken base64', { data: [{ b64_json: '***' }] }],
-    ['a picture without anything', { data: [{}] }],
-    ['an address over http', { data: [{ url: 'http://example.com/a.png' }] }],
-    ['an address of this machine', { data: [{ url: 'https://127.0.0.1/a.png' }] }],
-    ['the upstream’s own address', { data: [{ url: `${scriptedUrl}/a.png` }] }],
+    ['an empty entry', { data: [{}] }],
+    ['a URL over http', { data: [{ url: 'http://example.com/a.png' }] }],
+    ['a URL of this machine', { data: [{ url: 'https://127.0.0.1/a.png' }] }],
+    ['a URL of the upstream itself', { data: [{ url: `${scriptedUrl}/a.png` }] }],
     ['a private address in another form', { data: [{ url: 'https://[::ffff:10.0.0.1]/a.png' }] }],
-    ['metadata of a cloud', { data: [{ url: 'https://169.254.169.254/latest' }] }],
+    ['a cloud’s metadata service', { data: [{ url: 'https://169.254.169.254/latest' }] }],
     ['a file', { data: [{ url: 'file:///etc/passwd' }] }],
-  ])('an answer with %s is 502 and free, nothing is fetched, and nothing of the upstream shows', async (_, body) => {
-    received.length = 0;
-    answers = [
-      { status: 200, body },
-      { status: 200, body },
-      // Ends the row of failures, or the circuit breaker would open.
-      { status: 200, body: { data: [entry] } },
-    ];
-    const before = await readBalance(outer);
-    const failed = await generate({ model: 'acme/other', prompt: 'x' });
-    expect([failed.status, failed.body.error.code]).toEqual([502, 'upstream_error']);
-    expect(received.every(({ path }) => path === '/v1/images/generations')).toBe(true);
-    expect(await readBalance(outer)).toBe(before);
-    const told = JSON.stringify([failed.body, ...failed.headers]);
-    for (const secret of [scriptedUrl, new URL(scriptedUrl).host, 'canary', 'example.com']) {
-      expect(told).not.toContain(secret);
-    }
-    expect((await generate({ model: 'acme/other', prompt: 'x' })).status).toBe(200);
-  });
+  ])(
+    'an answer with %s is 502 and free, nothing is fetched, and nothing about the upstream is exposed',
+    async (_, body) => {
+      received.length = 0;
+      answers = [
+        { status: 200, body },
+        { status: 200, body },
+        // A success after the failures, so that the circuit breaker stays closed.
+        { status: 200, body: { data: [entry] } },
+      ];
+      const before = await readBalance(outer);
+      const failed = await generate({ model: 'acme/other', prompt: 'x' });
+      expect([failed.status, failed.body.error.code]).toEqual([502, 'upstream_error']);
+      expect(received.every(({ path }) => path === '/v1/images/generations')).toBe(true);
+      expect(await readBalance(outer)).toBe(before);
+      const visible = JSON.stringify([failed.body, ...failed.headers]);
+      for (const secret of [scriptedUrl, new URL(scriptedUrl).host, 'canary', 'example.com']) {
+        expect(visible).not.toContain(secret);
+      }
+      expect((await generate({ model: 'acme/other', prompt: 'x' })).status).toBe(200);
+    },
+  );
 
   test('credentials and addresses in an upstream’s message do not reach the client', async () => {
     const message = `wrong key sk-first-canary-key at ${scriptedUrl}/v1 with header-canary`;

@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import sharp from 'sharp';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
 import { type ImageBody, noisePng, postImages } from './image-caller.ts';
-import { picture } from './sample-image.ts';
+import { makePng } from './sample-image.ts';
 
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));
@@ -18,7 +18,7 @@ const random = (below: number): number => {
 };
 
 const wholes = [
-  await picture(80, 60, '#446688'),
+  await makePng(80, 60, '#446688'),
   await noisePng(50, 40),
   // Large enough that 200 of them, kept, would show in the memory.
   await noisePng(1000, 1000),
@@ -29,10 +29,10 @@ const wholes = [
     .greyscale()
     .png({ progressive: true })
     .toBuffer(),
-  await sharp(await picture(20, 20, '#fff'))
+  await sharp(await makePng(20, 20, '#fff'))
     .jpeg()
     .toBuffer(),
-  await sharp(await picture(20, 20, '#fff'))
+  await sharp(await makePng(20, 20, '#fff'))
     .webp()
     .toBuffer(),
 ];

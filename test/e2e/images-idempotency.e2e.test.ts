@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
 import { getTask, type ImageBody, type ImageReply, leftHalfMask, postImages, type TaskBody } from './image-caller.ts';
-import { picture } from './sample-image.ts';
+import { makePng } from './sample-image.ts';
 
 let gateway = await startGateway({ config: 'retries: 0\n' });
 afterAll(() => endGateway(gateway));
@@ -57,7 +57,7 @@ describe('a repeat', () => {
     await generate(key, {});
     const other = await generate(key, { prompt: 'y' });
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused']);
-    const images = [(await picture(20, 20, '#123')).toString('base64')];
+    const images = [(await makePng(20, 20, '#123')).toString('base64')];
     const elsewhere = await postImages(
       gateway,
       'edits',
@@ -117,7 +117,7 @@ test('many at once are drawn once', async () => {
 });
 
 test('a form is compared by its fields and files, whatever its boundary', async () => {
-  const blue = await picture(30, 30, '#2040c0');
+  const blue = await makePng(30, 30, '#2040c0');
   const makeForm = async (prompt: string, mask?: Buffer): Promise<FormData> => {
     const form = new FormData();
     form.set('image', new Blob([new Uint8Array(blue)]), 'a.png');

@@ -14,7 +14,7 @@ import {
   readPixels,
   postImages,
 } from './image-caller.ts';
-import { picture } from './sample-image.ts';
+import { makePng } from './sample-image.ts';
 
 const gateway = await startGateway({ config: 'retries: 1\nlimits: { body_bytes: 12MiB }\n', balance: '50' });
 afterAll(() => endGateway(gateway));
@@ -25,7 +25,7 @@ const generate = (body: object): Promise<ImageReply<ImageBody>> =>
 const edit = (body: object): Promise<ImageReply<ImageBody>> =>
   postImages(gateway, 'edits', { prompt: 'a green meadow', response_format: 'b64_json', ...body });
 const base64 = (file: Uint8Array): string => Buffer.from(file).toString('base64');
-const blue = await picture(128, 96, '#2040c0');
+const blue = await makePng(128, 96, '#2040c0');
 const big = await noisePng(1250, 1250);
 const truncated = blue.subarray(0, blue.length - 20);
 const jpeg = await sharp(blue).jpeg().toBuffer();
@@ -36,7 +36,7 @@ bomb.writeUInt32BE(30_000, 20);
 const hugeBlank = await sharp({ create: { width: 9000, height: 9000, channels: 3, background: '#fff' } })
   .png()
   .toBuffer();
-const otherSize = await picture(64, 96, '#000');
+const otherSize = await makePng(64, 96, '#000');
 
 async function drawn(body: object): Promise<Buffer> {
   const { status, body: answer } = await generate(body);
@@ -231,7 +231,7 @@ describe('edits', () => {
     const sizes = [];
     for (const size of ['256x256', undefined]) {
       const { body } = await edit({
-        images: [base64(blue), base64(await picture(40, 20, '#f00'))],
+        images: [base64(blue), base64(await makePng(40, 20, '#f00'))],
         ...(size && { size }),
       });
       const { width, height } = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
@@ -245,7 +245,7 @@ describe('edits', () => {
 
   test('a reference image changes what is drawn', async () => {
     const [alone, guided] = await Promise.all(
-      [[base64(blue)], [base64(blue), base64(await picture(30, 30, '#e01010'))]].map(images =>
+      [[base64(blue)], [base64(blue), base64(await makePng(30, 30, '#e01010'))]].map(images =>
         edit({ images, seed: 3 }),
       ),
     );
@@ -253,7 +253,7 @@ describe('edits', () => {
   });
 
   test('an image larger than the model draws is answered as large as the model can', async () => {
-    const { body } = await edit({ images: [base64(await picture(4096, 1024, '#123456'))] });
+    const { body } = await edit({ images: [base64(await makePng(4096, 1024, '#123456'))] });
     const { width, height } = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
     expect([width, height]).toEqual([2048, 512]);
   });

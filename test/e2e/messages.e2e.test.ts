@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
-import { pictureUrl } from './sample-image.ts';
+import { makePngUrl } from './sample-image.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
 afterAll(() => endGateway(gateway));
@@ -101,7 +101,7 @@ const parameters = {
   properties: { city: { type: 'string' }, days: { type: 'integer' } },
   required: ['city', 'days'],
 };
-const image = await pictureUrl(8, 8, 'red');
+const image = await makePngUrl(8, 8, 'red');
 const imageData = image.slice(image.indexOf(',') + 1);
 
 /** A conversation that both interfaces can say. */

@@ -1,4 +1,7 @@
-/** Rerank over REST: the built-in model, a second gateway in front of it, and providers that answer what a test tells them. Money is compared with the test's own arithmetic. */
+/**
+ * Rerank over REST: the built-in model, a second gateway in front of it, and a scripted provider. Expected costs are computed in the
+ * test itself.
+ */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,7 +11,7 @@ import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { RerankService } from '../../src/gen/tollgate/v1/rerank_pb.ts';
 import { readBalance, endGateway, type Gateway, heldBy, readRecord, startGateway, openTransport } from '../gateway.ts';
 
-/** What the scripted provider got, and what it answers next. */
+/** The requests that the scripted provider received, and its next answers. */
 const received: { path: string; body: Record<string, unknown> }[] = [];
 let answers: { status: number; body: unknown }[] = [];
 const scripted = createServer((request, response) => {
@@ -69,17 +72,17 @@ async function rerank(
   return { status: response.status, headers: response.headers, body: (await response.json()) as Answer };
 }
 
-interface Receipt {
+interface Activity {
   readonly cost: number;
   readonly usage_source: string;
   readonly buckets: { kind: string; tokens: number; price: number; cost: number; paid_by: string }[];
 }
 
-async function readReceipt(gateway: Gateway, headers: Headers): Promise<Receipt> {
+async function readActivity(gateway: Gateway, headers: Headers): Promise<Activity> {
   const response = await fetch(`${gateway.url}/v1/account/activity/${headers.get('x-request-id')}`, {
     headers: { authorization: `Bearer ${gateway.managementKey}` },
   });
-  return (await response.json()) as Receipt;
+  return (await response.json()) as Activity;
 }
 
 const query = 'Where do cats sleep?';
@@ -103,13 +106,13 @@ describe('the built-in model', () => {
     expect(await heldBy(inner)).toBe(0n);
   });
 
-  test('the receipt has a bucket of searches, one for each 100 documents', async () => {
+  test('the record has a bucket of searches, one search for each 100 documents', async () => {
     const many = Array.from({ length: 201 }, (_, at) => `document ${at}`);
     const { headers, body } = await rerank(inner, { model: 'rerank', query, documents: many, top_n: 3 });
     expect(body.results).toHaveLength(3);
     expect(body.usage).toMatchObject({ search_units: 3, cost: 0.006 });
-    const receipt = await readReceipt(inner, headers);
-    expect(receipt).toMatchObject({
+    const activity = await readActivity(inner, headers);
+    expect(activity).toMatchObject({
       cost: 0.006,
       buckets: [{ kind: 'search', tokens: 3, price: 0.002, cost: 0.006, paid_by: 'account' }],
     });
@@ -119,7 +122,7 @@ describe('the built-in model', () => {
     });
   });
 
-  test('documents as objects, and their texts back where they are requested', async () => {
+  test('takes documents as objects, and returns their texts if requested', async () => {
     const objects = documents.map(text => ({ text, source: 'a book' }));
     const { body } = await rerank(inner, { model: 'sim/rerank', query, documents: objects, return_documents: true });
     for (const { index, document } of body.results) expect(document).toEqual({ text: documents[index] });
@@ -135,7 +138,7 @@ describe('the built-in model', () => {
     expect(before - (await readBalance(inner))).toBe(2_000_000n);
   });
 
-  test('over RPC, as internal callers ask', async () => {
+  test('works over RPC', async () => {
     const client = createClient(RerankService, openTransport(inner.rpcUrl, inner.apiKey));
     const answer = await client.rerank({ model: 'sim/rerank', query, documents, topN: 1, returnDocuments: true });
     expect(answer.results).toHaveLength(1);
@@ -147,14 +150,14 @@ describe('the built-in model', () => {
     expect(refused).toMatchObject({ code: Code.InvalidArgument });
   });
 
-  test('the steering line of the query fails it on command, free', async () => {
+  test('a !sim line in the query makes the request fail, free', async () => {
     const before = await readBalance(inner);
     const { status } = await rerank(inner, { model: 'sim/rerank', query: '!sim status=503', documents });
     expect(status).toBe(502);
     expect(await readBalance(inner)).toBe(before);
   });
 
-  test('the list of models has it, with its path and its price of a search', async () => {
+  test('the model list has it, with its path and its price per search', async () => {
     const response = await fetch(`${inner.url}/v1/models?endpoint=/v1/rerank`, {
       headers: { authorization: `Bearer ${inner.apiKey}` },
     });
@@ -163,7 +166,7 @@ describe('the built-in model', () => {
     expect(data[0]?.pricing).toMatchObject({ input: null, output: null, search: 0.002 });
   });
 
-  test('analytics count it under its path', async () => {
+  test('analytics counts it under its path', async () => {
     const response = await fetch(`${inner.url}/v1/account/analytics?group_by=endpoint`, {
       headers: { authorization: `Bearer ${inner.managementKey}` },
     });
@@ -172,28 +175,40 @@ describe('the built-in model', () => {
   });
 });
 
-describe('what is refused, named and free', () => {
-  const refused: [name: string, body: object, told: [status: number, code: string, param: string]][] = [
+describe('refusals name the field and are free', () => {
+  const refused: [name: string, body: object, expected: [status: number, code: string, param: string]][] = [
     ['no query', { model: 'sim/rerank', documents }, [422, 'validation_error', 'query']],
     ['an empty query', { model: 'sim/rerank', query: '', documents }, [422, 'validation_error', 'query']],
     ['no documents', { model: 'sim/rerank', query }, [422, 'validation_error', 'documents']],
     ['an empty list', { model: 'sim/rerank', query, documents: [] }, [422, 'validation_error', 'documents']],
-    ['an empty one', { model: 'sim/rerank', query, documents: ['a', ''] }, [422, 'validation_error', 'documents[1]']],
-    ['a number', { model: 'sim/rerank', query, documents: [7] }, [422, 'validation_error', 'documents[0]']],
-    ['no text', { model: 'sim/rerank', query, documents: [{ a: 1 }] }, [422, 'validation_error', 'documents[0]']],
+    [
+      'an empty document',
+      { model: 'sim/rerank', query, documents: ['a', ''] },
+      [422, 'validation_error', 'documents[1]'],
+    ],
+    [
+      'a number as a document',
+      { model: 'sim/rerank', query, documents: [7] },
+      [422, 'validation_error', 'documents[0]'],
+    ],
+    [
+      'a document without text',
+      { model: 'sim/rerank', query, documents: [{ a: 1 }] },
+      [422, 'validation_error', 'documents[0]'],
+    ],
     ['top_n 0', { model: 'sim/rerank', query, documents, top_n: 0 }, [422, 'validation_error', 'top_n']],
     [
-      'over the context',
+      'a document over the context length',
       { model: 'sim/rerank', query, documents: ['a', 'word '.repeat(9000)] },
       [422, 'validation_error', 'documents[1]'],
     ],
     ['a text model', { model: 'sim/large', query, documents }, [400, 'model_not_supported', 'model']],
     ['an unknown model', { model: 'no/such', query, documents }, [400, 'model_not_found', 'model']],
   ];
-  test.each(refused)('%s', async (_, body, told) => {
+  test.each(refused)('%s', async (_, body, expected) => {
     const before = await readBalance(inner);
     const answer = await rerank(inner, body);
-    expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(told);
+    expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(expected);
     expect(await readBalance(inner)).toBe(before);
   });
 });
@@ -211,7 +226,7 @@ describe('providers', () => {
     },
   });
 
-  test('another gateway: its order, this one’s price', async () => {
+  test('another gateway decides the order, this one the price', async () => {
     const direct = await rerank(inner, { model: 'sim/rerank', query, documents });
     const before = await readBalance(outer);
     const { body } = await rerank(outer, { model: 'acme/rerank', query, documents, return_documents: true });
@@ -222,11 +237,11 @@ describe('providers', () => {
     expect(before - (await readBalance(outer))).toBe(4_000_000n);
   });
 
-  test('what is asked: strings, the other members as they came; what comes is put in order and cut', async () => {
+  test('the provider is sent documents as strings and other members unchanged; its results are sorted and cut to top_n', async () => {
     received.length = 0;
     answers = [good()];
-    const asked = { model: 'acme/scripted', query, documents: documents.map(text => ({ text })), top_n: 2 };
-    const { status, body } = await rerank(outer, { ...asked, max_tokens_per_doc: 512, return_documents: true });
+    const request = { model: 'acme/scripted', query, documents: documents.map(text => ({ text })), top_n: 2 };
+    const { status, body } = await rerank(outer, { ...request, max_tokens_per_doc: 512, return_documents: true });
     expect(status).toBe(200);
     expect(received).toEqual([
       {
@@ -245,22 +260,22 @@ describe('providers', () => {
     ['no usage', {}, 1],
     ['a report of nothing', { meta: { billed_units: { search_units: 0 } } }, 1],
   ];
-  test.each(reported)('%s: the searches that are charged', async (_, body, units) => {
+  test.each(reported)('%s: its searches are charged, or else the gateway’s count', async (_, body, units) => {
     answers = [good(body)];
     const before = await readBalance(outer);
     const answer = await rerank(outer, { model: 'acme/scripted', query, documents });
     expect(answer.body.usage.search_units).toBe(units);
     expect(before - (await readBalance(outer))).toBe(BigInt(units) * 1_000_000n);
-    expect((await readReceipt(outer, answer.headers)).usage_source).toBe(units === 4 ? 'reported' : 'estimated');
+    expect((await readActivity(outer, answer.headers)).usage_source).toBe(units === 4 ? 'reported' : 'estimated');
   });
 
-  test('a model that is priced by its input: the reported tokens, else the count', async () => {
+  test('a model priced by its input charges the reported tokens, or else the gateway’s count', async () => {
     answers = [good({ usage: { total_tokens: 40 } }), good()];
     const before = await readBalance(outer);
     const first = await rerank(outer, { model: 'acme/tokens', query, documents });
     expect(first.body.usage).toEqual({ total_tokens: 40, search_units: 1, cost: 0.00008 });
     expect(before - (await readBalance(outer))).toBe(80_000n);
-    expect((await readReceipt(outer, first.headers)).buckets).toMatchObject([{ kind: 'input', tokens: 40, price: 2 }]);
+    expect((await readActivity(outer, first.headers)).buckets).toMatchObject([{ kind: 'input', tokens: 40, price: 2 }]);
     const second = await rerank(outer, { model: 'acme/tokens', query, documents });
     const { total_tokens: counted } = second.body.usage;
     expect(before - (await readBalance(outer))).toBe(80_000n + BigInt(counted) * 2_000n);
@@ -276,8 +291,8 @@ describe('providers', () => {
   const broken: [name: string, answer: (typeof answers)[number]][] = [
     ['too few', results({ index: 0, relevance_score: 1 })],
     ['too many', results(...[0, 1, 2, 3].map(index => ({ index, relevance_score: 1 })))],
-    ['one twice', results(...[0, 1, 1].map(index => ({ index, relevance_score: 1 })))],
-    ['an index of none', results(...[0, 1, 3].map(index => ({ index, relevance_score: 1 })))],
+    ['a repeated index', results(...[0, 1, 1].map(index => ({ index, relevance_score: 1 })))],
+    ['an index out of range', results(...[0, 1, 3].map(index => ({ index, relevance_score: 1 })))],
     ['a fraction as index', results(...[0, 1, 1.5].map(index => ({ index, relevance_score: 1 })))],
     ['no score', results({ index: 0 }, { index: 1 }, { index: 2 })],
     [
@@ -291,7 +306,7 @@ describe('providers', () => {
     ['no JSON', { status: 200, body: '{"results": [NaN' }],
     ['an error', { status: 500, body: { error: { message: 'no' } } }],
   ];
-  test.each(broken)('%s is the provider’s failure: tried again, then 502 and free', async (_, answer) => {
+  test.each(broken)('%s is the provider’s failure: retried, then 502 and free', async (_, answer) => {
     received.length = 0;
     answers = [answer, answer];
     const before = await readBalance(outer);
@@ -303,12 +318,12 @@ describe('providers', () => {
     expect(await readRecord(outer, headers.get('x-request-id') ?? '')).toMatchObject({
       state: RecordState.UPSTREAM_FAILED,
     });
-    // The next good answer closes the breaker again.
+    // A success after the failures, so that the circuit breaker stays closed.
     answers = [good()];
     expect((await rerank(outer, { model: 'acme/scripted', query, documents })).status).toBe(200);
   });
 
-  test('20 requests at once on funds for five: five are paid, nothing below zero', async () => {
+  test('20 requests at once with funds for five: five are paid, and the balance does not go below zero', async () => {
     const poor = await startGateway({ balance: '0.01' });
     const replies = await Promise.all(
       Array.from({ length: 20 }, () => rerank(poor, { model: 'sim/rerank', query, documents })),

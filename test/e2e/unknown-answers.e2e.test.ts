@@ -1,6 +1,6 @@
 /**
- * The answer's half of "unknown is not invalid": whatever an upstream invents in an answer, streamed or whole, reaches a client of its protocol at the same place, as JSON values
- * with all digits and members in their order.
+ * Unknown members of answers are passed on: whatever an upstream adds to an answer, streamed or not, reaches a client of the same protocol
+ * in the same place, with all digits of numbers and the order of members kept.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -22,11 +22,11 @@ const server = createServer((request, response) => {
     const [whole] = frames;
     const isStream = frames.length > 1;
     response.writeHead(200, { 'content-type': isStream ? 'text/event-stream' : 'application/json' });
-    response.end(isStream ? frames.map(sent).join('') : whole);
+    response.end(isStream ? frames.map(toSse).join('') : whole);
   });
 });
 
-function sent(frame: string): string {
+function toSse(frame: string): string {
   const type = typeIn(readTree(frame));
   return `${type === '' ? '' : `event: ${type}\n`}data: ${frame}\n\n`;
 }
@@ -102,7 +102,7 @@ async function ask(protocol: ProtocolName, isStream: boolean): Promise<JsonTree[
   return texts.map(readTree);
 }
 
-/** Where a member stands: the type of its frame and the names on the way to it. */
+/** A member that was found: the type of its frame, the names on the path to it, and its value. */
 interface Found {
   readonly type: string;
   readonly path: readonly string[];
@@ -127,7 +127,7 @@ function findAll(frames: readonly JsonTree[], name: string): Found[] {
 
 describe.each(protocols)('%s', protocol => {
   test.each(['stream', 'whole'] as const)(
-    '%s: what no one knows stands where it stood',
+    '%s: unknown members arrive unchanged, in the same place',
     { timeout: 120_000 },
     async kind => {
       await fc.assert(

@@ -1,4 +1,4 @@
-/** A public listener over a small core of real services in the same process; each test says how the core generates. */
+/** A public listener over a small core of real services in the same process; each test provides the core's answers. */
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
@@ -63,19 +63,19 @@ export const minuteWindow: WindowState = {
   resetAtMs: Date.now() + 3_600_000,
 };
 
-/** How the core generates. `signal`: the call was cancelled. */
+/** Generates the core's answer. `signal` aborts when the call is cancelled. */
 export type Generate = (
   request: GenerateRequest,
   context: { readonly signal: AbortSignal },
 ) => AsyncIterable<GenerationEvent[]>;
 
-/** Changes of the default listener. */
+/** Changes to the default listener. */
 export interface ListenerOptions extends Partial<Omit<EdgeOptions, 'transport'>> {
   readonly generate?: Generate;
-  /** The core's own method, instead of `generate`. */
+  /** Pushes the core's answer, instead of `generate`. */
   readonly push?: (sink: Sink<GenerateResponse>) => StreamControl;
   readonly models?: readonly Model[];
-  /** Fails every authentication with it. */
+  /** Every authentication fails with this error. */
   readonly authenticationFailure?: Error;
 }
 
@@ -85,11 +85,11 @@ export interface Listener {
   readonly port: number;
   readonly url: string;
   readonly metrics: Metrics;
-  /** The log, a parsed line each. */
+  /** The parsed lines of the log. */
   readonly log: Record<string, unknown>[];
   /** The requests that the core received. */
   readonly requests: GenerateRequest[];
-  /** Ids that came with the calls. */
+  /** The request ids that came with the calls of the core. */
   readonly requestIds: string[];
 }
 
@@ -97,7 +97,7 @@ function makeEvents(text: string, from: Partial<Started>, to: Partial<Completed>
   return [...opening(from), ...deltas([text]), ...ending(to)];
 }
 
-/** `started` and the open text part. */
+/** Returns `started` and the events that open a text part. */
 export function opening(value: Partial<Omit<Started, '$typeName'>> = {}): GenerationEvent[] {
   const message = { case: 'message', value: { role: 4 } } as const;
   return [
@@ -107,12 +107,12 @@ export function opening(value: Partial<Omit<Started, '$typeName'>> = {}): Genera
   ];
 }
 
-/** Text deltas. */
+/** Returns text deltas. */
 export function deltas(texts: readonly string[]): GenerationEvent[] {
   return texts.map(text => delta(0, [0, 0], { kind: DeltaKind.TEXT, text }));
 }
 
-/** The closed part, the finish and `completed`. */
+/** Returns the events that close the part and the answer. */
 export function ending(value: Partial<Omit<Completed, '$typeName'>> = {}): GenerationEvent[] {
   return [
     partClosed(0, [0, 0]),
@@ -245,7 +245,7 @@ function makeCredential(authorization: string, limits: boolean) {
   }
 }
 
-/** Two models, every optional field there in the first and absent in the second. */
+/** Two models: the first has every optional field, the second has none. */
 export const defaultModels: readonly Model[] = [
   create(ModelSchema, {
     id: 'acme/large',
@@ -268,8 +268,8 @@ export const defaultModels: readonly Model[] = [
     },
   }),
   create(ModelSchema, {
-    id: 'acme/picture:free',
-    name: 'Acme Picture',
+    id: 'acme/image:free',
+    name: 'Acme Image',
     ownedBy: 'acme',
     createdAt: 1_780_000_001n,
     endpoints: [Endpoint.IMAGE_GENERATIONS, Endpoint.IMAGE_EDITS],
@@ -277,12 +277,12 @@ export const defaultModels: readonly Model[] = [
   }),
 ];
 
-/** A chat body. */
+/** Returns the body of a chat request. */
 export function chatBody(more: object = {}): string {
   return JSON.stringify({ model: 'acme/large', messages: [{ role: 'user', content: 'Say hello.' }], ...more });
 }
 
-/** An answer, read whole. */
+/** An answer, read to its end. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -291,7 +291,7 @@ export interface Reply {
   readonly json: any;
 }
 
-/** How to ask. */
+/** Options of a request. */
 export interface Ask {
   readonly method?: string;
   readonly headers?: Record<string, string>;
@@ -299,7 +299,7 @@ export interface Ask {
   readonly body?: string | Buffer;
 }
 
-/** One request of its own connection. `key` null sends none; a body makes it a POST of JSON. */
+/** Sends one request on a connection of its own. `key` null: without a key. With a body it is a POST of JSON. */
 export function ask(listener: Listener, path: string, how: Ask = {}): Promise<Reply> {
   const { body, key = apiKey, headers = {} } = how;
   return new Promise((resolve, reject) => {
@@ -328,12 +328,12 @@ export function ask(listener: Listener, path: string, how: Ask = {}): Promise<Re
   });
 }
 
-/** A chat request. */
+/** Sends a chat request. */
 export function chat(listener: Listener, more: object = {}, how: Ask = {}): Promise<Reply> {
   return ask(listener, '/v1/chat/completions', { body: chatBody(more), ...how });
 }
 
-/** A bare connection that collects what comes. */
+/** A TCP connection that collects the text that it receives. */
 export class Connection {
   readonly socket: Socket;
   text = '';
@@ -352,7 +352,7 @@ export class Connection {
     this.socket.write(text);
   }
 
-  /** Waits until what came matches. */
+  /** Waits until the received text matches; returns all of it. */
   async until(pattern: RegExp): Promise<string> {
     await eventually(
       () => pattern.test(this.text),
@@ -362,7 +362,7 @@ export class Connection {
   }
 }
 
-/** The bytes of a chat request. */
+/** Returns a chat request as the text of an HTTP message. */
 export function rawChat(more: object = {}, headers: readonly string[] = []): string {
   const body = chatBody(more);
   return [
@@ -377,7 +377,7 @@ export function rawChat(more: object = {}, headers: readonly string[] = []): str
   ].join('\r\n');
 }
 
-/** Waits until a condition holds; fails after five seconds, saying what did not. */
+/** Waits until a condition holds; fails after five seconds, and says which condition (`what`). */
 export async function eventually(condition: () => boolean, what: () => string = () => 'the condition'): Promise<void> {
   for (const end = performance.now() + 5000; performance.now() < end; await sleep(5)) {
     if (condition()) return;

@@ -26,15 +26,15 @@ const large = {
     above: [{ input_tokens: 200_000, input: 2, output: 8, caching: null }],
   },
 };
-const picture = {
-  id: 'acme/picture:free',
+const image = {
+  id: 'acme/image:free',
   object: 'model',
   created: 1_780_000_001,
   owned_by: 'acme',
   type: 'model',
-  display_name: 'Acme Picture',
+  display_name: 'Acme Image',
   created_at: '2026-05-28T20:26:41.000Z',
-  name: 'Acme Picture',
+  name: 'Acme Image',
   description: '',
   context_length: null,
   max_output_tokens: null,
@@ -48,9 +48,9 @@ test('the list is whole and has what both official clients read', async () => {
   const reply = await ask(await startListener(), '/v1/models');
   expect(reply.json).toEqual({
     object: 'list',
-    data: [large, picture],
+    data: [large, image],
     first_id: 'acme/large',
-    last_id: 'acme/picture:free',
+    last_id: 'acme/image:free',
     has_more: false,
   });
 });
@@ -60,11 +60,11 @@ test('prices are the shortest decimals, as they were configured', async () => {
   expect(text).toContain('"pricing":{"input":0.1,"output":4,"image":null,"caching":{"read":0.01,"write_5m":1.250001,');
 });
 
-test.each(['acme/large', 'acme%2Flarge', 'acme/picture:free', 'acme%2Fpicture%3Afree'])(
+test.each(['acme/large', 'acme%2Flarge', 'acme/image:free', 'acme%2Fimage%3Afree'])(
   'a model is found by %s',
   async id => {
     const reply = await ask(await startListener(), `/v1/models/${id}`);
-    expect(reply.json).toEqual(id.includes('large') ? large : picture);
+    expect(reply.json).toEqual(id.includes('large') ? large : image);
   },
 );
 
@@ -86,9 +86,9 @@ test('the filter reaches the core', async () => {
   const listener = await startListener();
   const ids = async (query: string): Promise<string[]> =>
     (await ask(listener, `/v1/models?${query}`)).json.data.map((model: { id: string }) => model.id);
-  expect(await ids('endpoint=/v1/images/edits')).toEqual(['acme/picture:free']);
+  expect(await ids('endpoint=/v1/images/edits')).toEqual(['acme/image:free']);
   expect(await ids('endpoint=%2Fv1%2Fmessages')).toEqual(['acme/large']);
-  expect(await ids('beta=true')).toEqual(['acme/large', 'acme/picture:free']);
+  expect(await ids('beta=true')).toEqual(['acme/large', 'acme/image:free']);
 });
 
 test.each([

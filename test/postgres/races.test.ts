@@ -45,6 +45,7 @@ async function makeAccount(name: string, settings: Parameters<PostgresLedger['cr
   return { accountId, keyId: key.keyId };
 }
 
+const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
 const heldBy = async (accountId: number): Promise<bigint> => (await pick(0).findAccount(accountId))?.held ?? -1n;
 
 /** Holds the lock of an account while work is done, as a gateway far away would. */
@@ -136,7 +137,8 @@ test('a limit that one gateway makes counts at the others with the next request'
     locked: false,
   };
   const made = await pick(2).createLimit(limit);
-  expect((await admitAll()).toSorted()).toEqual(['admitted', 'denied', 'denied']);
+  const replies = await admitAll();
+  expect(replies.filter(kind => kind === 'admitted')).toHaveLength(1);
   if (typeof made === 'string') throw new Error(made);
   await pick(1).deleteLimit({ limitId: made.limitId, accountId });
   expect(await admitAll()).toEqual(['admitted', 'admitted', 'admitted']);
@@ -174,10 +176,10 @@ test('an event is delivered by one gateway, and by another after its end', async
     const due = await Promise.all(ledgers.map(ledger => ledger.listDueDeliveries(10)));
     return due.map(each => each.filter(delivery => delivery.accountId === accountId).length);
   };
-  expect((await listAll()).toSorted()).toEqual([0, 0, 1]);
+  expect(sum(await listAll())).toBe(1);
   const leader = (await listAll()).indexOf(1);
   await ledgers[leader]?.close();
   ledgers[leader] = await open(url);
-  await expect.poll(async () => (await listAll()).toSorted()).toEqual([0, 0, 1]);
+  await expect.poll(async () => sum(await listAll())).toBe(1);
   expect((await listAll())[leader]).toBe(0);
 });

@@ -246,7 +246,7 @@ export async function openResponses(claims?: MemoryClaims) {
       return attempts[taken - 1] ?? Promise.reject(new Error('no attempt'));
     },
     /** Creates a response, streamed. */
-    create(asked: MessageInitShape<typeof CreateResponseRequestSchema> = {}, repeatKey?: string): Caller {
+    create(requested: MessageInitShape<typeof CreateResponseRequestSchema> = {}, repeatKey?: string): Caller {
       const caller = new Caller();
       const request = create(CreateResponseRequestSchema, {
         request: create(GenerateRequestSchema, {
@@ -255,7 +255,7 @@ export async function openResponses(claims?: MemoryClaims) {
           delivery: Delivery.STREAMED,
           items: [textMessage(Role.USER, 'Hello.')],
         }),
-        ...asked,
+        ...requested,
       });
       const sent = headers(repeatKey === undefined ? {} : { [idempotencyKeyHeader]: repeatKey });
       caller.control = transport.push(ResponseService.method.createResponse, request, sent, caller);

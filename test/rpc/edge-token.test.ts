@@ -40,8 +40,8 @@ test('only the edge token lets a caller bring id, fingerprint and raw bodies, an
       }
       probe.seen.length = 0;
       probe.requests.length = 0;
-      let told: string | null = null;
-      const onHeader = (answered: Headers): void => void (told = answered.get('x-request-id'));
+      let reported: string | null = null;
+      const onHeader = (answered: Headers): void => void (reported = answered.get('x-request-id'));
       await client.countTokens({ request: { model: 'm', source } }, { headers, onHeader });
       await Array.fromAsync(client.generate({ model: 'quick', source }, { headers }));
       const isEdge = token === 'right';
@@ -49,8 +49,8 @@ test('only the edge token lets a caller bring id, fingerprint and raw bodies, an
       const [counted, generated] = probe.seen.map(({ requestHeader }) => names.map(each => requestHeader.get(each)));
       const ids = isEdge
         ? [id, id, id]
-        : [told, expect.stringMatching(/^req_\d+$/), expect.stringMatching(/^req_\d+$/)];
-      expect([name, told, counted, generated]).toEqual([
+        : [reported, expect.stringMatching(/^req_\d+$/), expect.stringMatching(/^req_\d+$/)];
+      expect([name, reported, counted, generated]).toEqual([
         name,
         ids[0],
         [ids[1], isEdge ? 'f' : null, isEdge ? 'right' : null],

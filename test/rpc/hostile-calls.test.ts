@@ -204,13 +204,13 @@ test('a service that takes no prompts takes 1 MiB at most', async () => {
 test('members beside the fields of the contract can’t stand in for them', async () => {
   const { baseUrl, probe } = await start();
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
-  const asked = (json: string) =>
+  const requested = (json: string) =>
     client.countTokens({
       request: { model: 'm', items: [{ extra: { json }, content: { case: 'message', value: {} } }] },
     });
   for (const json of ['{"content":"a million tokens"}', '{"role":"system"}', '[1]', '{', '{"tool_calls":[]}']) {
-    await expect(asked(json)).rejects.toThrow(/extra\.json/);
+    await expect(requested(json)).rejects.toThrow(/extra\.json/);
   }
-  await asked('{"x_hint":{"content":1}}');
+  await requested('{"x_hint":{"content":1}}');
   expect(probe.requests).toHaveLength(1);
 });

@@ -9,7 +9,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { type ImageAnswer, ImageForm, ImageService, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
-import { picture } from '../e2e/sample-image.ts';
+import { makePng } from '../e2e/sample-image.ts';
 import { readBalance, endGateway, heldBy, readRecord, startGateway } from '../gateway.ts';
 
 const gateway = await startGateway();
@@ -31,11 +31,11 @@ async function collectParts(answers: AsyncIterable<{ answer?: ImageAnswer | unde
   return parts;
 }
 
-const asked = { model: 'sim/image', prompt: 'hills', size: '700x700', form: ImageForm.BYTES, n: 2, seed: 4n };
+const requested = { model: 'sim/image', prompt: 'hills', size: '700x700', form: ImageForm.BYTES, n: 2, seed: 4n };
 
 describe('images', () => {
   test('come in order and in pieces: what began, each image and its bytes, the charge', async () => {
-    const parts = await collectParts(images.generate({ request: asked }));
+    const parts = await collectParts(images.generate({ request: requested }));
     expect(parts[0]).toMatchObject({ case: 'started', value: { model: 'sim/image' } });
     expect(parts.at(-1)).toMatchObject({ case: 'completed', value: { costNanoUsd: 40_000_000n } });
     const heads = parts.flatMap(part => (part.case === 'image' ? [part.value] : []));
@@ -55,7 +55,7 @@ describe('images', () => {
     const web = createClient(ImageService, createGrpcWebTransport({ ...options(gateway.apiKey), httpVersion: '2' }));
     const hash = async (client: typeof images): Promise<string> => {
       const all = createHash('sha256');
-      for (const part of await collectParts(client.generate({ request: asked }))) {
+      for (const part of await collectParts(client.generate({ request: requested }))) {
         if (part.case === 'chunk') all.update(part.value);
       }
       return all.digest('hex');
@@ -64,7 +64,7 @@ describe('images', () => {
   });
 
   test('by address can be read with any credential and by its token', async () => {
-    const image = await picture(30, 20, '#207020');
+    const image = await makePng(30, 20, '#207020');
     const parts = await collectParts(images.edit({ request: { prompt: 'x', images: [image] } }));
     const url = parts.flatMap(part => (part.case === 'image' ? [part.value.url] : []))[0] ?? '';
     let type = '';
@@ -78,7 +78,7 @@ describe('images', () => {
   });
 
   test('as a task: the task first, then the parts of its answer', async () => {
-    const { task } = await images.createTask({ endpoint: Endpoint.IMAGE_GENERATIONS, request: asked });
+    const { task } = await images.createTask({ endpoint: Endpoint.IMAGE_GENERATIONS, request: requested });
     const read = async () => {
       const contents = [];
       for await (const { content } of images.getTask({ taskId: task?.id ?? '' })) contents.push(content);
@@ -110,7 +110,7 @@ describe('refusals', () => {
     ['pictures in a generation', { images: [new Uint8Array(4)] }, 'images'],
     ['no model', { model: '' }, 'model'],
   ])('generate: %s', async (_, change, param) => {
-    const refusal = await catchRefusal(collectParts(images.generate({ request: { ...asked, ...change } })));
+    const refusal = await catchRefusal(collectParts(images.generate({ request: { ...requested, ...change } })));
     expect(refusal).toEqual(['InvalidArgument', 'validation_error', param]);
   });
 
@@ -121,7 +121,7 @@ describe('refusals', () => {
     ['101 steps', { steps: 101 }, 'num_inference_steps'],
     ['a size that edits lack', { size: '700x700' }, 'size'],
   ])('edit: %s', async (_, change, param) => {
-    const request = { prompt: 'x', images: [await picture(9, 9, '#000')], ...change };
+    const request = { prompt: 'x', images: [await makePng(9, 9, '#000')], ...change };
     expect(await catchRefusal(collectParts(images.edit({ request })))).toEqual([
       'InvalidArgument',
       'validation_error',
@@ -136,10 +136,10 @@ describe('refusals', () => {
     };
     expect([
       await catchRefusal(read(images.generate({}))),
-      await catchRefusal(images.createTask({ endpoint: Endpoint.MESSAGES, request: asked })),
+      await catchRefusal(images.createTask({ endpoint: Endpoint.MESSAGES, request: requested })),
       await catchRefusal(read(images.getTask({ taskId: 'task_no' }))),
       await catchRefusal(read(images.readFile({ name: 'no.png' }))),
-      await catchRefusal(read(managing.generate({ request: asked }))),
+      await catchRefusal(read(managing.generate({ request: requested }))),
     ]).toEqual([
       ['InvalidArgument', 'validation_error', 'request'],
       ['InvalidArgument', 'validation_error', 'endpoint'],
@@ -152,7 +152,7 @@ describe('refusals', () => {
   test('a caller that cancels stops the drawing and pays nothing', async () => {
     const before = await readBalance(gateway);
     const leave = new AbortController();
-    const request = { ...asked, prompt: '!sim delay_ms=60000' };
+    const request = { ...requested, prompt: '!sim delay_ms=60000' };
     const drawing = collectParts(images.generate({ request }, { signal: leave.signal }));
     drawing.catch(() => undefined);
     await expect.poll(() => heldBy(gateway)).toBe(40_000_000n);

@@ -398,8 +398,8 @@ describe('settings', () => {
       { thinkingBudget: 0 },
       ['reasoning_effort'],
     ],
-  ])('%j of %s', (asked, model, expected, dropped) => {
-    const encoded = fromChat(asked, model);
+  ])('%j of %s', (requests, model, expected, dropped) => {
+    const encoded = fromChat(requests, model);
     expect((config(encoded) as JsonObject | undefined)?.['thinkingConfig']).toEqual(expected);
     expect(encoded.dropped).toEqual(dropped);
   });

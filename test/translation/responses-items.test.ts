@@ -169,8 +169,8 @@ test('what the gateway does not know reaches a client of the interface as it cam
     headers: {},
   });
   const renderer = responsesCodec.renderStream(request);
-  const told = events.map(event => renderer.push(event)).join('') + renderer.end();
-  const data = [...told.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json ?? '') as JsonObject);
+  const reported = events.map(event => renderer.push(event)).join('') + renderer.end();
+  const data = [...reported.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json ?? '') as JsonObject);
   expect(data.map(each => each['sequence_number'])).toEqual(data.map((_, index) => index));
   expect(data).toContainEqual({ ...strange, sequence_number: expect.any(Number) });
   expect(data.at(-1)).toMatchObject({ response: { incomplete_details: { reason: 'acme_quota' } } });

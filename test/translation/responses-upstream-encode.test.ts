@@ -46,10 +46,10 @@ describe('Chat and Messages to Responses', () => {
       },
       { role: 'tool', tool_call_id: id, content: 'x' },
     ];
-    const [, asked, answered] = fromChat({ messages }).body['input'] as JsonObject[];
-    expect(asked?.['call_id']).toMatch(/^call_x+_[0-9a-f]{8}$/);
-    expect(textIn(asked?.['call_id'])).toHaveLength(64);
-    expect(answered?.['call_id']).toBe(asked?.['call_id']);
+    const [, requests, answered] = fromChat({ messages }).body['input'] as JsonObject[];
+    expect(requests?.['call_id']).toMatch(/^call_x+_[0-9a-f]{8}$/);
+    expect(textIn(requests?.['call_id'])).toHaveLength(64);
+    expect(answered?.['call_id']).toBe(requests?.['call_id']);
   });
 
   test('a name that the protocol does not take is refused, naming the tool', () => {

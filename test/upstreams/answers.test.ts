@@ -193,7 +193,7 @@ describe('an answer', () => {
       fill();
     });
     let taken = 0;
-    const asked = ask(chatUpstream(upstream.baseUrl), undefined, ({ attempt, batches }) => {
+    const requested = ask(chatUpstream(upstream.baseUrl), undefined, ({ attempt, batches }) => {
       taken += batches.pop()?.length ?? 0;
       attempt.pause();
     });
@@ -203,12 +203,12 @@ describe('an answer', () => {
     const [takenPaused, writtenPaused] = [taken, written];
     await sleep(200);
     expect([taken, written]).toEqual([takenPaused, writtenPaused]);
-    const going = setInterval(() => asked.attempt.resume(), 1);
+    const going = setInterval(() => requested.attempt.resume(), 1);
     await expect.poll(() => written, { timeout: 10_000 }).toBeGreaterThan(writtenPaused + 5_000_000);
     clearInterval(going);
-    asked.attempt.cancel();
+    requested.attempt.cancel();
     await upstream.requests[0]?.closedAtMs;
-    expect([taken > takenPaused, asked.hasEnded]).toEqual([true, false]);
+    expect([taken > takenPaused, requested.hasEnded]).toEqual([true, false]);
   });
 });
 
@@ -244,34 +244,34 @@ describe('someone who no longer wants the answer', () => {
   };
   test.each(Object.entries(stages))('closes the upstream’s connection within a second: %s', async (_, behaviour) => {
     const upstream = await upstreamThat(behaviour);
-    const asked = ask(chatUpstream(upstream.baseUrl));
+    const requested = ask(chatUpstream(upstream.baseUrl));
     await expect.poll(() => upstream.requests.length).toBe(1);
     await sleep(50);
-    const before = asked.batches.length;
+    const before = requested.batches.length;
     const left = performance.now();
-    asked.attempt.cancel();
+    requested.attempt.cancel();
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - left).toBeLessThan(1_000);
     await sleep(20);
-    expect([asked.batches.length, asked.hasEnded]).toEqual([before, false]);
+    expect([requested.batches.length, requested.hasEnded]).toEqual([before, false]);
   });
 
   test('sends nothing when gone before there is a connection', async () => {
     const upstream = await upstreamThat(answers);
-    const asked = ask(chatUpstream(upstream.baseUrl));
-    asked.attempt.cancel();
-    asked.attempt.cancel();
+    const requested = ask(chatUpstream(upstream.baseUrl));
+    requested.attempt.cancel();
+    requested.attempt.cancel();
     await sleep(100);
-    expect([upstream.requests.length, asked.batches, asked.hasEnded]).toEqual([0, [], false]);
+    expect([upstream.requests.length, requested.batches, requested.hasEnded]).toEqual([0, [], false]);
   });
 
   test('hears nothing any more, and a whole answer leaves its connection for others all the same', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl);
     for (let request = 0; request < 5; request += 1) {
-      const asked = ask(client, undefined, ({ attempt }) => attempt.cancel());
-      await expect.poll(() => asked.batches.length).toBe(1);
+      const requested = ask(client, undefined, ({ attempt }) => attempt.cancel());
+      await expect.poll(() => requested.batches.length).toBe(1);
       await sleep(20);
-      expect([asked.batches.length, asked.hasEnded]).toEqual([1, false]);
+      expect([requested.batches.length, requested.hasEnded]).toEqual([1, false]);
     }
     expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
     const refused = ask(client, makeCall({ source: strange, strict: true }));
@@ -366,8 +366,8 @@ test('no failure names a credential, an address or a header of the upstream', as
     });
     const { failure } = await collectAnswer(client);
     expect(failure).toBeInstanceOf(UpstreamFailure);
-    const told = JSON.stringify([failure?.message, failure?.facts.message, failure?.facts.param]);
-    for (const secret of [...secrets, '127.0.0.1', 'localhost', `${port}`]) expect(told).not.toContain(secret);
+    const reported = JSON.stringify([failure?.message, failure?.facts.message, failure?.facts.param]);
+    for (const secret of [...secrets, '127.0.0.1', 'localhost', `${port}`]) expect(reported).not.toContain(secret);
   }
 });
 

@@ -86,23 +86,23 @@ export interface Asked {
 export function ask(
   upstream: Upstream,
   call: UpstreamCall = makeCall(),
-  onBatch: (asked: Asked) => void = () => undefined,
+  onBatch: (requested: Asked) => void = () => undefined,
 ): Asked {
   const batches: GenerationEvent[][] = [];
   const ending = Promise.withResolvers<Answered>();
   const attempt = upstream.generate(call, {
     events: events => {
       batches.push(events);
-      onBatch(asked);
+      onBatch(requested);
     },
     end: failure => {
-      asked.hasEnded = true;
+      requested.hasEnded = true;
       if (failure !== undefined && !(failure instanceof UpstreamFailure)) ending.reject(failure);
       else ending.resolve({ batches, events: batches.flat(), failure });
     },
   });
-  const asked: Asked = { attempt, batches, hasEnded: false, answered: ending.promise };
-  return asked;
+  const requested: Asked = { attempt, batches, hasEnded: false, answered: ending.promise };
+  return requested;
 }
 
 /** Reads a try to its end. Anything but an `UpstreamFailure` is thrown. */

@@ -195,11 +195,11 @@ describe('the time limits', () => {
       setTimeout(() => socket.write(Buffer.concat([chunk(frames.slice(3).join('')), Buffer.from(lastChunk)])), 850);
     });
     const client = chatUpstream(upstream.baseUrl, { timeouts: { ...patient, idleMs: 400 } });
-    const asked = ask(client, undefined, ({ attempt }) => {
+    const requested = ask(client, undefined, ({ attempt }) => {
       attempt.pause();
       setTimeout(() => attempt.resume(), 600);
     });
-    expect(isWhole((await asked.answered).events)).toBe(true);
+    expect(isWhole((await requested.answered).events)).toBe(true);
   });
 
   test('of the connection counts as a connection error', async () => {

@@ -14,10 +14,10 @@ import { ImageFetcher } from '../../src/upstreams/image-fetcher.ts';
 
 const pemPath = fileURLToPath(new URL('fixtures/self-signed.pem', import.meta.url));
 const pem = readFileSync(pemPath);
-const asked: { path: string; headers: IncomingHttpHeaders }[] = [];
+const requested: { path: string; headers: IncomingHttpHeaders }[] = [];
 let connections = 0;
 const server = createServer({ key: pem, cert: pem }, (request, response) => {
-  asked.push({ path: request.url ?? '', headers: request.headers });
+  requested.push({ path: request.url ?? '', headers: request.headers });
   if (request.url === '/moved') response.writeHead(302, { location: '/picture' }).end();
   else if (request.url === '/gone') response.writeHead(404).end('no');
   else response.end(request.url === '/large' ? 'x'.repeat(2_000) : 'a picture');
@@ -41,7 +41,7 @@ async function fetched(path: string): Promise<string> {
 describe('an address that may be asked', () => {
   test('gives its bytes, and is told no credential', async () => {
     expect(await fetched('/picture?a=1')).toBe('fetched a picture');
-    const [{ path, headers } = { path: '', headers: {} }] = asked.splice(0);
+    const [{ path, headers } = { path: '', headers: {} }] = requested.splice(0);
     expect(path).toBe('/picture?a=1');
     expect(Object.keys(headers).toSorted()).toEqual(['accept', 'connection', 'host', 'user-agent']);
   });
@@ -50,7 +50,7 @@ describe('an address that may be asked', () => {
     '%s is no image: redirects are not followed, sizes are bounded',
     async path => {
       expect(await fetched(path)).toBe('refused malformed');
-      expect(asked.splice(0).map(each => each.path)).toEqual([path]);
+      expect(requested.splice(0).map(each => each.path)).toEqual([path]);
     },
   );
 });
@@ -117,7 +117,7 @@ describe('an address that may not be asked is not connected to', () => {
       fetcher.fetch(`https://pictures.example:${port}/picture`, new AbortController().signal),
     ).rejects.toMatchObject({ kind: 'connect' });
     expect([looked, checked, connections - before]).toEqual([['pictures.example'], ['127.0.0.1'], 1]);
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
   });
 });
 

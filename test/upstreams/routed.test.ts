@@ -139,8 +139,8 @@ test('of many requests on a route that dies none fails while another is up, and 
   expect(await many()).toEqual([`p0: ${text}`]);
   isUp = false;
   expect(await many()).toEqual([`p1: ${text}`]);
-  const asked = first.requests.length;
-  expect([await many(), first.requests.length]).toEqual([[`p1: ${text}`], asked]);
+  const requested = first.requests.length;
+  expect([await many(), first.requests.length]).toEqual([[`p1: ${text}`], requested]);
   isUp = true;
   nowMs += 10_000;
   expect((await many()).toSorted()).toEqual([`p0: ${text}`, `p1: ${text}`]);

@@ -123,7 +123,7 @@ export function readWanted(path: string): Wanted {
   if (twice.length > 0)
     throw new CommandFailure(
       2,
-      twice.map(what => `${path}: ${what} is there twice`),
+      twice.map(what => `${path}: ${what} is listed twice`),
     );
   return read.data;
 }

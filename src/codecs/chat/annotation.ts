@@ -13,8 +13,8 @@ const shape = makeShape('type', { url_citation: makeShape('url title start_index
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;
-    const said = { type: 'url_citation', url_citation: { url, title, start_index: startIndex, end_index: endIndex } };
-    return graft(said, extras.members(annotation.value.extra));
+    const fields = { type: 'url_citation', url_citation: { url, title, start_index: startIndex, end_index: endIndex } };
+    return graft(fields, extras.members(annotation.value.extra));
   }
   return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }

@@ -6,7 +6,7 @@ import type { PlacedReasoning } from './reasoning-details.ts';
 export interface AssistantContent {
   readonly reasoning: readonly PlacedReasoning[];
   /** The message of its text; empty if it has no text. */
-  readonly said: readonly Item[];
+  readonly messages: readonly Item[];
   readonly called: readonly Item[];
 }
 
@@ -15,8 +15,8 @@ export interface AssistantContent {
  * pieces of reasoning, text comes before calls. A text that is interrupted by reasoning becomes several messages of the turn; one with
  * several parts stays whole. Source: case TR-20.
  */
-export function inOrder({ reasoning, said, called }: AssistantContent): Item[] {
-  const rest = [...said];
+export function inOrder({ reasoning, messages, called }: AssistantContent): Item[] {
+  const rest = [...messages];
   const items: Item[] = [];
   let calls = 0;
   let length = 0;

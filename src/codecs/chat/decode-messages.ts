@@ -85,10 +85,11 @@ class MessageDecoder {
     if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
-    const said = parts.length === 0 && silent ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
+    const contents =
+      parts.length === 0 && silent ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
     const called = calls.map((call, at) => this.#call(call, `${path}.tool_calls.${at}`, turn));
     this.items.push(
-      ...inOrder({ reasoning: thoughts, said: said.map(content => make.makeItem(content, turn)), called }),
+      ...inOrder({ reasoning: thoughts, messages: contents.map(content => make.makeItem(content, turn)), called }),
     );
     if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));
     const head = this.items[first];

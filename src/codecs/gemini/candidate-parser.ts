@@ -146,8 +146,8 @@ export class CandidateParser {
 
   #finish(native: string, message: string, events: GenerationEvent[]): void {
     if (isFailure(native, this.#items === 0)) {
-      const said = message === '' ? {} : { message: message.slice(0, 2_000) };
-      throw new UpstreamFailure('reported', { ...said, cause: new Error(`finishReason ${native}`) });
+      const fields = message === '' ? {} : { message: message.slice(0, 2_000) };
+      throw new UpstreamFailure('reported', { ...fields, cause: new Error(`finishReason ${native}`) });
     }
     this.#end(parseFinishReason(native, this.#calls > 0), native, events);
   }

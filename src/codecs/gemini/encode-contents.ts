@@ -109,24 +109,24 @@ class ContentsEncoder {
 
   #addMessage({ role, parts, name }: Message): void {
     if (name !== '') this.#drops.add('name');
-    const said = parts.flatMap(part => {
+    const encoded = parts.flatMap(part => {
       const encoded = encodePart(part, this.#request, this.#drops);
       return encoded === undefined ? [] : [this.#signed(encoded, part.signature)];
     });
     if (role === Role.ASSISTANT) {
       this.#flushSignature();
-      if (said.length > 0) this.#model().push(...said);
+      if (encoded.length > 0) this.#model().push(...encoded);
       return;
     }
-    if (said.length === 0) return;
+    if (encoded.length === 0) return;
     if (role === Role.USER) {
-      this.#begin('user').push(...said);
+      this.#begin('user').push(...encoded);
     } else if (this.contents.length === 0) {
-      this.system.push(...said);
+      this.system.push(...encoded);
     } else {
       // There is only one system instruction; later ones become text of the user (case GE-05).
       this.#drops.add(fieldName(this.#request.endpoint, 'items'));
-      const reminders = said.map(part => ({ text: `<system-reminder>\n${part.text ?? ''}\n</system-reminder>` }));
+      const reminders = encoded.map(part => ({ text: `<system-reminder>\n${part.text ?? ''}\n</system-reminder>` }));
       this.#begin('user').push(...reminders);
     }
   }

@@ -76,8 +76,8 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
   }
   if (merged['nullable'] === true) addNull(result);
   if (notes.length > 0) {
-    const said = textIn(result['description']);
-    result['description'] = `${said === '' ? '' : `${said} `}(${notes.join('; ')})`;
+    const described = textIn(result['description']);
+    result['description'] = `${described === '' ? '' : `${described} `}(${notes.join('; ')})`;
   }
   return result;
 }
@@ -130,16 +130,16 @@ function isSayable(value: Json | undefined): boolean {
 
 /** Only strings and numbers can be enumerated; null is a type of its own. */
 function setEnum(values: readonly Json[], result: JsonObject): boolean {
-  const said = values.filter(value => value !== null);
-  if (said.length === 0 && values.length > 0) {
+  const present = values.filter(value => value !== null);
+  if (present.length === 0 && values.length > 0) {
     result['type'] = 'null';
     return true;
   }
-  const isText = said.every(value => typeof value === 'string');
-  if (said.length === 0 || !(isText || said.every(value => typeof value === 'number'))) return false;
-  result['enum'] = said;
+  const isText = present.every(value => typeof value === 'string');
+  if (present.length === 0 || !(isText || present.every(value => typeof value === 'number'))) return false;
+  result['enum'] = present;
   result['type'] ??= isText ? 'string' : 'number';
-  if (said.length < values.length) addNull(result);
+  if (present.length < values.length) addNull(result);
   return true;
 }
 

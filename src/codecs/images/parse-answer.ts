@@ -46,16 +46,16 @@ function parseObject(text: string): JsonObject {
 function parseImage(entry: Json): ParsedImage {
   const image = objectIn(entry);
   if (image === undefined) throw malformed('an image that is not an object');
-  const said = { revisedPrompt: textIn(image['revised_prompt']), extraJson: collectExtra(image, imageMembers) };
+  const fields = { revisedPrompt: textIn(image['revised_prompt']), extraJson: collectExtra(image, imageMembers) };
   const [base64, url] = [textIn(image['b64_json']), textIn(image['url'])];
   const inline = base64 === '' ? parseDataUrl(url)?.base64 : (parseDataUrl(base64)?.base64 ?? base64);
   if (inline === undefined) {
     if (url === '') throw malformed('an image without bytes or address');
-    return { source: { kind: 'url', url }, ...said };
+    return { source: { kind: 'url', url }, ...fields };
   }
   const bytes = decodeBase64(inline);
   if (bytes === undefined) throw malformed('an image that is not base64');
-  return { source: { kind: 'bytes', bytes }, ...said };
+  return { source: { kind: 'bytes', bytes }, ...fields };
 }
 
 function collectExtra(value: JsonObject, known: ReadonlySet<string>): string {

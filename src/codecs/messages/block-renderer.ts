@@ -191,10 +191,10 @@ export class BlockRenderer {
 
   /** Writes a frame of the open block, with the unknown members that wait for it. */
   #frame(type: string, members: JsonObject): void {
-    const said = { type, index: this.#index, ...members };
+    const fields = { type, index: this.#index, ...members };
     const waiting = this.#waiting?.[type];
     if (waiting !== undefined) delete this.#waiting?.[type];
-    this.#frames += sseEvent(type, exactText(waiting === undefined ? said : graft(said, waiting)));
+    this.#frames += sseEvent(type, exactText(waiting === undefined ? fields : graft(fields, waiting)));
   }
 
   /** Writes a delta of the open block; `json` is the JSON of its text. */

@@ -135,8 +135,8 @@ class MessageEncoder {
   #encodeBlocks(item: Item, { parts }: Message): JsonObject[] {
     const blocks = parts.map(part => this.#part(part));
     // The protocol refuses an empty text, unless it is the only content.
-    const said = blocks.filter(block => block['type'] !== 'text' || block['text'] !== '');
-    const shown = said.length === 0 ? blocks.slice(0, 1) : said;
+    const filled = blocks.filter(block => block['type'] !== 'text' || block['text'] !== '');
+    const shown = filled.length === 0 ? blocks.slice(0, 1) : filled;
     const [first] = shown;
     return first === undefined ? [] : [{ ...first, ...this.#itemMembers(item) }, ...shown.slice(1)];
   }

@@ -13,11 +13,14 @@ export interface ModelTraits {
   readonly canDisableThinking: boolean;
   /** True if a call can be forced (`any`, `tool`). */
   readonly forcedToolChoice: boolean;
-  /** Accepts a forced call while thinking is on. */
+  /** True if a call can be forced while thinking is on. */
   readonly forcedWhileThinking: boolean;
-  /** Accepts a JSON schema for the answer. */
+  /** True if a JSON schema for the answer is accepted. */
   readonly schemas: boolean;
-  /** True if after results of calls its own reasoning must be present if thinking is on, and absent if it is off. */
+  /**
+   * True if a request that ends with tool results must contain the model's earlier reasoning if thinking is on, and must not if thinking is
+   * off.
+   */
   readonly checksEarlierReasoning: boolean;
 }
 

@@ -99,13 +99,13 @@ class ItemDecoder {
       }
       case 'function_call': {
         const { call_id: callId, name } = item;
-        const said = { callId, name, arguments: item.arguments, ...namespaceMember(item) };
-        return make.makeItem(make.toolCallContent(said), 0, extra);
+        const fields = { callId, name, arguments: item.arguments, ...namespaceMember(item) };
+        return make.makeItem(make.toolCallContent(fields), 0, extra);
       }
       case 'custom_tool_call': {
         const { call_id: callId, name, input } = item;
-        const said = { callId, name, arguments: input, kind: ToolKind.CUSTOM, ...namespaceMember(item) };
-        return make.makeItem(make.toolCallContent(said), 0, extra);
+        const fields = { callId, name, arguments: input, kind: ToolKind.CUSTOM, ...namespaceMember(item) };
+        return make.makeItem(make.toolCallContent(fields), 0, extra);
       }
       default:
         return this.#result(item, path, extra);
@@ -117,8 +117,8 @@ class ItemDecoder {
     const kind = type === 'custom_tool_call_output' ? ToolKind.CUSTOM : ToolKind.FUNCTION;
     const plain = typeof output === 'string';
     const parts = this.#parts(output, `${path}.output`);
-    const said = { callId: callId ?? '', name: name ?? '', kind, plain, parts, ...namespaceMember(item) };
-    return make.makeItem(make.toolResultContent(said), 0, extra);
+    const fields = { callId: callId ?? '', name: name ?? '', kind, plain, parts, ...namespaceMember(item) };
+    return make.makeItem(make.toolResultContent(fields), 0, extra);
   }
 
   #parts(content: string | readonly (ResponsesPart | UnknownValue)[], path: string): Part[] {

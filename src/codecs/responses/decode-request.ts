@@ -166,11 +166,11 @@ function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string):
 function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, path: string): Tool[] {
   if (group.tools.length === 0) return [hosted(group)];
   const { name } = group;
-  const said = defined({
+  const rendered = defined({
     description: group.description ?? undefined,
     extra: unknown.note(group, knownNamespaceMembers, path),
   });
-  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...said } as const;
+  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...rendered } as const;
   return group.tools.map((tool, index) => {
     const own = tool instanceof UnknownValue ? hosted(tool) : decodeOwn(tool, unknown, `${path}.tools.${index}`);
     return { ...own, namespace };

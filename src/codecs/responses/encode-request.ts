@@ -167,14 +167,14 @@ function encodeTool(tool: Tool, path: string, request: GenerateRequest): JsonObj
       checkToolName(name, `${path}.name`);
       // If absent it would mean strict, unlike in other interfaces (case CH-08).
       const strict = content.value.strict ?? (request.source === undefined ? undefined : false);
-      const said = defined({ name, description, parameters: fieldJson(parametersJson), strict });
-      return { type: 'function', ...said, ...extras.members(tool.extra) };
+      const rendered = defined({ name, description, parameters: fieldJson(parametersJson), strict });
+      return { type: 'function', ...rendered, ...extras.members(tool.extra) };
     }
     case 'custom': {
       const { name, description, formatJson } = content.value;
       checkToolName(name, `${path}.name`);
-      const said = defined({ name, description, format: encodeFormat(formatJson) });
-      return { type: 'custom', ...said, ...extras.members(tool.extra) };
+      const rendered = defined({ name, description, format: encodeFormat(formatJson) });
+      return { type: 'custom', ...rendered, ...extras.members(tool.extra) };
     }
     default: {
       const own = content.case === 'hosted' ? extras.own(content.value) : undefined;

@@ -144,8 +144,10 @@ function isSame(sent: JsonObject, { content }: Item): boolean {
 }
 
 function areSame(sent: Json | undefined, parts: readonly Part[]): boolean {
-  const said = typeof sent === 'string' ? [{ text: sent }] : listIn(sent);
-  return said.length === parts.length && parts.every((part, index) => isSamePart(objectIn(said[index]), part));
+  const sentParts = typeof sent === 'string' ? [{ text: sent }] : listIn(sent);
+  return (
+    sentParts.length === parts.length && parts.every((part, index) => isSamePart(objectIn(sentParts[index]), part))
+  );
 }
 
 function isSamePart(sent: JsonObject | undefined, { content }: Part): boolean {

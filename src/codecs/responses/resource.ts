@@ -138,8 +138,8 @@ function renderTools(tools: readonly Tool[]): JsonObject[] {
     }
     const { name, description, extra } = namespace;
     group = { name, tools: [rendered] };
-    const said = { type: 'namespace', name, description: description ?? null, tools: group.tools };
-    shown.push({ ...extras.members(extra), ...said });
+    const content = { type: 'namespace', name, description: description ?? null, tools: group.tools };
+    shown.push({ ...extras.members(extra), ...content });
   }
   return shown;
 }
@@ -150,8 +150,8 @@ function renderTool({ tool, extra, deferred }: Tool): JsonObject {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;
       const parameters = fieldJson(parametersJson) ?? null;
-      const said = { description: description ?? null, parameters, strict: strict ?? false };
-      return { ...members, type: 'function', name, ...said };
+      const content = { description: description ?? null, parameters, strict: strict ?? false };
+      return { ...members, type: 'function', name, ...content };
     }
     case 'custom': {
       const { name, description, formatJson } = tool.value;

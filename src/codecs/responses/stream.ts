@@ -111,8 +111,8 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     const { code, message, facts } = error;
     const id = facts.requestId ?? requestId;
     const param = facts.param ?? null;
-    const said = { message: message.toWellFormed(), param, code };
-    this.#emit('error', { ...said, error: { type: errorType(error.facets.http), ...said, id } });
+    const fields = { message: message.toWellFormed(), param, code };
+    this.#emit('error', { ...fields, error: { type: errorType(error.facets.http), ...fields, id } });
     return this.#conclude('response.failed', { status: 'failed', error: { code, message } });
   }
 
@@ -172,8 +172,8 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
 
   #withWaiting(type: string, members: JsonObject | string, waiting: JsonObject): string {
     delete this.#waiting?.[type];
-    const said = typeof members === 'string' ? (JSON.parse(`{${members}`) as JsonObject) : members;
-    return writtenMembers(graft(said, waiting));
+    const fields = typeof members === 'string' ? (JSON.parse(`{${members}`) as JsonObject) : members;
+    return writtenMembers(graft(fields, waiting));
   }
 
   #take(): ResponseEvent[] {

@@ -36,9 +36,9 @@ const aliases = new Map([
 const broken = new Set<string>();
 const catalog = new Catalog({ models, aliases }, id => !broken.has(id));
 
-function refusal(name: string, asked: ResolveOptions = {}): GatewayError {
+function refusal(name: string, options: ResolveOptions = {}): GatewayError {
   try {
-    catalog.resolve(name, asked);
+    catalog.resolve(name, options);
   } catch (error) {
     if (error instanceof GatewayError) return error;
     throw error;
@@ -135,8 +135,8 @@ describe('the tier', () => {
     ['acme/mini', { serviceTier: ServiceTier.PRIORITY }, 'service_tier'],
     ['acme/mini:priority', {}, 'model'],
     ['acme/mini:free:flex', {}, 'model'],
-  ])('that the model lacks is no feature of it: %s', (name, asked, param) => {
-    const error = refusal(name, asked);
+  ])('that the model lacks is no feature of it: %s', (name, options, param) => {
+    const error = refusal(name, options);
     expect([error.code, error.facets.http, error.facts.param]).toEqual(['unsupported_feature', 400, param]);
   });
 

@@ -11,7 +11,10 @@ import {
 import { findEndpoint } from '../../generation/endpoints.ts';
 import { tierByName } from '../service-tiers.ts';
 
-type Plain<Fields extends Message, Other extends keyof Fields = never> = Readonly<Omit<Fields, keyof Message | Other>>;
+/** The fields of a message as plain values, without those that have another type in the configuration. */
+type Plain<Fields extends Message, Replaced extends keyof Fields = never> = Readonly<
+  Omit<Fields, keyof Message | Replaced>
+>;
 
 /** A model from the configuration, as plain values: the core does not import the configuration. */
 export interface ConfiguredModel extends Plain<
@@ -24,9 +27,9 @@ export interface ConfiguredModel extends Plain<
   readonly endpoints: readonly string[];
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   readonly pricing: ConfiguredPricing;
-  /** Absent: no. */
+  /** True if an embedding model makes vectors of a requested length; absent: false. */
   readonly dimensions?: boolean;
-  /** Absent: not known. */
+  /** The vocabulary of an embedding model's token ids; absent: unknown. */
   readonly tokenizer?: string;
 }
 
@@ -38,7 +41,7 @@ export interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' |
   readonly above: readonly (Plain<PricingAbove, 'caching'> & { readonly caching?: Plain<CachePricing> })[];
 }
 
-/** Converts a configured model to the catalogue's. Throws for a path that a model can't list. */
+/** Converts a configured model to the catalogue's. Throws if it lists a path that is no endpoint. */
 export function toModel({ pricing, ...model }: ConfiguredModel): Model {
   return create(ModelSchema, {
     ...model,
@@ -53,7 +56,7 @@ export function toModel({ pricing, ...model }: ConfiguredModel): Model {
   });
 }
 
-/** Returns the contract's prices. */
+/** Converts configured prices to the contract's. */
 export function toPricing({ images = [], above, ...prices }: ConfiguredPricing): Pricing {
   return create(PricingSchema, { ...prices, images: [...images], above: [...above] });
 }

@@ -102,7 +102,7 @@ export class ConversationLog {
   }
 
   /** Replaces the labels of a conversation. */
-  async label(name: ConversationName, metadata: Conversation['metadata']): Promise<Conversation> {
+  async setMetadata(name: ConversationName, metadata: Conversation['metadata']): Promise<Conversation> {
     const conversation = { ...(await this.find(name)), metadata };
     await this.#change(name, { body: toBinary(ConversationSchema, conversation) });
     return conversation;

@@ -83,7 +83,7 @@ export class StoredConversations {
       }),
       updateConversation: async ({ id, metadata }, context) => {
         checkMetadata(metadata);
-        return { conversation: await this.#log.label(await this.#findUnlocked(id, context), metadata) };
+        return { conversation: await this.#log.setMetadata(await this.#findUnlocked(id, context), metadata) };
       },
       deleteConversation: async ({ id }, context) => {
         await this.#log.delete(await this.#findUnlocked(id, context));

@@ -28,9 +28,11 @@ export interface NowOptions {
   readonly errors: RecentErrors;
 }
 
+/** The time between two reads of the state. */
 const intervalMs = 500;
-/** Interval of messages if nothing changes, so that a page knows that the connection works. */
-const quietMs = 5_000;
+/** An unchanged state is sent again after this time, so that a page knows that the connection works. */
+const keepAliveMs = 5_000;
+/** The most running requests that a message lists. */
 const runningMax = 200;
 
 /** Restricts what a viewer sees. */
@@ -53,7 +55,7 @@ export class NowStreams {
     this.#options = options;
   }
 
-  /** Implements DashboardService's `WatchNow`. */
+  /** Implements `WatchNow` of DashboardService. */
   readonly watchNow: PushedService<typeof DashboardService>['watchNow'] = (_request, context, sink) => {
     const stream = new NowStream(this.#options, context, {
       message: message => sink.message(message),
@@ -63,6 +65,7 @@ export class NowStreams {
       },
     });
     this.#open.add(stream);
+    // The caller must have the stream before it ends.
     if (this.#isClosed) queueMicrotask(() => stream.stop());
     else stream.start();
     return stream;
@@ -126,10 +129,10 @@ class NowStream implements StreamControl {
     }
   }
 
-  /** Returns true if the state has changed, or the last message is `quietMs` old. */
+  /** Returns true if the state has changed, or the last message is `keepAliveMs` old. */
   #isDue(now: WatchNowResponse): boolean {
     const last = this.#last;
-    if (last === undefined || now.atMs - last.atMs >= BigInt(quietMs)) return true;
+    if (last === undefined || now.atMs - last.atMs >= BigInt(keepAliveMs)) return true;
     return !equals(WatchNowResponseSchema, { ...now, atMs: last.atMs }, last);
   }
 
@@ -141,13 +144,13 @@ class NowStream implements StreamControl {
   }
 }
 
-/** Returns what a credential may see. Throws `permission_denied` if it may not see running requests. */
+/** Returns what the caller may see. Throws `permission_denied` if that does not include running requests. */
 function toView({ kind, accountId, keyId, scopes: own, session }: Credential, caller: Caller): View {
   if (kind === 'api_key') return { accountId, keyId, seesFunds: false, seesRoutes: false };
   if (session?.role === 'operator') {
-    const chosen = caller.requestHeader.get(accountIdHeader);
-    const view = { keyId: undefined, seesFunds: chosen !== null, seesRoutes: true };
-    return { ...view, accountId: chosen === null ? undefined : Number(chosen) };
+    const selected = caller.requestHeader.get(accountIdHeader);
+    const view = { keyId: undefined, seesFunds: selected !== null, seesRoutes: true };
+    return { ...view, accountId: selected === null ? undefined : Number(selected) };
   }
   const scopes: readonly string[] = kind === 'session' && session !== undefined ? roleScopes[session.role] : own;
   if (!scopes.includes('account:activity')) {
@@ -194,6 +197,7 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
   };
 }
 
+/** Returns the routes that take no requests, or only one to test them: their breaker is not closed, or none of their keys is usable. */
 function listRestingRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;

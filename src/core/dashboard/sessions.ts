@@ -41,10 +41,10 @@ const roles: Readonly<Record<SessionRole, PersonRole>> = {
   viewer: PersonRole.VIEWER,
 };
 
-/** A person who has proved who they are. */
+/** A person whose identity has been verified. */
 export type SignedIn = Omit<NewSession, 'hash' | 'endsAtMs'>;
 
-/** Creates a session. Returns its text, which is not stored. */
+/** Creates a session. Returns its token, of which only the hash is stored. */
 export async function openSession(
   { ledger, clock }: Pick<SessionOptions, 'ledger' | 'clock'>,
   person: SignedIn,
@@ -60,7 +60,7 @@ export async function openSession(
 
 type Methods = Pick<PushedService<typeof DashboardService>, 'signIn' | 'signOut' | 'whoAmI'>;
 
-/** DashboardService's calls about who is signed in. */
+/** Implements the calls of DashboardService about who is signed in. */
 export function sessions(options: SessionOptions): Methods {
   const { ledger } = options;
   const describe = async (caller: Caller) => toWhoAmI(await authenticate(caller, ledger, 'any_key'), options, caller);
@@ -77,13 +77,13 @@ export function sessions(options: SessionOptions): Methods {
     },
     async whoAmI(_request, context) {
       const { requestHeader } = context;
-      const isNobody = !requestHeader.has('authorization') && !requestHeader.has('x-api-key');
-      return isNobody ? listenerFacts(options, context) : describe(context);
+      const isAnonymous = !requestHeader.has('authorization') && !requestHeader.has('x-api-key');
+      return isAnonymous ? listenerFacts(options, context) : describe(context);
     },
   };
 }
 
-/** AdminService's calls about sign-in links and sessions. */
+/** Implements the calls of AdminService about sign-in links and sessions. */
 export function sessionAdmin({
   ledger,
   links,
@@ -113,18 +113,18 @@ export function signInUrl(origin: string, token: string): string {
   return `${origin}/dashboard/sign-in#token=${token}`;
 }
 
-/** Determines who signs in. Throws `invalid_api_key`, and the errors of `authenticate`. */
+/** Returns the person whom a sign-in link or a key identifies. Throws `invalid_api_key`, and the errors of `authenticate`. */
 async function identify(text: string, { ledger, links }: SessionOptions): Promise<SignedIn> {
   const hash = hashKey(text);
   if (text.startsWith(keyPrefixes.signInLink)) {
     if (links.take(hash)) return { role: 'operator', accountId: null, keyHash: null, subject: 'sign-in link' };
-    throw new GatewayError('invalid_api_key', 'The sign-in link was used, or its time is over.', {
-      tip: 'Ask for another one: npx tollgate dashboard.',
+    throw new GatewayError('invalid_api_key', 'The sign-in link was already used, or it has expired.', {
+      tip: 'Create a new one: npx tollgate dashboard.',
     });
   }
   if (!text.startsWith(keyPrefixes.apiKey) && !text.startsWith(keyPrefixes.managementKey)) {
     throw new GatewayError('invalid_api_key', 'This is not a key.', {
-      tip: 'Sign in with an API key (sk-tg-…) or a management key (mk-tg-…). The operator’s link: npx tollgate dashboard.',
+      tip: 'Sign in with an API key (sk-tg-…) or a management key (mk-tg-…). Operators sign in with a link: npx tollgate dashboard.',
     });
   }
   const key = await lookUp(text, ledger);
@@ -136,7 +136,7 @@ async function lookUp(text: string, ledger: CredentialPort): Promise<Credential>
   return authenticate({ requestHeader: new Headers({ authorization: `Bearer ${text}` }) }, ledger, 'any_key');
 }
 
-/** Returns the role of a key's holder in the account; the key's scopes define exactly what they may do. */
+/** Returns the role to show for the holder of a key. What they may do is decided by the key's scopes. */
 function keyRole({ kind, scopes }: Credential): SessionRole {
   if (kind === 'api_key') return 'member';
   return scopes.every(scope => roleScopes.viewer.some(each => each === scope)) ? 'viewer' : 'owner';

@@ -13,13 +13,13 @@ import type { LiveRoute } from '../routing/live-routes.ts';
 
 /** The fields of every request whose answer is not streamed. */
 export interface DirectRequest extends Message {
-  /** A model's id as the caller wrote it; in an order the listed id. */
+  /** The model's id as the caller wrote it; in a `DirectOrder`, the listed id. */
   model: string;
   user: string;
   attribution?: Attribution | undefined;
 }
 
-/** The fields of every such answer besides its content. */
+/** The fields, besides the content, of every answer that is not streamed. */
 export interface DirectResponse extends Message {
   requestId: string;
   model: string;
@@ -38,19 +38,19 @@ export interface DirectOrder<Request> {
   readonly request: Request;
   readonly model: Model;
   readonly prices: PriceSheet;
-  /** The factor of a batch, in thousandths; absent: it is not an item of one. */
+  /** The price factor of a batch, in thousandths; absent: the request is not an item of a batch. */
   readonly multiplierPermille?: number;
 }
 
-/** The most that an order can cost. */
+/** The most that a request can cost. */
 export interface DirectEstimate {
-  /** Undefined: nothing. */
+  /** Undefined: it costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** What counts towards token limits; absent: nothing does. */
   readonly text?: TextEstimate;
 }
 
-/** An answer whose cost is not known yet, and the usage that it is charged by. */
+/** An answer whose cost is not known yet, and the usage that determines it. */
 export interface MadeAnswer<Response> {
   readonly response: Response;
   readonly used: UsedUp;
@@ -65,12 +65,13 @@ export interface DirectKind<
 > {
   readonly endpoint: Endpoint;
   readonly operation: Operation;
-  /** The message of the answer. */
+  /** The schema of the response message. */
   readonly answer: GenMessage<Response>;
   /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
   takeOrder(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Order>;
+  /** Returns the most that an order can cost, which is held before the first attempt. */
   estimate(order: Order): DirectEstimate;
-  /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an answer that can't be right. */
+  /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an invalid answer. */
   attempt(route: LiveRoute, order: Order, call: DirectCall<Request>): Promise<Made>;
   /** Returns the answer for the caller. `common`: the fields of all answers. */
   finish(order: Order, made: Made, common: CommonFields): MadeAnswer<Response>;

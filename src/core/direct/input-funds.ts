@@ -3,26 +3,27 @@ import type { PriceSheet } from '../../generation/price.ts';
 import type { UsedUp } from '../admitted-run.ts';
 import type { DirectEstimate } from './direct-kind.ts';
 
-/** An order that is paid by its input. */
+/** A request that is charged for its input alone. */
 interface InputOrder {
   /** The gateway's own count. */
   readonly inputTokens: number;
   readonly prices: PriceSheet;
-  /** A factor of the prices, in thousandths; absent: 1000. */
+  /** The price factor of a batch, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number;
 }
 
-/** Returns the highest possible cost of an order: its input. */
+/** Returns the most that a request can cost: its input. */
 export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }: InputOrder): DirectEstimate {
   const text = { inputTokens, outputTokensMin: 0, outputTokensWanted: 0 };
   const picoUsd = prices.input ?? 0n;
   if (picoUsd === 0n) return { text, funds: undefined };
   const inputNanoUsd = (BigInt(inputTokens) * picoUsd * BigInt(multiplierPermille) + 999_999n) / 1_000_000n;
+  // Free daily requests cover only requests at the standard price.
   const freeDaily = multiplierPermille === 1000;
   return { text, funds: { ...text, inputNanoUsd, outputPicoUsd: 0n, plan: true, freeDaily } };
 }
 
-/** Returns the usage of an answer: the reported input, else the gateway's count. A report of 0 for some input counts as no report. */
+/** Returns the usage of an answer: the reported input, else the gateway's count. A reported 0 counts as no report. */
 export function countInput(reported: number | undefined, counted: number): UsedUp {
   const isReported = reported !== undefined && reported > 0;
   return {

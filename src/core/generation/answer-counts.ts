@@ -23,11 +23,11 @@ export class AnswerCounts implements CountCorrection {
   #route: RouteName = { modelId: '', provider: '', model: '' };
   #isRemote = false;
   #sentAtMs = 0;
-  /** From the attempt's start until the answer itself began; undefined: not yet. */
+  /** From the attempt's start to the answer's first text; undefined: no text yet. */
   #reasoningMs: number | undefined;
   #stoppedMs: number | undefined;
 
-  /** `measured`: absent if the input has parts whose tokens can't be counted. */
+  /** `measured` undefined: the input was not measured. */
   constructor(tools: CountingTools, request: GenerateRequest, measured: MeasuredInput | undefined) {
     this.#tools = tools;
     this.#measured = measured?.hasMedia === true ? undefined : measured;
@@ -35,12 +35,12 @@ export class AnswerCounts implements CountCorrection {
     this.#wantsReasoning = wantsReasoning(request);
   }
 
-  /** True if the upstream runs elsewhere: what it produced has to be paid, whether or not it was delivered. */
+  /** True if the upstream runs elsewhere: what it produced has to be paid for, whether or not it was delivered. */
   get isRemote(): boolean {
     return this.#isRemote;
   }
 
-  /** An attempt goes to an upstream. */
+  /** Notes that an attempt was sent to an upstream. */
   sent(route: RouteName, isRemote: boolean): void {
     this.#route = route;
     this.#isRemote = isRemote;
@@ -48,12 +48,12 @@ export class AnswerCounts implements CountCorrection {
     this.#reasoningMs = undefined;
   }
 
-  /** Reads new events: the first text of the answer ends the reasoning. */
+  /** Notes when the answer's first text arrives, which ends the reasoning. */
   look(tally: Tally): void {
     if (this.#reasoningMs === undefined && tally.hasAnswer) this.#reasoningMs = this.#sentMs();
   }
 
-  /** The attempt was stopped. */
+  /** Notes that the attempt was stopped. */
   stopped(): void {
     this.#stoppedMs ??= this.#sentMs();
   }

@@ -54,8 +54,8 @@ describe('estimateFunds', () => {
       of: Model = { ...priced, contextLength: 128_000 },
     ): number => {
       const message = { case: 'message', value: { role: Role.USER, parts: [{ content }] } };
-      const asked = create(GenerateRequestSchema, { items: [{ content: message }], tools } as object);
-      return estimateFunds(asked, of, ServiceTier.DEFAULT)?.inputTokens ?? 0;
+      const requested = create(GenerateRequestSchema, { items: [{ content: message }], tools } as object);
+      return estimateFunds(requested, of, ServiceTier.DEFAULT)?.inputTokens ?? 0;
     };
     const file = (source: object): object => ({ case: 'file', value: { source: { source } } });
     const text = { case: 'text', value: { text: 'hi' } };
@@ -123,8 +123,8 @@ describe('estimateFunds', () => {
         fc.array(share, { minLength: 4, maxLength: 4 }),
         fc.nat(1024),
         tier,
-        (words, shares, output, asked) => {
-          const funds = estimateFunds(request('word '.repeat(words)), priced, asked);
+        (words, shares, output, requested) => {
+          const funds = estimateFunds(request('word '.repeat(words)), priced, requested);
           if (funds === undefined) throw new Error('the model is priced');
           let rest = funds.inputTokens;
           const [input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0] = shares.map(part => {
@@ -134,7 +134,7 @@ describe('estimateFunds', () => {
           });
           const usage = { input, cacheRead, cacheWrite5m, cacheWrite1h, output, images: 0 };
           const sheet = priceSheet(priced.pricing ?? never(), input + cacheRead + cacheWrite5m + cacheWrite1h);
-          const cost = sumCost(costLines(usage, sheet, toMultiplier(asked)));
+          const cost = sumCost(costLines(usage, sheet, toMultiplier(requested)));
           const held = funds.inputNanoUsd + (BigInt(output) * funds.outputPicoUsd + 999n) / 1000n;
           expect(cost).toBeLessThanOrEqual(held);
         },

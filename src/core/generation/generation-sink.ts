@@ -9,15 +9,15 @@ export interface GenerationSink {
    */
   events(events: GenerationEvent[]): void;
   /**
-   * Called once the answer is whole and not yet charged, with the events that were not passed on yet, `completed` without its cost the
-   * last. The charge waits for it; if it rejects, the generation fails with that error. Absent: nothing has to be durable before the
+   * Called once the answer is complete but not yet charged, with the events that were not passed on yet; the last is `completed`,
+   * without its cost. The charge waits for it; if it rejects, the generation fails with that error. Absent: nothing has to be durable before the
    * charge.
    */
   beforeSettle?(rest: readonly GenerationEvent[]): Promise<void>;
-  /** Called if the answer broke off with `error`, before what was delivered is charged. Must not reject. Absent: nothing is to be done. */
+  /** Called if the answer broke off with `error`, before what was delivered is charged. Must not reject. Absent: there is nothing to do. */
   beforeBrokenSettle?(error: Error): Promise<void>;
   /**
-   * Called once, last: the generation has ended, and its charge or void is durable (or can't be written now, as `error` then says).
+   * Called once, last: the generation has ended, and its charge or void is durable (if they can't be written now, `error` says so).
    * `error`: the error for the client.
    */
   end(error?: Error): void;

@@ -77,7 +77,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly createdAtMs: number;
   place = -1;
   readonly #tools: GenerationTools;
-  readonly #asked: AdmittedRequest;
+  readonly #requested: AdmittedRequest;
   readonly #onEnd: (generation: Generation) => void;
   readonly #startedAtMs: number;
   readonly #isStreamed: boolean;
@@ -126,7 +126,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.model = model.id;
     this.createdAtMs = admittedAtMs;
     this.#tools = tools;
-    this.#asked = requested;
+    this.#requested = requested;
     this.#onEnd = onEnd;
     this.#request = request;
     this.#startedAtMs = tools.runtime.monotonicMs();
@@ -158,7 +158,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       createdAtMs,
       keyId,
       heldNanoUsd,
-      accountId: this.#asked.accountId,
+      accountId: this.#requested.accountId,
       outputTokens: this.#tally.outputTokensHigh,
       provider: this.#route.provider,
       attempts: this.#attempts,
@@ -176,7 +176,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** The key's request windows after the admission, tightest first. */
   get limits(): LimitState[] {
-    return this.#asked.admitted.windows.map(limitState);
+    return this.#requested.admitted.windows.map(limitState);
   }
 
   /** Sends the request to an upstream; the answer goes to `sink`. Once. If it was cancelled or cut before, only its end comes. */
@@ -203,7 +203,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   get keyId(): number {
-    return this.#asked.keyId;
+    return this.#requested.keyId;
   }
 
   pause(): void {
@@ -243,7 +243,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#kept = new EventLog();
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.findTolerance(route.provider) };
-    this.#guard = new Guard(guarded(this.#asked.request, this.#counts.isRemote), limits);
+    this.#guard = new Guard(guarded(this.#requested.request, this.#counts.isRemote), limits);
     this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.choices));
   }
 
@@ -267,17 +267,17 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   get accountId(): number {
-    return this.#asked.accountId;
+    return this.#requested.accountId;
   }
 
   /** How many choices it has. */
   get choices(): number {
-    return this.#asked.request.candidates ?? 1;
+    return this.#requested.request.candidates ?? 1;
   }
 
   #newSize(): AnswerSize {
     const { choice, whole } = this.#tools.answerBytesMax();
-    const choiceTextMax = textMost(this.#asked.model.maxOutputTokens);
+    const choiceTextMax = textMost(this.#requested.model.maxOutputTokens);
     return new AnswerSize({ choiceBytesMax: choice, choiceTextMax, bytesMax: this.#isStreamed ? Infinity : whole });
   }
 
@@ -287,7 +287,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** Routes the request; again after each pause of the upstream, with the output so far. */
   #call(): void {
-    const { accountId, admitted, model, request } = this.#asked;
+    const { accountId, admitted, model, request } = this.#requested;
     try {
       this.#routed = this.#tools.router.route(
         {
@@ -300,9 +300,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
-          watch: this.#asked.telemetry,
+          watch: this.#requested.telemetry,
           course: this.#course,
-          bodies: this.#asked.bodies,
+          bodies: this.#requested.bodies,
         },
         this,
       );
@@ -330,7 +330,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       return thrown instanceof UpstreamFailure ? thrown : toGatewayError(thrown);
     }
     const ready = this.#release(shown);
-    this.#asked.bodies?.events(shown);
+    this.#requested.bodies?.events(shown);
     if (ready.length > 0) this.#sink?.events(ready);
     // An answer that a limit has cut is over, even if the upstream paused in the same message.
     if (this.#guard.isDone && this.#outcome === undefined) this.#answered();
@@ -371,7 +371,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     }
     if (this.#outcome !== undefined) return;
     // The client's limit applies to the whole answer, the model's own to each call.
-    if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#asked.request, this.#asked.model));
+    if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#requested.request, this.#requested.model));
     this.#request = continued(this.#request, join.goOn());
     this.#call();
   }
@@ -401,13 +401,14 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
       const input = sumInput(usage.buckets) / this.#tally.calls;
-      if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
+      if (usage.source === 'reported' && mayBeCut(input, this.#requested.measured.inputTokens))
+        await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      this.#asked.telemetry?.trace?.settleBegan();
+      this.#requested.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
       const settled = await this.#tools.ledger.settle(command, 'bounded');
-      checkSettled(settled, this.#asked.id);
+      checkSettled(settled, this.#requested.id);
       this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
@@ -418,7 +419,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       return this.#endUnanswered(failed);
     }
     this.#onEnd(this);
-    this.#asked.bodies?.ended(false);
+    this.#requested.bodies?.ended(false);
     sink?.events(last);
     sink?.end();
   }
@@ -429,32 +430,32 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
     // The ledger may not be writable for a long time: the client gets its error at once, and the hold is voided once the ledger can be
     // written.
-    let isTold = false;
-    const tell = (told: Error): void => {
-      if (!isTold) this.#sink?.end(told);
-      isTold = true;
+    let isNotified = false;
+    const notify = (reason: Error): void => {
+      if (!isNotified) this.#sink?.end(reason);
+      isNotified = true;
     };
-    if (isLedgerFailing) tell(error);
+    if (isLedgerFailing) notify(error);
     const { runtime, settleMs = settleMsDefault } = this.#tools;
-    const late = runtime.after(settleMs, () => tell(error));
-    this.#asked.bodies?.ended(outcome.kind !== 'client_gone');
+    const late = runtime.after(settleMs, () => notify(error));
+    this.#requested.bodies?.ended(outcome.kind !== 'client_gone');
     try {
       await this.#settleUnanswered(outcome, error);
     } catch (thrown) {
       this.#onEnd(this);
-      tell(toGatewayError(thrown));
+      notify(toGatewayError(thrown));
       return;
     } finally {
       late.cancel();
     }
     this.#onEnd(this);
-    tell(error);
+    notify(error);
   }
 
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = toCharge(outcome, this.#progress);
-    const { id, telemetry } = this.#asked;
+    const { id, telemetry } = this.#requested;
     telemetry?.trace?.settleBegan();
     if (charge.kind === 'void') {
       await this.#tools.ledger.void(id, charge.reason);
@@ -471,7 +472,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #tellSettled({ state, usage, providerCostNanoUsd }: SettleCommand, { costNanoUsd }: Settled): void {
-    const { telemetry } = this.#asked;
+    const { telemetry } = this.#requested;
     if (telemetry === undefined) return;
     telemetry.holds(this.heldNanoUsd);
     telemetry.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd, providerCostNanoUsd });
@@ -479,7 +480,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** Warns if the upstream has read far less than was sent; the answer contains the warning only if its head is not sent yet. */
   async #checkCut(inputTokens: number): Promise<void> {
-    if (!(await wasCut(this.#asked.request, inputTokens))) return;
+    if (!(await wasCut(this.#requested.request, inputTokens))) return;
     this.#tools.router.inputCut(this.#route);
     for (const { event } of this.#kept.read()) {
       if (event.case === 'started') event.value.warnings.push(inputCutWarning);
@@ -488,7 +489,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   get #progress(): Progress {
     return {
-      streamed: this.#isStreamed && !(this.#isCut && this.#asked.freeWhenCut === true),
+      streamed: this.#isStreamed && !(this.#isCut && this.#requested.freeWhenCut === true),
       hasOutput: this.#hasShown && !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
@@ -504,8 +505,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const most = Math.min(limit, this.#paidTokens);
     const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
     return isStopped
-      ? this.#tally.count(this.#asked.request, Math.min(most, this.#slices.held), this.#counts)
-      : this.#tally.count(this.#asked.request, most);
+      ? this.#tally.count(this.#requested.request, Math.min(most, this.#slices.held), this.#counts)
+      : this.#tally.count(this.#requested.request, most);
   }
 
   /** Returns the usage of an answer that broke off. A non-streamed one has delivered nothing: its usage is estimated. */
@@ -513,7 +514,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const counted = await this.#count();
     const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
-    const { outputTokens } = this.#asked.admitted;
+    const { outputTokens } = this.#requested.admitted;
     const output = Math.min(this.#counts.unseen(), outputTokens, this.#limit ?? Infinity);
     return { buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
@@ -525,7 +526,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       usage: usageMessage(counted, this.#tally.extra),
       usageSource: usageSource(counted.source),
       costNanoUsd,
-      serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
+      serviceTier: billedTier(this.#requested.tier, this.#tally.serviceTier),
       completedAtMs: this.#wholeAtMs,
     });
   }
@@ -534,10 +535,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const charge = toCharge(outcome, this.#progress);
     if (charge.kind === 'void') throw new Error('a voided generation is not settled');
     return toSettleCommand({
-      id: this.#asked.id,
-      model: this.#asked.model,
-      askedTier: this.#asked.tier,
-      batchPermille: this.#asked.batch?.multiplierPermille,
+      id: this.#requested.id,
+      model: this.#requested.model,
+      askedTier: this.#requested.tier,
+      batchPermille: this.#requested.batch?.multiplierPermille,
       reportedTier: this.#tally.serviceTier,
       state: charge.state,
       counted,

@@ -10,7 +10,7 @@ export const inputCutWarning = 'upstream_truncated';
 const tokensMin = 1_000;
 /** Tokenizers differ, but an upstream's count of a whole prompt is never this far below the gateway's. */
 const reportedShareMin = 0.6;
-/** The quick estimate is up to half above the count. */
+/** The quick estimate can be 1.5 times the count, so this share is smaller. */
 const quickShareMin = 0.5;
 
 /**
@@ -20,7 +20,7 @@ export function mayBeCut(reported: number, estimate: number): boolean {
   return estimate >= tokensMin && reported < estimate * quickShareMin;
 }
 
-/** Returns true if the upstream has read far less of a prompt than its texts have tokens. */
+/** Counts the tokens of a prompt, and returns true if the upstream reported far fewer: then it has cut the prompt. */
 export async function wasCut(request: GenerateRequest, reported: number): Promise<boolean> {
   const texts = inputSegments(request).map(({ text }) => text);
   const tokens = await countInPieces(texts, await loadTokenizer());

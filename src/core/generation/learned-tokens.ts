@@ -1,7 +1,7 @@
 import type { TextKind } from '../../generation/text-kind.ts';
 import type { RouteName } from '../routing/observer.ts';
 
-/** A text's upper bound of tokens without a tokenizer, and its kind; the ratio of a provider's tokens is learned per kind. */
+/** A text measured without a tokenizer: the most tokens that it can have, and its kind. The ratio to a provider's count is learned per kind. */
 export interface MeasuredTokens {
   readonly estimate: number;
   readonly kind: TextKind;
@@ -12,7 +12,7 @@ export interface TokenReport {
   readonly input?: MeasuredTokens & { readonly tokens: number };
   /** Without reasoning. */
   readonly output?: MeasuredTokens & { readonly tokens: number };
-  /** Reasoning, and how long it took until the answer itself began. */
+  /** Reasoning, and the time until the answer's first text. */
   readonly reasoning?: { readonly tokens: number; readonly ms: number };
 }
 
@@ -21,21 +21,22 @@ export interface LearnedSample {
   readonly route: RouteName;
   /** "input" or "output", and the kind of text. */
   readonly of: string;
-  /** Tokens of a text whose estimate is 1,000, divided by that. */
+  /** The provider's tokens per estimated token, for a text whose estimate is 1,000. */
   readonly ratio: number;
 }
 
-/** The weight that earlier reports keep with each new one. */
+/** The share of their weight that earlier reports keep at each new one. */
 const keptShare = 0.9;
-/** The first so many answers of a route are all learned from; after them, one per interval (ms). */
+/** Learns from each of the first answers of a route; after that, from one per `pauseMs`. */
 const eagerAnswers = 64;
 const pauseMs = 1_000;
-/** The most routes; the oldest are evicted. */
+/** The most routes in memory. Beyond that, the model that was added first is evicted with its routes. */
 const routesMax = 2_000;
-/** No tokenizer needs more, or less, than these multiples of the o200k_base upper bound; a chat template adds no more tokens than this. */
+/** Every tokenizer's count is between these multiples of the o200k_base upper bound. */
 const slope = { min: 1 / 16, max: 4 };
+/** The most tokens that a chat template adds. */
 const templateTokensMax = 1_024;
-/** The most that a report above its prediction raises the upper bound. */
+/** The largest factor between a prediction and its upper bound. */
 const spreadMax = 4;
 
 /**
@@ -51,13 +52,13 @@ class TokenRegression {
   #spread = 1;
 
   constructor() {
-    // Initial samples, until long and short texts have been seen: how much too high the upper bound usually is.
+    // Initial samples, a short and a long text: the usual ratio of tokens to the upper bound.
     this.#add(32, 32 * 0.67, 0.05);
     this.#add(4_096, 4_096 * 0.67, 0.05);
   }
 
   learn(estimate: number, tokens: number): void {
-    // No tokenizer counts like this: one wrong report must not hold the money of the next requests.
+    // No tokenizer counts like this: one wrong report must not make the holds of the next requests too large.
     if (tokens > templateTokensMax + slope.max * estimate || tokens < slope.min * estimate) return;
     const predicted = this.predict(estimate);
     if (predicted > 0) {
@@ -75,14 +76,14 @@ class TokenRegression {
     const weight = this.#weight;
     const x = this.#x;
     const y = this.#y;
-    const width = weight * this.#xx - x * x;
-    const rise = width > 0 ? (weight * this.#xy - x * y) / width : y / x;
-    const bounded = Math.min(slope.max, Math.max(slope.min, rise));
-    const start = Math.min(templateTokensMax, Math.max(0, (y - bounded * x) / weight));
-    return start + bounded * estimate;
+    const denominator = weight * this.#xx - x * x;
+    const rawSlope = denominator > 0 ? (weight * this.#xy - x * y) / denominator : y / x;
+    const boundedSlope = Math.min(slope.max, Math.max(slope.min, rawSlope));
+    const intercept = Math.min(templateTokensMax, Math.max(0, (y - boundedSlope * x) / weight));
+    return intercept + boundedSlope * estimate;
   }
 
-  /** Returns the most tokens to expect, by the latest reports. */
+  /** Returns the most tokens to expect: the prediction, raised as far as the latest reports exceeded theirs. */
   high(estimate: number): number {
     return this.predict(estimate) * this.#spread;
   }
@@ -98,25 +99,25 @@ class TokenRegression {
 }
 
 class LearnedRoute {
-  readonly lines = new Map<string, TokenRegression>();
+  readonly regressions = new Map<string, TokenRegression>();
   /** Reasoning tokens per ms; undefined: unknown. */
   reasoningRate: number | undefined;
   answers = 0;
   latestAtMs = 0;
 
-  line(of: string): TokenRegression {
-    let line = this.lines.get(of);
-    if (line === undefined) {
-      line = new TokenRegression();
-      this.lines.set(of, line);
+  findOrAdd(of: string): TokenRegression {
+    let regression = this.regressions.get(of);
+    if (regression === undefined) {
+      regression = new TokenRegression();
+      this.regressions.set(of, regression);
     }
-    return line;
+    return regression;
   }
 }
 
 /**
- * Learns how providers count from what they report of whole answers, by provider, model and kind of text. Used for
- * answers without a report because the client disconnected early, for token counts, and for holds. Kept in memory. Source:
+ * Learns how providers count tokens from the usage that they report for whole answers, by provider, model and kind of text. Used to estimate
+ * answers whose usage is not reported (the client disconnected early), for token counts, and for holds. Kept in memory. Source:
  * docs/accounting.md "Estimates".
  */
 export class LearnedTokens {
@@ -129,7 +130,7 @@ export class LearnedTokens {
    * once a second.
    */
   isDue(route: RouteName, nowMs: number): boolean {
-    const learned = this.#route(route);
+    const learned = this.#findOrAdd(route);
     if (learned.answers >= eagerAnswers && nowMs - learned.latestAtMs < pauseMs) return false;
     learned.answers += 1;
     learned.latestAtMs = nowMs;
@@ -137,9 +138,9 @@ export class LearnedTokens {
   }
 
   learn(route: RouteName, { input, output, reasoning }: TokenReport): void {
-    const learned = this.#route(route);
-    if (input !== undefined) learned.line(`input ${input.kind}`).learn(input.estimate, input.tokens);
-    if (output !== undefined) learned.line(`output ${output.kind}`).learn(output.estimate, output.tokens);
+    const learned = this.#findOrAdd(route);
+    if (input !== undefined) learned.findOrAdd(`input ${input.kind}`).learn(input.estimate, input.tokens);
+    if (output !== undefined) learned.findOrAdd(`output ${output.kind}`).learn(output.estimate, output.tokens);
     if (reasoning === undefined || reasoning.ms <= 0) return;
     const rate = reasoning.tokens / reasoning.ms;
     const known = learned.reasoningRate;
@@ -162,12 +163,12 @@ export class LearnedTokens {
     return rate === undefined ? undefined : Math.round(rate * ms);
   }
 
-  /** Returns the most tokens that an input has at any known route of a model; undefined if there is none. */
+  /** Returns the most tokens to expect of an input at any route of a model; undefined if nothing was learned about that kind. */
   inputHigh(modelId: string, { kind, estimate }: MeasuredTokens): number | undefined {
     let high: number | undefined;
     for (const { learned } of this.#models.get(modelId)?.values() ?? []) {
-      const line = learned.lines.get(`input ${kind}`);
-      if (line !== undefined) high = Math.max(high ?? 0, Math.ceil(line.high(estimate)));
+      const regression = learned.regressions.get(`input ${kind}`);
+      if (regression !== undefined) high = Math.max(high ?? 0, Math.ceil(regression.high(estimate)));
     }
     return high;
   }
@@ -187,24 +188,24 @@ export class LearnedTokens {
   samples(): LearnedSample[] {
     const routes = [...this.#models.values()].flatMap(model => [...model.values()]);
     return routes.flatMap(({ name: route, learned }) =>
-      [...learned.lines].map(([of, line]) => ({ route, of, ratio: line.predict(1_000) / 1_000 })),
+      [...learned.regressions].map(([of, regression]) => ({ route, of, ratio: regression.predict(1_000) / 1_000 })),
     );
   }
 
   #predict(route: RouteName, of: string, estimate: number): number | undefined {
-    const line = this.#find(route)?.lines.get(of);
-    return line === undefined ? undefined : Math.round(line.predict(estimate));
+    const regression = this.#find(route)?.regressions.get(of);
+    return regression === undefined ? undefined : Math.round(regression.predict(estimate));
   }
 
   #find(route: RouteName): LearnedRoute | undefined {
     return this.#models.get(route.modelId)?.get(toKey(route))?.learned;
   }
 
-  #route(name: RouteName): LearnedRoute {
+  #findOrAdd(name: RouteName): LearnedRoute {
     const known = this.#find(name);
     if (known !== undefined) return known;
     const learned = new LearnedRoute();
-    if (this.#routes >= routesMax) this.#forgetOldest();
+    if (this.#routes >= routesMax) this.#evictOldest();
     const model = this.#models.get(name.modelId) ?? new Map<string, { name: RouteName; learned: LearnedRoute }>();
     model.set(toKey(name), { name, learned });
     this.#models.set(name.modelId, model);
@@ -212,7 +213,7 @@ export class LearnedTokens {
     return learned;
   }
 
-  #forgetOldest(): void {
+  #evictOldest(): void {
     const [oldest] = this.#models;
     if (oldest === undefined) return;
     this.#models.delete(oldest[0]);

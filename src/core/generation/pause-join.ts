@@ -19,7 +19,7 @@ export class PauseJoin {
   #offset = 0;
   #opened = 0;
   /** The output of the current call so far, for the request that continues it. */
-  #said = new EventLog();
+  #output = new EventLog();
   #isPaused = false;
 
   /** True until the upstream has paused. */
@@ -35,7 +35,7 @@ export class PauseJoin {
   push(batch: readonly GenerationEvent[]): GenerationEvent[] {
     const joined: GenerationEvent[] = [];
     for (const event of batch) {
-      this.#said.add(withoutLogprobs(event));
+      this.#output.add(withoutLogprobs(event));
       const kept = this.#join(event);
       if (kept !== undefined) joined.push(kept);
     }
@@ -44,8 +44,8 @@ export class PauseJoin {
 
   /** Starts another call for the answer; returns the output of the paused one. */
   goOn(): readonly GenerationEvent[] {
-    const said = this.#said.read();
-    this.#said = new EventLog();
+    const said = this.#output.read();
+    this.#output = new EventLog();
     this.#isPaused = false;
     this.#offset += this.#opened;
     this.#opened = 0;

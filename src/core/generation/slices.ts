@@ -31,15 +31,15 @@ export class Slices {
    * The `outputTokens` of `admitted` are paid for; a request that costs nothing needs no slices. `most`: the output limit of all
    * candidates, Infinity without one: more is never held, because others may need it.
    */
-  constructor(ledger: Ledger, admitted: Admitted, most: number, told: SliceEvents) {
+  constructor(ledger: Ledger, admitted: Admitted, most: number, events: SliceEvents) {
     this.#ledger = ledger;
     this.#id = admitted.id;
     this.#most = most;
     this.#held = admitted.outputTokens;
     this.#heldNanoUsd = admitted.heldNanoUsd;
     this.#slice = Math.min(admitted.outputTokens, sliceTokens);
-    this.#onEnd = told.ended;
-    this.#onRaise = told.raised;
+    this.#onEnd = events.ended;
+    this.#onRaise = events.raised;
     this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
   }

@@ -137,7 +137,7 @@ export class Images {
     sink: Sink<ImageAnswer>,
   ): StreamControl {
     return startCall(sink, async call => {
-      const ask = await this.#asked(requested.request, endpoint, context);
+      const ask = await this.#readAsk(requested.request, endpoint, context);
       const key = idempotencyKey(context);
       if (key === undefined) {
         call.attach(pump(signal => this.#drawn(ask, signal), sink));
@@ -178,7 +178,7 @@ export class Images {
   }
 
   async #createTask(requested: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
-    const ask = await this.#asked(requested.request, requested.endpoint, context);
+    const ask = await this.#readAsk(requested.request, requested.endpoint, context);
     const key = idempotencyKey(context);
     if (key === undefined) return this.#queued(ask, context.signal);
     return this.#tools.replays.answerOne({
@@ -259,7 +259,7 @@ export class Images {
   }
 
   /** The caller and its request. */
-  async #asked(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageAsk> {
+  async #readAsk(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageAsk> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');

@@ -28,7 +28,7 @@ export interface ImageOrder {
   readonly count: number;
   readonly prices: PriceSheet;
   /** What the price depends on. */
-  readonly picture: ImageTerms;
+  readonly imageTerms: ImageTerms;
 }
 
 /**
@@ -52,14 +52,14 @@ export async function takeOrder(
   }
   if (endpoint === Endpoint.IMAGE_EDITS) await inspectFiles(request, signal);
   if (!model.available) throw modelUnavailable(model.id);
-  const picture = toImageTerms(request, largest);
+  const imageTerms = toImageTerms(request, largest);
   return {
     endpoint,
     request: { ...request, model: model.id },
     model,
     count: request.n ?? 1,
-    prices: findPrices(model, picture),
-    picture,
+    prices: findPrices(model, imageTerms),
+    imageTerms,
   };
 }
 
@@ -84,9 +84,9 @@ function findModel(
     : new GatewayError('model_not_allowed', `This key may use no model for ${where}.`, { param: 'model' });
 }
 
-function findPrices({ id, pricing }: Model, picture: ImageTerms): PriceSheet {
+function findPrices({ id, pricing }: Model, imageTerms: ImageTerms): PriceSheet {
   if (pricing === undefined) throw new Error(`${id} has no prices`);
-  const sheet = imageSheet(pricing, picture);
+  const sheet = imageSheet(pricing, imageTerms);
   if (sheet.image === null) throw new Error(`${id} has no price for images`);
   return sheet;
 }

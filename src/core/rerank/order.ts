@@ -12,11 +12,11 @@ import { estimateInput } from '../direct/input-funds.ts';
 import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 
-/** A checked request to order documents. */
+/** A checked rerank request. */
 export interface RerankOrder extends DirectOrder<RerankRequest> {
   /** The query and all documents, as the gateway counts them. */
   readonly inputTokens: number;
-  /** One for each 100 documents. */
+  /** One for every 100 documents or part of them. */
   readonly searches: number;
 }
 
@@ -54,8 +54,8 @@ async function countInputs({ query, documents }: RerankRequest, contextLength = 
   for (const [index, document] of documents.entries()) {
     const tokens = await count(document, contextLength);
     if (queryTokens + tokens > contextLength) {
-      const most = `must have at most ${contextLength} tokens with this model, the query included`;
-      throw invalidRerankField(`documents[${index}]`, most);
+      const message = `must have at most ${contextLength} tokens with this model, the query included`;
+      throw invalidRerankField(`documents[${index}]`, message);
     }
     sum += tokens;
   }
@@ -65,6 +65,7 @@ async function countInputs({ query, documents }: RerankRequest, contextLength = 
 /** Returns the most an order can cost: its searches, or its input if the model is priced by that. */
 export function estimateRerank(order: RerankOrder): DirectEstimate {
   const { searches, prices } = order;
+  // `image` is the price of a search on these models.
   if (prices.image === null) return estimateInput(order);
   return { funds: fixedFunds((prices.image * BigInt(searches) + 999n) / 1000n) };
 }

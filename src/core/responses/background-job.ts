@@ -50,7 +50,7 @@ export class BackgroundJob implements GenerationSink {
   readonly #tools: BackgroundTools;
   readonly #generation: Generation;
   readonly #facts: BodyFacts;
-  readonly #asked: RequestedResponse;
+  readonly #requested: RequestedResponse;
   /** The state that is stored. */
   readonly #log = new EventLog();
   readonly #signatures = new CallSignatures();
@@ -73,7 +73,7 @@ export class BackgroundJob implements GenerationSink {
     this.#tools = tools;
     this.#generation = generation;
     this.#facts = facts;
-    this.#asked = requested;
+    this.#requested = requested;
   }
 
   /** Queued until the model begins, then in progress. */
@@ -118,7 +118,7 @@ export class BackgroundJob implements GenerationSink {
     const shown = rest.filter(({ event }) => event.case !== 'completed');
     const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: encodeChunk(shown) }];
     const { output } = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
-    await addToConversation(this.#asked, output, this.#asked.requestId);
+    await addToConversation(this.#requested, output, this.#requested.requestId);
     await this.#update({ ...this.#ending({ state: 'ended' }, rest), chunks });
     this.#isStored = true;
   }
@@ -126,7 +126,7 @@ export class BackgroundJob implements GenerationSink {
   end(error?: Error): void {
     void this.#storeEnd(error).finally(() => {
       this.#tools.jobs.delete(this.#facts.head.id);
-      this.#asked.lock?.release();
+      this.#requested.lock?.release();
       this.#ended.resolve();
       this.#tellWatchers();
     });
@@ -210,9 +210,9 @@ export async function beginInBackground(
   const { documents, generations, jobs, beginning } = tools;
   const { credential, requestId, telemetry } = requested;
   const request = { ...requested.request, delivery: Delivery.STREAMED };
-  const told = { durable: true, freeWhenCut: true };
+  const terms = { durable: true, freeWhenCut: true };
   const generation = await withCallerPaths(requested, () =>
-    generations.begin({ request, credential, requestId, telemetry, ...told }),
+    generations.begin({ request, credential, requestId, telemetry, ...terms }),
   );
   const head = responseHead(requested, generation);
   const { id, input } = ownInput(requested);

@@ -38,7 +38,7 @@ export interface AnsweringGeneration extends Pick<Generation, 'model' | 'created
 /** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
   readonly #tools: ResponseSinkTools;
-  readonly #asked: RequestedResponse;
+  readonly #requested: RequestedResponse;
   readonly #caller: ResponseCaller;
   readonly #head: ResponseHead;
   readonly #limits: LimitState[];
@@ -58,7 +58,7 @@ export class ResponseSink implements GenerationSink {
     caller: ResponseCaller,
   ) {
     this.#tools = tools;
-    this.#asked = requested;
+    this.#requested = requested;
     this.#caller = caller;
     this.#head = responseHead(requested, generation);
     this.#limits = generation.limits;
@@ -68,7 +68,7 @@ export class ResponseSink implements GenerationSink {
 
   events(batch: GenerationEvent[]): void {
     const events = this.#signatures.push(batch);
-    const { store, session, lock } = this.#asked;
+    const { store, session, lock } = this.#requested;
     if (store || lock !== undefined ? !this.#isStored : session !== undefined)
       for (const event of events) this.#log.add(event);
     const first = this.#isShown ? {} : { head: this.#head, limits: this.#limits };
@@ -79,17 +79,17 @@ export class ResponseSink implements GenerationSink {
   async beforeSettle(last: readonly GenerationEvent[]): Promise<void> {
     const { keeper } = this.#caller;
     const rest = this.#signatures.push(last);
-    if (this.#asked.store || this.#asked.lock !== undefined) await this.#storeWhole(rest);
+    if (this.#requested.store || this.#requested.lock !== undefined) await this.#storeWhole(rest);
     const first = this.#isShown ? {} : { head: this.#head };
-    await keeper?.keep(this.#asked.requestId, [createMessage(this.#sealing.push(rest), first)]);
+    await keeper?.keep(this.#requested.requestId, [createMessage(this.#sealing.push(rest), first)]);
   }
 
   async beforeBrokenSettle(error: Error): Promise<void> {
-    await this.#caller.keeper?.keepFailure(this.#asked.requestId, error);
+    await this.#caller.keeper?.keepFailure(this.#requested.requestId, error);
   }
 
   end(error?: Error): void {
-    const { store, session, previousResponseId, lock } = this.#asked;
+    const { store, session, previousResponseId, lock } = this.#requested;
     const { call, sink } = this.#caller;
     lock?.release();
     this.#tools.settling.end(this.#head.id);
@@ -101,7 +101,7 @@ export class ResponseSink implements GenerationSink {
   }
 
   #keepInSession(): void {
-    const { session, store, conversation } = this.#asked;
+    const { session, store, conversation } = this.#requested;
     if (session === undefined || store) return;
     const { output } = toAnswer(this.#head.id, this.#log.read());
     const { before, input } = conversation;
@@ -110,12 +110,12 @@ export class ResponseSink implements GenerationSink {
 
   async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {
     const answer = toAnswer(this.#head.id, [...this.#log.read(), ...rest]);
-    const { store, requestId } = this.#asked;
+    const { store, requestId } = this.#requested;
     if (store) {
       this.#tools.settling.begin(this.#head.id);
-      await storeResponse(this.#tools, this.#asked, this.#head, { state: 'ended', answer });
+      await storeResponse(this.#tools, this.#requested, this.#head, { state: 'ended', answer });
     }
-    await addToConversation(this.#asked, answer.output, this.#isFree ? undefined : requestId);
+    await addToConversation(this.#requested, answer.output, this.#isFree ? undefined : requestId);
     this.#isStored = true;
   }
 
@@ -124,6 +124,6 @@ export class ResponseSink implements GenerationSink {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
     // The caller has disconnected, or gets the earlier failure: a failing disk changes neither.
-    await storeResponse(this.#tools, this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
+    await storeResponse(this.#tools, this.#requested, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

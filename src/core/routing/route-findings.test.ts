@@ -13,28 +13,28 @@ test.each([
   ['gpt-4o', 'gpt-4o-mini', false],
   ['qwen3:8b', 'llama3.2:3b', false],
   ['qwen3:8b', 'qwen3:4b', false],
-])('%s that answers as %s is the same model: %s', (asked, answered, same) => {
-  expect(isSameModel(asked, answered)).toBe(same);
+])('%s that answers as %s is the same model: %s', (requested, answered, same) => {
+  expect(isSameModel(requested, answered)).toBe(same);
 });
 
 test('another model is reported once, and is the route’s state until it answers as the right one', () => {
-  const told: string[] = [];
-  const findings = new Findings({ answeredAs: (_, model) => told.push(model) });
+  const reported: string[] = [];
+  const findings = new Findings({ answeredAs: (_, model) => reported.push(model) });
   for (const model of ['', 'qwen3:8b', 'llama3.2:3b', 'llama3.2:3b']) findings.answered(route, model);
-  expect([told, findings.of({ ...route }).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
+  expect([reported, findings.of({ ...route }).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
   findings.answered(route, 'qwen3:8b-2026');
   expect(findings.of(route).answersAs).toBe(undefined);
   findings.answered(route, 'llama3.2:3b');
-  expect([told, findings.of(route).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
+  expect([reported, findings.of(route).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
   findings.answered(route, 'gemma3:1b');
-  expect(told).toEqual(['llama3.2:3b', 'gemma3:1b']);
+  expect(reported).toEqual(['llama3.2:3b', 'gemma3:1b']);
 });
 
 test('a cut prompt is reported once', () => {
-  let told = 0;
-  const findings = new Findings({ inputCut: () => (told += 1) });
+  let reported = 0;
+  const findings = new Findings({ inputCut: () => (reported += 1) });
   expect(findings.of(route).cutsInput).toBe(false);
   findings.inputCut(route);
   findings.inputCut({ ...route });
-  expect([told, findings.of(route)]).toEqual([1, { answersAs: undefined, cutsInput: true }]);
+  expect([reported, findings.of(route)]).toEqual([1, { answersAs: undefined, cutsInput: true }]);
 });

@@ -23,7 +23,7 @@ export class Findings {
   readonly #found = new Map<string, RouteFindings>();
   /** The model that each route reported last: compared first, because it is nearly always the same. */
   readonly #last = new WeakMap<RouteName, string>();
-  readonly #said = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(observer: FindingsObserver) {
     this.#observer = observer;
@@ -36,8 +36,8 @@ export class Findings {
     const key = toKey(route);
     const answersAs = isSameModel(route.model, model) ? undefined : model;
     this.#found.set(key, { ...this.of(route), answersAs });
-    if (answersAs === undefined || this.#said.has(key + model)) return;
-    this.#said.add(key + model);
+    if (answersAs === undefined || this.#reported.has(key + model)) return;
+    this.#reported.add(key + model);
     this.#observer.answeredAs?.(route, model);
   }
 

@@ -95,10 +95,10 @@ function shown(step: RoutedStep): string {
 }
 
 /** Returns what the caller sees: `[` when an answer begins, texts, `.` at the end, and the error. */
-async function outcome(router: Router, asked: Asked = {}): Promise<{ seen: string; error?: GatewayError }> {
+async function outcome(router: Router, requested: Asked = {}): Promise<{ seen: string; error?: GatewayError }> {
   let seen = '';
   try {
-    for await (const step of ask(router, asked)) seen += shown(step);
+    for await (const step of ask(router, requested)) seen += shown(step);
     return { seen };
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;

@@ -60,12 +60,12 @@ class WholeChain {
   readonly #first: LastFinish;
   #finished = 0;
 
-  constructor(asked: GenerateRequest, { limit, tolerance }: OutputLimit) {
-    const rules = callRules(asked);
+  constructor(requested: GenerateRequest, { limit, tolerance }: OutputLimit) {
+    const rules = callRules(requested);
     this.#candidates = rules.candidates;
-    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(asked)), limit, tolerance);
+    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(requested)), limit, tolerance);
     this.#length.announce([delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'x'.repeat(100_000) })]);
-    this.#stop = new StopCutter(this.#length, asked.stop.length === 0 ? ['\0'] : asked.stop);
+    this.#stop = new StopCutter(this.#length, requested.stop.length === 0 ? ['\0'] : requested.stop);
     const callsMax = Math.min(rules.callsMax, 1000);
     const filter = new CallFilter(this.#stop, { ...rules, callsMax });
     this.#first = new LastFinish(new Serialiser(new Validator(filter, this.#candidates)));
@@ -171,9 +171,9 @@ test('only the steps that a request needs say what all of them would', async () 
   const limits = fc.oneof(fc.integer({ min: 0, max: 40 }), fc.constantFrom(200, Infinity));
   const lowered = fc.option(fc.record({ at: fc.nat({ max: 10 }), limit: fc.integer({ min: 0, max: 20 }) }));
   fc.assert(
-    fc.property(requests, answers, limits, lowered, (asked, batches, limit, lower) => {
-      const guard = new Guard(asked, { limit, tolerance: 1.1 });
-      const chain = new WholeChain(asked, { limit, tolerance: 1.1 });
+    fc.property(requests, answers, limits, lowered, (requested, batches, limit, lower) => {
+      const guard = new Guard(requested, { limit, tolerance: 1.1 });
+      const chain = new WholeChain(requested, { limit, tolerance: 1.1 });
       for (const [index, batch] of batches.entries()) {
         if (lower?.at === index) {
           guard.lowerLimit(lower.limit);

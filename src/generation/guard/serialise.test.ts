@@ -20,14 +20,14 @@ function call(name: string, kind: ToolKind = ToolKind.FUNCTION): Item {
   };
 }
 
-const text = (item: number, value: string): GenerationEvent =>
+const argumentsDelta = (item: number, value: string): GenerationEvent =>
   delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: value });
 
 function serialised(events: readonly GenerationEvent[]): GenerationEvent[] {
   return through(next => new Serialiser(next), events);
 }
 
-/** The argument texts by item, in the order of the items. */
+/** Returns the arguments of each call, by the number of its item. */
 function readArguments(events: readonly GenerationEvent[]): string[] {
   const texts: string[] = [];
   for (const { event } of events) {
@@ -38,14 +38,14 @@ function readArguments(events: readonly GenerationEvent[]): string[] {
 }
 
 describe('Serialiser', () => {
-  test('two interleaved calls leave one after the other, whole and in the order in which they opened', () => {
+  test('two interleaved calls come out one after the other, each whole, in the order in which they opened', () => {
     const events = serialised([
       itemOpened(0, 0, call('a')),
-      text(0, '{"x"'),
+      argumentsDelta(0, '{"x"'),
       itemOpened(0, 1, call('b')),
-      text(1, '{"y"'),
-      text(0, ':1}'),
-      text(1, ':2}'),
+      argumentsDelta(1, '{"y"'),
+      argumentsDelta(0, ':1}'),
+      argumentsDelta(1, ':2}'),
       itemClosed(0, 0),
       itemClosed(0, 1),
     ]);
@@ -62,15 +62,15 @@ describe('Serialiser', () => {
     expect(readArguments(events)).toEqual(['{"x":1}', '{"y":2}']);
   });
 
-  test('a whole function call without arguments gets {}, a custom or cut one does not', () => {
+  test('a complete function call without arguments gets {}; a custom call or an incomplete one does not', () => {
     const closing = (kind: ToolKind, status: ItemStatus): string[] =>
-      readArguments(serialised([itemOpened(0, 0, call('a', kind)), text(0, ''), itemClosed(0, 0, status)]));
+      readArguments(serialised([itemOpened(0, 0, call('a', kind)), argumentsDelta(0, ''), itemClosed(0, 0, status)]));
     expect(closing(ToolKind.FUNCTION, ItemStatus.COMPLETED)).toEqual(['{}']);
     expect(closing(ToolKind.CUSTOM, ItemStatus.COMPLETED)).toEqual(['']);
     expect(closing(ToolKind.FUNCTION, ItemStatus.INCOMPLETE)).toEqual(['']);
   });
 
-  test('any interleaving of any items comes out valid, with every text whole', () => {
+  test('any interleaving of calls comes out valid, with the arguments of each whole', () => {
     const schedule = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 4 }), {
       minLength: 1,
       maxLength: 5,
@@ -94,7 +94,7 @@ describe('Serialiser', () => {
 function interleave(items: readonly (readonly string[])[], picks: Iterable<number>): GenerationEvent[] {
   const queues = items.map((parts, item) => [
     itemOpened(0, item, call(`t${item}`)),
-    ...parts.map(part => text(item, part)),
+    ...parts.map(part => argumentsDelta(item, part)),
     itemClosed(0, item),
   ]);
   const events: GenerationEvent[] = [];

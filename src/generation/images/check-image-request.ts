@@ -3,18 +3,18 @@ import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import { parseImageSize } from './image-size.ts';
 
 /**
- * Checks image requests by the rules for all interfaces. Fields are named as in the public interface. Source: docs/interfaces/images.md
- * "Generations".
+ * The checks of image requests, the same for REST and RPC. Errors name fields as the public interface does. Source:
+ * docs/interfaces/images.md "Generations".
  */
 
 /** The sizes that an edit can request. */
 export const editSizes: readonly string[] = ['256x256', '512x512', '1024x1024'];
-/** The most images that an edit takes: as many as the official interface. */
+/** The most images that an edit takes, the same as in OpenAI's interface. */
 export const editImagesMax = 16;
-/** A file must be smaller than that many bytes. */
+/** An image file must be smaller than this. */
 export const imageBytesMax = 4 * 1024 * 1024;
 
-/** `validation_error` that names a field. */
+/** Returns a `validation_error` that names a field. */
 export function invalidImageField(param: string, message: string): GatewayError {
   return new GatewayError('validation_error', `\`${param}\` ${message}.`, {
     param,
@@ -38,6 +38,7 @@ export function checkImageRequest(request: ImageRequest, isEdit: boolean): void 
       : ([['steps', request.steps, 1, 2 ** 32 - 1]] as const)),
   ];
   for (const [name, value, min, max] of ranges) {
+    // Also refuses NaN.
     if (value !== undefined && !(value >= min && value <= max)) {
       throw invalidImageField(name, `must be from ${min} to ${max}`);
     }
@@ -61,7 +62,7 @@ function checkSize(size: string, isEdit: boolean): void {
 
 function checkFiles({ images, mask }: ImageRequest, isEdit: boolean): void {
   if (!isEdit) {
-    if (images.length > 0 || mask !== undefined) throw invalidImageField('images', 'are for edits');
+    if (images.length > 0 || mask !== undefined) throw invalidImageField('images', 'are only for edits');
     return;
   }
   if (images.length === 0 || images.length > editImagesMax) {

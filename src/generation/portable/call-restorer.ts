@@ -5,64 +5,69 @@ import type { FlatNames } from './flat-names.ts';
 import { type EndedCall, vendorCall } from './vendor-calls.ts';
 import type { VendorTool } from './vendor-tools.ts';
 
-/** A call of a vendor's tool that is still being written. */
-interface HeldCall extends EndedCall {
+/** A call of a vendor's tool that is not complete yet. */
+interface OpenCall extends EndedCall {
   readonly item: Item;
   args: string;
 }
 
-/** Gives the calls of an answer the form in which the client knows their tools: in their group, or typed. Typed ones are held until they are whole. */
+/**
+ * Converts the calls of an answer to the form in which the client defined their tools: in a group (`namespace`), or of a vendor's type
+ * (`shell_call`). The latter are buffered until they are complete.
+ */
 export class CallRestorer {
   readonly #flat: FlatNames;
-  readonly #plain: ReadonlyMap<string, VendorTool>;
-  /** By choice and item. */
-  readonly #held = new Map<string, HeldCall>();
+  readonly #vendorTools: ReadonlyMap<string, VendorTool>;
+  /** The calls of vendors' tools that are not complete yet, by choice and item. */
+  readonly #buffered = new Map<string, OpenCall>();
 
-  constructor(flat: FlatNames, plain: ReadonlyMap<string, VendorTool>) {
+  constructor(flat: FlatNames, vendorTools: ReadonlyMap<string, VendorTool>) {
     this.#flat = flat;
-    this.#plain = plain;
+    this.#vendorTools = vendorTools;
   }
 
-  /** The same events, calls restored. */
+  /** Returns the events with their calls converted. Events of a buffered call are left out until it is complete. */
   restored(events: GenerationEvent[]): GenerationEvent[] {
-    return events.flatMap(event => this.#restore(event));
+    return events.flatMap(event => this.#restoreEvent(event));
   }
 
-  #restore(whole: GenerationEvent): GenerationEvent[] {
-    const { choice, event } = whole;
+  #restoreEvent(original: GenerationEvent): GenerationEvent[] {
+    const { choice, event } = original;
     switch (event.case) {
       case 'itemOpened':
-        return this.#open(whole, event.value.item, event.value.content);
+        return this.#open(original, event.value.item, event.value.content);
       case 'delta': {
-        const held = this.#held.get(`${choice} ${event.value.item}`);
-        if (held === undefined) return [whole];
-        held.args += event.value.text;
+        const call = this.#buffered.get(`${choice} ${event.value.item}`);
+        if (call === undefined) return [original];
+        call.args += event.value.text;
         return [];
       }
       case 'itemClosed': {
-        const at = `${choice} ${event.value.item}`;
-        const held = this.#held.get(at);
-        if (held === undefined) return [whole];
-        this.#held.delete(at);
-        const content = vendorCall(held, event.value.status);
-        return [itemOpened(choice, event.value.item, { ...held.item, content }), whole];
+        const key = `${choice} ${event.value.item}`;
+        const call = this.#buffered.get(key);
+        if (call === undefined) return [original];
+        this.#buffered.delete(key);
+        const content = vendorCall(call, event.value.status);
+        return [itemOpened(choice, event.value.item, { ...call.item, content }), original];
       }
       default:
-        return [whole];
+        return [original];
     }
   }
 
-  #open(whole: GenerationEvent, number: number, item: Item | undefined): GenerationEvent[] {
-    if (item?.content.case !== 'toolCall') return [whole];
+  #open(original: GenerationEvent, number: number, item: Item | undefined): GenerationEvent[] {
+    if (item?.content.case !== 'toolCall') return [original];
     const call = item.content.value;
-    const type = this.#plain.get(call.name)?.callType;
+    const type = this.#vendorTools.get(call.name)?.callType;
     if (type !== undefined) {
       const { callId } = call;
-      this.#held.set(`${whole.choice} ${number}`, { item, callId, type, args: call.arguments });
+      this.#buffered.set(`${original.choice} ${number}`, { item, callId, type, args: call.arguments });
       return [];
     }
     const group = this.#flat.restore(call.name);
-    if (group === undefined) return [whole];
-    return [itemOpened(whole.choice, number, { ...item, content: { case: 'toolCall', value: { ...call, ...group } } })];
+    if (group === undefined) return [original];
+    return [
+      itemOpened(original.choice, number, { ...item, content: { case: 'toolCall', value: { ...call, ...group } } }),
+    ];
   }
 }

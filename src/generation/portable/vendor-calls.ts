@@ -9,32 +9,33 @@ import {
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { textPart } from './text-part.ts';
 
-/** Converts calls of tools in a form that only Responses has (`shell_call`, …) and their results to those of plain functions and back. */
+/** Converts the calls and results of tools that only Responses has (`shell_call`, …) to those of plain functions, and converts calls back. */
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The member of a call with the text that the model wrote, by the call's type. */
+/** The member of a call that has what the model wrote, by the call's type. */
 const argumentMembers: Readonly<Record<string, string>> = {
   local_shell_call: 'action',
   shell_call: 'action',
   apply_patch_call: 'operation',
   tool_search_call: 'arguments',
 };
-const names: Readonly<Record<string, string>> = {
+/** The name of the plain function for a call's type. */
+const functionNames: Readonly<Record<string, string>> = {
   local_shell_call: 'local_shell',
   shell_call: 'shell',
   apply_patch_call: 'apply_patch',
   tool_search_call: 'tool_search',
 };
-/** The type of the call that a result belongs to. */
-const answered: Readonly<Record<string, string>> = {
+/** The type of the call that a result belongs to, by the type of the result. */
+const callTypes: Readonly<Record<string, string>> = {
   local_shell_call_output: 'local_shell_call',
   shell_call_output: 'shell_call',
   apply_patch_call_output: 'apply_patch_call',
   tool_search_output: 'tool_search_call',
 };
 
-/** Returns the items with such calls and results converted to plain ones; the same list if there are none. */
+/** Returns the items with the calls and results of these tools converted to plain ones; the same list if there are none. */
 export function plainCalls(items: readonly Item[]): readonly Item[] {
   return items.some(isVendorItem) ? items.map(item => plainItem(item)) : items;
 }
@@ -45,30 +46,31 @@ function isVendorItem({ content }: Item): boolean {
   );
 }
 
-/** Returns the type of an item that is such a call or result; '' for any other. Searches the text first, because most items are neither. */
+/** Returns the type of a call or result of these tools; '' for any other item. Searches the text first, because most items are neither. */
 function readType({ json }: ServerTool): string {
   if (!/"(?:local_shell|shell|apply_patch|tool_search)_(?:call|output|call_output)"/.test(json.slice(0, 4_096)))
     return '';
   const { type } = JSON.parse(json) as { type?: unknown };
-  return typeof type === 'string' && (type in argumentMembers || type in answered) ? type : '';
+  return typeof type === 'string' && (type in argumentMembers || type in callTypes) ? type : '';
 }
 
 function plainItem(item: Item): Item {
   const { content } = item;
   if (content.case !== 'serverTool' || !isVendorItem(item)) return item;
-  const said = JSON.parse(content.value.json) as Members;
-  const type = toText(said['type']);
-  const callId = toText(said['call_id']) || toText(said['id']);
+  const members = JSON.parse(content.value.json) as Members;
+  const type = toText(members['type']);
+  const callId = toText(members['call_id']) || toText(members['id']);
   const argumentMember = argumentMembers[type];
   if (argumentMember !== undefined) {
-    const { type: form, ...args } = (said[argumentMember] ?? {}) as Members;
-    const isNamed = type === 'apply_patch_call' && form !== undefined;
-    const text = JSON.stringify(isNamed ? { type: form, ...args } : args);
-    const call = { callId, name: names[type] ?? type, kind: ToolKind.FUNCTION, arguments: text };
+    const { type: actionType, ...args } = (members[argumentMember] ?? {}) as Members;
+    // Only the operation of a patch has types to choose from; those of the other actions are fixed.
+    const keepsType = type === 'apply_patch_call' && actionType !== undefined;
+    const text = JSON.stringify(keepsType ? { type: actionType, ...args } : args);
+    const call = { callId, name: functionNames[type] ?? type, kind: ToolKind.FUNCTION, arguments: text };
     return { ...item, content: { case: 'toolCall', value: { $typeName: 'tollgate.v1.ToolCall', ...call } } };
   }
-  const found = type === 'tool_search_output' ? toolsIn(said) : [];
-  const parts = found.length > 0 ? found.map(referenceTo) : [textPart(outputText(said))];
+  const found = type === 'tool_search_output' ? toolsIn(members) : [];
+  const parts = found.length > 0 ? found.map(toReference) : [textPart(outputText(members))];
   const result = { callId, name: '', kind: ToolKind.FUNCTION, parts, plain: parts.length === 1, isError: false };
   return { ...item, content: { case: 'toolResult', value: { $typeName: 'tollgate.v1.ToolResult', ...result } } };
 }
@@ -77,16 +79,16 @@ function toText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-function outputText(said: Members): string {
-  const { output } = said;
+function outputText(members: Members): string {
+  const { output } = members;
   if (output !== undefined) return typeof output === 'string' ? output : JSON.stringify(output);
-  return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([name]) => !named.has(name))));
+  return JSON.stringify(Object.fromEntries(Object.entries(members).filter(([name]) => !idMembers.has(name))));
 }
 
 /** The members that identify an item. */
-const named: ReadonlySet<string> = new Set(['type', 'id', 'call_id']);
+const idMembers: ReadonlySet<string> = new Set(['type', 'id', 'call_id']);
 
-function referenceTo({ tool }: Tool): Part {
+function toReference({ tool }: Tool): Part {
   const name = tool.case === 'function' ? tool.value.name : '';
   return {
     $typeName: 'tollgate.v1.Part',
@@ -94,7 +96,7 @@ function referenceTo({ tool }: Tool): Part {
   };
 }
 
-/** Returns the tools that searches of the client have found, which a request need not repeat. */
+/** Returns the tools that the client's tool searches have found; a request need not repeat them. */
 export function foundTools(items: readonly Item[]): Tool[] {
   return items.flatMap(({ content }) => {
     if (content.case !== 'serverTool' || readType(content.value) !== 'tool_search_output') return [];
@@ -110,7 +112,7 @@ interface FoundTool {
   readonly tools?: unknown;
 }
 
-/** The functions of a search's result, those of groups too. */
+/** Returns the functions in the result of a tool search, including those in groups. */
 function toolsIn({ tools }: { readonly tools?: unknown }, group?: string): Tool[] {
   if (!Array.isArray(tools)) return [];
   return (tools as FoundTool[]).flatMap(({ type, name, description, parameters, tools: inner }) => {
@@ -118,8 +120,8 @@ function toolsIn({ tools }: { readonly tools?: unknown }, group?: string): Tool[
     if (type === 'namespace') return toolsIn({ tools: inner }, name);
     if (type !== 'function') return [];
     const parametersJson = typeof parameters === 'object' && parameters !== null ? JSON.stringify(parameters) : '';
-    const said = typeof description === 'string' ? { description } : {};
-    const value = { $typeName: 'tollgate.v1.FunctionTool', name, parametersJson, ...said } as const;
+    const described = typeof description === 'string' ? { description } : {};
+    const value = { $typeName: 'tollgate.v1.FunctionTool', name, parametersJson, ...described } as const;
     const tool: Tool = { $typeName: 'tollgate.v1.Tool', tool: { case: 'function', value } };
     return [
       group === undefined ? tool : { ...tool, namespace: { $typeName: 'tollgate.v1.ToolNamespace', name: group } },
@@ -127,21 +129,21 @@ function toolsIn({ tools }: { readonly tools?: unknown }, group?: string): Tool[
   });
 }
 
-/** A call of such a tool that has ended. */
+/** A complete call of one of these tools. */
 export interface EndedCall {
-  /** The type of such calls. */
+  /** The type of the call, such as `shell_call`. */
   readonly type: string;
   readonly callId: string;
   readonly args: string;
 }
 
-/** Returns such a call as the client's protocol writes it. */
+/** Returns a call of one of these tools in the form of the client's protocol. */
 export function vendorCall({ type, callId, args }: EndedCall, status: ItemStatus): Item['content'] {
   const json = JSON.stringify({
     type,
     id: `${type.replace('_call', '')}_${callId}`,
     call_id: callId,
-    ...toMembers(type, parsed(args)),
+    ...toMembers(type, parseMembers(args)),
     status: status === ItemStatus.INCOMPLETE ? 'incomplete' : 'completed',
   });
   return {
@@ -163,7 +165,8 @@ function toMembers(type: string, args: Members): Members {
   }
 }
 
-function parsed(args: string): Members {
+/** Returns the arguments as an object; {} if they are not one. */
+function parseMembers(args: string): Members {
   try {
     const value = JSON.parse(args) as unknown;
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Members) : {};

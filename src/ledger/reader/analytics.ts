@@ -1,5 +1,5 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from '../ledger.ts';
+import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow } from '../ledger.ts';
 import type { SumChange } from '../rows.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import { codes, encode } from '../sqlite/codes.ts';
@@ -113,22 +113,47 @@ export class Analytics {
     this.#hours = new FilterHours(db);
   }
 
-  read(query: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
-    const { limit, groupBy } = query;
+  read(query: AnalyticsQuery): AnalyticsRow[] | AnalyticsRefusal {
+    const { limit, groupBy, recordsMax } = query;
+    if (recordsMax !== undefined && this.#countRead(query) > recordsMax) return 'too_many_records';
     const found = this.#sum(query);
     const { isPartial } = dividers[chooseDivider(groupBy)];
     const rows = isPartial === true ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
     return rows.length > limit ? 'too_many' : rows.sort(inOrder).map(analyticsRow);
   }
 
-  #sum(query: AnalyticsQuery): Map<string, SumRecord> {
+  /** Returns about how many records would be read one by one, from the sums of the filters that have an index; 0 if stored sums fit. */
+  #countRead(query: AnalyticsQuery): number {
+    if (this.#choose(query).filter.ofSum !== undefined) return 0;
+    const { accountId, startMs, endMs, keyId, model, endUser } = query;
+    const whole = { accountId, startMs, endMs, granularity: 'day', groupBy: 'none', limit: periodsMax } as const;
+    const narrowed: AnalyticsQuery[] = [
+      whole,
+      ...(keyId === undefined ? [] : [{ ...whole, keyId }]),
+      ...(model === undefined ? [] : [{ ...whole, model }]),
+      ...(endUser === undefined ? [] : [{ ...whole, endUser }]),
+    ];
+    const summed = narrowed.filter(each => this.#choose(each).filter.ofSum !== undefined);
+    const counts = summed.map(each => [...this.#sum(each).values()].reduce((sum, { requests }) => sum + requests, 0n));
+    return Math.min(...counts.map(Number));
+  }
+
+  /** Returns the values of a query's statements, and how its requests are chosen. */
+  #choose(query: AnalyticsQuery): { values: Omit<Values, 'first' | 'last'>; filter: SumFilter } {
     const { accountId: account, startMs, endMs = endOfTimeMs, limit, groupBy } = query;
     const tag = typeof groupBy === 'object' ? groupBy.tag : '';
-    const to = Math.max(startMs, endMs);
     const values = { ...toFilterValues(query), account, limit: limit + 1, tag, path: `$."${tag}"` };
+    const [first, last] = [Math.floor(startMs / dayMs), Math.floor(Math.max(startMs, endMs) / dayMs)];
     const filter = chooseFilter(query, dividers[chooseDivider(groupBy)].kept, grouped =>
-      this.#hasOthers(grouped, { ...values, first: Math.floor(startMs / dayMs), last: Math.floor(to / dayMs) }),
+      this.#hasOthers(grouped, { ...values, first, last }),
     );
+    return { values, filter };
+  }
+
+  #sum(query: AnalyticsQuery): Map<string, SumRecord> {
+    const { startMs, endMs = endOfTimeMs } = query;
+    const to = Math.max(startMs, endMs);
+    const { values, filter } = this.#choose(query);
     const { days, hours, rest } =
       filter.ofSum === undefined
         ? { days: empty, hours: [], rest: this.#findRanges(query, { from: startMs, to }) }
@@ -185,6 +210,8 @@ export class Analytics {
   }
 }
 
+/** More days than any span has. */
+const periodsMax = 1_000_000;
 /** More parts of a span are read as one. */
 const rangesMax = 50;
 

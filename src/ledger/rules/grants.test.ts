@@ -56,8 +56,8 @@ test('what is held pays every usage within the estimate, whatever was extended b
   const usage = fc.record({ input: fc.nat(1000), write: fc.nat(1000), output: fc.nat(1000) });
   const more = fc.array(fc.record({ wanted: fc.nat(600), left }), { maxLength: 3 });
   fc.assert(
-    fc.property(estimates, payers, fc.tuple(left, more), usage, (asked, who, [first, extensions], used) => {
-      const { estimate, inputPicoUsd } = asked;
+    fc.property(estimates, payers, fc.tuple(left, more), usage, (requested, who, [first, extensions], used) => {
+      const { estimate, inputPicoUsd } = requested;
       const draw = ({ planTokens, nanoUsd }: typeof first) => ({
         payers: who,
         planTokens: who === 'money' ? 0 : planTokens,

@@ -7,10 +7,10 @@ import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { simulatorEmbeddingModels } from '../models.ts';
-import { beginAsOrdered } from '../ordered-failure.ts';
+import { delayOrFail } from '../ordered-failure.ts';
 import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
-import { listFeatures } from '../texts.ts';
+import { listFeatures } from '../text-features.ts';
 
 /** The options of the built-in embedding model. */
 export interface EmbeddingSimulatorOptions {
@@ -41,7 +41,7 @@ export function createEmbeddingSimulator({
         });
       }
       const { line } = splitSteering(request.inputs.at(-1)?.text ?? '', steering);
-      if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
+      if (line !== undefined) await delayOrFail(parseSteering(line, outputTokens), attempt, { runtime, signal });
       const texts = request.inputs.map(({ text }) => text);
       const vectors: Vector[] = [];
       for (const text of texts) {

@@ -18,15 +18,15 @@ interface How {
   readonly signal?: AbortSignal;
 }
 
-async function draw(asked: Asked, how: How = {}): Promise<readonly DrawnImage[]> {
-  const { model = asked.images === undefined ? 'sim/image' : 'sim/image-edit', attempt = 1, signal = never } = how;
-  const request = create(ImageRequestSchema, { prompt: 'hills', size: '64x48', ...asked });
+async function draw(order: Asked, how: How = {}): Promise<readonly DrawnImage[]> {
+  const { model = order.images === undefined ? 'sim/image' : 'sim/image-edit', attempt = 1, signal = never } = how;
+  const request = create(ImageRequestSchema, { prompt: 'hills', size: '64x48', ...order });
   const simulator = createImageSimulator({ steering: how.steering ?? true });
   return (await simulator.draw({ hold, request, model, attempt, signal })).images;
 }
 
-const one = async (asked: Asked, how?: How): Promise<Buffer> => Buffer.from((await draw(asked, how))[0]?.bytes ?? []);
-const catchFailure = (asked: Asked, how?: How): Promise<unknown> => draw(asked, how).catch((thrown: unknown) => thrown);
+const one = async (order: Asked, how?: How): Promise<Buffer> => Buffer.from((await draw(order, how))[0]?.bytes ?? []);
+const catchFailure = (order: Asked, how?: How): Promise<unknown> => draw(order, how).catch((thrown: unknown) => thrown);
 
 describe('an image', () => {
   test('is a PNG of the requested size without transparency', async () => {

@@ -5,7 +5,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { simulatorImageModels } from '../models.ts';
-import { beginAsOrdered } from '../ordered-failure.ts';
+import { delayOrFail } from '../ordered-failure.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { drawSketch } from './draw.ts';
 
@@ -36,7 +36,7 @@ export function createImageSimulator({ steering, runtime = systemRuntime }: Imag
       signal.throwIfAborted();
       const largest = findLargest(call);
       const { plain, line } = splitSteering(request.prompt, steering);
-      if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
+      if (line !== undefined) await delayOrFail(parseSteering(line, outputTokens), attempt, { runtime, signal });
       const type = readType(request.extraJson);
       const prompt = plain.trim();
       const images: DrawnImage[] = [];

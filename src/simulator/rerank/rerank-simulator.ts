@@ -5,10 +5,10 @@ import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { simulatorRerankModels } from '../models.ts';
-import { beginAsOrdered } from '../ordered-failure.ts';
+import { delayOrFail } from '../ordered-failure.ts';
 import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
-import { listFeatures } from '../texts.ts';
+import { listFeatures } from '../text-features.ts';
 
 /** The options of the built-in rerank model. */
 export interface RerankSimulatorOptions {
@@ -33,7 +33,7 @@ export function createRerankSimulator({ steering, runtime = systemRuntime }: Rer
         });
       }
       const { plain, line } = splitSteering(request.query, steering);
-      if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
+      if (line !== undefined) await delayOrFail(parseSteering(line, outputTokens), attempt, { runtime, signal });
       const requested = listFeatures(plain);
       const results: Ranked[] = [];
       for (const [index, document] of request.documents.entries()) {

@@ -9,9 +9,9 @@ import { Moment } from '../parts/amount.tsx';
 import { Problem, Shown } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
-const shown = 10;
+const eventsShown = 10;
 
-/** The webhooks of an account and what became of their last events. */
+/** Shows the webhooks of an account and the deliveries of their latest events. */
 export function Webhooks({ accountId }: { readonly accountId: bigint }) {
   const webhooks = useQuery(AdminService.method.listAccountWebhooks, { accountId });
   return (
@@ -21,7 +21,7 @@ export function Webhooks({ accountId }: { readonly accountId: bigint }) {
         {({ webhooks: list }) =>
           list.length === 0 ? (
             <p className="quiet">
-              None. Make one with <code>{`tollgate webhooks create --account ${accountId}`}</code>.
+              None. Create one with <code>{`tollgate webhooks create --account ${accountId}`}</code>.
             </p>
           ) : (
             list.map(webhook => <Deliveries key={`${webhook.webhookId}`} webhook={webhook} />)
@@ -34,7 +34,7 @@ export function Webhooks({ accountId }: { readonly accountId: bigint }) {
 
 function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { readonly webhook: Webhook }) {
   const client = useQueryClient();
-  const events = useQuery(AdminService.method.listAccountWebhookEvents, { query: { webhookId, limit: shown } });
+  const events = useQuery(AdminService.method.listAccountWebhookEvents, { query: { webhookId, limit: eventsShown } });
   const replay = useMutation({
     mutationFn: (eventId: string) => admin.replayAccountWebhookEvent({ webhookId, eventId }),
     onSettled: () => client.invalidateQueries(),
@@ -59,11 +59,11 @@ function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { 
                     <th scope="col">When</th>
                     <th scope="col">State</th>
                     <th scope="col" className="right">
-                      Tries
+                      Attempts
                     </th>
                     <th scope="col">Last answer</th>
                     <th scope="col">
-                      <span className="visually-hidden">Changes</span>
+                      <span className="visually-hidden">Actions</span>
                     </th>
                   </tr>
                 </thead>

@@ -54,7 +54,7 @@ export function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
         <TextInput label="Name" maxLength={200} value={label} onChange={event => setLabel(event.currentTarget.value)} />
         <TextInput
           label="Balance of its own, in dollars"
-          description="Empty: the account pays, and what it has moves back."
+          description="Empty: the account pays, and the key’s balance moves back to it."
           inputMode="decimal"
           value={balance}
           error={fault}
@@ -84,20 +84,20 @@ function KeepBodies({ value, onChange }: { readonly value: string; readonly onCh
   return (
     <NativeSelect
       label="Keep bodies"
-      description="What is said in its requests, for the translation on their pages. Encrypted, and only for a time."
+      description="Prompts and answers of its requests, for the translation on their pages. Stored encrypted, for a limited time."
       value={value}
       data={[
-        { value: '', label: 'As the configuration says' },
-        { value: 'off', label: 'Of no request' },
-        { value: 'errors', label: 'Of failed requests' },
-        { value: 'all', label: 'Of all requests' },
+        { value: '', label: 'As configured' },
+        { value: 'off', label: 'For no request' },
+        { value: 'errors', label: 'For failed requests' },
+        { value: 'all', label: 'For all requests' },
       ]}
       onChange={event => onChange(event.currentTarget.value)}
     />
   );
 }
 
-/** Gives a key another secret. */
+/** Gives a key a new secret. */
 export function RotateKey({
   onClose,
   onRotate,
@@ -109,12 +109,12 @@ export function RotateKey({
   return (
     <Dialog title="Rotate the key" onClose={onClose}>
       <div className="form">
-        <p>The key gets another secret, shown once. Its id, balance, limits and history stay.</p>
+        <p>The key gets a new secret, shown once. Its id, balance, limits and history stay.</p>
         <NativeSelect
-          label="The old secret works on for"
+          label="The old secret stays valid for"
           value={overlap}
           data={[
-            { value: '0', label: 'no time: it ends now' },
+            { value: '0', label: 'no time: it stops working at once' },
             { value: '3600', label: '1 hour' },
             { value: '86400', label: '1 day' },
             { value: '604800', label: '7 days' },
@@ -136,12 +136,12 @@ interface ExpiryProps {
 }
 
 function Expiry({ expiresAtMs, value, onChange, isEndless, onEndless }: ExpiryProps) {
-  const now = expiresAtMs === undefined ? 'It never does now.' : `Now: ${fullTime(expiresAtMs)}.`;
+  const now = expiresAtMs === undefined ? 'It never expires now.' : `Now: ${fullTime(expiresAtMs)}.`;
   return (
     <>
       <TextInput
         label="Expires"
-        description={`${now} Empty: as it is.`}
+        description={`${now} Leave empty to keep that.`}
         type="datetime-local"
         disabled={isEndless}
         value={value}

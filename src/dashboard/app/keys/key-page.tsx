@@ -71,7 +71,7 @@ function KeyFacts({ apiKey }: { readonly apiKey: ApiKey }) {
         <dd>
           <code>{key}</code> <KeyState apiKey={apiKey} />
         </dd>
-        <dt>Made</dt>
+        <dt>Created</dt>
         <dd>
           <Moment ms={createdAtMs} />
         </dd>
@@ -175,7 +175,7 @@ function KeyActions({ apiKey, onRotated }: ActionsProps) {
 function PauseButton({ paused, onClick }: { readonly paused: boolean; readonly onClick: () => void }) {
   return (
     <Button size="xs" variant="default" onClick={onClick}>
-      {paused ? 'Go on' : 'Pause'}
+      {paused ? 'Resume' : 'Pause'}
     </Button>
   );
 }
@@ -192,7 +192,7 @@ function KeyLimits({ apiKey }: { readonly apiKey: ApiKey }) {
   return (
     <section className="panel" aria-label="Limits">
       <div className="title">
-        <h2>Limits that bind it</h2>
+        <h2>Limits that apply to it</h2>
         {may(viewer, 'limits:write') && (
           <Button size="xs" variant="default" onClick={() => setMaking(true)}>
             New limit

@@ -9,7 +9,7 @@ export function limitFigure({ unit }: Pick<Limit, 'unit'>, value: bigint): strin
   return unit === 'usd' ? dollars(value) : `${count(value)} ${unit === 'concurrent' ? 'at once' : unit}`;
 }
 
-/** A limit's unit and window in words: "usd a month", "requests a minute", "10 at once". */
+/** Returns the name of a limit: "Spend a month, account", "Requests a minute, key 3", "Requests at once, group 2, alert only". */
 export function limitName({ unit, window, scope, scopeId, action }: Limit): string {
   const what =
     unit === 'usd' ? 'Spend' : unit === 'concurrent' ? 'Requests at once' : unit === 'tokens' ? 'Tokens' : 'Requests';

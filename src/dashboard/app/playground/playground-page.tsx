@@ -257,7 +257,7 @@ function PromptFields({ draft, onChange }: { readonly draft: Draft; readonly onC
             onChange={event => onChange({ ...draft, tools: event.currentTarget.value })}
           />
           <TextInput
-            label="Picture"
+            label="Image"
             type="file"
             accept="image/*"
             onChange={event => void readImage(event.currentTarget.files?.[0])}

@@ -8,7 +8,7 @@ export const completionOperations: readonly Operation[] = [
     path: '/v1/completions',
     id: 'createCompletion',
     tag: 'Completions',
-    summary: 'Go on from a text (Completions)',
+    summary: 'Continue a text (Completions)',
     description:
       'Only for models that list this path. With `stream: true` each event is a chunk of the same form, and the last one is `[DONE]`.',
     access: 'api_key',

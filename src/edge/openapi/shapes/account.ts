@@ -115,7 +115,7 @@ const nextPayment = named(
   z.object({
     api_key_id: id.describe('The number of the key.'),
     model: z.string().describe('The listed id of the model.'),
-    input_tokens: count.describe('How many input tokens were thought of.'),
+    input_tokens: count.describe('The assumed number of input tokens.'),
     admitted: z.boolean().describe('Whether it would be admitted.'),
     refusal: z
       .object({
