@@ -12,15 +12,8 @@ import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
-import type {
-  AccountRow,
-  KeyState,
-  Ledger,
-  ManagementKeyRow,
-  Plans,
-  Suspension,
-  VoidedHoldRow,
-} from '../ledger/ledger.ts';
+import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
+import type { Plans } from '../ledger/plans.ts';
 import { accountActivity } from './account-activity.ts';
 import {
   toApiKey,

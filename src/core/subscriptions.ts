@@ -8,7 +8,8 @@ import {
   type SubscriptionSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Ledger, PlanName, PlanPeriodName, Plans, SubscriptionRow } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { PlanName, PlanPeriodName, Plans, SubscriptionRow } from '../ledger/plans.ts';
 import { found, readId, invalidField, notFound } from './account-fields.ts';
 
 /** Implements the methods of AdminService for subscriptions. Source: docs/accounting.md "Subscriptions". */

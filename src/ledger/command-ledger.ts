@@ -24,10 +24,10 @@ import type {
   NewSession,
   RecordedAction,
   SessionRow,
-  SubscriptionRow,
   UsageRow,
   VoidedHoldRow,
 } from './ledger.ts';
+import type { SubscriptionRow } from './plans.ts';
 import type {
   DeliveryFilter,
   DeliveryReport,

@@ -7,8 +7,6 @@ import type {
   LimitScope,
   LimitUnit,
   LimitWindow,
-  PlanName,
-  PlanPeriodName,
   RecordState,
   SettleCommand,
   Tags,
@@ -16,6 +14,7 @@ import type {
   UsageBuckets,
   VoidReason,
 } from './ledger.ts';
+import type { PlanName, PlanPeriodName } from './plans.ts';
 import type { AuditRow, EntryKind } from './history.ts';
 import type { DeliveryState, EventType } from './webhooks.ts';
 import type { JointLimits } from './rules/joint-limits.ts';

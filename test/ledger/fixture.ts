@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PriceSheet } from '../../src/generation/price.ts';
 import type { Clock } from '../../src/lib/clock.ts';
-import type { AdmitCommand, FundsEstimate, Plans, SettleCommand, UsageBuckets } from '../../src/ledger/ledger.ts';
+import type { AdmitCommand, FundsEstimate, SettleCommand, UsageBuckets } from '../../src/ledger/ledger.ts';
+import type { Plans } from '../../src/ledger/plans.ts';
 import {
   openSqliteLedger,
   type SqliteLedger,

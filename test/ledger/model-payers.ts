@@ -1,4 +1,5 @@
-import type { FundsEstimate, PlanPeriodName, SettleCommand } from '../../src/ledger/ledger.ts';
+import type { FundsEstimate, SettleCommand } from '../../src/ledger/ledger.ts';
+import type { PlanPeriodName } from '../../src/ledger/plans.ts';
 
 /** How payers share a request, found by trying and by counting token by token. */
 

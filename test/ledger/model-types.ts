@@ -1,4 +1,5 @@
-import type { PlanName, PlanPeriodName, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
+import type { SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
+import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 import type { Order } from './model-payers.ts';
 
 /** The state of the plain model. */

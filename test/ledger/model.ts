@@ -8,13 +8,10 @@ import type {
   Extended,
   FundsEstimate,
   KeySettings,
-  PlanName,
-  PlanPeriodName,
-  Plans,
   SettleCommand,
   Settled,
-  SubscriptionRow,
 } from '../../src/ledger/ledger.ts';
+import type { PlanName, PlanPeriodName, Plans, SubscriptionRow } from '../../src/ledger/plans.ts';
 import { GroupBook } from './model-groups.ts';
 import { type Binding, LimitBook } from './model-limit-book.ts';
 import { day, type Pool, poolDenial, measurePool, smallest } from './model-limits.ts';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { ExtendCommand, Plans, Raise, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
+import type { ExtendCommand, Raise, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
+import type { Plans } from '../../src/ledger/plans.ts';
 import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
 import { makeHash } from './fixture.ts';
 import { Model } from './model.ts';

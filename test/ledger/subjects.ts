@@ -1,13 +1,7 @@
 import Database from 'better-sqlite3';
 import type * as readsModule from '../../src/ledger/reader/reads.ts';
-import type {
-  AdmitCommand,
-  ExtendCommand,
-  KeyOwner,
-  Plans,
-  SettleCommand,
-  VoidReason,
-} from '../../src/ledger/ledger.ts';
+import type { AdmitCommand, ExtendCommand, KeyOwner, SettleCommand, VoidReason } from '../../src/ledger/ledger.ts';
+import type { Plans } from '../../src/ledger/plans.ts';
 import type * as administrationModule from '../../src/ledger/rules/administration.ts';
 import type * as admitModule from '../../src/ledger/rules/admit.ts';
 import type * as extendModule from '../../src/ledger/rules/extend.ts';

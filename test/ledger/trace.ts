@@ -6,12 +6,11 @@ import type {
   LimitSettings,
   LimitUnit,
   LimitWindow,
-  PlanName,
-  PlanPeriodName,
   RecordState,
   TextEstimate,
   UsageBuckets,
 } from '../../src/ledger/ledger.ts';
+import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 
 /** Traces for the model: what callers might do, at which moments, in which batches. Values lie near the edges where engines err. */
 

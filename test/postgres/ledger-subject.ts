@@ -1,7 +1,7 @@
 import type * as columnTypesModule from '../../src/ledger/postgres/column-types.ts';
 import type * as ledgerModule from '../../src/ledger/postgres/postgres-ledger.ts';
 import type * as verifyModule from '../../src/ledger/postgres/verify.ts';
-import type { Plans } from '../../src/ledger/ledger.ts';
+import type { Plans } from '../../src/ledger/plans.ts';
 import type * as wireModule from '../../src/ledger/sqlite/wire.ts';
 import type { WireCommand } from '../../src/ledger/sqlite/wire.ts';
 import type { Step } from '../../src/lib/postgres/connection.ts';

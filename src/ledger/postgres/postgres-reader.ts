@@ -4,7 +4,7 @@ import type { PostgresConnection } from '../../lib/postgres/connection.ts';
 import { isDatabaseFailure } from '../../lib/postgres/errors.ts';
 import type { PostgresPool } from '../../lib/postgres/pool.ts';
 import type { LedgerReader } from '../command-ledger.ts';
-import type { Plans } from '../ledger.ts';
+import type { Plans } from '../plans.ts';
 import { prepareReads, type Reads } from '../reader/reads.ts';
 import { MissingResult, Results } from './replay.ts';
 

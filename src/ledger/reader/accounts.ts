@@ -6,11 +6,10 @@ import type {
   KeyRow,
   KeyState,
   ManagementKeyRow,
-  Plans,
-  SubscriptionRow,
   Tags,
   VoidedHoldRow,
 } from '../ledger.ts';
+import type { Plans, SubscriptionRow } from '../plans.ts';
 import { toDay } from '../rules/calendar.ts';
 import { fieldValue, type KeyLimitField } from '../rules/limit-commands.ts';
 import { codes } from '../sqlite/codes.ts';

@@ -1,4 +1,4 @@
-import type { Plans } from '../ledger.ts';
+import type { Plans } from '../plans.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { checkInvariants } from '../sqlite/invariants.ts';
 import { Accounts } from './accounts.ts';

@@ -9,9 +9,8 @@ import type {
   NewKey,
   NewLimit,
   NewSession,
-  PlanName,
-  PlanPeriodName,
 } from '../ledger.ts';
+import type { PlanName, PlanPeriodName } from '../plans.ts';
 import type { Actor, RecordedAction } from '../history.ts';
 import type { NamedWebhook, NewWebhook, OutsideEvent, WebhookSettings } from '../webhooks.ts';
 import type { Account, Key, Rows } from '../rows.ts';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
+import type { Suspension } from '../ledger.ts';
+import type { DailyLimitUnit, Plans } from '../plans.ts';
 import type { Account, Counter, Key, Rows } from '../rows.ts';
 
 /** The inputs of rules: the rows, the plans that accounts can have, and the unit of `daily_limit`. */

@@ -1,4 +1,5 @@
-import type { DailyLimitUnit, LimitChange, LimitField, LimitRefusal, LimitScope, NewLimit } from '../ledger.ts';
+import type { LimitChange, LimitField, LimitRefusal, LimitScope, NewLimit } from '../ledger.ts';
+import type { DailyLimitUnit } from '../plans.ts';
 import type { Key, Limit, Rows } from '../rows.ts';
 import { windowAt } from './calendar.ts';
 import { nextNumber } from './context.ts';

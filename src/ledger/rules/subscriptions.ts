@@ -1,5 +1,5 @@
 import { isoTime } from '../../lib/clock.ts';
-import type { PlanName, PlanPeriodName } from '../ledger.ts';
+import type { PlanName, PlanPeriodName } from '../plans.ts';
 import type { Account, PlanPeriod, Rows, Subscription } from '../rows.ts';
 import { findPlanTime } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';

@@ -1,7 +1,8 @@
 import type { PriceSheet } from '../../generation/price.ts';
 import { type Connection, isStorageFailure, losesWrites, type Query, sqliteCode } from '../../lib/sqlite/database.ts';
 import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
-import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
+import type { Suspension } from '../ledger.ts';
+import type { DailyLimitUnit, Plans } from '../plans.ts';
 import { administer } from '../rules/administration.ts';
 import { admit, type AdmitOrder, previewAdmission } from '../rules/admit.ts';
 import type { Context } from '../rules/context.ts';

@@ -1,7 +1,7 @@
 import { requestPart } from '../../lib/ids.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { migrate, type Migration, readMigrations } from '../../lib/sqlite/migrations.ts';
-import type { DailyLimitUnit } from '../ledger.ts';
+import type { DailyLimitUnit } from '../plans.ts';
 import type { Rolling } from '../rules/rolling.ts';
 
 /** Returns the ledger's migrations in their order. */

@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
 import { serveCalls } from '../../lib/threads/serve-calls.ts';
-import type { DailyLimitUnit, Plans } from '../ledger.ts';
+import type { DailyLimitUnit, Plans } from '../plans.ts';
 import { Engine, type SuspendedAccount } from './engine.ts';
 import { type FaultPlan, Faults } from './fault.ts';
 import { checkInvariants } from './invariants.ts';
