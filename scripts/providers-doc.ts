@@ -20,7 +20,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** The variables that switch it on, and those that only add something. */
+/** Returns the variables that enable a preset, and those that only add a key. */
 function switchText({ addressVariable, keyVariables = [] }: Preset): string {
   const keys = keyVariables.map(code).join(' or ');
   if (addressVariable === undefined) return keys;
@@ -60,7 +60,7 @@ const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {
 const sections: Readonly<Record<string, () => string>> = {
   'at a glance': () =>
     table(
-      ['provider', 'name', 'switched on by', 'protocol', 'key as', 'models from'],
+      ['provider', 'name', 'enabled by', 'protocol', 'key sent as', 'models from'],
       presets.map(preset => [
         preset.title,
         code(preset.name),

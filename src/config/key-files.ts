@@ -42,7 +42,7 @@ export function readKeyFiles(path: string, file: ParsedFile, report: Report): Wi
 function readKeys(text: string, refuse: (message: string) => void): Secret[] {
   const lines = text.split('\n').map(line => line.trim());
   const keys = lines.filter(line => line !== '').map(line => secret.safeParse(line));
-  if (keys.length === 0) refuse('names a file that is empty; it needs a key a line');
+  if (keys.length === 0) refuse('names a file that is empty; it needs one key per line');
   if (keys.some(({ success }) => !success)) refuse('names a file with a character that no key has');
   return keys.flatMap(({ data }) => data ?? []);
 }

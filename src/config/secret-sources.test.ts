@@ -93,7 +93,7 @@ test('what is wrong with a secret’s file is said, without the secret', () => {
     ],
     [
       () => config(provider('api_key_file: empty.key')),
-      `${folder}/t.yaml:2: providers.p.api_key_file: names a file that is empty; it needs a key a line`,
+      `${folder}/t.yaml:2: providers.p.api_key_file: names a file that is empty; it needs one key per line`,
     ],
     [
       () => config(provider('api_key_file: bad.key')),

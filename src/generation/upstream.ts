@@ -35,7 +35,7 @@ export interface UpstreamCall {
   readonly paidTools?: readonly string[] | undefined;
   /** The upstream's own name of the model. */
   readonly model: string;
-  /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
+  /** The output limit to send: the client's, lowered to the model's maximum and to what the funds can pay. Undefined: send none. */
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
   readonly modelOutputTokens?: number | undefined;
@@ -51,7 +51,7 @@ export interface UpstreamCall {
 
 /** Receives an upstream's answer to one attempt. Not called before `Upstream.generate` has returned. */
 export interface UpstreamReceiver {
-  /** Takes the events that were ready at once, never empty: `started` first, `completed` last. It must not throw. It may cancel or pause the attempt. */
+  /** Receives the events that became ready together; never an empty list. `started` comes first, `completed` last. It must not throw. It may cancel or pause the attempt. */
   events(events: GenerationEvent[]): void;
   /**
    * Ends the attempt; called once, last. Without a failure: `completed` has come. Otherwise an `UpstreamFailure`

@@ -57,7 +57,7 @@ describe('an answer', () => {
     expect((await ask(simulator, { items: [user('hi')] })).batches).toHaveLength(1);
   });
 
-  test('is as long as the text requests', async () => {
+  test('has the length that the prompt requests', async () => {
     const words = async (text: string): Promise<number> =>
       (await ask(simulator, { items: [user(text)] }, { model: 'sim/writer' })).text.split(/\s+/).length;
     expect(await words('Describe the moon in one word')).toBe(1);
@@ -67,7 +67,7 @@ describe('an answer', () => {
     expect(hundreds).toBeLessThan(330);
   });
 
-  test('to a prompt that requests a long text goes to the output limit, in a delta a token', async () => {
+  test('to a prompt that requests a long text runs to the output limit, with one delta per token', async () => {
     const answer = await ask(simulator, { items: [user('Write a very long story about a lighthouse.')] });
     expect(answer.finished[0]?.reason).toBe(FinishReason.LENGTH);
     expect(answer.completed?.usage?.outputTokens).toBe(16_384);
@@ -88,7 +88,7 @@ describe('an answer', () => {
     expect(answer.finished[0]).toMatchObject({ reason: FinishReason.STOP, matchedStop: 'gam' });
   });
 
-  test('names the tier that was requested', async () => {
+  test('reports the requested tier', async () => {
     const items = [user('hi')];
     expect((await ask(simulator, { items })).completed?.serviceTier).toBe(ServiceTier.DEFAULT);
     expect((await ask(simulator, { items, serviceTier: ServiceTier.FLEX })).completed?.serviceTier).toBe(
@@ -149,7 +149,7 @@ describe('JSON', () => {
 });
 
 describe('reasoning', () => {
-  test('comes only when it is requested', async () => {
+  test('comes only if it is requested', async () => {
     const items = [user('Prove that there are infinitely many primes.')];
     const kinds = async (reasoning: object): Promise<unknown[]> =>
       (await ask(simulator, { items, reasoning })).items.map(item => item.content.case);
@@ -181,7 +181,7 @@ describe('reasoning', () => {
     expect(completed?.usage).toMatchObject({ outputTokens: 20, reasoningTokens: 10 });
   });
 
-  test('is a summary where one is requested, and hidden where its display is omitted', async () => {
+  test('is a summary if one is requested, and has no text if its display is omitted', async () => {
     const items = [user('Think.')];
     const summary = await ask(simulator, { items, reasoning: { effort: ReasoningEffort.LOW, summary: 'auto' } });
     const [item] = summary.items;
@@ -240,7 +240,7 @@ describe('log probabilities', () => {
     ).toBe(true);
   });
 
-  test('have no alternatives where none are requested', async () => {
+  test('have no alternatives if none are requested', async () => {
     const answer = await ask(simulator, { items: [user('hi')], sampling: { logprobs: true } });
     const delta = answer.events.find(({ event }) => event.case === 'delta')?.event;
     expect(delta?.case === 'delta' && delta.value.logprobs[0]?.top).toEqual([]);

@@ -1,9 +1,9 @@
-/** Characters of the pieces of words by which two spellings of a word are near each other. */
+/** Length of the character n-grams, which make different spellings of a word similar. */
 const gramLength = 3;
-/** A whole word counts more than a part of one. */
+/** A whole word weighs more than an n-gram. */
 const wordWeight = 3;
 
-/** Returns the words of a text and their pieces, with their weights: the square root of their frequency. */
+/** Returns the words and n-grams of a text with their weights, which grow with the square root of their frequency. */
 export function listFeatures(text: string): Map<string, number> {
   const counts = new Map<string, number>();
   const add = (feature: string): void => void counts.set(feature, (counts.get(feature) ?? 0) + 1);

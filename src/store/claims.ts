@@ -1,9 +1,9 @@
 /**
- * The port of claims: names that one request at a time has, such as an idempotency key while it is answered, or a conversation while a response is made in it. A claim ends with the process,
- * or the worker, that has made it.
+ * The port of claims. A claim is a name that only one request at a time can take, such as an idempotency key while its request runs, or a
+ * conversation while a response is generated in it. It ends with the process or worker that took it.
  */
 export interface Claims {
-  /** Claims a name. Resolves with undefined if that succeeded, else with the mark of its owner. */
+  /** Claims a name. Resolves with undefined if that succeeded, else with the mark that the present owner gave. */
   take(name: string, mark: string): Promise<string | undefined>;
   /** Resolves with the mark of the name's owner; undefined: none. */
   find(name: string): Promise<string | undefined>;

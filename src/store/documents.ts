@@ -1,6 +1,6 @@
 /**
- * The port of documents stored besides the money: prompts, answers and tasks, each a document of bytes that only its
- * owner reads. It is capped in size and may be lost without a cent being wrong, so it is never part of the ledger.
+ * The port of documents: prompts, answers and tasks, stored as bytes that only the service that stored them interprets. They are limited in
+ * size, and losing them changes no balance, so they are never part of the ledger.
  * Times in ms since 1970 UTC.
  */
 
@@ -27,23 +27,23 @@ export interface DocumentFacts extends DocumentName {
   readonly accountId: number;
   /** Absent if no API key owns it. */
   readonly apiKeyId?: number;
-  /** The owner's own word. */
+  /** A word of the service that stores the document. */
   readonly state: string;
   /** True if nothing is under way: it may be evicted if space is short, but replays, files and batches stay until they expire. */
   readonly finished: boolean;
   readonly createdAtMs: number;
-  /** From then on it is not found. */
+  /** The document expires then: it is no longer found. */
   readonly endsAtMs: number;
 }
 
-/** A document as read. */
+/** A document with its bytes. */
 export interface StoredDocument extends DocumentFacts {
   readonly body: Uint8Array;
 }
 
 /** One piece of a document's log. */
 export interface Chunk {
-  /** Grows within a document; the owner's own number. */
+  /** Sequence number, chosen by the service that writes it; it increases within a document. */
   readonly seq: number;
   readonly content: Uint8Array;
 }
@@ -52,8 +52,8 @@ export interface Chunk {
 export interface NewDocument extends DocumentFacts {
   readonly body: Uint8Array;
   /**
-   * Another document of the kind and account that it continues: that one is stored, hidden, as long as this one
-   * lives.
+   * The document of the same kind and account that this one continues. If that is deleted, it stays stored, hidden, as long as this one
+   * exists.
    */
   readonly parentId?: string;
   /** The beginning of its log. */
@@ -62,13 +62,13 @@ export interface NewDocument extends DocumentFacts {
 
 /** A change of a document; absent fields do not change. */
 export interface DocumentChange extends DocumentName {
-  /** Only while it is in this state. */
+  /** Makes the change only if the document is in this state. */
   readonly ifState?: string;
   readonly state?: string;
   readonly finished?: boolean;
   readonly endsAtMs?: number;
   readonly body?: Uint8Array;
-  /** Appended to its log. Throws `internal` if a number exists already. */
+  /** Chunks to append to its log. Throws `internal` if a sequence number exists already. */
   readonly chunks?: readonly Chunk[];
 }
 
@@ -79,8 +79,8 @@ export interface DocumentChange extends DocumentName {
  */
 export interface Documents {
   /**
-   * Stores a document. `exists`: one of that name is there, which it is answered with (an ended one makes room). `no_parent`: the
-   * parent is not there any more; nothing is stored.
+   * Stores a document. `exists`: a document of that name is stored already, and is returned; an expired one is replaced. `no_parent`:
+   * the parent does not exist any more. Neither stores anything.
    */
   put(document: NewDocument): Promise<PutOutcome>;
   /** Changes a document. `other_state`: it is not in `ifState`. */
@@ -90,8 +90,8 @@ export interface Documents {
   /** Returns the document; with an account, only if it is the owner. Undefined if it does not exist or has ended. */
   find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined>;
   /**
-   * Returns the document with all that it continues, the first one first; undefined as `find`. Ancestors may have
-   * ended.
+   * Returns the document with all that it continues, the first one first; undefined if `find` would return undefined. The
+   * continued ones may have expired.
    */
   chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined>;
   /**
@@ -99,11 +99,11 @@ export interface Documents {
    * empty if there are none.
    */
   chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
-  /** Returns the unfinished documents of a kind, oldest first: at a start, those of a process that has ended. */
+  /** Returns the unfinished documents of a kind, oldest first: at start-up, those that an earlier process left behind. */
   unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
-  /** A page of an account's documents of a kind, by their time. Undefined: the document named by `after` is not there. */
+  /** Returns a page of an account's documents of a kind, by time of creation; undefined if the document named by `after` does not exist. */
   list(page: DocumentPage): Promise<StoredDocument[] | undefined>;
-  /** Writes what waits, and ends. */
+  /** Writes what is queued, then closes. */
   close(): Promise<void>;
 }
 
@@ -112,7 +112,7 @@ export interface DocumentPage {
   readonly kind: DocumentKind;
   readonly accountId: number;
   readonly order: 'oldest_first' | 'newest_first';
-  /** The id of the document that they come after in that order; absent: from the first on. */
+  /** The id of the document after which the page starts; absent: it starts with the first one. */
   readonly after?: string | undefined;
   readonly limit: number;
 }

@@ -1,4 +1,4 @@
-/** The conversations of `openai.e2e.test.ts` through gateway → Gemini server → gateway → built-in models. */
+/** Runs `openai.e2e.test.ts` against a gateway whose upstream is a Gemini server; a second gateway answers for that server. */
 import { speakThroughSecondGateway } from './second-gateway.ts';
 
 speakThroughSecondGateway('gemini');

@@ -134,7 +134,7 @@ const allAnswers = fc
   .map(([events, hasPhases]) => (hasPhases ? events : withoutPhases(events)));
 
 describe('streams of responses', () => {
-  test('a message has the phase commentary if a call follows in the same response, else final_answer; only once it is done', () => {
+  test('a message has the phase commentary if a call follows in the same response, else final_answer; it has none before it is done', () => {
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {
         const { events } = renderStream(request, withoutPhases(answer));

@@ -124,7 +124,7 @@ describe('through a second gateway', () => {
     ]);
   });
 
-  test('its refusals are passed on; its failures are free', async () => {
+  test('refusals of the inner gateway are passed on; its failures are free', async () => {
     const before = await readBalance(outer);
     const refused = await generate({ model: 'acme/draw', prompt: 'x', size: '4096x4096' });
     expect([refused.status, refused.body.error.code, refused.body.error.param]).toEqual([

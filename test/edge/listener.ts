@@ -1,4 +1,4 @@
-/** A public listener over a small core of real services in the same process; each test provides how the core generates. */
+/** A public listener over a small core of real services in the same process; each test provides the core's answers. */
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Writable } from 'node:stream';

@@ -4,5 +4,5 @@ import { test } from 'vitest';
 import { jointProperty } from './joint-run.ts';
 
 test('limits that are counted together answer and show what each does by itself', async () => {
-  fc.assert(await jointProperty(resolve(import.meta.dirname, '../../src')), { numRuns: 40 });
+  await fc.assert(await jointProperty(resolve(import.meta.dirname, '../../src')), { numRuns: 40 });
 });

@@ -101,68 +101,69 @@ class Pair {
     this.#subjects = opened;
   }
 
-  send(command: Command): void {
+  async send(command: Command): Promise<void> {
     this.#batch.push({ ...command, nowMs: this.nowMs, seq: ++this.#seq });
-    if (this.#seq % 3 === 0) this.flush();
+    if (this.#seq % 3 === 0) await this.flush();
   }
 
-  order<N extends AdminOrder['name']>(name: N, command: Extract<AdminOrder, { name: N }>['command']): void {
-    this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminOrder });
+  order<N extends AdminOrder['name']>(name: N, command: Extract<AdminOrder, { name: N }>['command']): Promise<void> {
+    return this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminOrder });
   }
 
-  flush(): void {
-    const replies = this.#subjects.map(subject => subject.run(this.#batch));
+  async flush(): Promise<void> {
+    const replies = await this.#each(subject => subject.run(this.#batch));
     assert.deepEqual(replies[1], replies[0]);
     this.#batch = [];
   }
 
-  compare(): void {
-    this.flush();
+  async compare(): Promise<void> {
+    await this.flush();
     for (let id = 1; id <= this.limits; id++) {
-      const [plain, joint] = this.#subjects.map(subject => subject.limit(id, this.nowMs));
+      const [plain, joint] = await this.#each(subject => subject.limit(id, this.nowMs));
       const sum = joint && joint.used + joint.held;
       if (plain !== undefined) assert.deepEqual([id, sum], [id, plain.used + plain.held]);
     }
   }
 
   /** Ends both without a word. */
-  restart(): void {
-    this.flush();
-    const [plain, joint] = this.#subjects.map(subject => subject.restart(this.nowMs));
+  async restart(): Promise<void> {
+    await this.flush();
+    const [plain, joint] = await this.#each(subject => subject.restart(this.nowMs));
     assert.equal(joint, plain);
   }
 
   /** Has the engine write all that it has, and looks whether it is true. */
-  verify(): void {
-    this.flush();
-    assert.deepEqual(
-      this.#subjects.map(subject => subject.violations()),
-      [[], []],
-    );
+  async verify(): Promise<void> {
+    await this.flush();
+    assert.deepEqual(await this.#each(subject => subject.violations()), [[], []]);
   }
 
-  close(): void {
-    this.compare();
-    this.verify();
-    for (const subject of this.#subjects) subject.close();
+  async close(): Promise<void> {
+    await this.compare();
+    await this.verify();
+    await this.#each(subject => subject.close());
+  }
+
+  #each<T>(of: (subject: Subject) => T | Promise<T>): Promise<T[]> {
+    return Promise.all(this.#subjects.map(of));
   }
 }
 
-function setUp(pair: Pair, limits: readonly SomeLimit[]): void {
-  pair.order('createAccount', { name: 'one', balance: 100_000n });
-  pair.order('createGroup', { accountId: 1, settings: { name: 'team' } });
+async function setUp(pair: Pair, limits: readonly SomeLimit[]): Promise<void> {
+  await pair.order('createAccount', { name: 'one', balance: 100_000n });
+  await pair.order('createGroup', { accountId: 1, settings: { name: 'team' } });
   for (const key of [1, 2]) {
-    pair.order('createKey', { accountId: 1, hash: makeHash(`${key}`), masked: '', settings: { groupId: 1 } });
+    await pair.order('createKey', { accountId: 1, hash: makeHash(`${key}`), masked: '', settings: { groupId: 1 } });
   }
-  for (const each of limits) addLimit(pair, each);
+  for (const each of limits) await addLimit(pair, each);
 }
 
-function addLimit(pair: Pair, each: SomeLimit): void {
-  pair.order('createLimit', toLimit(each, pair.nowMs));
+async function addLimit(pair: Pair, each: SomeLimit): Promise<void> {
+  await pair.order('createLimit', toLimit(each, pair.nowMs));
   pair.limits++;
 }
 
-function take(pair: Pair, each: Step): void {
+async function take(pair: Pair, each: Step): Promise<void> {
   const id = 'nth' in each ? Math.max(1, pair.lastId - each.nth) : 0;
   switch (each.kind) {
     case 'admit': {
@@ -195,25 +196,25 @@ function take(pair: Pair, each: Step): void {
     case 'unlimit':
       return pair.order('deleteLimit', { limitId: 3 + (each.nth % 12), accountId: 1 });
     case 'look':
-      pair.send({ kind: 'windows', keyId: 1, free: false });
+      await pair.send({ kind: 'windows', keyId: 1, free: false });
       return pair.compare();
     case 'break':
       return pair.send({ kind: 'settle', command: settleAmount(pair.lastId, -1n) });
     case 'restart':
       return pair.restart();
     case 'stop':
-      pair.verify();
+      await pair.verify();
       return pair.restart();
     case 'webhook':
       if (each.on)
-        pair.order('createWebhook', {
+        await pair.order('createWebhook', {
           accountId: 1,
           url: 'https://a.example/',
           events: ['limit.threshold'],
           secret: '',
           disabled: false,
         });
-      else pair.order('deleteWebhook', { accountId: 1, webhookId: 1 });
+      else await pair.order('deleteWebhook', { accountId: 1, webhookId: 1 });
       return undefined;
     case 'wait':
       pair.nowMs += each.ms;
@@ -221,13 +222,13 @@ function take(pair: Pair, each: Step): void {
 }
 
 /** Returns the property for the modules in `src`: both answer and show the same. */
-export async function jointProperty(src: string): Promise<fc.IProperty<[SomeLimit[], Step[]]>> {
+export async function jointProperty(src: string): Promise<fc.IAsyncProperty<[SomeLimit[], Step[]]>> {
   const [openPlain, openJoint] = [await subjects.rules(src), await subjects.engine(src)];
   const limits = fc.array(limit, { minLength: 4, maxLength: 16 });
-  return fc.property(limits, fc.array(step, { minLength: 20, maxLength: 60 }), (made, steps) => {
+  return fc.asyncProperty(limits, fc.array(step, { minLength: 20, maxLength: 60 }), async (made, steps) => {
     const pair = new Pair([openPlain(plans, 'dollars'), openJoint(plans, 'dollars')]);
-    setUp(pair, made);
-    for (const each of steps) take(pair, each);
-    pair.close();
+    await setUp(pair, made);
+    for (const each of steps) await take(pair, each);
+    await pair.close();
   });
 }

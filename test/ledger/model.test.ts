@@ -10,9 +10,9 @@ test.each(Object.entries(subjects))(
   async (_, openSubject) => {
     const open = await openSubject(resolve(import.meta.dirname, '../../src'));
     let steps = 0;
-    fc.assert(
-      fc.property(traces(60), trace => {
-        steps += runTrace(open, trace);
+    await fc.assert(
+      fc.asyncProperty(traces(60), async trace => {
+        steps += await runTrace(open, trace);
       }),
       { numRuns: 250 },
     );

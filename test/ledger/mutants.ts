@@ -44,7 +44,7 @@ export async function kill(
     if (mutant.test !== undefined) return countFailures(planted.src, mutant.test);
     const property = mutant.isJoint ? await jointProperty(planted.src) : await modelProperty(mutant, planted.src, on);
     // Found is enough: nobody reads the shortest trace.
-    const result = fc.check<unknown>(property as fc.IProperty<unknown>, {
+    const result = await fc.check<unknown>(property as fc.IAsyncProperty<unknown>, {
       numRuns: tracesMax,
       endOnFailure: true,
       seed: 1,
@@ -72,8 +72,8 @@ function countFailures(src: string, file: string): number | undefined {
 async function modelProperty({ file }: Mutant, src: string, on: keyof typeof subjects) {
   // Faults in the rules show without an engine, which is faster.
   const open = await subjects[file.startsWith('sqlite/') ? 'engine' : on](src);
-  return fc.property(traces(60), trace => {
-    runTrace(open, trace);
+  return fc.asyncProperty(traces(60), async trace => {
+    await runTrace(open, trace);
   });
 }
 

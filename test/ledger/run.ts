@@ -59,24 +59,25 @@ class Run {
     this.#subject = open(plans, trace.unit);
   }
 
-  run(): void {
+  async run(): Promise<void> {
     try {
-      this.#setUp();
+      await this.#setUp();
       for (const { move, action, flush } of this.#trace.steps) {
         this.#move(move);
         this.#step(action);
-        if (flush) this.#flush();
+        if (action.kind === 'restart') await this.#restart();
+        if (flush) await this.#flush();
       }
-      this.#flush();
-      this.#compareState();
-      assert.deepEqual(this.#subject.violations(), []);
+      await this.#flush();
+      await this.#compareState();
+      assert.deepEqual(await this.#subject.violations(), []);
     } finally {
-      this.#subject.close();
+      await this.#subject.close();
     }
   }
 
   /** Two accounts with two keys each; the fourth has money of its own. */
-  #setUp(): void {
+  async #setUp(): Promise<void> {
     for (const accountId of [1, 2]) {
       this.#model.addAccount(accountId, startBalance);
       this.#admin('createAccount', { name: `account ${accountId}`, balance: startBalance }, accountId);
@@ -100,7 +101,7 @@ class Run {
     for (const [index, plan] of this.#trace.plans.entries()) {
       if (plan !== undefined) this.#step({ kind: 'start', account: index + 1, ...plan });
     }
-    this.#flush();
+    await this.#flush();
   }
 
   /** Makes groups in each other, with ids from 1, and puts the account's keys into them. */
@@ -156,6 +157,7 @@ class Run {
     }
   }
 
+  /** Does a step, all but the restart itself. */
   #step(action: Action): void {
     this.steps++;
     switch (action.kind) {
@@ -204,7 +206,7 @@ class Run {
         );
       }
       case 'restart':
-        return this.#restart();
+        return;
       default:
         return this.#administer(action);
     }
@@ -400,10 +402,10 @@ class Run {
     this.#expect({ kind: 'settle', command }, expected);
   }
 
-  #restart(): void {
-    this.#flush();
-    assert.equal(this.#subject.restart(this.#now), this.#model.restart(this.#now));
-    this.#compareState();
+  async #restart(): Promise<void> {
+    await this.#flush();
+    assert.equal(await this.#subject.restart(this.#now), this.#model.restart(this.#now));
+    await this.#compareState();
   }
 
   #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K], expected: unknown): void {
@@ -415,35 +417,35 @@ class Run {
     this.#batch.push({ command: { ...command, nowMs: this.#now, seq: this.#seq++ }, expected });
   }
 
-  #flush(): void {
+  async #flush(): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
-    const replies = this.#subject.run(batch.map(({ command }) => command));
+    const replies = await this.#subject.run(batch.map(({ command }) => command));
     for (const [index, { command, expected }] of batch.entries()) {
       assert.deepEqual(replies[index], expected, `${command.kind} of ${JSON.stringify(command, printable)}`);
     }
   }
 
   /** Operators and owners see what the model has. */
-  #compareState(): void {
+  async #compareState(): Promise<void> {
     for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
-    this.#flush();
-    this.#compareLimits();
+    await this.#flush();
+    await this.#compareLimits();
     const reads = this.#subject;
     for (const [accountId, { balance }] of this.#model.accounts) {
-      const row = reads.account(accountId);
+      const row = await reads.account(accountId);
       const held = this.#model.held({ account: accountId });
       assert.deepEqual([row?.balance, row?.held], [balance, held], `account ${accountId}`);
       const subscription = this.#model.subscription(accountId, this.#now);
-      assert.deepEqual(reads.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
+      assert.deepEqual(await reads.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
     }
     for (const { id, balance, removed } of this.#model.groups.all.filter(group => !group.removed)) {
-      const row = reads.group(id);
+      const row = await reads.group(id);
       const due = removed ? undefined : [balance, this.#model.held({ group: id })];
       assert.deepEqual(row && [row.balance, row.held], due, `group ${id}`);
     }
     for (const key of this.#model.keys) {
-      const row = reads.key(key.id, this.#now);
+      const row = await reads.key(key.id, this.#now);
       const own = this.#model.requests.filter(request => request.key === key);
       const toDay = (ms: number): number => Math.floor(ms / 86_400_000);
       const today = own.filter(request => toDay(request.admittedAtMs) === toDay(this.#now));
@@ -460,10 +462,10 @@ class Run {
   }
 
   /** Limits show what their requests make, of the fullest end user, and fields what their limits are. */
-  #compareLimits(): void {
+  async #compareLimits(): Promise<void> {
     const { limits, requests, keys } = this.#model;
     for (const limit of limits.all.filter(({ removed }) => !removed)) {
-      const shown = this.#subject.limit(limit.id, this.#now);
+      const shown = await this.#subject.limit(limit.id, this.#now);
       const key = limit.scope === 'key' ? keys.find(({ id }) => id === limit.scopeId) : undefined;
       // The engine does not show limits of revoked keys.
       if (key?.state === 'revoked' && shown === undefined) continue;
@@ -475,7 +477,7 @@ class Run {
       assert.equal((shown?.used ?? 0n) + (shown?.held ?? 0n), due, `limit ${limit.id}`);
     }
     for (const key of keys) {
-      const fields = this.#subject.fields(key.id, this.#now);
+      const fields = await this.#subject.fields(key.id, this.#now);
       if (fields === undefined) continue;
       const [minute, daily, monthly] = (['minute_limit', 'daily_limit', 'monthly_limit'] as const).map(field =>
         limits.readField(key, field),
@@ -511,8 +513,8 @@ function printable(_: string, value: unknown): unknown {
 }
 
 /** Throws if ledger and model differ or an invariant is broken; returns how many steps there were. */
-export function runTrace(open: OpenSubject, trace: Trace): number {
+export async function runTrace(open: OpenSubject, trace: Trace): Promise<number> {
   const run = new Run(open, trace);
-  run.run();
+  await run.run();
   return run.steps;
 }

@@ -24,7 +24,7 @@ import type * as databaseModule from '../../src/lib/sqlite/database.ts';
 import { checkRows } from './memory-invariants.ts';
 import { MemoryRows } from './memory-rows.ts';
 
-/** What a trace runs on: the rules alone, over rows in memory, or the engine, over a file. */
+/** What a trace runs on: the rules alone, over rows in memory, or the engine, over a file; `../postgres/ledger-subject.ts` is the third. */
 
 /** A command with its time. */
 export type Command =
@@ -37,25 +37,28 @@ export type Command =
 
 export type TimedCommand = Command & { readonly nowMs: number; readonly seq: number };
 
+/** Subjects in memory answer at once. */
+type Soon<T> = T | Promise<T>;
+
 /** A ledger that does batches, and shows what it has stored. */
 export interface Subject {
   /** Returns each command's answer, or 'failed'. */
-  run(batch: readonly TimedCommand[]): unknown[];
+  run(batch: readonly TimedCommand[]): Soon<unknown[]>;
   /** As a new process would begin. Returns how many holds were given back. */
-  restart(nowMs: number): number;
-  account(accountId: number): { readonly balance: bigint; readonly held: bigint } | undefined;
+  restart(nowMs: number): Soon<number>;
+  account(accountId: number): Soon<{ readonly balance: bigint; readonly held: bigint } | undefined>;
   subscription(accountId: number, nowMs: number): unknown;
   key(
     keyId: number,
     nowMs: number,
-  ): { readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined;
-  group(groupId: number): { readonly balance: bigint | null; readonly held: bigint } | undefined;
+  ): Soon<{ readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined>;
+  group(groupId: number): Soon<{ readonly balance: bigint | null; readonly held: bigint } | undefined>;
   /** Returns the use of a limit now; undefined if its window was never read. */
-  limit(limitId: number, nowMs: number): { readonly used: bigint; readonly held: bigint } | undefined;
+  limit(limitId: number, nowMs: number): Soon<{ readonly used: bigint; readonly held: bigint } | undefined>;
   /** Returns the fields' view of the limits that they have made; undefined if the subject has no such view. */
-  fields(keyId: number, nowMs: number): readonly (number | bigint | null | undefined)[] | undefined;
-  violations(): string[];
-  close(): void;
+  fields(keyId: number, nowMs: number): Soon<readonly (number | bigint | null | undefined)[] | undefined>;
+  violations(): Soon<string[]>;
+  close(): Soon<void>;
 }
 
 export type OpenSubject = (plans: Plans, unit: 'dollars' | 'requests') => Subject;
@@ -188,12 +191,9 @@ async function openEngine(src: string): Promise<OpenSubject> {
     return {
       run(batch) {
         const replies = engine.run(batch.map(command => encode(wire, command)));
-        return replies.map(([outcome, value], index) => {
-          if (outcome !== 'done') return outcome;
-          const kind = batch[index]?.kind;
-          if (kind === 'admit') return wire.decodeAdmitReply(value as wireModule.AdmitReply);
-          return kind === 'settle' ? wire.decodeSettleReply(value as wireModule.SettleReply) : value;
-        });
+        return replies.map(([outcome, value], index) =>
+          outcome === 'done' ? decode(wire, batch[index]?.kind, value) : outcome,
+        );
       },
       restart(nowMs) {
         engine = new Engine(file, { dailyLimitUnit, plans });
@@ -217,13 +217,13 @@ async function openEngine(src: string): Promise<OpenSubject> {
         engine.finish();
         return checkInvariants(file, 'full');
       },
-      close: () => file.close(),
+      close: () => void file.close(),
     };
   };
 }
 
-/** The command as it is posted to the engine. */
-function encode(wire: typeof wireModule, timed: TimedCommand): wireModule.WireCommand {
+/** The command as it is posted to an engine. */
+export function encode(wire: typeof wireModule, timed: TimedCommand): wireModule.WireCommand {
   const { nowMs, seq } = timed;
   switch (timed.kind) {
     case 'admit':
@@ -239,4 +239,10 @@ function encode(wire: typeof wireModule, timed: TimedCommand): wireModule.WireCo
     case 'admin':
       return ['admin', nowMs, timed.order];
   }
+}
+
+/** The engine's answer to a command of that kind. */
+export function decode(wire: typeof wireModule, kind: Command['kind'] | undefined, value: unknown): unknown {
+  if (kind === 'admit') return wire.decodeAdmitReply(value as wireModule.AdmitReply);
+  return kind === 'settle' ? wire.decodeSettleReply(value as wireModule.SettleReply) : value;
 }

@@ -60,8 +60,8 @@ export const postgresMutants: readonly PostgresMutant[] = [
   {
     mistake: 'what others have left is looked for once',
     file: 'postgres/postgres-ledger.ts',
-    from: '      await this.#sweep();',
-    to: '      if (this.#timer === undefined) await this.#sweep();',
+    from: '      await endLeft(this.#own);',
+    to: '      if (this.#timer === undefined) await endLeft(this.#own);',
     test: 'gateways.test.ts',
   },
   {

@@ -197,7 +197,7 @@ function toRunning({ accountId, keyId, createdAtMs, outputTokens, ...others }: R
   };
 }
 
-/** Returns the routes that take no requests, or only one as a test: their breaker is not closed, or no key of theirs is usable. */
+/** Returns the routes that take no requests, or only one to test them: their breaker is not closed, or none of their keys is usable. */
 function listRestingRoutes({ router }: NowOptions) {
   return router.routes().flatMap(({ name, breaker, keys }) => {
     const state = keys?.isUsable === false ? 'no_key' : breaker.state;

@@ -35,7 +35,7 @@ export class AnswerCounts implements CountCorrection {
     this.#wantsReasoning = wantsReasoning(request);
   }
 
-  /** True if the upstream runs elsewhere: what it produced has to be paid, whether or not it was delivered. */
+  /** True if the upstream runs elsewhere: what it produced has to be paid for, whether or not it was delivered. */
   get isRemote(): boolean {
     return this.#isRemote;
   }
@@ -101,7 +101,7 @@ export class AnswerCounts implements CountCorrection {
       reasoningTokens === undefined ? { high: 0, tokens: 0 } : { high: reasoningHigh, tokens: reasoningTokens };
     const visible = { kind: text.kind, estimate: text.estimate - hidden.high };
     // A whole answer is measured in one piece, a stream in many: their estimates differ.
-    const isKnown = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;
+    const isComparable = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;
     tokens.learn(this.#route, {
       ...(measured === undefined || inputTokens === undefined
         ? {}
@@ -112,7 +112,7 @@ export class AnswerCounts implements CountCorrection {
               tokens: sumInput(toBuckets(usage)),
             },
           }),
-      ...(isKnown ? { output: { ...visible, tokens: Math.max(0, outputTokens - hidden.tokens) } } : {}),
+      ...(isComparable ? { output: { ...visible, tokens: Math.max(0, outputTokens - hidden.tokens) } } : {}),
       ...(reasoningTokens === undefined || wasWhole || this.#reasoningMs === undefined
         ? {}
         : { reasoning: { tokens: reasoningTokens, ms: this.#reasoningMs } }),

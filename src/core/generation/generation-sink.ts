@@ -17,7 +17,7 @@ export interface GenerationSink {
   /** Called if the answer broke off with `error`, before what was delivered is charged. Must not reject. Absent: there is nothing to do. */
   beforeBrokenSettle?(error: Error): Promise<void>;
   /**
-   * Called once, last: the generation has ended, and its charge or void is durable (or can't be written now, as `error` then says).
+   * Called once, last: the generation has ended, and its charge or void is durable (if they can't be written now, `error` says so).
    * `error`: the error for the client.
    */
   end(error?: Error): void;

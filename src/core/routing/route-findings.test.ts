@@ -17,7 +17,7 @@ test.each([
   expect(isSameModel(requested, answered)).toBe(same);
 });
 
-test('another model is reported once, and is the route’s state until it answers as the right one', () => {
+test('a model other than the requested one is reported once, and stays a finding until the requested one answers', () => {
   const reported: string[] = [];
   const findings = new Findings({ answeredAs: (_, model) => reported.push(model) });
   for (const model of ['', 'qwen3:8b', 'llama3.2:3b', 'llama3.2:3b']) findings.answered(route, model);
@@ -30,7 +30,7 @@ test('another model is reported once, and is the route’s state until it answer
   expect(reported).toEqual(['llama3.2:3b', 'gemma3:1b']);
 });
 
-test('a cut prompt is reported once', () => {
+test('a truncated prompt is reported once', () => {
   let reported = 0;
   const findings = new Findings({ inputCut: () => (reported += 1) });
   expect(findings.of(route).cutsInput).toBe(false);

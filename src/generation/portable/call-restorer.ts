@@ -26,7 +26,7 @@ export class CallRestorer {
     this.#vendorTools = vendorTools;
   }
 
-  /** Returns the events with their calls converted, without the parts of calls that are buffered. */
+  /** Returns the events with their calls converted. Events of a buffered call are left out until it is complete. */
   restored(events: GenerationEvent[]): GenerationEvent[] {
     return events.flatMap(event => this.#restoreEvent(event));
   }

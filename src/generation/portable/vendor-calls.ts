@@ -35,7 +35,7 @@ const callTypes: Readonly<Record<string, string>> = {
   tool_search_output: 'tool_search_call',
 };
 
-/** Returns the items with such calls and results converted to plain ones; the same list if there are none. */
+/** Returns the items with the calls and results of these tools converted to plain ones; the same list if there are none. */
 export function plainCalls(items: readonly Item[]): readonly Item[] {
   return items.some(isVendorItem) ? items.map(item => plainItem(item)) : items;
 }
@@ -46,7 +46,7 @@ function isVendorItem({ content }: Item): boolean {
   );
 }
 
-/** Returns the type of an item that is such a call or result; '' for any other. Searches the text first, because most items are neither. */
+/** Returns the type of a call or result of these tools; '' for any other item. Searches the text first, because most items are neither. */
 function readType({ json }: ServerTool): string {
   if (!/"(?:local_shell|shell|apply_patch|tool_search)_(?:call|output|call_output)"/.test(json.slice(0, 4_096)))
     return '';
@@ -129,15 +129,15 @@ function toolsIn({ tools }: { readonly tools?: unknown }, group?: string): Tool[
   });
 }
 
-/** A complete call of such a tool. */
+/** A complete call of one of these tools. */
 export interface EndedCall {
-  /** The type of such calls. */
+  /** The type of the call, such as `shell_call`. */
   readonly type: string;
   readonly callId: string;
   readonly args: string;
 }
 
-/** Returns such a call in the form of the client's protocol. */
+/** Returns a call of one of these tools in the form of the client's protocol. */
 export function vendorCall({ type, callId, args }: EndedCall, status: ItemStatus): Item['content'] {
   const json = JSON.stringify({
     type,

@@ -227,8 +227,9 @@ export class BatchRows implements Rows {
 
   listAllWebhooks(accountId: number): readonly Webhook[] {
     const { webhooks } = this.#config(accountId);
-    if (!this.tables.webhook.hasChanges) return webhooks;
-    const changed = this.tables.webhook.changed().filter(webhook => webhook.accountId === accountId);
+    const table = this.tables.webhook;
+    if (!table.hasChangedInBatch) return webhooks;
+    const changed = table.changedInBatch().filter(webhook => webhook.accountId === accountId);
     return overlay(webhooks, changed).filter(({ removed }) => !removed);
   }
 
@@ -294,8 +295,9 @@ export class BatchRows implements Rows {
   listLimits(scope: LimitScope, scopeId: number): readonly Limit[] {
     const { limits } = this.#config(this.#ownerOf(scope, scopeId));
     const stored = limits.get(`${scope} ${scopeId}`) ?? noLimits;
-    if (!this.tables.limit.hasChanges) return stored;
-    const changed = this.tables.limit.changed().filter(limit => limit.scope === scope && limit.scopeId === scopeId);
+    const table = this.tables.limit;
+    if (!table.hasChangedInBatch) return stored;
+    const changed = table.changedInBatch().filter(limit => limit.scope === scope && limit.scopeId === scopeId);
     return overlay(stored, changed).filter(({ removed }) => !removed);
   }
 
@@ -376,10 +378,16 @@ export class BatchRows implements Rows {
   /** What changed is written, and the batch goes on. */
   settle(): void {
     for (const table of Object.values(this.tables)) table.settle();
+    this.#dues.settle();
     this.#sums.length = 0;
     this.#secrets.length = 0;
     this.#forgotten.clear();
     this.undo.length = 0;
+  }
+
+  /** The batch is undone: what it has loaded of configurations may have its changes. */
+  abandon(): void {
+    for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
   }
 
   /** The batch is committed. */
@@ -474,9 +482,13 @@ export class BatchRows implements Rows {
 
   #listLimits({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {
     if (!this.#locked.has(accountId)) throw new UnlockedAccount(accountId);
-    const limits = [...this.#config(accountId).limits.values()].flat();
+    const stored = [...this.#config(accountId).limits.values()].flat();
+    const limits = overlay(stored, this.tables.limit.changedInBatch());
     return limits.filter(
-      limit => (scope ?? limit.scope) === limit.scope && (scopeId ?? limit.scopeId) === limit.scopeId,
+      limit =>
+        limit.accountId === accountId &&
+        (scope ?? limit.scope) === limit.scope &&
+        (scopeId ?? limit.scopeId) === limit.scopeId,
     );
   }
 

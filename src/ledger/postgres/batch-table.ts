@@ -87,7 +87,10 @@ export class BatchTable<R> {
   readonly #scope: BatchScope;
   readonly #extra: readonly ExtraColumn<R>[];
   readonly #entries = new Map<KeyPart, Entry<R>>();
+  /** Changed, and not written yet. */
   readonly #changed: Entry<R>[] = [];
+  /** Changed and written, while the batch goes on. */
+  readonly #written = new Set<Entry<R>>();
   readonly #wanted = new Map<KeyPart, readonly KeyPart[]>();
 
   constructor(statements: TableStatements<R>, scope: BatchScope, extra: readonly ExtraColumn<R>[] = []) {
@@ -190,14 +193,23 @@ export class BatchTable<R> {
     return [...this.#entries.values()].flatMap(({ row }) => (row === undefined ? [] : [row]));
   }
 
-  /** Returns the rows that changed. */
+  /** Returns the rows that changed and are not written yet: what the database has is older. */
   changed(): R[] {
     return this.#changed.flatMap(({ row }) => (row === undefined ? [] : [row]));
   }
 
-  /** Returns the keys of rows that were removed. */
-  removed(): (readonly KeyPart[])[] {
-    return this.#changed.flatMap(({ row, key }) => (row === undefined ? [key] : []));
+  /** Returns all rows that the batch has changed, also those that it has written: what was known before it is older. */
+  changedInBatch(): R[] {
+    return this.#allChanged().flatMap(({ row }) => (row === undefined ? [] : [row]));
+  }
+
+  /** Returns the keys of all rows that the batch has removed. */
+  removedInBatch(): (readonly KeyPart[])[] {
+    return this.#allChanged().flatMap(({ row, key }) => (row === undefined ? [key] : []));
+  }
+
+  get hasChangedInBatch(): boolean {
+    return this.#changed.length > 0 || this.#written.size > 0;
   }
 
   get hasChanges(): boolean {
@@ -241,8 +253,14 @@ export class BatchTable<R> {
       entry.isStored = entry.row !== undefined;
       entry.isChanged = false;
       entry.isRemoved = false;
+      this.#written.add(entry);
     }
     this.#changed.length = 0;
+  }
+
+  #allChanged(): Entry<R>[] {
+    if (this.#written.size === 0) return this.#changed;
+    return [...this.#written.union(new Set(this.#changed))];
   }
 
   #replace(entry: Entry<R>, row: R | undefined): void {

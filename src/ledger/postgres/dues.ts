@@ -6,7 +6,7 @@ import { MissingRow } from './missing-row.ts';
 
 interface Due {
   /** As the account's row has it; Infinity: never. */
-  readonly stored: number;
+  stored: number;
   atMs: number;
   /** Everything of the account that ends by itself is loaded. */
   isLoaded: boolean;
@@ -59,6 +59,23 @@ export class Dues {
 
   /** Returns the statement that writes the times that have changed; none if none has. */
   writeSteps(): Step[] {
+    const changed = this.#listChanged();
+    if (changed.length === 0) return [];
+    const times = changed.map(({ nextMs }) => (nextMs === Number.POSITIVE_INFINITY ? null : nextMs));
+    return [
+      {
+        text: 'UPDATE account t SET due_at_ms = v.due FROM unnest($1::bigint[], $2::bigint[]) AS v(id, due) WHERE t.id = v.id',
+        values: [toArray(changed.map(({ accountId }) => accountId)), toArray(times)],
+      },
+    ];
+  }
+
+  /** What changed is written, and the batch goes on. */
+  settle(): void {
+    for (const { due, nextMs } of this.#listChanged()) due.stored = nextMs;
+  }
+
+  #listChanged(): { readonly accountId: number; readonly due: Due; readonly nextMs: number }[] {
     const next = new Map<number, number>();
     for (const [accountId, due] of this.#dues) if (due.isLoaded) next.set(accountId, Number.POSITIVE_INFINITY);
     const add = (accountId: number, atMs: number): void => {
@@ -71,18 +88,10 @@ export class Dues {
       for (const key of keys.rows()) add(key.accountId, keyEndMs(key));
       for (const period of periods.rows()) add(period.accountId, periodEndMs(period));
     }
-    const changed = [...this.#dues].flatMap(([accountId, { stored, atMs }]) => {
-      const now = next.get(accountId) ?? atMs;
-      return now === stored ? [] : [{ accountId, now }];
+    return [...this.#dues].flatMap(([accountId, due]) => {
+      const nextMs = next.get(accountId) ?? due.atMs;
+      return nextMs === due.stored ? [] : [{ accountId, due, nextMs }];
     });
-    if (changed.length === 0) return [];
-    const times = changed.map(({ now }) => (now === Number.POSITIVE_INFINITY ? null : now));
-    return [
-      {
-        text: 'UPDATE account t SET due_at_ms = v.due FROM unnest($1::bigint[], $2::bigint[]) AS v(id, due) WHERE t.id = v.id',
-        values: [toArray(changed.map(({ accountId }) => accountId)), toArray(times)],
-      },
-    ];
   }
 
   #steps(accounts: readonly number[]): Step[] {

@@ -119,17 +119,23 @@ export class Engine {
       suspended.push({ accountId, reason });
     };
     const context: Context = { ...this.#tools.context, rows, onSuspended };
-    const nowMs = await this.#load(connection, rows, batch, locked);
     const work = { connection, rows, context, suspended, roundTrips: 2 };
     const replies: WireReply[] = [];
-    for (const { request } of batch) {
-      replies.push(await this.#do(work, request, clock === 'database' ? nowMs : request[1]));
+    let nowMs: number;
+    try {
+      nowMs = await this.#load(connection, rows, batch, locked);
+      for (const { request } of batch) {
+        replies.push(await this.#do(work, request, clock === 'database' ? nowMs : request[1]));
+      }
+      const steps = rows.writeSteps();
+      const results = await connection.run([...steps, { text: 'COMMIT' }]);
+      // A transaction that has failed answers so, and throws nothing.
+      const tag = results.at(-1)?.tag;
+      if (tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${tag ?? 'nothing'}`);
+    } catch (error) {
+      rows.abandon();
+      throw error;
     }
-    const steps = rows.writeSteps();
-    const results = await connection.run([...steps, { text: 'COMMIT' }]);
-    // A transaction that has failed answers so, and throws nothing.
-    const tag = results.at(-1)?.tag;
-    if (tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${tag ?? 'nothing'}`);
     rows.finish();
     this.#keep(rows);
     return { replies, suspended, nowMs, roundTrips: work.roundTrips };
@@ -291,16 +297,25 @@ export class Engine {
     }
   }
 
-  /** Does one command, after what is over by its time. What it asks for and is not there is loaded, and it begins again. */
+  /** Does one command, after what is over by its time: by itself, because what the command then asks the database for must see it. */
   async #do(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
     const { rows, context } = work;
+    // What a gateway has left is ended first, so that a plan that is over is renewed with all that the account has.
+    if (!isRecovery(request)) {
+      const swept = await this.#attempt(work, nowMs, () => sweep(context, nowMs, this.#endApart(work)));
+      if (swept[0] !== 'done') return swept;
+    }
+    return this.#attempt(work, nowMs, () => execute(context, rows, request, nowMs));
+  }
+
+  /** Applies a rule. What it asks for and is not there is loaded, and it begins again. */
+  async #attempt(work: Work, nowMs: number, apply: () => unknown): Promise<WireReply> {
+    const { rows } = work;
     rows.begin(nowMs);
     for (;;) {
       const count = work.suspended.length;
       try {
-        // What a gateway has left is ended first, so that a plan that is over is renewed with all that the account has.
-        if (!isRecovery(request)) sweep(context, nowMs, this.#endApart(work));
-        return ['done', execute(context, rows, request, nowMs)];
+        return ['done', apply()];
       } catch (error) {
         rows.undoTo(0);
         work.suspended.length = count;
@@ -342,8 +357,8 @@ export class Engine {
   /** Remembers what a committed batch has left of this instance's holds. */
   #keep(rows: BatchRows): void {
     const { hold, key } = rows.tables;
-    for (const [id] of hold.removed()) this.#ownHolds.delete(Number(id));
-    for (const each of hold.changed()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
+    for (const [id] of hold.removedInBatch()) this.#ownHolds.delete(Number(id));
+    for (const each of hold.changedInBatch()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
     if (this.#ownHolds.size > ownHoldsMax) this.#ownHolds.clear();
     if (this.#ownerOf.size > ownHoldsMax) this.#ownerOf.clear();
     for (const { id, accountId } of key.rows()) this.#ownerOf.set(id, accountId);

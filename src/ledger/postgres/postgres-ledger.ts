@@ -92,18 +92,24 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   const connection = await PostgresConnection.open(database);
   const types = await readColumnTypes(connection);
   await addPartitions(connection);
-  const [last] = await connection.query(
-    'SELECT greatest((SELECT max(id) FROM hold WHERE boot IS NOT NULL), (SELECT max(id) FROM usage WHERE expires_at_ms IS NULL), 0) AS id',
-  );
+  const lastId = await readLastId(connection);
   await connection.end();
   const pool = new PostgresPool({ ...database, connections: poolConnections });
-  const ledger = new InstanceLedger(makeParts(options, pool, { types, lastId: Number(last?.['id'] ?? 0n) }));
+  const ledger = new InstanceLedger(makeParts(options, pool, { types, lastId }));
   await ledger.join();
   return ledger;
 }
 
+/** Returns the highest id of a gateway's own requests; 0: there is none. */
+export async function readLastId(connection: PostgresConnection): Promise<number> {
+  const [last] = await connection.query(
+    'SELECT greatest((SELECT max(id) FROM hold WHERE boot IS NOT NULL), (SELECT max(id) FROM usage WHERE expires_at_ms IS NULL), 0) AS id',
+  );
+  return Number(last?.['id'] ?? 0n);
+}
+
 /** What an instance is made of. */
-interface Parts {
+export interface Parts {
   readonly options: PostgresLedgerOptions;
   readonly pool: PostgresPool;
   readonly shared: Shared;
@@ -119,12 +125,14 @@ interface Parts {
   readonly register: () => Promise<void>;
 }
 
+/** What is read from the database first. */
 interface Found {
   readonly types: Shared['types'];
   readonly lastId: number;
 }
 
-function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { types, lastId }: Found): Parts {
+/** Makes the parts of an instance, which still must be registered. */
+export function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { types, lastId }: Found): Parts {
   const { clock, watch = unwatched, settleMs = 10_000, plans, observe, drivesTime = false, url } = options;
   const number = { value: 0 };
   const stats: PostgresStats = { batches: 0, commands: 0, roundTrips: 0 };
@@ -266,7 +274,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     this.#isTicking = true;
     try {
       await this.#renew();
-      await this.#sweep();
+      await endLeft(this.#own);
       await this.#snapshots.look(this.#own.pool);
     } catch {
       // The writer finds out whether the database is gone, and says so.
@@ -290,16 +298,17 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
       await pool.use(addPartitions);
     }
   }
+}
 
-  async #sweep(): Promise<void> {
-    const { instances, writer } = this.#own;
-    const nowMs = this.#own.options.clock.now();
-    const orphans = await instances.listOrphans(sweepsMax);
-    const ends = orphans.map(({ id, accountId }) => writer.sendFor([accountId], ['void', nowMs, id, 'restarted']));
-    await Promise.all(ends);
-    const due = await instances.listDue(sweepsMax, this.#own.options.drivesTime === true ? nowMs : null);
-    if (due.length > 0) await writer.sendFor(due, ['sweep', nowMs]);
-  }
+/** Ends holds of instances that are gone, and what is over by itself. Returns how many holds it voided. */
+export async function endLeft({ instances, writer, options }: Parts): Promise<number> {
+  const nowMs = options.clock.now();
+  const orphans = await instances.listOrphans(sweepsMax);
+  const ends = orphans.map(({ id, accountId }) => writer.sendFor([accountId], ['void', nowMs, id, 'restarted']));
+  const replies = await Promise.all(ends);
+  const due = await instances.listDue(sweepsMax, options.drivesTime === true ? nowMs : null);
+  if (due.length > 0) await writer.sendFor(due, ['sweep', nowMs]);
+  return replies.filter(reply => reply === 'voided').length;
 }
 
 /** Ids of events begin with the time, as those of requests do, and carry the instance's number: no two gateways make the same. */

@@ -1,0 +1,92 @@
+/** What a command of a batch changes is seen by all that follow it, also once the engine has written it in the middle of the batch: to look something up, as it does for the hash of a new key. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
+import type { KeyRow, NewLimit } from '../../src/ledger/ledger.ts';
+import {
+  amount,
+  dollar,
+  estimate,
+  makeAdmitCommand,
+  makeHash,
+  plans,
+  settleAmount,
+  TestClock,
+} from '../ledger/fixture.ts';
+import { createLedgerDatabase } from './ledger-database.ts';
+
+const clock = new TestClock();
+let ledger: PostgresLedger;
+let lastId = 1000;
+
+beforeAll(async () => {
+  const url = await createLedgerDatabase();
+  ledger = await openPostgresLedger({ url, clock, dailyLimitUnit: 'dollars', plans, drivesTime: true });
+});
+
+afterAll(async () => {
+  expect(await ledger.verify()).toEqual([]);
+  await ledger.close();
+});
+
+/** Makes a key, for which the engine writes what the batch has changed so far. */
+async function createKey(accountId: number): Promise<KeyRow> {
+  lastId += 1;
+  const key = await ledger.createKey({ accountId, hash: makeHash(`key ${lastId}`), masked: 'sk', settings: {} });
+  if (typeof key === 'string') throw new Error(key);
+  return key;
+}
+
+async function makeAccount(): Promise<{ accountId: number; keyId: number; key: { id: number; accountId: number } }> {
+  const { accountId } = await ledger.createAccount({ name: 'one', balance: dollar });
+  const { keyId } = await createKey(accountId);
+  return { accountId, keyId, key: { id: keyId, accountId } };
+}
+
+const limitOf = (accountId: number, change: Partial<NewLimit>): NewLimit => ({
+  accountId,
+  scope: 'account',
+  scopeId: accountId,
+  unit: 'requests',
+  window: 'day',
+  max: 1n,
+  timeZone: 'UTC',
+  models: null,
+  endUsers: 'all',
+  action: 'refuse',
+  raised: null,
+  locked: false,
+  ...change,
+});
+
+test('a limit holds for the requests of its batch that follow it', async () => {
+  const { accountId, key } = await makeAccount();
+  const ids = [++lastId, ++lastId];
+  const [limit, , ...admitted] = await Promise.all([
+    ledger.createLimit(limitOf(accountId, {})),
+    createKey(accountId),
+    ...ids.map(id => ledger.admit(makeAdmitCommand(id, { key }))),
+  ]);
+  expect(admitted.map(({ kind }) => kind)).toEqual(['admitted', 'denied']);
+  expect(limit).toMatchObject({ unit: 'requests' });
+  expect((await ledger.listLimits({ accountId })).at(-1)).toMatchObject({ used: 1n, remaining: 0n });
+});
+
+test('a hold that a batch has extended is given back whole', async () => {
+  const { accountId, key } = await makeAccount();
+  const id = ++lastId;
+  await ledger.admit(makeAdmitCommand(id, { key, funds: estimate({ outputTokensWanted: 16 }) }));
+  await Promise.all([ledger.extend({ id, nanoUsd: 500_000_000n }), createKey(accountId)]);
+  expect((await ledger.findAccount(accountId))?.held).toBeGreaterThanOrEqual(500_000_000n);
+  await ledger.settle(settleAmount(id, 1n));
+  expect(await ledger.findAccount(accountId)).toMatchObject({ balance: dollar - 1n, held: 0n });
+});
+
+test('a limit does not count a hold that ended before it was made', async () => {
+  const { accountId, key } = await makeAccount();
+  const id = ++lastId;
+  const admission = ledger.admit(makeAdmitCommand(id, { key, funds: amount(1n), expiresAtMs: clock.now() + 1 }));
+  clock.step(1);
+  const limit = ledger.createLimit(limitOf(accountId, { unit: 'concurrent', window: null }));
+  await Promise.all([admission, limit]);
+  expect((await ledger.listLimits({ accountId })).at(-1)).toMatchObject({ unit: 'concurrent', used: 0n });
+});
