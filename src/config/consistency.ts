@@ -45,7 +45,7 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     }
     taken.add(model.id);
     checkModel(model, path, report);
-    // No prices and no routes suit several kinds.
+    // Prices and routes fit one kind only.
     if (mixesKinds(model)) continue;
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
@@ -195,7 +195,7 @@ function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath
   }
 }
 
-/** A configured provider of this name could not be told from the built-in one in records and opaque content. */
+/** The name of the built-in provider in records and in opaque content: no configured provider may have it. */
 const builtInProvider = 'simulator';
 
 function checkProviders(file: ParsedFile, report: Report): void {

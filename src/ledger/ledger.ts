@@ -37,14 +37,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type {
-  ActivityFilter,
-  AnalyticsGroup,
-  AnalyticsFilter,
-  AnalyticsQuery,
-  AnalyticsRefusal,
-  AnalyticsRow,
-} from './activity.ts';
+export type * from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,

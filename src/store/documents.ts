@@ -32,7 +32,7 @@ export interface DocumentFacts extends DocumentName {
   /** True if nothing is under way: it may be evicted if space is short, but replays, files and batches stay until they expire. */
   readonly finished: boolean;
   readonly createdAtMs: number;
-  /** From then on it is not found. */
+  /** The document expires then: it is no longer found. */
   readonly endsAtMs: number;
 }
 
@@ -90,8 +90,8 @@ export interface Documents {
   /** Returns the document; with an account, only if it is the owner. Undefined if it does not exist or has ended. */
   find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined>;
   /**
-   * Returns the document with all that it continues, the first one first; undefined as for `find`. Ancestors may have
-   * ended.
+   * Returns the document with all that it continues, the first one first; undefined if `find` would return undefined. The
+   * continued ones may have expired.
    */
   chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined>;
   /**
