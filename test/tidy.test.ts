@@ -97,6 +97,7 @@ const isOfRules = (target: string): boolean =>
   [
     'ledger/rows.ts',
     'ledger/ledger.ts',
+    'ledger/plans.ts',
     'ledger/control.ts',
     'ledger/history.ts',
     'ledger/webhooks.ts',
