@@ -80,7 +80,7 @@ function listHues(text: string): number[] {
 /** Returns a hue that is far from the avoided ones. */
 function chooseHue(avoided: readonly number[], random: SeededRandom): number {
   for (let hue = random.below(360); ; hue = (hue + 47) % 360) {
-    const isNear = avoided.slice(0, 3).some(other => Math.abs(((hue - other + 540) % 360) - 180) > 150);
+    const isNear = avoided.slice(0, 3).some(other => Math.abs(((hue - other + 540) % 360) - 180) < 30);
     if (!isNear) return hue;
   }
 }
