@@ -17,7 +17,7 @@ export interface Supply {
 }
 
 /**
- * Returns the first slice: as much of the wanted one as leaves room for equal slices of all running requests like it, this one included.
+ * Returns the first slice: as much of the wanted one as leaves room for equal slices of the running requests like it and of one more.
  */
 export function sliceSize(wanted: number, { most, input, running }: Supply): number {
   const share = Math.floor((most + input) / (running + 2) - input);
