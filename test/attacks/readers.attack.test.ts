@@ -52,7 +52,7 @@ test('an account can’t fill the heap with answers that it does not read', asyn
     balance: '10000',
     environment: { NODE_OPTIONS: `--max-old-space-size=${attackSize(800, 256)}` },
   });
-  const sockets = Array.from({ length: attackSize(3000, 400) }, () => askUnread({ ...long, n: 64 }, small));
+  const sockets = Array.from({ length: attackSize(3000, 200) }, () => askUnread({ ...long, n: 64 }, small));
   for (let turn = 0; turn < attackSize(40, 12); turn += 1) {
     await sleep(1000);
     expect((await fetch(`${small.url}/healthz`)).status).toBe(200);

@@ -91,7 +91,7 @@ function call({ service, localName }: (typeof methods)[number], credential: stri
 }
 
 test('every method refuses a missing, malformed, unknown, revoked or doubled credential with invalid_api_key', async () => {
-  expect(methods).toHaveLength(93);
+  expect(methods).toHaveLength(98);
   const wrong = [null, 'nonsense', `sk-tg-${'0'.repeat(43)}`, `mk-tg-${'0'.repeat(43)}`, `op-tg-${'0'.repeat(43)}`];
   for (const method of methods) {
     for (const credential of [...wrong, ...revoked]) {
