@@ -24,6 +24,7 @@ import type { RequestTelemetry, RequestTrace } from '../request-telemetry.ts';
 import { Instruments } from './instruments.ts';
 import type { OtelSettings, SamplerSettings } from './settings.ts';
 import { SpanTrace } from './span-trace.ts';
+import { TraceIds } from './trace-ids.ts';
 
 /** Traces and metrics that are exported. */
 export interface OpenTelemetry {
@@ -45,10 +46,12 @@ export function openOpenTelemetry(settings: OtelSettings, version: string, logge
   const resource = resourceFromAttributes({ 'service.name': scope, 'service.version': version }).merge(
     detectResources({ detectors: [serviceInstanceIdDetector, resourceAttributesEnvDetector, serviceNameEnvDetector] }),
   );
-  const traces = settings.traces ? openTraces(settings, resource) : undefined;
+  const ids = new TraceIds(toSampler({ ...settings.sampler, parentBased: false }));
+  const traces = settings.traces ? openTraces(settings, resource, ids) : undefined;
   const metrics = settings.metrics ? openMetrics(settings, resource) : undefined;
   const tools = {
     tracer: traces?.getTracer(scope, version),
+    ids,
     instruments: metrics === undefined ? undefined : new Instruments(metrics.getMeter(scope, version)),
   };
   return {
@@ -59,10 +62,11 @@ export function openOpenTelemetry(settings: OtelSettings, version: string, logge
   };
 }
 
-function openTraces({ sampler, batch, headers }: OtelSettings, resource: Resource): TracerProvider {
+function openTraces({ sampler, batch, headers }: OtelSettings, resource: Resource, ids: TraceIds): TracerProvider {
   const exporter = new OTLPTraceExporter({ headers: { ...headers.traces } });
   return new TracerProvider({
     resource,
+    idGenerator: ids,
     sampler: toSampler(sampler),
     spanProcessors: [new BatchSpanProcessor({ ...batch, exporter })],
   });

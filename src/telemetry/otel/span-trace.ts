@@ -21,11 +21,14 @@ import type {
   TelemetryRoute,
 } from '../request-telemetry.ts';
 import type { Instruments } from './instruments.ts';
+import type { NewTrace, TraceIds } from './trace-ids.ts';
 
 /** The tools for making traces. */
 export interface TraceTools {
   /** Undefined: only metrics are exported. */
   readonly tracer: Tracer | undefined;
+  /** The ids that the tracer gives to traces. */
+  readonly ids: TraceIds;
   /** Undefined: only traces are exported. */
   readonly instruments: Instruments | undefined;
 }
@@ -41,7 +44,8 @@ export class SpanTrace implements RequestTrace {
   readonly #tracer: Tracer | undefined;
   readonly #instruments: Instruments | undefined;
   readonly #root: Span | undefined;
-  /** Most traces of a busy gateway are not sampled: they have names, and nothing else is made for them. */
+  /** The trace's ids if it begins here and is not sampled: then no span is made. */
+  readonly #unsampled: NewTrace | undefined;
   readonly #isRecorded: boolean;
   /** False if the trace is not recorded: all calls are then ignored. */
   readonly #isFollowed: boolean;
@@ -54,10 +58,12 @@ export class SpanTrace implements RequestTrace {
   #attemptAtMs = 0;
   #settle: Span | undefined;
 
-  constructor({ tracer, instruments }: TraceTools, { traceparent }: RequestTelemetry) {
+  constructor({ tracer, ids, instruments }: TraceTools, { traceparent }: RequestTelemetry) {
     this.#tracer = tracer;
     this.#instruments = instruments;
-    this.#root = tracer?.startSpan('request', { kind: SpanKind.SERVER }, parentContext(traceparent));
+    const begun = tracer === undefined || traceparent !== undefined ? undefined : ids.begin();
+    if (begun?.isSampled === false) this.#unsampled = begun;
+    else this.#root = tracer?.startSpan('request', { kind: SpanKind.SERVER }, parentContext(traceparent));
     this.#isRecorded = this.#root?.isRecording() === true;
     this.#isFollowed = this.#isRecorded || instruments !== undefined;
     this.#startedAtMs = instruments === undefined ? 0 : nowMs();
@@ -66,10 +72,11 @@ export class SpanTrace implements RequestTrace {
   }
 
   get traceId(): string | undefined {
-    return this.#root?.spanContext().traceId;
+    return this.#unsampled?.traceId ?? this.#root?.spanContext().traceId;
   }
 
   get traceparent(): string | undefined {
+    if (this.#unsampled !== undefined) return `00-${this.#unsampled.traceId}-${this.#unsampled.spanId}-00`;
     const { traceId, spanId, traceFlags } = (this.#attempt ?? this.#root)?.spanContext() ?? {};
     if (traceId === undefined || spanId === undefined) return undefined;
     return `00-${traceId}-${spanId}-${(traceFlags ?? 0).toString(16).padStart(2, '0')}`;
