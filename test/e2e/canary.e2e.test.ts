@@ -471,11 +471,11 @@ test('process lists, names of backups, the completion of shells and the state of
   const processes = await Promise.all([gateway.cli(['backup', backup]), gateway.cli(['run', '--', 'sleep', '0.2'])]);
   clearInterval(looking);
   // Later: what runs inside this process keeps it from looking.
-  const ended = await Promise.all([
-    ...processes,
+  const inside = await Promise.all([
     ...['bash', 'zsh', 'fish'].map(shell => runInside(gateway, ['completion', shell])),
     ...['status', 'doctor'].map(command => runInside(gateway, [command])),
   ]);
+  const ended = [...processes, ...inside];
   expect(ended.map(({ code }) => code)).toEqual(ended.map(() => 0));
   // They were looked at while they ran.
   expect(lists.some(list => list.includes(backup))).toBe(true);
