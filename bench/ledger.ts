@@ -204,7 +204,7 @@ export function fillRecords(dataDir: string, shape: Shape): void {
       (SELECT id FROM provider WHERE name = 'local'), 1, 5096000, 5096000, 1024, 0
       FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};
     INSERT INTO call_kind (model_id, provider_id, endpoint_id) SELECT DISTINCT model_id, provider_id, endpoint_id FROM usage;`);
-  const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms)';
+  const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms), 0, 0';
   for (const [period, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {
     const kind = '(SELECT k.id FROM call_kind k WHERE k.model_id = usage.model_id)';
     for (const [grouped, id] of Object.entries({ kind, key: 'key_id' }) as ['kind' | 'key', string][]) {
