@@ -153,7 +153,7 @@ async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
       continue;
     }
     const cost = charged.get(`req_${id.split('_').at(-1)}`) ?? 0;
-    expect([path, cost > 0], job.status).toEqual([path, job.status === 'completed']);
+    expect([path, cost > 0], `${job.status}`).toEqual([path, job.status === 'completed']);
   }
   const violations = await verifyDatabase(fleet.server.url);
   expect(violations).toEqual([]);
@@ -190,6 +190,6 @@ async function waitForJob(
     .poll(async () => (job = await read(index)).status, { timeout: endedMs, interval: 200, message: path })
     .toMatch(/^(completed|failed|expired|cancelled)$/);
   if (job === undefined) throw new Error('no job');
-  expect((await read(index + 1)).status, path).toBe(job.status);
+  expect((await read(index + 1)).status, `${path}`).toBe(job.status);
   return { path, job };
 }
