@@ -15,6 +15,7 @@ export class DroppingProxy {
   /** How many answers are still to be lost. */
   #drops = 0;
   #delayMs = 0;
+  #commitMs = 0;
   /** What is under way to a socket. */
   readonly #waiting = new Map<Socket, Promise<void>>();
 
@@ -55,6 +56,11 @@ export class DroppingProxy {
     this.#delayMs = ms;
   }
 
+  /** The next COMMIT of a batch arrives that much later, also if its sender has given up by then. */
+  delayCommit(ms: number): void {
+    this.#commitMs = ms;
+  }
+
   async close(): Promise<void> {
     this.cut();
     this.#server.close();
@@ -69,7 +75,15 @@ export class DroppingProxy {
       this.#sockets.add(socket);
       socket.on('error', () => undefined);
     }
-    client.on('data', chunk => this.#pass(server, chunk));
+    let name: string | undefined;
+    client.on('data', chunk => {
+      const text = chunk.toString('latin1');
+      // The name under which the connection has prepared it.
+      name = /(s\d+)\0COMMIT\0/.exec(text)?.[1] ?? name;
+      const commitMs = name !== undefined && text.includes(`\0${name}\0`) ? this.#commitMs : 0;
+      if (commitMs > 0) this.#commitMs = 0;
+      this.#pass(server, chunk, commitMs);
+    });
     server.on('data', chunk => {
       // The tag of a transaction that was committed: it is done, and its answer goes no further.
       if (this.#drops > 0 && chunk.includes('COMMIT')) {
@@ -82,7 +96,8 @@ export class DroppingProxy {
     });
     client.on('close', () => {
       this.#sockets.delete(client);
-      server.destroy();
+      // The end travels behind what was sent before it.
+      void Promise.resolve(this.#waiting.get(server)).then(() => server.destroy());
     });
     server.on('close', () => {
       this.#sockets.delete(server);
@@ -91,13 +106,14 @@ export class DroppingProxy {
   }
 
   /** Chunks stay in their order also where the delay changes: what waits is written before what comes later. */
-  #pass(to: Socket, chunk: Buffer | string): void {
+  #pass(to: Socket, chunk: Buffer | string, moreMs = 0): void {
     const waiting = this.#waiting.get(to);
-    if (this.#delayMs === 0 && waiting === undefined) {
+    const delayMs = this.#delayMs + moreMs;
+    if (delayMs === 0 && waiting === undefined) {
       to.write(chunk);
       return;
     }
-    const last = Promise.all([waiting, sleep(this.#delayMs)]).then(() => {
+    const last = Promise.all([waiting, sleep(delayMs)]).then(() => {
       if (!to.destroyed) to.write(chunk);
       if (this.#waiting.get(to) === last) this.#waiting.delete(to);
     });

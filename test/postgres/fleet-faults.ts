@@ -116,9 +116,18 @@ export async function faultFleet(kind: FaultKind, times: number): Promise<FaultR
 async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
   expect(journal.wrongs.slice(0, 5)).toEqual([]);
   await fleet.waitUntilReady();
-  const ended = await Promise.all([...journal.jobs].map((path, index) => waitForJob(fleet, path, index)));
-  const held = async (): Promise<number> => (await fleet.query('SELECT id FROM hold')).length;
-  await expect.poll(held, { timeout: endedMs, interval: 100 }).toBe(0);
+  const ended: Ended[] = [];
+  for (const [index, path] of [...journal.jobs].entries()) ended.push(await waitForJob(fleet, path, index));
+  const held = (): Promise<unknown[]> =>
+    fleet.query(
+      'SELECT h.id::text, h.request, h.boot::text, h.admitted_at_ms::text AS at, h.tokens::text, e.name, i.number, p.name AS path FROM hold h LEFT JOIN end_user e ON e.id = h.end_user_id LEFT JOIN instance i USING (boot) LEFT JOIN endpoint p ON p.id = h.endpoint_id',
+    );
+  await expect
+    .poll(held, { timeout: endedMs, interval: 100, message: 'held' })
+    .toEqual([])
+    .catch((error: unknown) => {
+      throw new Error(`${String(error)}\n${listComplaints(fleet)}`);
+    });
   const { gateway } = fleet.member(1);
   const records = await allRecords(gateway);
   const charged = new Map(records.map(({ requestId, costNanoUsd }) => [requestId, Number(costNanoUsd) / 1e9]));
@@ -168,18 +177,32 @@ async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
   };
 }
 
+/** Returns what the gateways have logged last of what went wrong. */
+function listComplaints({ members }: Fleet): string {
+  const lines = members.flatMap(({ gateway }, index) =>
+    gateway
+      .printed()
+      .split('\n')
+      .filter(line => /"level":"?(50|60|error|fatal)/.test(line))
+      .slice(-20)
+      .map(line => `${index}: ${line.slice(0, 400)}`),
+  );
+  return lines.join('\n');
+}
+
 interface Job {
   readonly status: string;
   readonly output_file_id?: string | null;
   readonly error_file_id?: string | null;
 }
 
+interface Ended {
+  readonly path: string;
+  readonly job: Job;
+}
+
 /** Returns a job once it has ended; every gateway must show it so. */
-async function waitForJob(
-  fleet: Fleet,
-  path: string,
-  index: number,
-): Promise<{ readonly path: string; readonly job: Job }> {
+async function waitForJob(fleet: Fleet, path: string, index: number): Promise<Ended> {
   const read = async (at: number): Promise<Job> => {
     const { gateway } = fleet.member(at);
     const response = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${gateway.apiKey}` } });
@@ -190,6 +213,6 @@ async function waitForJob(
     .poll(async () => (job = await read(index)).status, { timeout: endedMs, interval: 200, message: path })
     .toMatch(/^(completed|failed|expired|cancelled)$/);
   if (job === undefined) throw new Error('no job');
-  expect((await read(index + 1)).status, `${path}`).toBe(job.status);
+  await expect.poll(async () => (await read(index + 1)).status, { message: path }).toBe(job.status);
   return { path, job };
 }

@@ -107,6 +107,13 @@ export const postgresMutants: readonly PostgresMutant[] = [
     test: 'races.test.ts',
   },
   {
+    mistake: 'what was refused is voided without the lock of its account',
+    file: 'postgres/batch-writer.ts',
+    from: 'const accounts = accountId === undefined ? [] : [accountId];',
+    to: 'const accounts = accountId === undefined ? [] : [];',
+    test: 'races.test.ts',
+  },
+  {
     mistake: 'every gateway delivers events',
     file: 'postgres/postgres-ledger.ts',
     from: 'return this.#isLeader ? super.listDueDeliveries(limit) : [];',
