@@ -197,7 +197,8 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
       await beforeSettle(answer);
       return answer;
     } catch (thrown) {
-      await this.discard();
+      // What storage keeps for now expires by itself; the hold must end.
+      await this.discard().catch(() => undefined);
       const outcome = this.#outcome(thrown);
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);

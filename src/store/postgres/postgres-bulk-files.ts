@@ -93,7 +93,8 @@ class PieceWriter implements BulkWriter {
   async discard(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
-    await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]);
+    // What can't be removed now is removed when this instance has ended.
+    await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]).catch(() => undefined);
   }
 }
 
