@@ -13,7 +13,7 @@ const src = resolve(import.meta.dirname, '../../src');
 /** `STEPS=20000` for fewer. */
 const stepsMin = Number(process.env['STEPS'] ?? 200_000);
 /** Traces wait for their database most of the time: so many run side by side, each on a database of its own. */
-const lanes = 6;
+const lanes = 4;
 let server: PostgresServer | undefined;
 
 beforeAll(async () => {
