@@ -94,7 +94,7 @@ const pause: Fault = async (fleet, nth) => {
 /** Sets the wall clock of a gateway an hour ahead, back, or right. */
 const clock: Fault = async (fleet, nth) => {
   fleet.member(nth).clock?.set(offTime((Math.floor(nth / 3) % 3) - 1));
-  await sleep(500);
+  await sleep(1500);
 };
 
 const faults: Readonly<Record<FaultKind, Fault>> = { kill, crash, proxy, pause, clock };

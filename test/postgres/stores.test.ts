@@ -263,3 +263,14 @@ test('a draft is discarded without a failure while the database is gone, and rem
   others.close();
   expect(await drafts()).toBe(0);
 });
+
+test('an upload whose draft was removed with the lease of its gateway is refused as overloaded', async () => {
+  await setLease(5, 'live');
+  const bulk = openPostgresBulkFiles({ pool, boot: () => 5 }, () => 10_000_000);
+  const writer = await bulk.create('draft-2');
+  await setLease(5, 'ended');
+  await bulk.delete('none');
+  await expect(writer.append(toBytes('a line'))).rejects.toMatchObject({ code: 'overloaded' });
+  await writer.discard();
+  bulk.close();
+});
