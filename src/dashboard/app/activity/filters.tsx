@@ -82,6 +82,12 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
       />
       {account !== undefined && <AccountFields source={account} search={search} onChange={change} />}
       <TextField label="Provider" value={search.provider ?? ''} onChange={provider => change({ provider })} />
+      <TextField
+        label="Endpoint"
+        placeholder="/v1/messages"
+        value={search.endpoint ?? ''}
+        onChange={endpoint => change({ endpoint })}
+      />
       <TextField label="End user" value={search.end_user ?? ''} onChange={user => change({ end_user: user })} />
       <TextField label="Tag" placeholder="name:value" value={search.tag ?? ''} onChange={tag => change({ tag })} />
       <NativeSelect
@@ -191,7 +197,7 @@ function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldPro
 /** The active filters, each with a button that removes it. */
 function Chips({ search }: { readonly search: ActivitySearch }) {
   const navigate = route.useNavigate();
-  const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'end_user', 'tag'] as const;
+  const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'endpoint', 'end_user', 'tag'] as const;
   const active = names.filter(name => search[name] !== undefined);
   if (active.length === 0) return null;
   return (
