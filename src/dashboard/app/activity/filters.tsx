@@ -56,22 +56,17 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         data={[...choices(periods), ...(search.from === undefined ? [] : [{ value: 'days', label: 'Chosen days' }])]}
         onChange={event => change({ period: event.currentTarget.value, from: undefined, to: undefined })}
       />
-      <TextInput
-        className="field"
-        size="xs"
-        label="From (UTC day)"
-        type="date"
-        value={search.from ?? ''}
-        onChange={event => change({ from: event.currentTarget.value, period: undefined })}
-      />
-      <TextInput
-        className="field"
-        size="xs"
-        label="To (UTC day)"
-        type="date"
-        value={search.to ?? ''}
-        onChange={event => change({ to: event.currentTarget.value, period: undefined })}
-      />
+      {(['from', 'to'] as const).map(name => (
+        <TextInput
+          key={name}
+          className="field"
+          size="xs"
+          label={name === 'from' ? 'From (UTC day)' : 'To (UTC day)'}
+          type="date"
+          value={search[name] ?? ''}
+          onChange={event => change({ [name]: event.currentTarget.value, period: undefined })}
+        />
+      ))}
       <NativeSelect
         className="field"
         size="xs"

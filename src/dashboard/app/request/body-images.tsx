@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { type Binary, decodeBase64 } from './binary.ts';
 
 /** The images of a body. */
@@ -13,16 +13,13 @@ export function BodyImages({ images, of }: { readonly images: readonly Binary[];
 }
 
 function BodyImage({ image: { base64, type }, name }: { readonly image: Binary; readonly name: string }) {
-  const [url, setUrl] = useState<string>();
   const [isBroken, setBroken] = useState(false);
-  useEffect(() => {
+  // The policy allows no data: URLs.
+  const url = useMemo(() => {
     const bytes = decodeBase64(base64);
-    if (bytes === undefined) return setBroken(true);
-    // The policy allows no data: URLs.
-    const own = URL.createObjectURL(new Blob([bytes], { type }));
-    setUrl(own);
-    return () => URL.revokeObjectURL(own);
+    return bytes && URL.createObjectURL(new Blob([bytes], { type }));
   }, [base64, type]);
-  if (isBroken) return <span className="quiet small">{name} can’t be shown.</span>;
-  return url === undefined ? null : <img src={url} alt={name} onError={() => setBroken(true)} />;
+  useEffect(() => (url === undefined ? undefined : () => URL.revokeObjectURL(url)), [url]);
+  if (isBroken || url === undefined) return <span className="quiet small">{name} can’t be shown.</span>;
+  return <img src={url} alt={name} onError={() => setBroken(true)} />;
 }
