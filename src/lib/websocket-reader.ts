@@ -182,7 +182,7 @@ class ArrivingMessage {
 
   /** Takes bytes of a frame. Returns false if they belong to a text that is not UTF-8. */
   take(bytes: Buffer, { mask, from, left }: Masked): boolean {
-    for (let at = 0; at < bytes.length; ) {
+    for (let at = 0; at < bytes.length;) {
       if (this.#filled === this.#piece.length) this.#startPiece(bytes.length - at + left);
       const start = this.#filled;
       const count = Math.min(bytes.length - at, this.#piece.length - start);
