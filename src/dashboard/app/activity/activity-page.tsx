@@ -14,6 +14,7 @@ import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
 import {
   type ActivitySearch,
+  lacksTagName,
   measures,
   periods,
   readSpan,
@@ -132,12 +133,15 @@ function SumsChart({ search, span, chart }: PartProps & { readonly chart: Return
         {measures[measure]}{' '}
         <span className="small quiet">by {isDaily ? 'UTC day; click a day to open it' : `hour, ${zone}`}</span>
       </h2>
+      {lacksTagName(search) && (
+        <p className="quiet small">Write a tag’s name (team) into the field Tag to divide by its values.</p>
+      )}
       <Bars
         caption={`${measures[measure]}, ${search.from ?? periods[search.period ?? '24h'].name}`}
         bars={chart.bars}
         series={chart.series}
         format={formatMeasure(measure)}
-        legend={<ChartLegend series={chart.series} search={search} />}
+        legend={!lacksTagName(search) && <ChartLegend series={chart.series} search={search} />}
         {...(isDaily && { onPick: pick })}
       />
     </section>

@@ -39,6 +39,14 @@ test('days are whole, both included, hours up to two of them, and the period bef
   expect(readSpan({ from: '2026-11-22', to: '2026-11-22' }).stepMs).toBe(3_600_000);
 });
 
+test('sums are divided by a tag once it has a name', () => {
+  const span = readSpan({});
+  const read = (tag?: string) => toAnalyticsQuery({ by: 'tag', ...(tag !== undefined && { tag }) }, span);
+  expect([read().groupBy, read().tag]).toEqual([AnalyticsGroup.UNSPECIFIED, '']);
+  expect([read('team').groupBy, read('team').tag]).toEqual([AnalyticsGroup.TAG, 'team']);
+  expect([read('team:search').groupBy, read('team:search').tag]).toEqual([AnalyticsGroup.TAG, 'team']);
+});
+
 test('a tag filters rows only with its value', () => {
   expect(filteredBy({ tag: 'team' })).toEqual([]);
   expect(filteredBy({ tag: 'team:search', model: 'a' })).toEqual(['model', 'tag']);

@@ -151,6 +151,16 @@ export function dividedBy(search: ActivitySearch): Division {
   return search.by ?? filteredBy(search)[0] ?? 'model';
 }
 
+/** Returns whether sums are to be divided by a tag that is not named yet: then they are not divided. */
+export function lacksTagName(search: ActivitySearch): boolean {
+  return dividedBy(search) === 'tag' && readTagName(search) === '';
+}
+
+/** Returns the name of the filtered tag; '' if there is none. */
+export function readTagName({ tag }: ActivitySearch): string {
+  return tag?.split(':', 1)[0] ?? '';
+}
+
 /** The sums that the filters mean. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
   const by = dividedBy(search);
@@ -158,8 +168,8 @@ export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQ
     startMs: BigInt(span.startMs),
     endMs: BigInt(span.endMs),
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
-    groupBy: divisions[by].group,
-    tag: by === 'tag' ? (search.tag?.split(':', 1)[0] ?? '') : '',
+    groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : divisions[by].group,
+    tag: by === 'tag' ? readTagName(search) : '',
     filter: toFilter(search),
   };
 }
