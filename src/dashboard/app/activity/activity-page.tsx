@@ -4,6 +4,7 @@ import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
 import { useMemo, useState } from 'react';
 import { count } from '../data/money.ts';
 import { durationText, zone } from '../data/time.ts';
+import { useHour } from '../data/use-hour.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Bars } from '../parts/bars.tsx';
@@ -28,13 +29,15 @@ import { ChartLegend } from './chart-legend.tsx';
 
 const route = getRouteApi('/activity');
 const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 const pageRows = 200;
 
 function ActivityPage() {
   const search = route.useSearch();
   const viewer = useViewer();
-  // Filters decide the span; it moves on with the clock only when the page is opened or filtered again.
-  const span = useMemo(() => readSpan(search), [search]);
+  // Filters decide the span; one that ends now moves on with the hour, so that the sums have every row of the list.
+  const hour = useHour();
+  const span = useMemo(() => readSpan(search, hour * hourMs), [search, hour]);
   return (
     <>
       <PageTitle name="Activity" as={listOtherWays(viewer, search, span)}>
