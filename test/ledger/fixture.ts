@@ -152,11 +152,14 @@ export function temporaryDirectory(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
+/** A ledger of either engine. */
+export type TestLedger = SqliteLedger | PostgresLedger;
+
 /** A ledger with account 1 and its key 1 (named "key"), in a directory of its own. */
 export interface Bench {
   readonly clock: TestClock;
   readonly dataDir: string;
-  ledger: SqliteLedger | PostgresLedger;
+  ledger: TestLedger;
   /** Time on the processor that the last opening took, all threads: other work on the machine does not count. */
   openingCpuMs: number;
   /** Opens it, where it was closed. */
@@ -214,13 +217,14 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
 interface TestEngine {
-  open(): Promise<SqliteLedger | PostgresLedger>;
+  open(): Promise<TestLedger>;
   /** Returns the violations of an open ledger; undefined: its file is read once it is closed. */
-  verify(ledger: SqliteLedger | PostgresLedger): Promise<string[] | undefined>;
+  verify(ledger: TestLedger): Promise<string[] | undefined>;
   query(text: string): Promise<readonly Record<string, unknown>[]>;
 }
 
-async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
+/** Returns how to open a ledger of the engine that the tests run on; on PostgreSQL, in a database of its own. */
+export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
   if (!isOnPostgres) {
     const query = (text: string): Promise<readonly Record<string, unknown>[]> => {
       const db = openForReading(join(options.dataDir, 'ledger.sqlite'));

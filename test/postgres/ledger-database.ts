@@ -1,24 +1,10 @@
 import { inject } from 'vitest';
-import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
-import { readMigrations } from '../../src/lib/sqlite/migrations.ts';
 import { createDatabase } from './server.ts';
 
-/** URL of this process's migrated template. Copying it is much faster than migrating each database. */
-let template: Promise<string> | undefined;
-
-async function makeTemplate(): Promise<string> {
-  const url = await createDatabase(inject('postgresUrl'));
-  const migrations = readMigrations(new URL('../../src/ledger/postgres/migrations/', import.meta.url));
-  await migratePostgres({ url }, { part: 'ledger', migrations });
-  return url;
-}
-
-/** Makes a database with the ledger's tables. Returns its URL. */
-export async function createLedgerDatabase(): Promise<string> {
-  template ??= makeTemplate();
-  const source = await template;
-  return createDatabase(inject('postgresUrl'), nameOf(source));
+/** Makes a database with a gateway's tables. Returns its URL. */
+export function createLedgerDatabase(): Promise<string> {
+  return createDatabase(inject('postgresUrl'), nameOf(inject('ledgerTemplate')));
 }
 
 /** Drops a database, even if there are connections to it. */
