@@ -87,6 +87,17 @@ export async function moveDatabaseClock(place: Place, file: string | undefined):
     `CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS
       $$ SELECT pg_catalog.clock_timestamp() + ${apart}::double precision * interval '1 millisecond' $$`,
   );
+  // Leases are not to end while a test moves the clock by days; the end of a process ends its lease still.
+  await queryDatabase(
+    place,
+    `CREATE OR REPLACE FUNCTION public.keep_lease() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN NEW.lease_until_ms = 9007199254740991; RETURN NEW; END $$`,
+  );
+  await queryDatabase(
+    place,
+    `CREATE OR REPLACE TRIGGER keep_lease BEFORE INSERT OR UPDATE ON instance
+      FOR EACH ROW WHEN (NEW.lease_until_ms > 0) EXECUTE FUNCTION public.keep_lease()`,
+  );
   const [database] = (await queryDatabase(place, 'SELECT current_database()::text AS name')) ?? [];
   await queryDatabase(place, `ALTER DATABASE ${String(database?.['name'])} SET search_path = public, pg_catalog`);
 }

@@ -168,6 +168,8 @@ export interface Bench {
   reopen(): Promise<void>;
   /** Reads what the file or the database has. */
   query(text: string): Promise<readonly Record<string, unknown>[]>;
+  /** Makes the database fail until the returned function is called; undefined on SQLite, for which there is the option `fault`. */
+  readonly failDatabase: (() => Promise<() => Promise<void>>) | undefined;
   /** Closes it, sees that every invariant holds, removes it. */
   end(): Promise<void>;
 }
@@ -178,7 +180,7 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
   const clock = new TestClock();
   const { balance = 10n * dollar, ...rest } = options;
   const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans, ...rest };
-  const { open, verify, query } = await chooseEngine(all);
+  const { open, verify, query, failDatabase } = await chooseEngine(all);
   const first = await open();
   await first.bootstrap({
     accountName: 'default',
@@ -202,6 +204,7 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
       await bench.open();
     },
     query,
+    failDatabase,
     async end() {
       const early = await verify(bench.ledger);
       await bench.ledger.close();
@@ -217,10 +220,14 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
 interface TestEngine {
+  /** The variables that name the ledger's database to a command. */
+  readonly environment: Readonly<Record<string, string>>;
   open(): Promise<TestLedger>;
   /** Returns the violations of an open ledger; undefined: its file is read once it is closed. */
   verify(ledger: TestLedger): Promise<string[] | undefined>;
   query(text: string): Promise<readonly Record<string, unknown>[]>;
+  /** Only on PostgreSQL. */
+  readonly failDatabase: Bench['failDatabase'];
 }
 
 /** Returns how to open a ledger of the engine that the tests run on; on PostgreSQL, in a database of its own. */
@@ -232,15 +239,23 @@ export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEn
       db.close();
       return Promise.resolve(rows);
     };
-    return { open: () => openSqliteLedger(options), verify: () => Promise.resolve(undefined), query };
+    return {
+      open: () => openSqliteLedger(options),
+      verify: () => Promise.resolve(undefined),
+      query,
+      failDatabase: undefined,
+      environment: {},
+    };
   }
   const { dataDir: _, fault: __, ...same } = options;
   // Vitest's own, which the processes that tests start don't have.
-  const { createLedgerDatabase } = await import('../postgres/ledger-database.ts');
+  const { closeDatabase, createLedgerDatabase } = await import('../postgres/ledger-database.ts');
   const url = await createLedgerDatabase();
   return {
     open: () => openPostgresLedger({ ...same, url, drivesTime: true }),
     verify: ledger => ledger.verify(),
+    failDatabase: () => closeDatabase(url),
+    environment: { TOLLGATE_DATABASE_URL: url },
     query: async text => {
       const connection = await PostgresConnection.open({ url });
       const rows = await connection.query(text);

@@ -71,6 +71,8 @@ export interface ControlPlane {
   readonly token: string;
   readonly clock: TestClock;
   readonly ledger: TestLedger;
+  /** The variables that name the ledger's database to a command; none on SQLite. */
+  readonly environment: Readonly<Record<string, string>>;
   /** A client with a credential; null sends none. */
   client<S extends DescService>(service: S, credential: string | null): Client<S>;
   /** With the operator token. */
@@ -84,7 +86,7 @@ export interface ControlPlane {
 export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
-  const { open } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
+  const { open, environment } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
   const ledger = await open();
   const [token = ''] = operatorTokens(dataDir);
   const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);
@@ -159,6 +161,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
     token,
     clock,
     ledger,
+    environment,
     client,
     admin: client(AdminService, token),
     accounting: client(AccountingService, token),
