@@ -87,8 +87,8 @@ export class ColumnRecords {
       } finally {
         file.close();
       }
-      // The caller refuses so many.
-      if (summer.size > limit) break;
+      // The caller refuses so many, so the rest does not matter.
+      if (summer.size > limit) return { sums: summer.sums, left: [] };
     }
     return { sums: this.#withNames(summer.sums, query.groupBy), left: cutOut(span, summed) };
   }
