@@ -30,7 +30,7 @@ function NowPage() {
     <>
       <PageTitle
         name="Now"
-        as={{
+        copyAs={{
           curl: curlCommand(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance'),
           ...(role === 'operator' && { cli: `tollgate accounts show ${viewer.accountId}` }),
         }}
@@ -70,7 +70,7 @@ function Tiles({ now }: { readonly now: WatchNowResponse }) {
       <Tile
         name="Held"
         note={`${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`}
-        isHeld={held > 0n}
+        showsHeldMoney={held > 0n}
       >
         <Amount nano={held} />
       </Tile>
