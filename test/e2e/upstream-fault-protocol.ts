@@ -1,14 +1,15 @@
 import type { FaultProtocol } from './upstream-wires.ts';
 
-/** Which protocol the upstreams of the fault suite speak: said before the suite is imported. */
 let protocol: FaultProtocol = 'chat';
 
-/** From now on upstreams speak it. */
-export function testFaults(spoken: FaultProtocol): void {
+/** Runs the fault suite against upstreams that speak this protocol. */
+export async function testFaults(spoken: FaultProtocol): Promise<void> {
   protocol = spoken;
+  // The question mark makes it a module of its own, so that it runs again where files share a process.
+  await import(`./upstream-fault-suite.ts?${spoken}`);
 }
 
-/** What they speak. */
+/** Returns the protocol of the upstreams, for the suite while it is being loaded. */
 export function faultProtocol(): FaultProtocol {
   return protocol;
 }

@@ -6,8 +6,10 @@ import { costLines, type PriceSheet, shareLines, toolLines } from '../../generat
 import { parseLedgerId, formatRequestId } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { ActivityFilter, Tags, UsageBuckets, UsageRow } from '../ledger.ts';
+import type { ColumnStore } from '../columns/column-store.ts';
 import { hourMs } from '../rules/calendar.ts';
 import { codes, decode } from '../sqlite/codes.ts';
+import { ColumnRecords } from './column-records.ts';
 import { FilterHours } from './filter-hours.ts';
 import { type Stored, toRow } from './to-row.ts';
 
@@ -64,6 +66,7 @@ type PageValues = {
   endUser: string;
   batchId: string;
   provider: string;
+  endpoint: string;
   group: string;
   tagPath: string;
   tagValue: string;
@@ -102,9 +105,12 @@ export class Activity {
   readonly #keyAccount: Query<[number], { account_id: bigint }>;
   readonly #one: Query<[number], Stored<PricedRecord>>;
   readonly #hours: FilterHours;
+  readonly #columns: ColumnRecords | undefined;
 
-  constructor(db: Connection) {
+  /** `files`: the column files; undefined: there are none. */
+  constructor(db: Connection, files?: ColumnStore) {
     this.#db = db;
+    this.#columns = files === undefined ? undefined : new ColumnRecords(db, files);
     this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
     this.#hours = new FilterHours(db);
     this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
@@ -120,12 +126,13 @@ export class Activity {
     if (filter.model !== undefined && model === undefined) return [];
     // A key belongs to one account, so the key's index suffices once its account is checked.
     if (keyId !== undefined && this.#keyAccount.get(keyId)?.account_id !== BigInt(accountId)) return [];
-    const { tag, endUser, groupId, provider, batchId } = filter;
+    const { tag, endUser, groupId, provider, endpoint, batchId } = filter;
     const conditions = [
       ...(model === undefined ? [] : ['model_id = @model']),
       ...(endUser === undefined ? [] : ['end_user_id = (SELECT id FROM end_user WHERE name = @endUser)']),
       ...(batchId === undefined ? [] : ['batch_id = (SELECT id FROM batch WHERE name = @batchId)']),
       ...(provider === undefined ? [] : ['provider_id = (SELECT id FROM provider WHERE name = @provider)']),
+      ...(endpoint === undefined ? [] : ['endpoint_id = (SELECT id FROM endpoint WHERE name = @endpoint)']),
       ...(groupId === undefined ? [] : ['groups LIKE @group']),
       ...(tag === undefined
         ? []
@@ -136,6 +143,7 @@ export class Activity {
       endUser: endUser ?? '',
       batchId: batchId ?? '',
       provider: provider ?? '',
+      endpoint: endpoint ?? '',
       group: `%,${groupId ?? 0},%`,
       tagPath: `$."${tag?.name ?? ''}"`,
       tagValue: tag?.value ?? '',
@@ -146,7 +154,27 @@ export class Activity {
       limit,
       offset,
     };
-    return this.#read(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+    return this.#readParts(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+  }
+
+  /** Reads a page, the newest part of its span first, from parts that column files show. */
+  #readParts(
+    page: Query<[PageValues], Stored<UsageRecord>>,
+    values: PageValues,
+    filter: ActivityFilter,
+  ): Stored<UsageRecord>[] {
+    const { start, end, limit, offset } = values;
+    const wanted = offset + limit;
+    if (this.#columns === undefined || wanted > skippedMax || !needsColumns(filter)) {
+      return this.#read(page, values, filter);
+    }
+    const rows: Stored<UsageRecord>[] = [];
+    for (const { from, to, isInFile } of this.#columns.listParts(filter, { from: start, to: end }, wanted)) {
+      if (rows.length >= wanted) break;
+      const part = { ...values, start: from, end: to, limit: wanted - rows.length, offset: 0 };
+      rows.push(...(isInFile ? page.all(part) : this.#read(page, part, { ...filter, startMs: from, endMs: to })));
+    }
+    return rows.slice(offset, wanted);
   }
 
   /** Reads a page: hour by hour if the filter has no index and the sums show in which hours it has records. */
@@ -197,6 +225,13 @@ export class Activity {
     this.#pages.set(name, page);
     return page;
   }
+}
+
+/** Returns whether a filter can have few records among many, and no index that finds them. */
+function needsColumns({ model, keyId, endUser, provider, endpoint, groupId, tag, batchId }: ActivityFilter): boolean {
+  if (batchId !== undefined) return false;
+  const isIndexed = (provider ?? endpoint ?? groupId ?? tag) === undefined;
+  return !isIndexed || (endUser !== undefined && (model ?? keyId) !== undefined);
 }
 
 function usageRow(record: UsageRecord): UsageRow {
