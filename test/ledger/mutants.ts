@@ -20,7 +20,7 @@ const tracesMax = 20_000;
 export function plant(mutant: Mutant, index: number): { src: string; remove(): void } {
   const folder = mkdtempSync(join(tmpdir(), `tollgate-mutant-${index}-`));
   const src = join(folder, 'src');
-  for (const part of ['lib', 'errors', 'gen', 'generation', 'ledger']) {
+  for (const part of ['lib', 'errors', 'gen', 'generation', 'ledger', 'store']) {
     cpSync(join(root, 'src', part), join(src, part), { recursive: true });
   }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
