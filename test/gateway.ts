@@ -221,7 +221,9 @@ async function chooseDatabase({ folder }: Home): Promise<Record<string, string>>
   return { TOLLGATE_DATABASE_URL: url };
 }
 
-function databaseOf({ TOLLGATE_DATABASE_URL: url }: Readonly<Record<string, string>>): Record<string, string> {
+function readDatabaseSettings({
+  TOLLGATE_DATABASE_URL: url,
+}: Readonly<Record<string, string>>): Record<string, string> {
   return url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
 }
 
@@ -266,7 +268,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     printed: () => output.stdout + output.stderr,
     account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
     admin: createClient(AdminService, openTransport(rpcUrl, token)),
-    cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port, ...databaseOf(env) }),
+    cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port, ...readDatabaseSettings(env) }),
     stop: (signal = 'SIGTERM') => end(signal),
     kill: async () => {
       const how = await end('SIGKILL');

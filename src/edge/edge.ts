@@ -10,7 +10,7 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
-import { MemoryBudget } from '../lib/memory-budget.ts';
+import { SharedBudget } from '../lib/shared-budget.ts';
 import type { Call } from './call.ts';
 import { FairQueue } from './fair-queue.ts';
 import { LoadWatch } from './load-watch.ts';
@@ -31,13 +31,13 @@ export class Edge {
   readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
   /** The memory of large bodies that are being read or answered, by account. */
-  readonly bodies: MemoryBudget<bigint>;
+  readonly bodies: SharedBudget<bigint>;
   readonly parser: JsonParser;
   readonly load: LoadWatch;
   /** Begins the requests that generate. */
   readonly queue: FairQueue<bigint>;
   /** Requests of each address that were refused for their key and are still being answered. */
-  readonly strangers: MemoryBudget<string>;
+  readonly strangers: SharedBudget<string>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -45,8 +45,8 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
-    this.bodies = new MemoryBudget(() => options.bodyMemory);
-    this.strangers = new MemoryBudget(() => ({ bytesMax: Infinity, ownerBytesMax: options.strangersMax }));
+    this.bodies = new SharedBudget(() => options.bodyMemory);
+    this.strangers = new SharedBudget(() => ({ max: Infinity, ownerMax: options.strangersMax }));
     this.load = new LoadWatch(() => options.load, options.runtime);
     this.queue = new FairQueue(
       () => options.fair,

@@ -385,8 +385,8 @@ function openResponses(
   const { box } = tools;
   const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
-    const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-    return { bytesMax, ownerBytesMax };
+    const { sessionMemoryBytes: max, accountSessionMemoryBytes: ownerMax } = live.current.limits;
+    return { max, ownerMax };
   };
   const responses = new Responses({
     ...stores,

@@ -254,17 +254,17 @@ test.each([
   ],
   [
     'a pattern that is slow to match',
-    chat('x', schemaOf({ type: 'string', pattern: '^(a+)+b(c{900}){900}$', minLength: 9_999_999 })),
+    chat('x', withSchema({ type: 'string', pattern: '^(a+)+b(c{900}){900}$', minLength: 9_999_999 })),
   ],
   [
     'a schema of large counts',
-    chat('x', schemaOf({ type: 'array', minItems: 1e9, items: { type: 'array', minItems: 1e9, items: {} } })),
+    chat('x', withSchema({ type: 'array', minItems: 1e9, items: { type: 'array', minItems: 1e9, items: {} } })),
   ],
   [
     'a schema of many branches',
     chat(
       'x',
-      schemaOf({ allOf: Array.from({ length: 2000 }, () => ({ anyOf: [{ $ref: '#' }, { type: 'string' }] })) }),
+      withSchema({ allOf: Array.from({ length: 2000 }, () => ({ anyOf: [{ $ref: '#' }, { type: 'string' }] })) }),
     ),
   ],
   [
@@ -279,6 +279,6 @@ test.each([
   expect(await holds.longest(slow.url, sinceMs)).toBeLessThan(200);
 });
 
-function schemaOf(schema: object): object {
+function withSchema(schema: object): object {
   return { response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } };
 }

@@ -96,13 +96,15 @@ test('a record says which routes were tried, why, and how each ended', async () 
   const { id, status } = await send('/v1/chat/completions', chat('The lighthouse of Alexandria'));
   expect(status).toBe(200);
   const { body } = await read(`/activity/${id}`);
-  const course = body['course'] as { tries: Json[]; extensions: Json[]; provider: string };
-  expect(course.provider).toBe('alive');
-  expect(course.tries.map(({ provider, model, reason, result }) => ({ provider, model, reason, result }))).toEqual([
-    { provider: 'dead', model: 'up', reason: 'priority', result: 'connect' },
-    { provider: 'alive', model: 'up', reason: 'fallback', result: 'completed' },
-  ]);
-  expect(course.extensions).toEqual([]);
+  const timeline = body['timeline'] as { attempts: Json[]; extensions: Json[]; provider: string };
+  expect(timeline.provider).toBe('alive');
+  expect(timeline.attempts.map(({ provider, model, reason, result }) => ({ provider, model, reason, result }))).toEqual(
+    [
+      { provider: 'dead', model: 'up', reason: 'priority', result: 'connect' },
+      { provider: 'alive', model: 'up', reason: 'fallback', result: 'completed' },
+    ],
+  );
+  expect(timeline.extensions).toEqual([]);
 });
 
 test('a hold that grew shows each growth, and the last one covers the cost', async () => {
@@ -113,7 +115,7 @@ test('a hold that grew shows each growth, and the last one covers the cost', asy
   });
   expect(status).toBe(200);
   const { record } = await gateway.account.getActivity({ requestId: id });
-  const { admittedNanoUsd = 0n, extensions = [] } = record?.course ?? {};
+  const { admittedNanoUsd = 0n, extensions = [] } = record?.timeline ?? {};
   const held = [admittedNanoUsd, ...extensions.map(({ heldNanoUsd }) => heldNanoUsd)];
   expect(held.length).toBeGreaterThan(1);
   expect(held).toEqual([...held].sort((one, other) => Number(one - other)));

@@ -262,13 +262,13 @@ describe('activity', () => {
       end_user: null,
       tags: {},
       batch_id: null,
-      course: {
-        attempts: 1,
+      timeline: {
+        attempt_count: 1,
         extensions: [],
         first_event_ms: expect.any(Number),
         held_at_admission: expect.any(Number),
         provider: 'simulator',
-        tries: [],
+        attempts: [],
       },
       buckets: [
         { kind: 'input', tokens: input, price: 1, multiplier: 0.5, discount: 0, cost: input / 2e6, paid_by: 'account' },

@@ -81,7 +81,7 @@ export interface ModelRequest {
   readonly firstSpent: boolean;
   planPaid: number;
   readonly admittedAtMs: number;
-  readonly asked: bigint;
+  readonly requested: bigint;
   readonly admitted: bigint;
   readonly price: bigint;
   held: bigint;

@@ -27,7 +27,7 @@ export class DroppingProxy {
     const server = createServer();
     server.listen(join(folder, '.s.PGSQL.5432'));
     await once(server, 'listening');
-    const target = hostOf(url);
+    const target = readHost(url);
     return new DroppingProxy(
       url.replace(encodeURIComponent(target), encodeURIComponent(folder)),
       server,
@@ -71,6 +71,6 @@ export class DroppingProxy {
   }
 }
 
-function hostOf(url: string): string {
+function readHost(url: string): string {
   return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).searchParams.get('host') ?? '';
 }

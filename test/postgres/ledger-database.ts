@@ -18,16 +18,16 @@ async function makeTemplate(): Promise<string> {
 export async function createLedgerDatabase(): Promise<string> {
   template ??= makeTemplate();
   const source = await template;
-  return createDatabase(inject('postgresUrl'), nameOf(source));
+  return createDatabase(inject('postgresUrl'), readDatabaseName(source));
 }
 
 /** Drops a database, even if there are connections to it. */
 export async function dropDatabase(url: string): Promise<void> {
   const connection = await PostgresConnection.open({ url: inject('postgresUrl') });
-  await connection.script(`DROP DATABASE IF EXISTS ${nameOf(url)} WITH (FORCE)`, 30_000);
+  await connection.script(`DROP DATABASE IF EXISTS ${readDatabaseName(url)} WITH (FORCE)`, 30_000);
   await connection.end();
 }
 
-function nameOf(url: string): string {
+function readDatabaseName(url: string): string {
   return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).pathname.slice(1);
 }

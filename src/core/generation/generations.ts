@@ -23,7 +23,7 @@ import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
-import { MemoryBudget } from '../../lib/memory-budget.ts';
+import { SharedBudget } from '../../lib/shared-budget.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
@@ -74,7 +74,7 @@ export interface ChoiceLimits {
 export class Generations {
   readonly #tools: GenerationsTools;
   readonly #running = new RunningRequests<Generation>();
-  readonly #choices: MemoryBudget<number>;
+  readonly #choices: SharedBudget<number>;
   readonly #ended = (generation: Generation): void => {
     this.#running.delete(generation);
     this.#choices.give(generation.accountId, generation.choices);
@@ -84,9 +84,9 @@ export class Generations {
 
   constructor(tools: GenerationsTools) {
     this.#tools = tools;
-    this.#choices = new MemoryBudget(() => {
-      const { all: bytesMax, account: ownerBytesMax } = tools.choicesMax();
-      return { bytesMax, ownerBytesMax };
+    this.#choices = new SharedBudget(() => {
+      const { all, account } = tools.choicesMax();
+      return { max: all, ownerMax: account };
     });
   }
 

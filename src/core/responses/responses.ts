@@ -9,7 +9,7 @@ import {
   type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
-import type { BudgetLimits } from '../../lib/memory-budget.ts';
+import type { BudgetLimits } from '../../lib/shared-budget.ts';
 import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';

@@ -91,7 +91,7 @@ export function locksCounters(command: WireCommand): boolean {
 }
 
 /** Returns the account that an administrative command names; undefined: none, or one that the rule finds by something else. */
-export function accountOf({ command }: AdminOrder): number | undefined {
+export function findAccountId({ command }: AdminOrder): number | undefined {
   const { accountId } = command as { readonly accountId?: number | null };
   return typeof accountId === 'number' && accountId > 0 ? accountId : undefined;
 }

@@ -17,7 +17,7 @@ export function translate(text: string, given: readonly unknown[]): { text: stri
       number = values.length;
       numbers.set(name, number);
     }
-    return `$${number}${castOf(value)}`;
+    return `$${number}${chooseCast(value)}`;
   };
   const translated = text.replaceAll(token, found => {
     if (found === '?') {
@@ -38,7 +38,7 @@ function isNamed(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !(value instanceof Uint8Array);
 }
 
-function castOf(value: Sendable): string {
+function chooseCast(value: Sendable): string {
   if (typeof value === 'number' || typeof value === 'bigint') return '::bigint';
   if (value instanceof Uint8Array) return '::bytea';
   return value === null ? '::bigint' : '::text';

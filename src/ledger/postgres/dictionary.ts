@@ -79,7 +79,7 @@ export class Dictionary {
   }
 
   /** Returns the numbers of the tags that have that number together. */
-  tagsOf(tagsId: number): readonly number[] {
+  listTags(tagsId: number): readonly number[] {
     const known = this.#tags.get(tagsId);
     if (known !== undefined) return known;
     const tags = Object.entries(JSON.parse(this.#text('tag_set', 'tags', tagsId)) as Tags);
@@ -131,12 +131,12 @@ export class Dictionary {
       steps: [{ text, values: [String(number)] }],
       take: ([found]) => {
         if (this.#texts.size >= knownMax) this.#texts.clear();
-        this.#texts.set(name, textOf(found?.rows[0]?.[0]));
+        this.#texts.set(name, toText(found?.rows[0]?.[0]));
       },
     });
   }
 }
 
-function textOf(value: Value | undefined): string {
+function toText(value: Value | undefined): string {
   return typeof value === 'string' ? value : '';
 }

@@ -78,7 +78,7 @@ type SettleValues = [
   multiplierPermille: number,
   costNanoUsd: bigint | undefined,
   providerCostNanoUsd: bigint | undefined,
-  course: string | undefined,
+  timeline: string | undefined,
   /** See `writeToolCharges`. */
   tools: string | null,
 ];
@@ -226,7 +226,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
   return [
     ...(['settle', nowMs, id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs] as const),
     ...([provider, attempts, writePrices(command.prices), command.multiplierPermille] as const),
-    ...([command.costNanoUsd, command.providerCostNanoUsd, command.course] as const),
+    ...([command.costNanoUsd, command.providerCostNanoUsd, command.timeline] as const),
     writeToolCharges(command.tools),
   ];
 }
@@ -235,7 +235,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
 export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, ...rest] = wire;
   const [provider, attempts, prices, multiplierPermille, ...last] = rest;
-  const [costNanoUsd, providerCostNanoUsd, course, tools] = last;
+  const [costNanoUsd, providerCostNanoUsd, timeline, tools] = last;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
     id,
@@ -251,7 +251,7 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
     providerCostNanoUsd,
-    ...(course === undefined ? {} : { course }),
+    ...(timeline === undefined ? {} : { timeline }),
     ...(tools === null ? {} : { tools: readToolCharges(tools) }),
   };
 }

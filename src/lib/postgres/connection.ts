@@ -105,7 +105,7 @@ class Pipeline {
   }
 
   handleRowDescription({ fields }: { fields: readonly { name: string; dataTypeID: number }[] }): void {
-    const name = this.#nameOf(this.#results.length);
+    const name = this.#findStatementName(this.#results.length);
     const columns = {
       names: fields.map(field => field.name),
       readers: fields.map(({ dataTypeID }) => makeReader(dataTypeID)),
@@ -114,7 +114,7 @@ class Pipeline {
   }
 
   handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
-    const { readers } = this.#prepared.columns.get(this.#nameOf(this.#results.length)) ?? noColumns;
+    const { readers } = this.#prepared.columns.get(this.#findStatementName(this.#results.length)) ?? noColumns;
     this.#rows.push(
       fields.map((text, index) => {
         const read = readers[index];
@@ -124,7 +124,7 @@ class Pipeline {
   }
 
   handleCommandComplete({ text: tag }: { text: string }): void {
-    const { names } = this.#prepared.columns.get(this.#nameOf(this.#results.length)) ?? noColumns;
+    const { names } = this.#prepared.columns.get(this.#findStatementName(this.#results.length)) ?? noColumns;
     this.#results.push({ rows: this.#rows, columns: names, tag });
     this.#rows = [];
   }
@@ -140,7 +140,7 @@ class Pipeline {
   /** The server skipped everything after the error. `pg` drops the active query here: its ReadyForQuery only releases the next one. */
   handleError(error: Error): void {
     for (let index = this.#results.length; index < this.#steps.length; index += 1) {
-      this.#prepared.columns.delete(this.#nameOf(index));
+      this.#prepared.columns.delete(this.#findStatementName(index));
     }
     this.#hasFailed = true;
     this.#reject(error);
@@ -150,7 +150,7 @@ class Pipeline {
     if (!this.#hasFailed) this.#resolve(this.#results);
   }
 
-  #nameOf(index: number): string {
+  #findStatementName(index: number): string {
     return this.#prepared.names.get(this.#steps[index]?.text ?? '') ?? '';
   }
 }
