@@ -45,14 +45,14 @@ export type OwnAccount = Message<"tollgate.v1.OwnAccount"> & {
   name: string;
 
   /**
-   * In nano-dollars, without regard to holds.
+   * In nano-dollars, before holds are subtracted.
    *
    * @generated from field: int64 balance_nano_usd = 3;
    */
   balanceNanoUsd: bigint;
 
   /**
-   * An event is sent when the balance falls below it, in nano-dollars; absence means none is.
+   * An event is sent when the balance falls below it, in nano-dollars; absence means no event.
    *
    * @generated from field: optional int64 low_balance_nano_usd = 4;
    */
@@ -74,7 +74,7 @@ export const OwnAccountSchema: GenMessage<OwnAccount> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 0);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.GetOwnAccountRequest
  */
@@ -200,23 +200,22 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   label: string;
 
   /**
-   * The maximum per UTC day, in dollars or requests as the configuration says, from the limit that the field has
-   * made; 0:
-   * there is none; absence: that limit was edited so that the field can't express it.
+   * The maximum per UTC day, in dollars or requests as the configuration says. The field makes a limit; 0 means none;
+   * absence means that the limit was edited into one that this field can't express.
    *
    * @generated from field: optional uint64 daily_limit = 6;
    */
   dailyLimit?: bigint | undefined;
 
   /**
-   * The most requests in any 60 seconds; 0 and absence as above.
+   * The most requests in any 60 seconds; 0 and absence as in `daily_limit`.
    *
    * @generated from field: optional uint64 minute_limit = 7;
    */
   minuteLimit?: bigint | undefined;
 
   /**
-   * Its own balance, in nano-dollars, without what is held; absence means that it spends from the account.
+   * Its own balance, in nano-dollars, held amounts subtracted; absence means that it spends from the account.
    *
    * @generated from field: optional int64 balance_nano_usd = 8;
    */
@@ -272,7 +271,7 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   disabled: boolean;
 
   /**
-   * The most a UTC month, in nano-dollars; absence means no limit.
+   * The maximum per UTC month, in nano-dollars; absence means no limit.
    *
    * @generated from field: optional int64 monthly_limit_nano_usd = 16;
    */
@@ -293,7 +292,7 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   groupId?: bigint | undefined;
 
   /**
-   * Its requests get these tags, besides their own.
+   * Tags that its requests get, besides their own.
    *
    * @generated from field: map<string, string> tags = 21;
    */
@@ -314,7 +313,8 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
   lowBalanceNanoUsd?: bigint | undefined;
 
   /**
-   * Whose bodies are stored: "off", "errors" or "all"; empty means as the configuration says.
+   * Which requests' bodies are stored: "off", "errors" (of failed requests) or "all"; empty means as the
+   * configuration says.
    *
    * @generated from field: string keep_bodies = 26;
    */
@@ -370,7 +370,7 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   label?: string | undefined;
 
   /**
-   * The most a UTC day; 0: no limit.
+   * The maximum per UTC day; 0: no limit.
    *
    * @generated from field: optional uint64 daily_limit = 2;
    */
@@ -384,7 +384,7 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   minuteLimit?: bigint | undefined;
 
   /**
-   * Which models; to allow all again, `allow_all_models`.
+   * The allowed models. Set `allow_all_models` to allow all again.
    *
    * @generated from field: optional tollgate.v1.AllowedModels allowed_models = 4;
    */
@@ -433,7 +433,7 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   expiresAtMs?: bigint | undefined;
 
   /**
-   * Let it never expire; wins over `expires_at_ms`.
+   * Never expire; wins over `expires_at_ms`.
    *
    * @generated from field: bool never_expires = 11;
    */
@@ -454,7 +454,7 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   noGroup: boolean;
 
   /**
-   * Its requests get these tags.
+   * Tags that its requests get.
    *
    * @generated from field: optional tollgate.v1.Tags tags = 22;
    */
@@ -482,14 +482,15 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
   noLowBalance: boolean;
 
   /**
-   * Whose bodies are stored: "off", "errors" or "all"; empty means as the configuration says.
+   * Which requests' bodies are stored: "off", "errors" (of failed requests) or "all"; empty means as the
+   * configuration says.
    *
    * @generated from field: optional string keep_bodies = 26;
    */
   keepBodies?: string | undefined;
 
   /**
-   * Refuse its requests until it is false again; what the operator has disabled stays so.
+   * Refuse its requests until this is false again. A key that the operator has disabled stays disabled.
    *
    * @generated from field: optional bool paused = 27;
    */
@@ -538,14 +539,14 @@ export type ListKeysRequest = Message<"tollgate.v1.ListKeysRequest"> & {
   limit: number;
 
   /**
-   * How many to pass over.
+   * How many to skip.
    *
    * @generated from field: uint32 offset = 2;
    */
   offset: number;
 
   /**
-   * Only those whose label has this in it, upper and lower case alike; empty means any.
+   * Only those whose label contains this, ignoring case; empty means any.
    *
    * @generated from field: string label = 3;
    */
@@ -806,7 +807,7 @@ export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE_
   messageDesc(file_tollgate_v1_account, 20);
 
 /**
- * How much of a unit a scope may use in a window.
+ * The maximum that an account, a group or a key may use of a unit in a window.
  *
  * @generated from message tollgate.v1.Limit
  */
@@ -861,7 +862,7 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   timeZone: string;
 
   /**
-   * The most; nano-dollars of "usd".
+   * The maximum; in nano-dollars if the unit is "usd".
    *
    * @generated from field: int64 max = 8;
    */
@@ -875,7 +876,7 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   models?: AllowedModels | undefined;
 
   /**
-   * "all", or "each" for every end user apart.
+   * "all" counts all end users together, "each" counts every end user separately.
    *
    * @generated from field: string end_users = 10;
    */
@@ -889,21 +890,22 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   action: string;
 
   /**
-   * Another maximum for a time; absence means none.
+   * A temporary maximum; absence means none.
    *
    * @generated from field: optional tollgate.v1.LimitRaise raised = 12;
    */
   raised?: LimitRaise | undefined;
 
   /**
-   * The operator's: the account does not change it.
+   * The operator set it; the account can't change it.
    *
    * @generated from field: bool locked = 13;
    */
   locked: boolean;
 
   /**
-   * Settled in the present window; running requests of "concurrent". With "each" that of the fullest end user.
+   * Settled in the current window; for "concurrent", the running requests. With "each", the highest use of any end
+   * user.
    *
    * @generated from field: int64 used = 14;
    */
@@ -924,7 +926,8 @@ export type Limit = Message<"tollgate.v1.Limit"> & {
   remaining: bigint;
 
   /**
-   * When the window ends, or part of a rolling minute is free again, in milliseconds since 1970 UTC; absence means never by itself.
+   * When the window ends, or the first part of a rolling minute becomes free, in milliseconds since 1970 UTC; absence
+   * means that it never resets by itself.
    *
    * @generated from field: optional int64 resets_at_ms = 17;
    */
@@ -946,13 +949,13 @@ export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 21);
 
 /**
- * Another maximum for a time.
+ * A temporary maximum.
  *
  * @generated from message tollgate.v1.LimitRaise
  */
 export type LimitRaise = Message<"tollgate.v1.LimitRaise"> & {
   /**
-   * The most meanwhile; nano-dollars of "usd".
+   * The maximum until then; in nano-dollars if the unit is "usd".
    *
    * @generated from field: int64 max = 1;
    */
@@ -974,20 +977,20 @@ export const LimitRaiseSchema: GenMessage<LimitRaise> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 22);
 
 /**
- * Another maximum for a time, as it is set.
+ * The settings of a temporary maximum.
  *
  * @generated from message tollgate.v1.LimitRaiseSettings
  */
 export type LimitRaiseSettings = Message<"tollgate.v1.LimitRaiseSettings"> & {
   /**
-   * The temporary maximum, if `unit` counts.
+   * The temporary maximum, if the unit is a count.
    *
    * @generated from field: optional int64 max = 1;
    */
   max?: bigint | undefined;
 
   /**
-   * The most of "usd", in nano-dollars; `max` does not matter then.
+   * The maximum if the unit is "usd", in nano-dollars; `max` is ignored then.
    *
    * @generated from field: optional int64 max_nano_usd = 2;
    */
@@ -1015,14 +1018,14 @@ export const LimitRaiseSettingsSchema: GenMessage<LimitRaiseSettings> = /*@__PUR
  */
 export type LimitSettings = Message<"tollgate.v1.LimitSettings"> & {
   /**
-   * The maximum, if `unit` counts; 0 refuses everything. Required to create.
+   * The maximum, if the unit is a count; 0 refuses everything. Required to create.
    *
    * @generated from field: optional int64 max = 1;
    */
   max?: bigint | undefined;
 
   /**
-   * The most of "usd", in nano-dollars; `max` does not matter then.
+   * The maximum if the unit is "usd", in nano-dollars; `max` is ignored then.
    *
    * @generated from field: optional int64 max_nano_usd = 9;
    */
@@ -1036,7 +1039,7 @@ export type LimitSettings = Message<"tollgate.v1.LimitSettings"> & {
   timeZone?: string | undefined;
 
   /**
-   * Which models it counts; to count all again, `all_models`.
+   * Which models it counts. Set `all_models` to count all again.
    *
    * @generated from field: optional tollgate.v1.AllowedModels models = 3;
    */
@@ -1064,14 +1067,14 @@ export type LimitSettings = Message<"tollgate.v1.LimitSettings"> & {
   action?: string | undefined;
 
   /**
-   * Another maximum for a time.
+   * A temporary maximum.
    *
    * @generated from field: optional tollgate.v1.LimitRaiseSettings raised = 7;
    */
   raised?: LimitRaiseSettings | undefined;
 
   /**
-   * Take the raise back; wins over `raised`.
+   * Remove the temporary maximum; wins over `raised`.
    *
    * @generated from field: bool not_raised = 8;
    */
@@ -1099,7 +1102,7 @@ export type NewLimit = Message<"tollgate.v1.NewLimit"> & {
   scope: string;
 
   /**
-   * Which one; of an account 0 means the credential's own.
+   * Its id; 0 with "account" means the account of the credential.
    *
    * @generated from field: int64 scope_id = 2;
    */
@@ -1211,7 +1214,7 @@ export const CreateLimitRequestSchema: GenMessage<CreateLimitRequest> = /*@__PUR
  */
 export type CreateLimitResponse = Message<"tollgate.v1.CreateLimitResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.Limit limit = 1;
    */
@@ -1253,7 +1256,7 @@ export const GetLimitRequestSchema: GenMessage<GetLimitRequest> = /*@__PURE__*/
  */
 export type GetLimitResponse = Message<"tollgate.v1.GetLimitResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.Limit limit = 1;
    */
@@ -1302,7 +1305,7 @@ export const UpdateLimitRequestSchema: GenMessage<UpdateLimitRequest> = /*@__PUR
  */
 export type UpdateLimitResponse = Message<"tollgate.v1.UpdateLimitResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.Limit limit = 1;
    */
@@ -1353,7 +1356,7 @@ export const DeleteLimitResponseSchema: GenMessage<DeleteLimitResponse> = /*@__P
   messageDesc(file_tollgate_v1_account, 35);
 
 /**
- * Keys and groups that have limits, tags and maybe a balance in common.
+ * Keys and groups that share limits, tags and possibly a balance.
  *
  * @generated from message tollgate.v1.Group
  */
@@ -1380,21 +1383,21 @@ export type Group = Message<"tollgate.v1.Group"> & {
   name: string;
 
   /**
-   * The group that it lies in; absence means directly under the account.
+   * Its parent group; absence means directly under the account.
    *
    * @generated from field: optional int64 parent_group_id = 4;
    */
   parentGroupId?: bigint | undefined;
 
   /**
-   * The requests of its keys get these tags.
+   * Tags that the requests of its keys get.
    *
    * @generated from field: map<string, string> tags = 5;
    */
   tags: { [key: string]: string };
 
   /**
-   * Its own balance, in nano-dollars, without what is held; absence means that the level above pays.
+   * Its own balance, in nano-dollars, held amounts subtracted; absence means that the level above pays.
    *
    * @generated from field: optional int64 balance_nano_usd = 6;
    */
@@ -1408,7 +1411,7 @@ export type Group = Message<"tollgate.v1.Group"> & {
   createdAtMs: bigint;
 
   /**
-   * An event is sent when its balance falls below it, in nano-dollars; absence means none is.
+   * An event is sent when its balance falls below it, in nano-dollars; absence means no event.
    *
    * @generated from field: optional int64 low_balance_nano_usd = 8;
    */
@@ -1429,14 +1432,14 @@ export const GroupSchema: GenMessage<Group> = /*@__PURE__*/
  */
 export type GroupSettings = Message<"tollgate.v1.GroupSettings"> & {
   /**
-   * 1 to 200 characters. Needed to create.
+   * 1 to 200 characters. Required to create.
    *
    * @generated from field: optional string name = 1;
    */
   name?: string | undefined;
 
   /**
-   * The group that it lies in.
+   * Its parent group.
    *
    * @generated from field: optional int64 parent_group_id = 2;
    */
@@ -1450,7 +1453,7 @@ export type GroupSettings = Message<"tollgate.v1.GroupSettings"> & {
   noParent: boolean;
 
   /**
-   * The requests of its keys get these tags.
+   * Tags that the requests of its keys get.
    *
    * @generated from field: optional tollgate.v1.Tags tags = 4;
    */
@@ -1493,7 +1496,7 @@ export const GroupSettingsSchema: GenMessage<GroupSettings> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 37);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ListGroupsRequest
  */
@@ -1698,7 +1701,7 @@ export const DeleteGroupResponseSchema: GenMessage<DeleteGroupResponse> = /*@__P
   messageDesc(file_tollgate_v1_account, 47);
 
 /**
- * Nothing to say: the credential is the key.
+ * Empty: the credential is the key.
  *
  * @generated from message tollgate.v1.GetOwnKeyRequest
  */
@@ -1713,7 +1716,7 @@ export const GetOwnKeyRequestSchema: GenMessage<GetOwnKeyRequest> = /*@__PURE__*
   messageDesc(file_tollgate_v1_account, 48);
 
 /**
- * What the holder of a key may know of it.
+ * What the holder of a key may see.
  *
  * @generated from message tollgate.v1.GetOwnKeyResponse
  */
@@ -1768,7 +1771,7 @@ export type GetOwnKeyResponse = Message<"tollgate.v1.GetOwnKeyResponse"> & {
   limits: Limit[];
 
   /**
-   * What would pay the next request; unspecified means nothing.
+   * Who would pay the next request; unspecified means nobody.
    *
    * @generated from field: tollgate.v1.Payer pays_from = 8;
    */
@@ -1797,13 +1800,13 @@ export const GetOwnKeyResponseSchema: GenMessage<GetOwnKeyResponse> = /*@__PURE_
   messageDesc(file_tollgate_v1_account, 49);
 
 /**
- * Which request is thought of.
+ * The request to preview.
  *
  * @generated from message tollgate.v1.GetNextPaymentRequest
  */
 export type GetNextPaymentRequest = Message<"tollgate.v1.GetNextPaymentRequest"> & {
   /**
-   * The key; does not matter with `own`.
+   * The key; ignored with `own`.
    *
    * @generated from field: int64 api_key_id = 1;
    */
@@ -1824,7 +1827,7 @@ export type GetNextPaymentRequest = Message<"tollgate.v1.GetNextPaymentRequest">
   inputTokens: number;
 
   /**
-   * Of the API key that is the credential, instead of a management key's account.
+   * Return what concerns the API key of the call, instead of a management key's account.
    *
    * @generated from field: bool own = 4;
    */
@@ -1839,13 +1842,13 @@ export const GetNextPaymentRequestSchema: GenMessage<GetNextPaymentRequest> = /*
   messageDesc(file_tollgate_v1_account, 50);
 
 /**
- * What would become of it.
+ * The preview.
  *
  * @generated from message tollgate.v1.GetNextPaymentResponse
  */
 export type GetNextPaymentResponse = Message<"tollgate.v1.GetNextPaymentResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.NextPayment payment = 1;
    */
@@ -1860,7 +1863,7 @@ export const GetNextPaymentResponseSchema: GenMessage<GetNextPaymentResponse> = 
   messageDesc(file_tollgate_v1_account, 51);
 
 /**
- * What would decide and pay a request that came now. Nothing was held or counted.
+ * The limits and payers of a request that would come now. Nothing was held or counted.
  *
  * @generated from message tollgate.v1.NextPayment
  */
@@ -1880,7 +1883,7 @@ export type NextPayment = Message<"tollgate.v1.NextPayment"> & {
   model: string;
 
   /**
-   * How many input tokens were thought of.
+   * The number of input tokens that was assumed.
    *
    * @generated from field: uint32 input_tokens = 3;
    */
@@ -1901,7 +1904,7 @@ export type NextPayment = Message<"tollgate.v1.NextPayment"> & {
   refusal: string;
 
   /**
-   * The same in words.
+   * The refusal as a sentence.
    *
    * @generated from field: string message = 6;
    */
@@ -1943,7 +1946,7 @@ export type NextPayment = Message<"tollgate.v1.NextPayment"> & {
   heldNanoUsd: bigint;
 
   /**
-   * The output tokens that this would pay; absence means that it costs nothing, whatever it is.
+   * The output tokens that this hold would cover; absence means that output costs nothing.
    *
    * @generated from field: optional uint64 output_tokens = 12;
    */
@@ -1971,28 +1974,28 @@ export type NextPayer = Message<"tollgate.v1.NextPayer"> & {
   payer: Payer;
 
   /**
-   * The group of a group's balance; 0: another payer.
+   * The group, if a group's balance pays; otherwise 0.
    *
    * @generated from field: int64 group_id = 2;
    */
   groupId: bigint;
 
   /**
-   * Money that no hold covers, in nano-dollars; absence means that it pays in tokens, or nothing.
+   * Money that is not held, in nano-dollars; absence means that the source pays in tokens or is free.
    *
    * @generated from field: optional int64 left_nano_usd = 3;
    */
   leftNanoUsd?: bigint | undefined;
 
   /**
-   * Tokens that no hold covers; absence means that it pays in money, or nothing.
+   * Tokens that are not held; absence means that the source pays in money or is free.
    *
    * @generated from field: optional uint64 left_tokens = 4;
    */
   leftTokens?: bigint | undefined;
 
   /**
-   * When a plan begins a new period, in milliseconds since 1970 UTC; absence means never by itself.
+   * When a plan's next period begins, in milliseconds since 1970 UTC; absence means that none begins by itself.
    *
    * @generated from field: optional int64 resets_at_ms = 5;
    */
@@ -2007,7 +2010,7 @@ export const NextPayerSchema: GenMessage<NextPayer> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 53);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.GetBalanceRequest
  */
@@ -2028,7 +2031,7 @@ export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE_
  */
 export type GetBalanceResponse = Message<"tollgate.v1.GetBalanceResponse"> & {
   /**
-   * In nano-dollars, without the keys' own balances, and regardless of holds.
+   * In nano-dollars, without the keys' own balances, before holds are subtracted.
    *
    * @generated from field: int64 balance_nano_usd = 1;
    */
@@ -2056,7 +2059,7 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
   limit: number;
 
   /**
-   * How many to pass over.
+   * How many to skip.
    *
    * @generated from field: uint32 offset = 2;
    */
@@ -2091,7 +2094,7 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
   endMs?: bigint | undefined;
 
   /**
-   * Only those that are tagged so, "name:value"; empty means any.
+   * Only those with this tag, "name:value"; empty means any.
    *
    * @generated from field: string tag = 7;
    */
@@ -2119,7 +2122,7 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
   provider: string;
 
   /**
-   * Of the API key that is the credential, instead of a management key's account.
+   * Return what concerns the API key of the call, instead of a management key's account.
    *
    * @generated from field: bool own = 11;
    */
@@ -2175,7 +2178,7 @@ export type GetActivityRequest = Message<"tollgate.v1.GetActivityRequest"> & {
   requestId: string;
 
   /**
-   * Of the API key that is the credential, instead of a management key's account.
+   * Return what concerns the API key of the call, instead of a management key's account.
    *
    * @generated from field: bool own = 2;
    */
@@ -2252,7 +2255,7 @@ export type ActivityRecord = Message<"tollgate.v1.ActivityRecord"> & {
   costNanoUsd: bigint;
 
   /**
-   * What could not be debited.
+   * The part that no funds could pay.
    *
    * @generated from field: int64 written_off_nano_usd = 6;
    */
@@ -2266,7 +2269,7 @@ export type ActivityRecord = Message<"tollgate.v1.ActivityRecord"> & {
   state: RecordState;
 
   /**
-   * Who counted.
+   * Who counted the tokens.
    *
    * @generated from field: tollgate.v1.UsageSource usage_source = 8;
    */
@@ -2294,7 +2297,7 @@ export type ActivityRecord = Message<"tollgate.v1.ActivityRecord"> & {
   usage?: Usage | undefined;
 
   /**
-   * The arithmetic; only if one record was requested.
+   * How the cost was computed; only if one record was requested.
    *
    * @generated from field: repeated tollgate.v1.CostBucket buckets = 12;
    */
@@ -2322,7 +2325,7 @@ export type ActivityRecord = Message<"tollgate.v1.ActivityRecord"> & {
   batchId: string;
 
   /**
-   * The timeline of the request; only if one record was requested.
+   * The attempts and holds of the request; only if one record was requested.
    *
    * @generated from field: tollgate.v1.RequestTimeline timeline = 15;
    */
@@ -2344,13 +2347,13 @@ export const ActivityRecordSchema: GenMessage<ActivityRecord> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 60);
 
 /**
- * How a request went, between its admission and its charge.
+ * What happened to a request between its admission and its charge.
  *
  * @generated from message tollgate.v1.RequestTimeline
  */
 export type RequestTimeline = Message<"tollgate.v1.RequestTimeline"> & {
   /**
-   * What was held when it was admitted, in nano-dollars. The part above its charge was released.
+   * The hold at its admission, in nano-dollars. What exceeded the charge was released.
    *
    * @generated from field: int64 admitted_nano_usd = 1;
    */
@@ -2371,21 +2374,21 @@ export type RequestTimeline = Message<"tollgate.v1.RequestTimeline"> & {
   provider: string;
 
   /**
-   * How many calls went to routes.
+   * The number of attempts at routes.
    *
    * @generated from field: uint32 attempt_count = 4;
    */
   attemptCount: number;
 
   /**
-   * The calls in their order; empty means one call that needed no choice and completed, or none.
+   * The attempts, in order. Also empty if there was just one, on the model's only route, and it completed.
    *
    * @generated from field: repeated tollgate.v1.RequestAttempt attempts = 5;
    */
   attempts: RequestAttempt[];
 
   /**
-   * How the hold grew, in the order of time.
+   * The extensions of the hold, oldest first.
    *
    * @generated from field: repeated tollgate.v1.HoldExtension extensions = 6;
    */
@@ -2400,7 +2403,7 @@ export const RequestTimelineSchema: GenMessage<RequestTimeline> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 61);
 
 /**
- * A call that went to a route. Times in milliseconds.
+ * One attempt at a route. Times in milliseconds.
  *
  * @generated from message tollgate.v1.RequestAttempt
  */
@@ -2420,14 +2423,15 @@ export type RequestAttempt = Message<"tollgate.v1.RequestAttempt"> & {
   model: string;
 
   /**
-   * Why this route: "priority", "cheapest", "fastest", "measured", "conversation" or "fallback"; empty means that the model has no other.
+   * Why this route: "priority", "cheapest", "fastest", "measured", "conversation" or "fallback"; empty means that the
+   * model has no other.
    *
    * @generated from field: string reason = 3;
    */
   reason: string;
 
   /**
-   * When it began, since the request was admitted.
+   * When it began, counted from the admission.
    *
    * @generated from field: uint64 started_ms = 4;
    */
@@ -2470,20 +2474,20 @@ export const RequestAttemptSchema: GenMessage<RequestAttempt> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 62);
 
 /**
- * A growth of a request's hold.
+ * An extension of a request's hold.
  *
  * @generated from message tollgate.v1.HoldExtension
  */
 export type HoldExtension = Message<"tollgate.v1.HoldExtension"> & {
   /**
-   * When, since the request was admitted, in milliseconds.
+   * When, in milliseconds since the admission.
    *
    * @generated from field: uint64 at_ms = 1;
    */
   atMs: bigint;
 
   /**
-   * All that was held from then on, in nano-dollars.
+   * The whole hold from then on, in nano-dollars.
    *
    * @generated from field: int64 held_nano_usd = 2;
    */
@@ -2498,27 +2502,28 @@ export const HoldExtensionSchema: GenMessage<HoldExtension> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 63);
 
 /**
- * One line of the arithmetic. The exact sum of all, rounded once half up, is cost + written off.
+ * A part of the cost. The exact sum of all parts, rounded once (half up), is the cost plus what was written off.
  *
  * @generated from message tollgate.v1.CostBucket
  */
 export type CostBucket = Message<"tollgate.v1.CostBucket"> & {
   /**
-   * "input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "image", "search", or a tool that the provider ran ("web_search").
+   * "input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "image", "search", or a tool that the
+   * provider ran ("web_search").
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * Tokens (images of an image bucket, searches of a search bucket, calls of a tool).
+   * The number of tokens, or of images ("image"), searches ("search") or calls (a tool).
    *
    * @generated from field: uint64 tokens = 2;
    */
   tokens: bigint;
 
   /**
-   * The listed price in pico-dollars a token (nano-dollars an image, a search or a call, times 1,000).
+   * The listed price of one of them, in pico-dollars.
    *
    * @generated from field: int64 price_pico_usd = 3;
    */
@@ -2554,7 +2559,7 @@ export const CostBucketSchema: GenMessage<CostBucket> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 64);
 
 /**
- * Which requests, by the time of their admission, and how to divide them.
+ * Which requests to sum, by the time of their admission, and how to group them.
  *
  * @generated from message tollgate.v1.GetAnalyticsRequest
  */
@@ -2595,14 +2600,14 @@ export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
   tag: string;
 
   /**
-   * Of the API key that is the credential, instead of a management key's account.
+   * Return what concerns the API key of the call, instead of a management key's account.
    *
    * @generated from field: bool own = 6;
    */
   own: boolean;
 
   /**
-   * Only requests that pass all of the filters.
+   * Only requests that match this filter.
    *
    * @generated from field: tollgate.v1.AnalyticsFilter filter = 7;
    */
@@ -2617,7 +2622,7 @@ export const GetAnalyticsRequestSchema: GenMessage<GetAnalyticsRequest> = /*@__P
   messageDesc(file_tollgate_v1_account, 65);
 
 /**
- * Which requests are summed: those that pass all of it.
+ * Only requests that match every field are summed.
  *
  * @generated from message tollgate.v1.AnalyticsFilter
  */
@@ -2637,7 +2642,7 @@ export type AnalyticsFilter = Message<"tollgate.v1.AnalyticsFilter"> & {
   apiKeyId: bigint;
 
   /**
-   * Only those that are tagged so, "name:value"; empty means any.
+   * Only those with this tag, "name:value"; empty means any.
    *
    * @generated from field: string tag = 3;
    */
@@ -2721,7 +2726,7 @@ export type AnalyticsPeriod = Message<"tollgate.v1.AnalyticsPeriod"> & {
   timestampMs: bigint;
 
   /**
-   * The value of the group; absence means none.
+   * What the sums are grouped by; absence means that they are not grouped.
    *
    * @generated from oneof tollgate.v1.AnalyticsPeriod.group
    */
@@ -2812,7 +2817,7 @@ export type UsageSums = Message<"tollgate.v1.UsageSums"> & {
   requests: bigint;
 
   /**
-   * Those of them that the upstream failed.
+   * Those whose upstream failed.
    *
    * @generated from field: uint64 failed_requests = 2;
    */
@@ -2868,7 +2873,7 @@ export type UsageSums = Message<"tollgate.v1.UsageSums"> & {
   providerCostNanoUsd?: bigint | undefined;
 
   /**
-   * What those requests were debited minus that. Only AdminService returns it.
+   * What those requests were debited minus what providers charged for them. Only AdminService returns it.
    *
    * @generated from field: optional int64 margin_nano_usd = 10;
    */
@@ -2903,14 +2908,14 @@ export const RecordState = {
   COMPLETED: 1,
 
   /**
-   * Cut by a limit or by the gateway's end.
+   * Cut by a limit, or because the gateway stopped.
    *
    * @generated from enum value: RECORD_STATE_INCOMPLETE = 2;
    */
   INCOMPLETE: 2,
 
   /**
-   * The client went away or cancelled.
+   * The client disconnected or cancelled.
    *
    * @generated from enum value: RECORD_STATE_CLIENT_ABORTED = 3;
    */
@@ -3163,7 +3168,7 @@ export const AccountService: GenService<{
     output: typeof UpdateKeyResponseSchema;
   },
   /**
-   * Scope keys:delete. At once and for good.
+   * Scope keys:delete. Takes effect at once and can't be undone.
    *
    * @generated from rpc tollgate.v1.AccountService.DeleteKey
    */
@@ -3173,7 +3178,8 @@ export const AccountService: GenService<{
     output: typeof DeleteKeyResponseSchema;
   },
   /**
-   * Scope keys:update. Another secret for the key, which is in this answer only; its id, balance, limits and history stay.
+   * Scope keys:update. Gives the key a new secret, which is in this answer only; its id, balance, limits and history
+   * stay.
    *
    * @generated from rpc tollgate.v1.AccountService.RotateKey
    */
@@ -3213,7 +3219,7 @@ export const AccountService: GenService<{
     output: typeof GetLimitResponseSchema;
   },
   /**
-   * Scope limits:write. Only supplied fields change. Of the operator's: PERMISSION_DENIED.
+   * Scope limits:write. Only supplied fields change. PERMISSION_DENIED for a limit of the operator.
    *
    * @generated from rpc tollgate.v1.AccountService.UpdateLimit
    */
@@ -3223,7 +3229,7 @@ export const AccountService: GenService<{
     output: typeof UpdateLimitResponseSchema;
   },
   /**
-   * Scope limits:write. Of the operator's: PERMISSION_DENIED.
+   * Scope limits:write. PERMISSION_DENIED for a limit of the operator.
    *
    * @generated from rpc tollgate.v1.AccountService.DeleteLimit
    */
@@ -3263,7 +3269,8 @@ export const AccountService: GenService<{
     output: typeof GetGroupResponseSchema;
   },
   /**
-   * Scope groups:write. Only supplied fields change. In itself, or too deep: ALREADY_EXISTS.
+   * Scope groups:write. Only supplied fields change. ALREADY_EXISTS if the group would be inside itself or nested too
+   * deeply.
    *
    * @generated from rpc tollgate.v1.AccountService.UpdateGroup
    */
@@ -3273,7 +3280,7 @@ export const AccountService: GenService<{
     output: typeof UpdateGroupResponseSchema;
   },
   /**
-   * Scope groups:write. With keys or groups in it: ALREADY_EXISTS.
+   * Scope groups:write. ALREADY_EXISTS if it has keys or groups.
    *
    * @generated from rpc tollgate.v1.AccountService.DeleteGroup
    */
@@ -3343,7 +3350,7 @@ export const AccountService: GenService<{
     output: typeof UpdateWebhookResponseSchema;
   },
   /**
-   * Scope webhooks:write. What was not delivered yet is not delivered any more.
+   * Scope webhooks:write. Events that wait for it are dropped.
    *
    * @generated from rpc tollgate.v1.AccountService.DeleteWebhook
    */
@@ -3373,7 +3380,7 @@ export const AccountService: GenService<{
     output: typeof ReplayWebhookEventResponseSchema;
   },
   /**
-   * Credential: an API key. Returns what its holder may know of it.
+   * Credential: an API key. Returns what the holder of the key may see.
    *
    * @generated from rpc tollgate.v1.AccountService.GetOwnKey
    */
@@ -3383,7 +3390,8 @@ export const AccountService: GenService<{
     output: typeof GetOwnKeyResponseSchema;
   },
   /**
-   * What would decide and pay the next request of a key, by a dry run of its admission. Scope limits:read, or with `own` the API key itself.
+   * Previews the admission of a key's next request: which limits would decide and who would pay. Nothing is held.
+   * Scope limits:read, or with `own` the API key itself.
    *
    * @generated from rpc tollgate.v1.AccountService.GetNextPayment
    */
@@ -3403,7 +3411,7 @@ export const AccountService: GenService<{
     output: typeof GetBalanceResponseSchema;
   },
   /**
-   * Scope account:read. Every change of a balance that is no request, newest first.
+   * Scope account:read. Every change of a balance that is not a request, newest first.
    *
    * @generated from rpc tollgate.v1.AccountService.ListEntries
    */

@@ -2,8 +2,8 @@
 // @generated from file tollgate/v1/response.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Responses that have state: stored, continued, run in the background. Credential: a customer's API key as metadata
-// `authorization: Bearer …` (or `x-api-key`). Another account's responses are not found.
+// Responses that are stored, continued or run in the background. Credential: an API key as metadata `authorization:
+// Bearer …` (or `x-api-key`). Another account's responses are not found.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -154,21 +154,21 @@ export type Response = Message<"tollgate.v1.Response"> & {
   failure?: ResponseFailure | undefined;
 
   /**
-   * Why it ended; absence means that it did not, or not by itself.
+   * Why generation ended; absence means that it still runs, failed or was cancelled.
    *
    * @generated from field: optional tollgate.v1.Finished finished = 5;
    */
   finished?: Finished | undefined;
 
   /**
-   * Its usage; absence if it was not charged as a whole.
+   * Its usage; absence unless its whole answer was charged.
    *
    * @generated from field: optional tollgate.v1.Completed completed = 6;
    */
   completed?: Completed | undefined;
 
   /**
-   * Members of an upstream of the same protocol that the model has no field for.
+   * Members of an upstream of the same protocol that this contract has no field for.
    *
    * @generated from field: repeated tollgate.v1.Extension extensions = 7;
    */
@@ -217,16 +217,16 @@ export type CreateResponseRequest = Message<"tollgate.v1.CreateResponseRequest">
   background: boolean;
 
   /**
-   * A secret name chosen by the caller, for responses that are not stored: they can be continued
-   * with the same name until EndSession, at most an hour and a minute. Absence: unstored responses can't be
-   * continued.
+   * A secret name chosen by the caller, for responses that are not stored: they can be continued with the same name
+   * until EndSession, for at most an hour and a minute. Absence: unstored responses can't be continued.
    *
    * @generated from field: optional string session = 5;
    */
   session?: string | undefined;
 
   /**
-   * False: nothing is generated and nothing charged. The response has no output and can be gone on from; its input may be empty. Absence means yes.
+   * False: nothing is generated and nothing charged. The response has no output and can be continued; its input may
+   * be empty. Absence means yes.
    *
    * @generated from field: optional bool generate = 6;
    */
@@ -276,7 +276,7 @@ export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse
   end?: ResponseEnd | undefined;
 
   /**
-   * The request windows of the key, tightest first; in the first message, empty if the key has none.
+   * The request limits of the key, tightest first; in the first message, empty if the key has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 4;
    */
@@ -459,7 +459,7 @@ export const CancelResponseRequestSchema: GenMessage<CancelResponseRequest> = /*
   messageDesc(file_tollgate_v1_response, 10);
 
 /**
- * The response after that.
+ * The cancelled response.
  *
  * @generated from message tollgate.v1.CancelResponseResponse
  */
@@ -501,7 +501,7 @@ export const DeleteResponseRequestSchema: GenMessage<DeleteResponseRequest> = /*
   messageDesc(file_tollgate_v1_response, 12);
 
 /**
- * It is gone.
+ * Deleted.
  *
  * @generated from message tollgate.v1.DeleteResponseResponse
  */
@@ -627,7 +627,7 @@ export type CountInputTokensResponse = Message<"tollgate.v1.CountInputTokensResp
   inputTokens: number;
 
   /**
-   * Counted by the upstream, or estimated by the best tokenizer at hand.
+   * Who counted: the upstream, or the gateway with its closest tokenizer.
    *
    * @generated from field: tollgate.v1.UsageSource source = 2;
    */
@@ -662,7 +662,7 @@ export type CompactConversationRequest = Message<"tollgate.v1.CompactConversatio
   previousResponseId?: string | undefined;
 
   /**
-   * If that one was not stored: the session it was made in.
+   * The session of the previous response, if it was not stored.
    *
    * @generated from field: optional string session = 3;
    */
@@ -718,7 +718,7 @@ export type CompactConversationResponse = Message<"tollgate.v1.CompactConversati
   model: string;
 
   /**
-   * The request windows of the key, tightest first; empty if it has none.
+   * The request limits of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
@@ -761,7 +761,7 @@ export const EndSessionRequestSchema: GenMessage<EndSessionRequest> = /*@__PURE_
   messageDesc(file_tollgate_v1_response, 20);
 
 /**
- * It is forgotten.
+ * Forgotten.
  *
  * @generated from message tollgate.v1.EndSessionResponse
  */
@@ -796,7 +796,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   input: Item[];
 
   /**
-   * The items that it continues from, if no stored response has them.
+   * Earlier items of the conversation that are in no stored response.
    *
    * @generated from field: repeated tollgate.v1.Item inherited = 3;
    */
@@ -817,7 +817,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   failure?: ResponseFailure | undefined;
 
   /**
-   * Why it ended; absence means that it did not, or not by itself.
+   * Why generation ended; absence means that it still runs, failed or was cancelled.
    *
    * @generated from field: optional tollgate.v1.Finished finished = 6;
    */
@@ -831,7 +831,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   completed?: Completed | undefined;
 
   /**
-   * Members of an upstream of the same protocol that the model has no field for.
+   * Members of an upstream of the same protocol that this contract has no field for.
    *
    * @generated from field: repeated tollgate.v1.Extension extensions = 8;
    */
@@ -846,8 +846,8 @@ export const StoredResponseSchema: GenMessage<StoredResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 22);
 
 /**
- * The part of `StoredResponse` that is read to continue a conversation: the fields have its numbers. Not part of any
- * call.
+ * The part of `StoredResponse` that is read to continue a conversation: the field numbers are the same. Not part of
+ * any call.
  *
  * @generated from message tollgate.v1.StoredTurn
  */
@@ -860,7 +860,7 @@ export type StoredTurn = Message<"tollgate.v1.StoredTurn"> & {
   input: Item[];
 
   /**
-   * The items that it continues from, if no stored response has them.
+   * Earlier items of the conversation that are in no stored response.
    *
    * @generated from field: repeated tollgate.v1.Item inherited = 3;
    */
@@ -951,7 +951,7 @@ export const ResponseStatus = {
   UNSPECIFIED: 0,
 
   /**
-   * In the background, before the first event of its upstream.
+   * It runs in the background, and its upstream has sent no event yet.
    *
    * @generated from enum value: RESPONSE_STATUS_QUEUED = 1;
    */
@@ -986,7 +986,7 @@ export const ResponseStatus = {
   FAILED: 5,
 
   /**
-   * Cancelled, or its client went away.
+   * Cancelled, or its client disconnected.
    *
    * @generated from enum value: RESPONSE_STATUS_CANCELLED = 6;
    */
@@ -1007,14 +1007,15 @@ export const ResponseStatusSchema: GenEnum<ResponseStatus> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_response, 0);
 
 /**
- * Generates responses, keeps them and gives them back.
+ * Generates, stores and returns responses.
  *
  * @generated from service tollgate.v1.ResponseService
  */
 export const ResponseService: GenService<{
   /**
-   * Makes a response and streams it. In the background: ends at once after `head` if the delivery is WHOLE, else
-   * follows the response. A failure of a response that does not run in the background is an RPC error.
+   * Makes a response and streams it. For a background response the stream ends right after `head` if the delivery is
+   * WHOLE; otherwise it follows the response. A failure of a response that does not run in the background is an RPC
+   * error.
    *
    * @generated from rpc tollgate.v1.ResponseService.CreateResponse
    */
@@ -1044,8 +1045,8 @@ export const ResponseService: GenService<{
     output: typeof FollowResponseResponseSchema;
   },
   /**
-   * Ends a background response. One that has ended is answered unchanged; one that does not run in the background is
-   * refused.
+   * Ends a background response. One that has ended is returned unchanged; a response that does not run in the
+   * background is refused.
    *
    * @generated from rpc tollgate.v1.ResponseService.CancelResponse
    */
@@ -1075,7 +1076,8 @@ export const ResponseService: GenService<{
     output: typeof ListInputItemsResponseSchema;
   },
   /**
-   * Counts the input tokens that a response would have. Free, counted in no window, leaves no record.
+   * Counts the input tokens that a response would have. The call is free, counts towards no limit and leaves no
+   * record.
    *
    * @generated from rpc tollgate.v1.ResponseService.CountInputTokens
    */
@@ -1085,7 +1087,7 @@ export const ResponseService: GenService<{
     output: typeof CountInputTokensResponseSchema;
   },
   /**
-   * Makes a conversation shorter: its model sums it up. Charged as a generation of that model.
+   * Shortens a conversation: the model summarizes it. Charged as a generation of that model.
    *
    * @generated from rpc tollgate.v1.ResponseService.CompactConversation
    */
