@@ -9,7 +9,10 @@ import type { ResourceView } from './resources.ts';
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
 /** Calls the gateway; `given` are the command's arguments, then its options. */
-type Ask<Arguments extends readonly unknown[], Answer> = (clients: GatewayClients, ...given: Arguments) => Promise<Answer>;
+type Ask<Arguments extends readonly unknown[], Answer> = (
+  clients: GatewayClients,
+  ...given: Arguments
+) => Promise<Answer>;
 
 /** Adds the options of every command that calls the running gateway. */
 export function addGatewayOptions(command: Command): Command {
@@ -33,7 +36,11 @@ export class ResourceCommands<T> {
   }
 
   /** Adds a command that reads one resource and prints it. The caller adds its own arguments and options. */
-  one<Arguments extends readonly unknown[]>(name: string, description: string, ask: Ask<Arguments, T | undefined>): Command {
+  one<Arguments extends readonly unknown[]>(
+    name: string,
+    description: string,
+    ask: Ask<Arguments, T | undefined>,
+  ): Command {
     return this.#add<Arguments, T | undefined>(name, description, {
       ask,
       print: (resource, asJson) => {
@@ -45,7 +52,11 @@ export class ResourceCommands<T> {
   }
 
   /** Adds a command that prints `{data: […]}` or a table. */
-  list<Arguments extends readonly unknown[]>(description: string, ask: Ask<Arguments, readonly T[]>, name = 'list'): Command {
+  list<Arguments extends readonly unknown[]>(
+    description: string,
+    ask: Ask<Arguments, readonly T[]>,
+    name = 'list',
+  ): Command {
     const { document, columns, row = document } = this.#view;
     return this.#add<Arguments, readonly T[]>(name, description, {
       ask,
