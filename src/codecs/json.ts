@@ -1,4 +1,4 @@
-import { parseExact } from '../lib/exact-json.ts';
+import { mayLose, parseExact } from '../lib/exact-json.ts';
 import type { Json, JsonObject } from './codec.ts';
 
 /** Reads JSON from other programs: a value of another kind than expected counts as absent. */
@@ -41,12 +41,12 @@ export function exactJson(text: string): Json | undefined {
 
 /**
  * Parses a frame, marking values that lose precision. `isPlain`: whether all members of an object are known, so that
- * nothing is lost; parsing such frames twice costs less than checking the text of every frame.
+ * nothing is lost: the text of such frames is not searched.
  */
 export function frameJson(text: string, isPlain: (frame: JsonObject) => boolean): Json | undefined {
   const value = parsedJson(text);
   const frame = objectIn(value);
-  return frame === undefined || isPlain(frame) ? value : exactJson(text);
+  return frame === undefined || isPlain(frame) || !mayLose(text) ? value : exactJson(text);
 }
 
 /** Parses a text; undefined if it is not one whole JSON value. */

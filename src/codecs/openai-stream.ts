@@ -1,6 +1,7 @@
 import { ExtensionScope, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../generation/events.ts';
+import { PerChoice } from '../generation/guard/per-choice.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { SseMessage } from '../lib/sse.ts';
 import type { Stepper } from '../lib/stepper.ts';
@@ -60,8 +61,7 @@ export interface ChoiceContext {
  */
 export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #dialect: ChunkDialect;
-  readonly #provider: string;
-  readonly #choices = new Map<number, ChoiceReader>();
+  readonly #choices: PerChoice<ChoiceReader>;
   /** Returns whether everything in a chunk is known except calls, which have members of their own. */
   readonly #isPlain = (chunk: JsonObject): boolean => {
     for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
@@ -75,7 +75,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
 
   constructor(dialect: ChunkDialect, provider: string) {
     this.#dialect = dialect;
-    this.#provider = provider;
+    this.#choices = new PerChoice(index => dialect.openChoice({ index, provider, answerId: () => this.#answerId }));
   }
 
   push({ event, data }: SseMessage): GenerationEvent[] {
@@ -96,7 +96,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
 
   end(): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const choices = [...this.#choices.values()];
+    const choices = this.#choices.all();
     if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
     const events: GenerationEvent[] = [];
     for (const choice of choices) choice.end(events);
@@ -114,11 +114,13 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     extend(events, 0, ExtensionScope.RESPONSE, this.#dialect.extras.unknown(body, known));
     // llama.cpp reports the stop sequence next to the choices, some versions in a member of its own.
     const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
-    for (const [position, value] of listIn(body['choices']).entries()) {
-      const fields = objectIn(value);
+    const sent = listIn(body['choices']);
+    // By position, because this runs for every chunk: `entries()` makes an array for each choice.
+    for (let position = 0; position < sent.length; position += 1) {
+      const fields = objectIn(sent[position]);
       if (fields === undefined) continue;
       const choice = word === '' ? fields : { stop_reason: word, ...fields };
-      this.#choice(countIn(choice['index']) ?? position).push(choice, events);
+      this.#choices.get(countIn(choice['index']) ?? position).push(choice, events);
       this.#report(choice['usage'], events);
     }
     const tier = parseServiceTier(body['service_tier']);
@@ -134,15 +136,6 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     this.#state = 'started';
     this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
     events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
-  }
-
-  #choice(index: number): ChoiceReader {
-    let choice = this.#choices.get(index);
-    if (choice === undefined) {
-      choice = this.#dialect.openChoice({ index, provider: this.#provider, answerId: () => this.#answerId });
-      this.#choices.set(index, choice);
-    }
-    return choice;
   }
 
   /** Reports a running count, which the usage at the end replaces. */

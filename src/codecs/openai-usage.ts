@@ -4,7 +4,12 @@ import type { ProtocolExtras } from './extras.ts';
 import { countIn, objectIn } from './json.ts';
 import { parseUsageAs, renderUsageAs, type UsageNames } from './usage-details.ts';
 
-const names: UsageNames = { input: 'prompt_tokens', output: 'completion_tokens' };
+const names: UsageNames = {
+  input: 'prompt_tokens',
+  output: 'completion_tokens',
+  inputDetails: 'prompt_tokens_details',
+  outputDetails: 'completion_tokens_details',
+};
 
 /** Usage in the format of Chat Completions and of the older Completions. */
 export class OpenAiUsage {
@@ -21,13 +26,14 @@ export class OpenAiUsage {
 
   /** Returns the usage that an upstream reports; undefined if it has no valid count. */
   parse(value: Json | undefined): Usage | undefined {
-    // DeepSeek and Moonshot name the cached tokens differently.
-    return parseUsageAs(names, this.#extras, value, (details, usage) =>
-      [details['cached_tokens'], usage['prompt_cache_hit_tokens'], usage['cached_tokens']]
-        .map(countIn)
-        .find(count => count !== undefined),
-    );
+    return parseUsageAs(names, this.#extras, value, cachedIn);
   }
+}
+
+/** Returns the tokens read from a cache: DeepSeek and Moonshot name them differently. */
+function cachedIn(details: JsonObject, usage: JsonObject): number | undefined {
+  const own = countIn(details['cached_tokens']);
+  return own ?? countIn(usage['prompt_cache_hit_tokens']) ?? countIn(usage['cached_tokens']);
 }
 
 /** Returns the usage so far from llama.cpp's `timings`; undefined if they have no count of output tokens. */

@@ -70,13 +70,12 @@ interface SamplingMembers {
   readonly frequency_penalty?: Sent<number>;
   readonly presence_penalty?: Sent<number>;
   readonly seed?: Sent<number>;
-  readonly logit_bias?: Sent<Record<string, number>>;
   readonly logprobs?: Sent<boolean>;
   readonly top_logprobs?: Sent<number>;
 }
 
 /** Returns the sampling as a field of the request; an empty object if nothing is set. */
-export function sampling(body: SamplingMembers): { sampling?: Sampling } {
+export function sampling(body: SamplingMembers, logitBias?: Record<string, number>): { sampling?: Sampling } {
   const { seed } = body;
   const fields = defined({
     temperature: body.temperature ?? undefined,
@@ -86,7 +85,7 @@ export function sampling(body: SamplingMembers): { sampling?: Sampling } {
     presencePenalty: body.presence_penalty ?? undefined,
     // The largest seed of an official client, 2^63 - 1, is 2^63 once JSON has rounded it.
     seed: seed == null ? undefined : seed >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(seed),
-    logitBias: body.logit_bias ?? undefined,
+    logitBias,
     logprobs: body.logprobs ?? undefined,
     topLogprobs: body.top_logprobs ?? undefined,
   });

@@ -15,6 +15,9 @@ import { countIn, defined, objectIn, unknownMembers } from './json.ts';
 export interface UsageNames {
   readonly input: 'prompt_tokens' | 'input_tokens';
   readonly output: 'completion_tokens' | 'output_tokens';
+  /** Written out, because a name that is put together is looked up anew for every answer. */
+  readonly inputDetails: 'prompt_tokens_details' | 'input_tokens_details';
+  readonly outputDetails: 'completion_tokens_details' | 'output_tokens_details';
 }
 
 /**
@@ -29,7 +32,7 @@ export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, complet
   const input = (usage?.inputTokens ?? 0) + cached + cacheWrite;
   const output = usage?.outputTokens ?? 0;
   const rest = extras.members(usage?.extra);
-  const [inputDetails, outputDetails] = [`${names.input}_details`, `${names.output}_details`];
+  const { inputDetails, outputDetails } = names;
   return {
     ...rest,
     [names.input]: input,
@@ -76,13 +79,12 @@ export function parseUsageAs(
   const output = countIn(usage[names.output]);
   // Every answer has tokens: upstreams that report only zeros do not count.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
-  const details = objectIn(usage[`${names.input}_details`]) ?? {};
-  return {
-    $typeName: 'tollgate.v1.Usage',
-    ...inputBuckets(input, cachedIn(details, usage), details),
-    ...outputBuckets(output, usage, names),
-    ...defined({ extra: readUsageExtra(names, extras, usage) }),
-  };
+  const details = objectIn(usage[names.inputDetails]) ?? {};
+  const parsed: Usage = { $typeName: 'tollgate.v1.Usage' };
+  Object.assign(parsed, inputBuckets(input, cachedIn(details, usage), details), outputBuckets(output, usage, names));
+  const extra = readUsageExtra(names, extras, usage);
+  if (extra !== undefined) parsed.extra = extra;
+  return parsed;
 }
 
 /**
@@ -109,7 +111,7 @@ function inputBuckets(whole: number | undefined, cached: number | undefined, det
  */
 function outputBuckets(output: number | undefined, usage: JsonObject, names: UsageNames): Partial<Usage> {
   if (output === undefined) return {};
-  const reasoning = countIn(objectIn(usage[`${names.output}_details`])?.['reasoning_tokens']);
+  const reasoning = countIn(objectIn(usage[names.outputDetails])?.['reasoning_tokens']);
   if (reasoning === undefined) return { outputTokens: output };
   const total = (countIn(usage[names.input]) ?? 0) + output + reasoning;
   if (names.output === 'completion_tokens' && reasoning > 0 && countIn(usage['total_tokens']) === total) {
@@ -120,12 +122,17 @@ function outputBuckets(output: number | undefined, usage: JsonObject, names: Usa
 
 /** Returns the members of a usage that the contract does not have. */
 function readUsageExtra(names: UsageNames, extras: ProtocolExtras, usage: JsonObject): Usage['extra'] {
-  const rest: Record<string, unknown> = unknownMembers(usage, known[names.input]) ?? {};
-  for (const side of ['input', 'output'] as const) {
-    const name = `${names[side]}_details`;
-    const inner = unknownMembers(objectIn(usage[name]) ?? {}, knownDetails[side]);
-    if (inner !== undefined) rest[name] = inner;
-  }
-  for (const _ in rest) return extras.of(rest);
-  return undefined;
+  const rest = unknownMembers(usage, known[names.input]);
+  const input = unknownDetails(usage[names.inputDetails], knownDetails.input);
+  const output = unknownDetails(usage[names.outputDetails], knownDetails.output);
+  if (rest === undefined && input === undefined && output === undefined) return undefined;
+  const all: Record<string, unknown> = rest ?? {};
+  if (input !== undefined) all[names.inputDetails] = input;
+  if (output !== undefined) all[names.outputDetails] = output;
+  return extras.of(all);
+}
+
+function unknownDetails(value: Json | undefined, names: ReadonlySet<string>): object | undefined {
+  const details = objectIn(value);
+  return details === undefined ? undefined : unknownMembers(details, names);
 }

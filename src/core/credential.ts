@@ -48,16 +48,24 @@ function authenticateKey(
   wanted: Wanted,
   caller: Caller,
 ): Credential | Promise<Credential> {
-  const found = isKeyText(text) ? ledger.findCredential(lastHash(text)) : undefined;
+  const found = isKeyText(text) ? ledger.findCredential(findHash(text)) : undefined;
   return checked(found, ledger, wanted, caller);
 }
 
-let last: { readonly text: string; readonly hash: Uint8Array } = { text: '', hash: new Uint8Array() };
+/** Keys that were hashed, by their last two characters; a power of 2. */
+const hashed: { readonly text: string; readonly hash: Uint8Array }[] = Array.from({ length: 256 }, () => ({
+  text: '',
+  hash: new Uint8Array(),
+}));
 
-/** Hashes a key. Each request needs the hash twice (in the edge, and to generate), so the last one is remembered. */
-function lastHash(text: string): Uint8Array {
-  if (last.text !== text) last = { text, hash: hashKey(text) };
-  return last.hash;
+/** Hashes a key. Each request needs the hash twice (in the edge, and to generate), and callers return: some are remembered. */
+function findHash(text: string): Uint8Array {
+  const place = (text.charCodeAt(text.length - 1) + 31 * text.charCodeAt(text.length - 2)) & (hashed.length - 1);
+  const known = hashed[place];
+  if (known?.text === text) return known.hash;
+  const hash = hashKey(text);
+  hashed[place] = { text, hash };
+  return hash;
 }
 
 function checked(
@@ -217,7 +225,9 @@ export function credentialService({ ledger, tokens }: CredentialOptions): Pushed
         if (kind !== 'api_key') return describe(found, []);
         if (request.limits) return ledger.windows(keyId, false).then(windows => describe(found, windows));
         if (!request.admission || !hasWindow) return describe(found, []);
-        return ledger.refusal(keyId).then(denied => {
+        const refusal = ledger.refusal(keyId);
+        if (refusal === undefined) return describe(found, []);
+        return refusal.then(denied => {
           if (denied !== undefined) throw limitsExhausted(denied, keyId);
           return describe(found, []);
         });

@@ -85,23 +85,23 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
   const { call } = request;
   const { endpoint, durationMs, model, route, firstEventMs, tokens, costUsd } = sample;
   return (
-    member('request_id', call.id) +
+    word('request_id', call.id) +
     member('client_request_id', call.clientRequestId) +
     number('account_id', call.accountId ?? call.credential?.accountId) +
     number('key_id', call.keyId ?? call.credential?.keyId) +
     member('model', model === unknownName ? undefined : model) +
-    member('endpoint', endpoint) +
+    word('endpoint', endpoint) +
     // An unknown path has no pattern.
     (endpoint === unknownName ? member('method', request.method) + member('path', shownPath(request.url)) : '') +
     member('provider', call.route?.provider) +
     member('route', route) +
-    member('route_reason', call.routeReason) +
+    word('route_reason', call.routeReason) +
     (call.sendsLimitHeaders || call.attempts > 0 ? `,"attempts":${call.attempts}` : '') +
     `,"status":${status}` +
-    member('code', code) +
+    word('code', code) +
     // The `param` of an upstream's error is not logged, since the upstream chose its text.
     member('param', error?.cause === undefined ? error?.facts.param : undefined) +
-    member('finish', finish) +
+    word('finish', finish) +
     member('tokens', tokens) +
     number('cost', costUsd) +
     number('held', call.heldNanoUsd === undefined ? undefined : dollarsNumber(call.heldNanoUsd)) +
@@ -119,6 +119,11 @@ function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: 
 
 function member(name: string, value: unknown): string {
   return value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
+}
+
+/** Writes one of the gateway's own words, which needs no escapes. */
+function word(name: string, value: string | undefined): string {
+  return value === undefined ? '' : `,"${name}":"${value}"`;
 }
 
 function number(name: string, value: number | bigint | undefined): string {

@@ -83,8 +83,8 @@ class ChoiceFold implements FoldedChoice {
   readonly items: Item[] = [];
   readonly extensions: Extension[] = [];
   finished: Finished | undefined;
-  /** Items by the number that their events name. */
-  readonly #byNumber = new Map<number, Item>();
+  /** Items by the number that their events name. An array: most answers have one item, and a map is 200 bytes. */
+  readonly #byNumber: (Item | undefined)[] = [];
 
   add(event: GenerationEvent['event']): void {
     switch (event.case) {
@@ -120,7 +120,7 @@ class ChoiceFold implements FoldedChoice {
   #open(number: number, content: Item | undefined): void {
     assert(content !== undefined, 'an item opened without content');
     const item = { ...content, content: copyContent(content.content) };
-    this.#byNumber.set(number, item);
+    this.#byNumber[number] = item;
     this.items.push(item);
   }
 
@@ -155,7 +155,7 @@ class ChoiceFold implements FoldedChoice {
   }
 
   #item(number: number): Item {
-    const item = this.#byNumber.get(number);
+    const item = this.#byNumber[number];
     assert(item !== undefined, `item ${number} never opened`);
     return item;
   }

@@ -404,7 +404,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
       ]);
     } finally {
       // Called before the caller learns that it is done, and also if it may be done although it failed.
-      this.credentials.forget();
+      this.forget();
     }
   }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WindowState } from '../errors/gateway-error.ts';
+import { KeyRoom } from './key-room.ts';
 import type {
   AdmissionPreview,
   AdmitCommand,
@@ -51,6 +52,7 @@ export interface LedgerRequestTools {
 export class LedgerRequests {
   readonly #tools: LedgerRequestTools;
   protected readonly credentials: CredentialSource;
+  readonly #room = new KeyRoom();
   /** Never used twice, not even by another process. */
   #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
@@ -73,6 +75,7 @@ export class LedgerRequests {
   #admitOwned(command: AdmitCommand, owner: KeyOwner | Denied): Promise<Admitted | Denied> {
     // Resolves a turn later, like every other answer: a caller that repeats calls must not block the event loop.
     if ('kind' in owner) return nextTurn(owner);
+    this.#room.send(command.requests ?? 1);
     return this.#tools.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
   }
 
@@ -103,8 +106,23 @@ export class LedgerRequests {
     return this.#send(['windows', this.#now(), keyId, free]);
   }
 
-  refusal(keyId: number): Promise<Denied | undefined> {
-    return this.#send(['refusal', this.#now(), keyId]);
+  refusal(keyId: number): undefined | Promise<Denied | undefined> {
+    const nowMs = this.#now();
+    return this.#room.has(keyId, nowMs) ? undefined : this.#askRefusal(keyId, nowMs);
+  }
+
+  async #askRefusal(keyId: number, nowMs: number): Promise<Denied | undefined> {
+    const { sent } = this.#room;
+    const reply = await this.#send<Denied | number>(['refusal', nowMs, keyId]);
+    if (typeof reply !== 'number') return reply;
+    this.#room.remember(keyId, reply, { sent, nowMs });
+    return undefined;
+  }
+
+  /** Called before the caller of a command learns that it has changed an account: nothing is remembered of what it was. */
+  protected forget(): void {
+    this.credentials.forget();
+    this.#room.forget();
   }
 
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined> {

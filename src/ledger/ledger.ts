@@ -90,10 +90,10 @@ export interface Ledger extends History, Outbox, SessionLedger {
    */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
   /**
-   * Returns why every request of a key is refused now, whatever its model and its size; undefined if nothing refuses them all. Consumes
-   * nothing.
+   * Returns why every request of a key is refused now, whatever its model and its size; undefined if nothing refuses them all, at once if
+   * that is known. Consumes nothing.
    */
-  refusal(keyId: number): Promise<Denied | undefined>;
+  refusal(keyId: number): undefined | Promise<Denied | undefined>;
 
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
   listAccounts(): Promise<AccountRow[]>;

@@ -23,6 +23,11 @@ const risky = /(?:^|[\s:,[])-?(?:\d[\d.]{15,}|[\d.]+[eE])|"(?:\d+|__proto__)"\s*
 /** A string, or a number with what precedes it. Strings come first, so that their digits are not numbers. */
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
+/** Returns whether `JSON.parse` may change something of a JSON text: false is certain. */
+export function mayLose(text: string): boolean {
+  return risky.test(text);
+}
+
 /** Reads one JSON value. Throws `SyntaxError` as `JSON.parse` does. */
 export function parseExact(text: string): ExactJson {
   if (!risky.test(text)) return { value: JSON.parse(text), restore: undefined };

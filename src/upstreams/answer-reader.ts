@@ -134,7 +134,8 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   #decide(events: GenerationEvent[]): void {
-    const start = Buffer.concat(this.#held);
+    const [first] = this.#held;
+    const start = this.#held.length === 1 && first !== undefined ? first : Buffer.concat(this.#held);
     const format = answerFormat(start, this.#contentType);
     if (format === 'undecided') return;
     if (format === 'foreign') {

@@ -262,6 +262,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
 
 /** Returns what all lists have, each once. */
 function joined(...lists: readonly (readonly string[])[]): readonly string[] {
+  if (lists.every(list => list.length === 0)) return none;
   const [first = none, ...rest] = lists.filter(list => list.length > 0);
   return rest.length === 0 ? first : [...new Set(lists.flat())];
 }

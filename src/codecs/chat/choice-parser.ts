@@ -111,10 +111,8 @@ export class ChoiceParser implements ChoiceReader {
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
     extend(events, this.#index, ExtensionScope.DELTA, extras.unknown(written, knownDeltaMembers));
     this.#readReasoning(written, events);
-    const tokens = parseTokens(logprobs?.['content']);
-    this.#content(written['content'], tokens, events);
-    const refused = parseTokens(logprobs?.['refusal']);
-    this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, refused);
+    this.#content(written['content'], tokensIn(logprobs, 'content'), events);
+    this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, tokensIn(logprobs, 'refusal'));
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);
     const calls = written['tool_calls'];
@@ -168,7 +166,7 @@ export class ChoiceParser implements ChoiceReader {
   }
 
   /** Text, or a list of parts as some providers send it. */
-  #content(content: Json | undefined, logprobs: TokenLogprob[], events: GenerationEvent[]): void {
+  #content(content: Json | undefined, logprobs: TokenLogprob[] | undefined, events: GenerationEvent[]): void {
     if (!Array.isArray(content)) return this.#write(DeltaKind.TEXT, textIn(content), events, logprobs);
     for (const value of content) {
       const part = objectIn(value);
@@ -179,11 +177,12 @@ export class ChoiceParser implements ChoiceReader {
     }
   }
 
-  #write(kind: PartKind, text: string, events: GenerationEvent[], logprobs: TokenLogprob[] = []): void {
-    if (text === '' && logprobs.length === 0) return;
+  #write(kind: PartKind, text: string, events: GenerationEvent[], logprobs?: TokenLogprob[]): void {
+    if (text === '' && (logprobs === undefined || logprobs.length === 0)) return;
     const isReasoning = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
     const { item, parts } = this.#openPart(isReasoning ? 'reasoning' : 'message', kind, events);
-    events.push(emit.delta(this.#index, [item, parts - 1], { kind, text, logprobs }));
+    const added = logprobs === undefined ? { kind, text } : { kind, text, logprobs };
+    events.push(emit.delta(this.#index, [item, parts - 1], added));
   }
 
   #openPart(kind: OpenItem['kind'], partKind: PartKind, events: GenerationEvent[]): OpenItem {
@@ -243,6 +242,11 @@ export class ChoiceParser implements ChoiceReader {
     events.push(emit.finished(this.#index, reason, { native, ...stop, ...unknown }));
     this.#native = native;
   }
+}
+
+/** Returns the log probabilities of a delta's text; undefined if it has none, as nearly every delta. */
+function tokensIn(logprobs: JsonObject | undefined, member: 'content' | 'refusal'): TokenLogprob[] | undefined {
+  return logprobs === undefined ? undefined : parseTokens(logprobs[member]);
 }
 
 /**

@@ -23,7 +23,11 @@ const knownCustomCallMembers = members('name', 'input');
 /** Items in the order of the messages. Throws `validation_error`. */
 export function decodeMessages(messages: readonly (ChatMessage | UnknownValue)[], unknown: UnknownMembers): Item[] {
   const decoder = new MessageDecoder(unknown);
-  for (const [index, message] of messages.entries()) decoder.add(message, index);
+  let index = 0;
+  for (const message of messages) {
+    decoder.add(message, index);
+    index += 1;
+  }
   return decoder.items;
 }
 

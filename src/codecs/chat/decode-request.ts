@@ -56,7 +56,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     ...decode.sharedFields(body),
-    ...decode.sampling({ ...body, logit_bias: unknown.demand(body.logit_bias, 'logit_bias') }),
+    ...decode.sampling(body, unknown.demand(body.logit_bias, 'logit_bias')),
     ...defined({
       maxOutputTokens: decode.limit32(body.max_completion_tokens ?? body.max_tokens),
       toolChoice: decodeToolChoice(body, unknown),

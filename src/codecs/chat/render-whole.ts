@@ -20,10 +20,7 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
   const { id, created, model, fingerprint } = toIdentity(started);
   const legacy = decoded.legacyFunctions === true;
   return {
-    ...extras.ofExtensions(
-      choices.flatMap(choice => choice.extensions),
-      ExtensionScope.RESPONSE,
-    ),
+    ...renderExtensions(choices),
     id,
     object: 'chat.completion',
     created,
@@ -35,12 +32,21 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
   };
 }
 
+/** Returns the members of the whole answer that only Chat has. */
+function renderExtensions(choices: readonly FoldedChoice[]): JsonObject {
+  if (choices.every(({ extensions }) => extensions.length === 0)) return {};
+  return extras.ofExtensions(
+    choices.flatMap(choice => choice.extensions),
+    ExtensionScope.RESPONSE,
+  );
+}
+
 function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): JsonObject {
   const { items, finished } = choice;
   assert(finished !== undefined, `choice ${index} never finished`);
   const hasCalls = items.some(item => item.content.case === 'toolCall');
   const reason = renderFinishReason(finished, hasCalls);
-  const parts = items.flatMap(item => (item.content.case === 'message' ? item.content.value.parts : []));
+  const parts = listParts(items);
   return {
     index,
     message: {
@@ -53,18 +59,29 @@ function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): Jso
   };
 }
 
+function listParts(items: readonly Item[]): readonly Part[] {
+  const [first] = items;
+  if (items.length === 1 && first?.content.case === 'message') return first.content.value.parts;
+  return items.flatMap(item => (item.content.case === 'message' ? item.content.value.parts : []));
+}
+
 /** Joins several texts: Chat has one place for them. */
 function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: boolean): JsonObject {
-  const texts = parts.filter(part => part.content.case === 'text');
-  const refusals = parts.filter(part => part.content.case === 'refusal');
-  const calls = items.flatMap(item => renderCall(item));
-  const text = texts.map(readText).join('');
-  const refusal = refusals.map(readText).join('');
+  // One pass: lists of parts by kind would cost more than the rest of a short answer.
+  let text = '';
+  let refusal = '';
+  const annotations: JsonObject[] = [];
+  for (const { content } of parts) {
+    if (content.case === 'refusal') refusal += content.value.text;
+    if (content.case !== 'text') continue;
+    text += content.value.text;
+    for (const annotation of content.value.annotations) {
+      const rendered = renderAnnotation(annotation);
+      if (rendered !== undefined) annotations.push(rendered);
+    }
+  }
+  const calls = items.flatMap(renderCall);
   const isSilent = text === '' && (calls.length > 0 || refusal !== '');
-  const annotations = texts
-    .flatMap(part => (part.content.case === 'text' ? part.content.value.annotations : []))
-    .map(renderAnnotation)
-    .filter(annotation => annotation !== undefined);
   return {
     role: 'assistant',
     content: isSilent ? null : text.toWellFormed(),
@@ -73,10 +90,6 @@ function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: b
     ...(annotations.length === 0 ? {} : { annotations }),
     ...renderCalls(calls, legacy),
   };
-}
-
-function readText({ content }: Part): string {
-  return content.case === 'text' || content.case === 'refusal' ? content.value.text : '';
 }
 
 function renderReasoning(items: readonly Item[]): JsonObject {
@@ -122,6 +135,7 @@ function renderCalls(calls: readonly JsonObject[], legacy: boolean): JsonObject 
 
 /** Null if no token has any, for example because they were not requested. */
 function renderLogprobs(parts: readonly Part[]): JsonObject | null {
+  if (!parts.some(({ content }) => content.case === 'text' && content.value.logprobs.length > 0)) return null;
   const tokens = parts.flatMap(({ content }) => (content.case === 'text' ? content.value.logprobs : []));
-  return tokens.length === 0 ? null : { content: renderTokens(tokens), refusal: null };
+  return { content: renderTokens(tokens), refusal: null };
 }

@@ -4,7 +4,12 @@ import { countIn } from '../json.ts';
 import { parseUsageAs, renderUsageAs, type UsageNames } from '../usage-details.ts';
 import { extras } from './extras.ts';
 
-const names: UsageNames = { input: 'input_tokens', output: 'output_tokens' };
+const names: UsageNames = {
+  input: 'input_tokens',
+  output: 'output_tokens',
+  inputDetails: 'input_tokens_details',
+  outputDetails: 'output_tokens_details',
+};
 
 /** Renders the usage of `completed`, with the cost in dollars. */
 export function renderUsage(completed: Completed): JsonObject {

@@ -46,7 +46,7 @@ export function execute(context: Context, rows: BatchRows, command: WireCommand,
     }
     case 'refusal': {
       const key = rows.keys.get(command[2]);
-      return key === undefined ? undefined : readRefusal(rows, key, nowMs);
+      return key === undefined ? 0 : readRefusal(rows, key, nowMs);
     }
     case 'admin':
       return administer(context, command[2], nowMs);

@@ -160,13 +160,23 @@ export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number):
 
 /**
  * Returns why every request of a key is refused now, for any end user: a full limit of requests or concurrent requests over all models and
- * end users; undefined: none.
+ * end users. If none refuses, returns how many more requests they let through, at least 1 and possibly Infinity.
  */
-export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | undefined {
+export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | number {
   const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model: '', endUserId: null, groups };
   const all = bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs);
   const bound = all.filter(({ limit }) => limit.endUsers === 'all');
   const refusal = findRefusal(bound, { need: { requests: 1n, tokens: 0n }, groups }, nowMs);
-  return refusal === undefined ? undefined : { kind: 'denied', ...refusal, windows: listWindows(bound, groups, nowMs) };
+  if (refusal === undefined) return countRoom(bound, nowMs);
+  return { kind: 'denied', ...refusal, windows: listWindows(bound, groups, nowMs) };
+}
+
+function countRoom(bound: readonly BoundLimit[], nowMs: number): number {
+  let room = Number.POSITIVE_INFINITY;
+  for (const { limit, max, use } of bound) {
+    if (limit.action === 'alert' || (limit.unit !== 'requests' && limit.unit !== 'concurrent')) continue;
+    room = Math.min(room, Number(max - sumUse(use, nowMs)));
+  }
+  return room;
 }

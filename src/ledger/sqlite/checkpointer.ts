@@ -11,7 +11,7 @@ export interface CheckpointerData {
   readonly log: SharedArrayBuffer;
 }
 
-const intervalMs = 50;
+const intervalMs = 250;
 
 /**
  * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for no one and blocks no one; pages that

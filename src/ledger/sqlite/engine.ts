@@ -215,7 +215,7 @@ export class Engine {
       }
       case 'refusal': {
         const key = this.#rows.keys.get(command[2]);
-        return key === undefined ? undefined : readRefusal(this.#rows, key, nowMs);
+        return key === undefined ? 0 : readRefusal(this.#rows, key, nowMs);
       }
       case 'admin':
         return administer(context, command[2], nowMs);

@@ -11,6 +11,8 @@ const credentialsMax = 10_000;
 export class KnownCredentials {
   readonly #read: (hash: Uint8Array) => Credential | undefined;
   readonly #known = new Map<string, Credential>();
+  /** Some of them by the first byte of the hash: who remembers the array of a hash saves the look-up by its text. */
+  #quick: ({ readonly hash: Uint8Array; readonly credential: Credential } | undefined)[] = [];
   readonly #version: Int32Array;
   /** The version of the cached credentials. */
   #knownVersion: number;
@@ -28,8 +30,18 @@ export class KnownCredentials {
     const version = Atomics.load(this.#version, 0);
     if (version !== this.#knownVersion) {
       this.#known.clear();
+      this.#quick = [];
       this.#knownVersion = version;
     }
+    const place = hash[0] ?? 0;
+    const quick = this.#quick[place];
+    if (quick?.hash === hash) return quick.credential;
+    const credential = this.#findByText(hash);
+    if (credential !== undefined) this.#quick[place] = { hash, credential };
+    return credential;
+  }
+
+  #findByText(hash: Uint8Array): Credential | undefined {
     const name = Buffer.from(hash.buffer, hash.byteOffset, hash.byteLength).toString('latin1');
     const known = this.#known.get(name);
     if (known !== undefined) return known;

@@ -177,8 +177,23 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
         ];
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
-    ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
-    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser, endpoint, tags, batchId] as const),
+    'admit',
+    nowMs,
+    id,
+    requestId,
+    owner.id,
+    owner.accountId,
+    model,
+    free,
+    estimate,
+    expiresAtMs ?? null,
+    isDurable,
+    encodeText(text),
+    requests,
+    endUser,
+    endpoint,
+    tags,
+    batchId,
   ];
 }
 
@@ -188,8 +203,8 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
 
 /** Decodes a posted command. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
-  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , ...rest] = wire;
-  const [text, requests, endUser, endpoint, tags, batchId] = rest;
+  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
+  const [, , , , , , , , , , , text, requests, endUser, endpoint, tags, batchId] = wire;
   return {
     id,
     requestId,
@@ -224,18 +239,30 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = usage;
   const tokens: UsageValues = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
   return [
-    ...(['settle', nowMs, id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs] as const),
-    ...([provider, attempts, writePrices(command.prices), command.multiplierPermille] as const),
-    ...([command.costNanoUsd, command.providerCostNanoUsd, command.timeline] as const),
+    'settle',
+    nowMs,
+    id,
+    state,
+    tokens,
+    usageSource,
+    serviceTier,
+    latencyMs,
+    firstEventMs,
+    provider,
+    attempts,
+    findPriceText(command.prices),
+    command.multiplierPermille,
+    command.costNanoUsd,
+    command.providerCostNanoUsd,
+    command.timeline,
     writeToolCharges(command.tools),
   ];
 }
 
 /** Decodes a posted command; `prices` still as text. */
 export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
-  const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, ...rest] = wire;
-  const [provider, attempts, prices, multiplierPermille, ...last] = rest;
-  const [costNanoUsd, providerCostNanoUsd, timeline, tools] = last;
+  const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts] = wire;
+  const [, , , , , , , , , , , prices, multiplierPermille, costNanoUsd, providerCostNanoUsd, timeline, tools] = wire;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
     id,
@@ -254,6 +281,18 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
     ...(timeline === undefined ? {} : { timeline }),
     ...(tools === null ? {} : { tools: readToolCharges(tools) }),
   };
+}
+
+/** By sheet: the catalogue makes one for all requests of a model. */
+const priceTexts = new WeakMap<PriceSheet, string>();
+
+function findPriceText(sheet: PriceSheet): string {
+  let text = priceTexts.get(sheet);
+  if (text === undefined) {
+    text = writePrices(sheet);
+    priceTexts.set(sheet, text);
+  }
+  return text;
 }
 
 /** Returns prices as one text, because many settles have the same: the writer recognises them by the text. */
@@ -278,8 +317,15 @@ export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
     ({ limit, unit, max, remaining, resetAtMs }): WindowValues => [limit, unit, max, remaining, resetAtMs],
   );
   return [
-    ...([id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable] as const),
-    ...([availableNanoUsd, windows, expiresAtMs] as const),
+    id,
+    accountId,
+    keyId,
+    heldNanoUsd,
+    outputTokens,
+    outputTokensAvailable,
+    availableNanoUsd,
+    windows,
+    expiresAtMs,
   ];
 }
 

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { KeyRoom } from './key-room.ts';
+
+const key = 7;
+const nowMs = 50_000;
+
+test('a key has room for as many requests as the ledger said, whoever sends them', () => {
+  const room = new KeyRoom();
+  room.send(4);
+  room.remember(key, 3, { sent: room.sent, nowMs });
+  expect(room.has(key, nowMs)).toBe(true);
+  room.send(2);
+  expect(room.has(key, nowMs)).toBe(true);
+  room.send(1);
+  expect(room.has(key, nowMs)).toBe(false);
+});
+
+test('requests that were sent between the question and its reply count', () => {
+  const room = new KeyRoom();
+  const { sent } = room;
+  room.send(3);
+  room.remember(key, 3, { sent, nowMs });
+  expect(room.has(key, nowMs)).toBe(false);
+});
+
+test('the ledger is asked again after a second, after a change, and for another key', () => {
+  const room = new KeyRoom();
+  room.remember(key, Infinity, { sent: 0, nowMs });
+  expect([nowMs, nowMs + 999, nowMs + 1000, nowMs - 1].map(at => room.has(key, at))).toEqual([
+    true,
+    true,
+    false,
+    false,
+  ]);
+  expect(room.has(key + 1, nowMs)).toBe(false);
+  room.forget();
+  expect(room.has(key, nowMs)).toBe(false);
+});
