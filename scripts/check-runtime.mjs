@@ -30,7 +30,7 @@ function findInstalled() {
 }
 
 /** @param {string} path */
-async function computeDigest(path) {
+async function digestOf(path) {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path, { highWaterMark: 1024 ** 2 }))
     hash.update(/** @type {Buffer} */ (chunk));
@@ -44,7 +44,7 @@ async function check(path) {
     process.stderr.write(`The runtime is not checked: no digest is known for ${process.platform}-${process.arch}.\n`);
     return 0;
   }
-  const found = await computeDigest(path);
+  const found = await digestOf(path);
   if (found === expected) return 0;
   process.stderr.write(
     `${path} is not Node.js ${version} as it was published (SHA-256 ${found}). Do not run it: remove node_modules, and run npm ci with the registry that you trust.\n`,

@@ -1,6 +1,5 @@
 /**
- * What a whole answer costs in promises and bytes, which hardly depends on the machine or on what else runs there: a change that makes every answer dearer
- * fails here. The upstream is a second process, so that nothing of it is counted.
+ * The cost of an answer in promises and bytes, which hardly depends on the machine or its load: a change that makes every answer more expensive fails here. The upstream is a second process, so that nothing of it is counted.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,9 +13,9 @@ import { endGateway, type Gateway, root, startGateway } from './gateway.ts';
 /** What an answer costs today, on the main thread. Lower these with every improvement. */
 const promisesExpected = 8;
 const bytesExpected = 93_000;
-/** Costs may be this much higher or lower: a gain that is not written down here can be lost unseen. */
+/** Costs may be this much higher or lower. An improvement must be entered here too, or it could be lost unnoticed. */
 const tolerance = 0.1;
-/** Answers before what is counted: most functions are compiled then. */
+/** Answers before the measurement, so that most functions are compiled. */
 const warmUp = 6000;
 const counted = 2000;
 

@@ -41,14 +41,14 @@ export interface Home {
   readonly managementKey: string;
 }
 
-/** How a process ended: its exit code, or null where a signal ended it. */
+/** How a process ended: its exit code, or null if a signal ended it. */
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command's end; `json` is its standard output where that is JSON. */
+/** A command's end; `json` is its standard output if that is JSON. */
 export interface CommandEnd extends Ended {
   readonly json: unknown;
 }
@@ -93,7 +93,7 @@ process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
 });
 
-/** The environment of a program that sees nothing of the developer's. */
+/** Returns the environment of a program, without the developer's own variables. */
 export function gatewayEnvironment(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   return {
     PATH: process.env['PATH'] ?? '',
@@ -198,7 +198,7 @@ export function openTransport(rpcUrl: string, credential: string): ReturnType<ty
 /** The databases of gateways by their folders, while the suite runs on PostgreSQL. */
 const databases = new Map<string, string>();
 
-/** Whether the suite runs on PostgreSQL: `npm run test:postgres`. Then nobody moves the clock that judges, and the data directory has neither ledger nor content. */
+/** Whether the suite runs on PostgreSQL: `npm run test:postgres`. Then the database's clock decides, which tests can't set, and the data directory has neither ledger nor content. */
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
 /** Ends the leases of a killed gateway that had a database for itself, so that no test waits for them. */
@@ -244,7 +244,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
-  // Of a ledger in a database, the file that has it looks.
+  // A ledger in a database is checked by the test file that uses it.
   if (env['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;

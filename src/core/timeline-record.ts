@@ -32,7 +32,7 @@ export class TimelineRecord {
     this.#extensions.push({ atMs: this.#elapsedMs(), heldNanoUsd });
   }
 
-  /** Returns the text that the ledger stores; undefined if the other fields of the record say it all. */
+  /** Returns the text that the ledger stores; undefined if the other fields of the record are enough. */
   get text(): string | undefined {
     return writeTimeline({ attempts: this.#attempts, extensions: this.#extensions });
   }

@@ -26,7 +26,7 @@ export function readBody<Shape extends z.core.$ZodShape>(
 }
 
 /**
- * Returns a number of dollars from its text: a double has lost the nano-dollars of a large one. Undefined: there is no number at that
+ * Returns a number of dollars from its text: a double would lose the nano-dollars of a large one. Undefined: there is no number at that
  * place.
  */
 export function exactDollars({ raw }: JsonBody, ...path: readonly string[]): bigint | undefined {

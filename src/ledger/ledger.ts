@@ -365,7 +365,7 @@ export interface SettleCommand {
   /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` computes the cost from them. */
   readonly prices: PriceSheet;
   readonly multiplierPermille: number;
-  /** Its timeline, as `writeTimeline` returns it; absent: the other fields say it all. */
+  /** Its timeline, as `writeTimeline` returns it; absent: the other fields are enough. */
   readonly timeline?: string | undefined;
   /** Calls of tools with a price of their own; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;

@@ -39,9 +39,9 @@ export interface RequestTimeline {
   readonly firstEventMs: number | null;
   /** The provider that answered; '': none did. */
   readonly provider: string;
-  /** The number of calls to routes. */
+  /** The number of attempts. */
   readonly attemptCount: number;
-  /** The calls in their order. */
+  /** The attempts, in order. */
   readonly attempts: readonly RequestAttempt[];
   /** The extensions of its hold, in order of time. */
   readonly extensions: readonly HoldExtension[];

@@ -3,7 +3,7 @@
  * was admitted.
  */
 
-/** A call that went to a route. */
+/** One attempt at a route. */
 export interface RequestAttempt {
   /** The provider's name. */
   readonly provider: string;
@@ -21,14 +21,14 @@ export interface RequestAttempt {
   readonly status: number | undefined;
 }
 
-/** A growth of a hold. */
+/** An extension of a hold. */
 export interface HoldExtension {
   readonly atMs: number;
   /** The total hold from then on. */
   readonly heldNanoUsd: bigint;
 }
 
-/** The part of a request's timeline that is stored besides its record. */
+/** The part of a request's timeline that is stored in the column `course` of its record. */
 export interface StoredTimeline {
   readonly attempts: readonly RequestAttempt[];
   readonly extensions: readonly HoldExtension[];
@@ -49,7 +49,7 @@ type TimelineValues = [attempts: AttemptValues[], extensions: [atMs: number, hel
 /** The most entries of each list that are stored; entries between the first ones and the last are left out. */
 const entriesMax = 32;
 
-/** Encodes a timeline for storage; undefined if the record says it all: one attempt that completed and needed no choice and no extension. */
+/** Encodes a timeline for storage. Undefined if there is nothing to store: one attempt on the model's only route, which completed, and no extension. */
 export function writeTimeline({ attempts, extensions }: StoredTimeline): string | undefined {
   const [only] = attempts;
   const isPlain = attempts.length <= 1 && extensions.length === 0;

@@ -115,7 +115,7 @@ class Sampler {
     return nearest;
   }
 
-  /** In the schema's order, null last; if it is frugal, those first that end soonest. */
+  /** Orders alternatives as in the schema, null last; for a frugal sample, those that end soonest come first. */
   #ordered(group: readonly Json[], { depth }: Place): readonly Json[] {
     const isFrugal = this.#isFrugal(depth);
     const cost = (branch: Json): number => {

@@ -5,7 +5,7 @@ import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
-/** More is no list of models. */
+/** A longer answer is not a list of models. */
 const bytesMax = 8 * 1024 ** 2;
 
 /** An error of a list is read like any other; nothing of it can be too long. */

@@ -69,7 +69,7 @@ test.each([
   ['body_values', Array.from({ length: 12 }, () => Array.from({ length: 90 }, () => 1)), 400, 'more than 1000 values'],
   ['body_bytes', 'x'.repeat(3 * 2 ** 20), 413, 'larger than 3145728 bytes'],
 ])('limits.%s', async (_name, metadata, status, message) => {
-  // Bodies of up to 1 KiB are not looked through.
+  // Bodies of up to 1 KiB are not scanned.
   const reply = await post(tight, '/v1/chat/completions', chat('x'.repeat(1024), { metadata: { a: metadata } }));
   expect([reply.status, reply.message]).toEqual([status, expect.stringContaining(message)]);
 });
@@ -222,7 +222,7 @@ test('choices of a free request count in its windows, each as one', async () => 
   expect(await free(1)).toMatchObject({ status: 429 });
 });
 
-/** A PNG of one bit a pixel, of few bytes however large. */
+/** Makes a PNG with one bit per pixel: a small file however large the image. */
 function hugePng(side: number, isInterlaced: boolean): string {
   const chunk = (type: string, data: Buffer): Buffer => {
     const body = Buffer.concat([Buffer.from(type), data]);

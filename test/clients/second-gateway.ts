@@ -14,7 +14,7 @@ let behind: UpstreamName | undefined;
 const innerGateways = new WeakMap<Gateway, Gateway>();
 const servers = new WeakMap<Gateway, GeminiServer>();
 
-/** From now on targets are gateways in front of a second one, which they speak the protocol with. */
+/** From now on, targets are gateways in front of a second gateway, connected by this protocol. */
 export function speakThroughSecondGateway(protocol: UpstreamName = 'chat'): void {
   behind = protocol;
 }
@@ -24,7 +24,7 @@ export function upstreamProtocol(): UpstreamName | undefined {
   return behind;
 }
 
-/** Starts what a suite speaks to; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
+/** Starts the target of a suite; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
 export async function startTarget(): Promise<Gateway> {
   if (behind === undefined) return startGateway({ config: builtIn });
   const inner = await startGateway({ config: `${builtIn}retries: 0\n`, balance: '100' });
@@ -43,7 +43,7 @@ export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(gateway);
   const inner = innerGateways.get(gateway);
   if (inner === undefined) return;
-  // Nothing was answered by the front alone.
+  // The inner gateway has answered: the front did not answer everything itself.
   expect((await inner.account.listActivity({ limit: 1 })).records).toHaveLength(1);
   await servers.get(gateway)?.stop();
   await endGateway(inner);

@@ -131,8 +131,8 @@ test('nothing is kept of a request unless the configuration or the key says so',
 
 test('a key that keeps all: client, contract and upstream, as they were, and no secret of a provider', async () => {
   const { key } = await keyThatKeeps('all');
-  const asked = chat('The lighthouse of Messages');
-  const streamed = { ...asked, max_tokens: 50, stream: true, top_k: 3, thinking: { type: 'disabled' } };
+  const requested = chat('The lighthouse of Messages');
+  const streamed = { ...requested, max_tokens: 50, stream: true, top_k: 3, thinking: { type: 'disabled' } };
   const { id, text, status } = await send('/v1/messages', streamed, key);
   expect([status, text]).toEqual([200, expect.stringContaining('A harbour.')]);
   const { body } = await read(`/activity/${id}/bodies`);
@@ -141,7 +141,7 @@ test('a key that keeps all: client, contract and upstream, as they were, and no 
   expect(kept['client_answer']?.text).toBe(text);
   expect(kept['contract_request']?.text).toContain('The lighthouse of Messages');
   expect(kept['contract_answer']?.text).toContain('A harbour.');
-  // The dead route was never reached: what was meant for it is there, and it answered nothing.
+  // The dead route was never reached: the request for it is stored, and its answer is empty.
   const exchanges = body['upstream'] as { provider: string; request: { text: string }; answer: { text: string } }[];
   expect(exchanges.map(({ provider }) => provider)).toEqual(['dead', 'alive']);
   expect(exchanges[0]?.answer.text).toBe('');

@@ -120,7 +120,7 @@ describe('keys', () => {
     expect((await patch(made.api_key_id, { label: 'x' })).status).toBe(404);
     const { data } = (await call<{ data: KeyJson[] }>(gateway, 'GET', '/keys')).body;
     expect(data.some(({ api_key_id }) => api_key_id === made.api_key_id)).toBe(false);
-    // What the key had left is the account's again; what it did stays.
+    // The key's remaining balance is the account's again; its records stay.
     expect(await readDollars(gateway)).toBeCloseTo(before + left, 9);
     const { data: records } = (
       await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${made.api_key_id}`)
@@ -291,13 +291,13 @@ describe('analytics', () => {
     const { managementKey: key } = await newAccount(gateway, 5);
     const [one, other] = [await newKey(gateway, {}, key), await newKey(gateway, {}, key)];
     const began = new Date();
-    const asked = [
+    const requested = [
       [one, hello],
       [one, { ...hello, model: 'sim/small' }],
       [other, hello],
       [other, ask('x\n!sim status=500')],
     ] as const;
-    for (const [{ key: apiKey }, body] of asked) await complete(gateway, body, { key: apiKey });
+    for (const [{ key: apiKey }, body] of requested) await complete(gateway, body, { key: apiKey });
     const analytics = async (query: string) => {
       const reply = await call<AnalyticsJson>(gateway, 'GET', `/analytics${query}`, { key });
       expect(reply.status).toBe(200);

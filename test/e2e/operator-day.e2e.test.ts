@@ -1,6 +1,5 @@
 /**
- * A day of an operator who knows docs/operations.md "Logs, metrics and traces" only: a provider with a bad key, one that is slow, one that answers as another model, and a customer's complaint that is followed from its
- * `x-request-id` alone.
+ * A day of an operator who knows docs/operations.md "Logs, metrics and traces" only: a provider with a bad key, one that is slow, one that answers as another model, and a complaint that is traced by its `x-request-id` alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';

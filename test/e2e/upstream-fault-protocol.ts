@@ -1,14 +1,14 @@
 import type { FaultProtocol } from './upstream-wires.ts';
 
-/** Which protocol the upstreams of the fault suite speak: said before the suite is imported. */
+/** The protocol of the upstreams in the fault suite: set before the suite is imported. */
 let protocol: FaultProtocol = 'chat';
 
-/** From now on upstreams speak it. */
+/** Sets the protocol of the upstreams. */
 export function testFaults(spoken: FaultProtocol): void {
   protocol = spoken;
 }
 
-/** What they speak. */
+/** Returns the protocol of the upstreams. */
 export function faultProtocol(): FaultProtocol {
   return protocol;
 }

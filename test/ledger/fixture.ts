@@ -30,7 +30,7 @@ export class TestClock implements Clock {
     return this.nowMs;
   }
 
-  /** Moves by that many ms; back where negative. */
+  /** Moves by that many ms; back if negative. */
   step(byMs: number): void {
     this.nowMs += byMs;
   }
@@ -159,13 +159,13 @@ export interface Bench {
   ledger: SqliteLedger | PostgresLedger;
   /** Time on the processor that the last opening took, all threads: other work on the machine does not count. */
   openingCpuMs: number;
-  /** Opens it, where it was closed. */
+  /** Opens it after it was closed. */
   open(): Promise<void>;
   /** Closes and opens it again. */
   reopen(): Promise<void>;
   /** Reads what the file or the database has. */
   query(text: string): Promise<readonly Record<string, unknown>[]>;
-  /** Closes it, sees that every invariant holds, removes it. */
+  /** Closes it, checks every invariant, and removes it. */
   end(): Promise<void>;
 }
 

@@ -56,12 +56,12 @@ const columns = `count(*), sum(state = 'upstream_failed'), sum(input), sum(cache
   sum(reasoning), sum(images), sum(cost), sum(written_off), sum(latency_ms)`;
 
 async function readAnalytics(of: SqliteLedger): Promise<unknown[]> {
-  const asked = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
+  const requested = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
   const found: unknown[] = [];
   for (const accountId of [1, 2]) {
     for (const groupBy of ['none', 'model', 'api_key'] as const) {
       for (const granularity of ['hour', 'day'] as const) {
-        found.push(await of.analytics({ ...asked, accountId, groupBy, granularity }));
+        found.push(await of.analytics({ ...requested, accountId, groupBy, granularity }));
       }
     }
   }
@@ -86,7 +86,7 @@ test('records, sums, balances, plans and minutes of a file of before are as they
   writeOldFile();
   const opened = await open();
   expect(opened.violationsAtStart).toEqual([]);
-  // The gateway's own holds are given back, as after any end of a process.
+  // The gateway's own holds are voided, as after any end of a process.
   expect(opened.voidedHoldsAtStart).toBe(6);
   expect(plain([await opened.listKeys(1), await opened.listKeys(2)])).toEqual(
     said.keys.map(keys =>

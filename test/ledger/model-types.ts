@@ -67,7 +67,7 @@ export interface ModelRequest {
   readonly model: string;
   readonly free: boolean;
   readonly text: TextEstimate | undefined;
-  /** As how many it counts where it is free. */
+  /** How many requests it counts as, if it is free. */
   readonly requests: number;
   readonly endUser: string | undefined;
   /** The key's group then, and those above it. */

@@ -12,7 +12,7 @@ import type {
 } from '../../src/ledger/ledger.ts';
 import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 
-/** Traces for the model: what callers might do, at which moments, in which batches. Values lie near the edges where engines err. */
+/** Traces for the model: what callers might do, at which moments, in which batches. Values are near the edges at which engines fail. */
 
 /** How the clock moves before a step: by ms, to an edge of the day, or to the next end of a plan's period. */
 export type Move =
@@ -31,7 +31,7 @@ export type Action =
       funds: FundsEstimate | undefined;
       id: 'new' | number;
       ttlMs?: number;
-      /** Its tokens count: those of the funds, or, where it costs nothing, that many. */
+      /** Its tokens count: those of the funds, or, if it costs nothing, that many. */
       text?: 'of the funds' | TextEstimate;
       requests?: number;
       endUser?: string;

@@ -1,4 +1,4 @@
-/** What a command of a batch changes is seen by all that follow it, also once the engine has written it in the middle of the batch: to look something up, as it does for the hash of a new key. */
+/** What a command of a batch changes is seen by all that follow it, even if the engine writes it in the middle of the batch, because it has to look something up, such as the hash of a new key. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import type { KeyRow, NewLimit } from '../../src/ledger/ledger.ts';

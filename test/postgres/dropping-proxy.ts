@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Stands between a gateway and the database, and loses answers: what was sent arrives, and nobody learns of it. */
+/** A proxy between a gateway and the database that drops answers: statements arrive, but the gateway does not learn their result. */
 export class DroppingProxy {
   readonly url: string;
   readonly #server: Server;

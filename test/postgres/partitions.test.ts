@@ -97,7 +97,7 @@ test('a month goes when all of it is too old, sums and invariants stay; one with
 
   expect(await ledger.analytics({ ...query, groupBy: 'model' })).toEqual(sums);
   expect(await ledger.verify()).toEqual([]);
-  // What comes late for a month that is gone is kept like any record.
+  // A late record of a month whose partition is gone is kept like any record.
   await request('one', '2025-09-10T01:00:00Z', '2025-05-20T00:00:00Z');
   expect(await countRecords(one.accountId)).toBe(1);
   expect(await ledger.verify()).toEqual([]);

@@ -216,7 +216,7 @@ export class Generations {
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
-    // A provider that counts wrongly must not hold all of its customers' money.
+    // A provider that counts wrongly must not hold all money of the accounts that use it.
     return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
@@ -340,7 +340,7 @@ function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
-/** Returns the refusal of a request for whose choices there is no room now. */
+/** Returns the refusal of a request whose choices would exceed the limit of running choices. */
 function tooManyChoices(outcome: 'owner_full' | 'full'): GatewayError {
   const message =
     outcome === 'full'

@@ -310,7 +310,7 @@ export class Replays {
       },
       keepFailure: async (requestId, failure) => {
         if (log.isEmpty) return;
-        // The key is then free, and the customer is charged as without a key.
+        // The key is then free, and the account is charged as without a key.
         await put({ requestId, binding: 'settled', failure: toGatewayError(failure) }).catch(() => undefined);
       },
     };

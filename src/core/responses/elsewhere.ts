@@ -16,7 +16,7 @@ const cancelPrefix = 'cancel response ';
 interface ElsewhereTools {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;
-  /** Claims of all gateways; undefined: there is no other one. */
+  /** Claims of all gateways; undefined: this is the only gateway. */
   readonly shared: Claims | undefined;
   /** The responses that run here. */
   readonly jobs: ReadonlyMap<string, { cancel(): void }>;

@@ -198,7 +198,7 @@ export class BatchRows implements Rows {
     this.#versions.set(0, version);
   }
 
-  /** Takes the result that a rule asked for. */
+  /** Stores the result that a rule needed. */
   addResult(missing: MissingResult, result: StepResult): void {
     this.#results.add(missing, result);
   }
@@ -258,7 +258,7 @@ export class BatchRows implements Rows {
     return this.#select(this.tables.entry, this.#shared.statements.entry, 'reference = ?', [reference])[0];
   }
 
-  /** Adds to a sum, or to that of all others where the account has too many of its kind on that day. */
+  /** Adds to a sum, or to the sum of all others if the account has too many of its kind on that day. */
   raiseSum(change: SumChange): void {
     this.#sums.push(this.#bounded(change));
     this.undo.push(() => this.#sums.pop());
@@ -408,7 +408,7 @@ export class BatchRows implements Rows {
     return (scope === 'key' ? this.keys : this.groups).get(scopeId)?.accountId ?? 0;
   }
 
-  /** The configuration of a locked account; of one that this batch makes an empty one. */
+  /** Returns the configuration of a locked account; an empty one for an account that this batch creates. */
   #config(accountId: number): AccountConfig {
     const version = this.#versions.get(accountId);
     if (version === undefined) return emptyConfig;

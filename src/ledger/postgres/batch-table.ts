@@ -76,12 +76,12 @@ export class TableStatements<R> {
     }
     const place = keys.map((key, index) => `t.${key} = ($${index + 1}::${findType(key)}[])[n]`).join(' AND ');
     const gone = keys.length === 1 ? `t.${only ?? ''} = ANY(${arrays(keys)})` : place;
-    // Fails unless all were there: somebody else has ended one, which only a batch that looks first may find.
+    // Fails unless all rows existed. If one is missing, another gateway has ended it; a batch may only find that out by reading first.
     this.remove = `WITH gone AS (DELETE FROM ${spec.table} t WHERE ${gone} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM gone) = $${keys.length + 1}::int)::int`;
   }
 }
 
-/** Rows of one table as a batch has loaded and changed them; each that it changed is written once. */
+/** The rows of one table that a batch has loaded or changed. Each changed row is written once. */
 export class BatchTable<R> {
   readonly #statements: TableStatements<R>;
   readonly #scope: BatchScope;
@@ -99,7 +99,7 @@ export class BatchTable<R> {
     this.#extra = extra;
   }
 
-  /** Throws `MissingRow` if it is not known whether there is such a row. */
+  /** Returns the row; undefined if it does not exist. Throws `MissingRow` if it was not looked up yet. */
   get(...key: readonly KeyPart[]): R | undefined {
     const entry = this.#entries.get(toMapKey(key));
     if (entry !== undefined) return entry.row;
@@ -107,7 +107,7 @@ export class BatchTable<R> {
     throw new MissingRow({ steps: this.loadSteps(), take: results => this.take(results) });
   }
 
-  /** Returns whether it is known whether there is such a row. */
+  /** Returns whether the row was looked up already. */
   has(...key: readonly KeyPart[]): boolean {
     return this.#entries.has(toMapKey(key));
   }
@@ -153,7 +153,7 @@ export class BatchTable<R> {
     if (!this.#entries.has(name)) this.#wanted.set(name, key);
   }
 
-  /** Says that there is no such row. */
+  /** Notes that there is no such row. */
   lack(...key: readonly KeyPart[]): void {
     this.#add(key, undefined);
   }

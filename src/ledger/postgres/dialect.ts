@@ -44,11 +44,11 @@ function chooseCast(value: Sendable): string {
   return value === null ? '::bigint' : '::text';
 }
 
-/** Names subqueries that have no name, as PostgreSQL 15 wants it. */
+/** Names subqueries that have no name, as PostgreSQL 15 requires. */
 function nameSubqueries(text: string): string {
   let named = '';
   let count = 0;
-  /** Of each open parenthesis: whether it is a subquery that is read from. */
+  /** For each open parenthesis, whether it begins a subquery in a FROM clause. */
   const open: boolean[] = [];
   for (let index = 0; index < text.length; index += 1) {
     const letter = text.charAt(index);

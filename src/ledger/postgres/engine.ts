@@ -203,7 +203,7 @@ export class Engine {
     for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.lack(id);
   }
 
-  /** The accounts that a command names. What it does not name it finds by `UnlockedAccount`. */
+  /** Returns the accounts that a command names. Others that it needs are found by `UnlockedAccount`. */
   #listAccounts({ request, accounts = [] }: BatchCommand): readonly number[] {
     return accounts.length > 0 ? accounts : this.#namedBy(request);
   }
@@ -231,7 +231,7 @@ export class Engine {
     }
   }
 
-  /** Has loaded what a command will ask for, as far as that can be told before. */
+  /** Loads what a command will need, as far as that is known before it runs. */
   #want(rows: BatchRows, { request, isRepeat }: BatchCommand): void {
     const { tables } = rows;
     const nowMs = this.#tools.guessNow();
@@ -354,7 +354,7 @@ export class Engine {
     };
   }
 
-  /** Remembers what a committed batch has left of this instance's holds. */
+  /** Remembers this instance's holds as a committed batch has left them. */
   #keep(rows: BatchRows): void {
     const { hold, key } = rows.tables;
     for (const [id] of hold.removedInBatch()) this.#ownHolds.delete(Number(id));
@@ -365,7 +365,7 @@ export class Engine {
   }
 }
 
-/** Returns whether a command ends what an instance has left. */
+/** Returns whether a command ends a hold that a stopped instance has left. */
 function isRecovery(request: WireCommand): boolean {
   return request[0] === 'void' && request[3] === 'restarted';
 }

@@ -57,7 +57,7 @@ export class UseTable {
     this.#rows.replace(this.#entry(use.limitId, use.number, use.endUser), use);
   }
 
-  /** Removes those of a limit. */
+  /** Removes the uses of a limit. */
   forget(limitId: number): void {
     this.#begin();
     this.#rows.write();

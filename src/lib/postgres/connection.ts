@@ -55,8 +55,7 @@ interface Prepared {
 }
 
 /**
- * Several statements in one flush with one Sync, so that they take one round trip: an error skips the rest. It is
- * what `pg` calls a submittable; `pg` itself would send each statement with a Sync of its own, at 2.5 times the CPU.
+ * Several statements in one flush with one Sync, so that they take one round trip: an error skips the rest. An implementation of `pg`'s `Submittable`; `pg` itself would send a Sync with each statement, which takes 2.5 times the CPU.
  */
 class Pipeline {
   /** `pg` sets it. */
@@ -155,7 +154,7 @@ class Pipeline {
   }
 }
 
-/** One connection. It never comes back once it is lost: open another. */
+/** One connection. Once it is lost it can't be used again: open another. */
 export class PostgresConnection {
   readonly #client: pg.Client;
   readonly #timeoutMs: number;
@@ -224,7 +223,7 @@ export class PostgresConnection {
     try {
       const result = await work(this);
       const [done] = await this.run([{ text: 'COMMIT' }]);
-      // A failed transaction is answered so, and without an error.
+      // PostgreSQL reports a failed transaction this way, not as an error.
       if (done?.tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${done?.tag ?? 'nothing'}`);
       return result;
     } catch (error) {

@@ -76,7 +76,7 @@ const chunksText = `SELECT seq, content FROM (
     ORDER BY seq LIMIT $4::bigint
   ) AS c WHERE before < ${chunksBytesMax} ORDER BY seq`;
 
-/** Of instances that have ended, or of none. */
+/** Takes over documents of instances that have ended, or of none. */
 const takeOverText = `UPDATE document SET boot = $2::bigint
   WHERE kind = $1::text AND NOT finished AND boot IS DISTINCT FROM $2::bigint AND (boot IS NULL OR NOT ${isAlive('document.boot')})`;
 const ownText =

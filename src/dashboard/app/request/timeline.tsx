@@ -12,7 +12,7 @@ interface TimelineProps {
   readonly timeline: RequestTimeline;
 }
 
-/** The hold of a request in the order of time: admitted, extended, settled, given back. */
+/** Shows how the hold of a request changed: admitted, extended, settled, released. */
 export function Timeline({ record, timeline }: TimelineProps) {
   const { admittedNanoUsd, firstEventMs, extensions } = timeline;
   const held = extensions.at(-1)?.heldNanoUsd ?? admittedNanoUsd;
@@ -96,7 +96,7 @@ const reasons: Readonly<Record<string, string>> = {
   fallback: 'the route before it failed',
 };
 
-/** The calls that went to routes, in their order. */
+/** Lists the attempts, in order. */
 export function Attempts({ record, timeline }: TimelineProps) {
   const attempts = timeline.attempts.length > 0 ? timeline.attempts : impliedAttempt(record, timeline);
   return (
@@ -138,7 +138,7 @@ export function Attempts({ record, timeline }: TimelineProps) {
 
 type Attempt = Omit<RequestAttempt, '$typeName' | '$unknown'>;
 
-/** Returns the single attempt of a request whose record says it all. */
+/** Returns the single attempt of a request for which no attempts are stored. */
 function impliedAttempt(
   { latencyMs, state }: ActivityRecord,
   { provider, firstEventMs }: RequestTimeline,
