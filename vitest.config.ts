@@ -24,26 +24,13 @@ export default defineConfig({
             'test/long/**',
             'test/browser/**',
             'test/postgres/**',
-            'test/clients/**',
-            'test/e2e/upstream-faults-*',
             'test/contracts/guard-tokenizer.test.ts',
           ],
           isolate: false,
         },
       },
-      // Files that import another file of tests, which a shared process would run once only, and one that must be the first to load a module.
-      {
-        extends: true,
-        test: {
-          name: 'alone',
-          include: [
-            'test/clients/**/*.test.ts',
-            'test/e2e/upstream-faults-*.test.ts',
-            'test/contracts/guard-tokenizer.test.ts',
-          ],
-          exclude: ['**/node_modules/**'],
-        },
-      },
+      // It must be the first to load a module.
+      { extends: true, test: { name: 'alone', include: ['test/contracts/guard-tokenizer.test.ts'] } },
       {
         extends: true,
         test: {

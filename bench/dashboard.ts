@@ -5,6 +5,9 @@
 import { createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
 import { spawn } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
 import { AnalyticsGranularity, AnalyticsGroup } from '../src/gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../src/gen/tollgate/v1/catalog_pb.ts';
@@ -14,6 +17,8 @@ import { percentile } from './statistics.ts';
 const [dataDir = ''] = process.argv.slice(2);
 const rounds = 15;
 const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+const waitMs = 600_000;
 
 const environment = { ...process.env, TOLLGATE_DATA_DIR: dataDir, TOLLGATE_PORT: '0', TOLLGATE_RPC_PORT: '0' };
 const gateway = spawn(process.execPath, ['src/main.ts', 'serve'], { env: environment });
@@ -85,7 +90,28 @@ const calls: Readonly<Record<string, () => Promise<unknown>>> = {
   'Activity: sums of 90 days by key': sums(90, AnalyticsGroup.API_KEY),
   'Activity: sums of 30 days by end user': sums(30, AnalyticsGroup.END_USER),
   'Activity: sums of 30 days by tag': sums(30, AnalyticsGroup.TAG, { tag: 'team' }),
+  'Activity: sums of a key by model': sums(30, AnalyticsGroup.MODEL, { filter: { apiKeyId: 7n } }),
+  'Activity: sums of a model by key': sums(30, AnalyticsGroup.API_KEY, { filter: { model: 'acme/model-3' } }),
+  'Activity: sums of a model, key and tag': sums(30, AnalyticsGroup.UNSPECIFIED, {
+    filter: { model: 'acme/model-7', apiKeyId: 7n, tag: 'team:team-3' },
+  }),
+  'Activity: sums of an end user and model': sums(30, AnalyticsGroup.UNSPECIFIED, {
+    filter: { model: 'acme/model-8', endUser: 'user-7' },
+  }),
+  'Activity: sums of a tag by end user': sums(30, AnalyticsGroup.END_USER, { filter: { tag: 'team:team-3' } }),
+  'Activity: 90 days of a provider by tag': sums(90, AnalyticsGroup.TAG, {
+    tag: 'team',
+    filter: { provider: 'provider-1' },
+  }),
+  'Activity: 90 days of a tag by key': sums(90, AnalyticsGroup.API_KEY, { filter: { tag: 'team:team-3' } }),
+  'Activity: 24 h of a tag and provider by model': sums(1, AnalyticsGroup.MODEL, {
+    filter: { tag: 'team:team-3', provider: 'provider-1' },
+  }),
   'Activity: newest': list({}),
+  'Activity: of a model, key and tag': list({ model: 'acme/model-7', apiKeyId: 7n, tag: 'team:team-3' }),
+  'Activity: of an end user and a model': list({ endUser: 'user-7', model: 'acme/model-8' }),
+  'Activity: of an end user and another model': list({ endUser: 'user-7', model: 'acme/model-2' }),
+  'Activity: of a tag and a rare provider': list({ tag: 'team:team-3', provider: 'provider-4' }),
   'Activity: of 30 days, page 11': list({ ...span(30), offset: 1_000 }),
   'Activity: of a model': list({ model: 'acme/model-3' }),
   'Activity: of a key': list({ apiKeyId: 7n }),
@@ -109,8 +135,19 @@ const calls: Readonly<Record<string, () => Promise<unknown>>> = {
   'Models: routes': () => admin.listRoutes({}),
 };
 
+/** Waits until the gateway has made the column files of the rows, which it does once in the background. */
+async function waitForColumns(): Promise<void> {
+  const folder = join(dataDir, 'columns', String(accountId));
+  const isDone = (): boolean =>
+    existsSync(folder) && readdirSync(folder).some(name => Number(name.split('-')[1]) > (nowMs - dayMs) / hourMs);
+  const began = Date.now();
+  while (!isDone() && Date.now() - began < waitMs) await setTimeout(1000);
+  process.stdout.write(`waited ${Math.round((Date.now() - began) / 1000)} s for column files\n`);
+}
+
 try {
   await signIn();
+  await waitForColumns();
   const { records } = await admin.listAccountActivity({ accountId, query: { limit: 1 } });
   const requestId = records[0]?.requestId ?? '';
   const all = { ...calls, 'Request: its receipt': () => admin.getAccountActivity({ accountId, requestId }) };

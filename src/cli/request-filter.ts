@@ -9,6 +9,7 @@ export interface RequestFilterOptions {
   readonly tag?: string;
   readonly endUser?: string;
   readonly provider?: string;
+  readonly endpoint?: string;
 }
 
 /** Adds the options that choose requests: those that pass all of them. */
@@ -19,11 +20,12 @@ export function addRequestFilter(command: Command): Command {
     .option('--group <group_id>', 'of this group and the groups in it alone', idArgument)
     .option('--tag <name:value>', 'with this tag alone', tagArgument)
     .option('--end-user <name>', 'for this end user alone')
-    .option('--provider <name>', 'that this provider answered alone');
+    .option('--provider <name>', 'that this provider answered alone')
+    .option('--endpoint <path>', 'on this path alone (/v1/messages)');
 }
 
 /** Returns the filter as the gateway takes it. */
-export function toRequestFilter({ key, model, group, tag, endUser, provider }: RequestFilterOptions) {
+export function toRequestFilter({ key, model, group, tag, endUser, provider, endpoint }: RequestFilterOptions) {
   return {
     apiKeyId: key ?? 0n,
     model: model ?? '',
@@ -31,6 +33,7 @@ export function toRequestFilter({ key, model, group, tag, endUser, provider }: R
     tag: tag ?? '',
     endUser: endUser ?? '',
     provider: provider ?? '',
+    endpoint: endpoint ?? '',
   };
 }
 

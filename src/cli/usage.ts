@@ -31,7 +31,6 @@ interface Division {
 interface UsageOptions extends GatewayOptions, RequestFilterOptions {
   readonly by?: Division;
   readonly account?: bigint;
-  readonly endpoint?: string;
   readonly start?: bigint;
   readonly end?: bigint;
   readonly csv?: true;
@@ -66,7 +65,7 @@ export function usageCommand(program: Command, { streams, environment }: RemoteP
     .option('--account <account_id>', 'of this account alone', idArgument)
     .option('--start <time>', 'from this day or time on (2026-11-01, 2026-11-01T12:00:00Z)', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
-    .option('--endpoint <path>', 'on this path alone (/v1/messages)')
+
     .option('--csv', 'print comma-separated values');
   addRequestFilter(command);
   addGatewayOptions(command).action(async (options: UsageOptions) => {
@@ -95,7 +94,7 @@ async function readUsage({ admin }: GatewayClients, options: UsageOptions): Prom
   const { by, tag } = options.by ?? byAccount;
   const accounts = accountId === undefined ? (await admin.listAccounts({})).accounts : [await one(admin, accountId)];
   const rows = new Map<string, UsageRow>();
-  const filter = { ...toRequestFilter(options), endpoint: options.endpoint ?? '' };
+  const filter = toRequestFilter(options);
   const query = { startMs, endMs, granularity: AnalyticsGranularity.DAY, groupBy: divisions[by].groupBy, tag, filter };
   for (let first = 0; first < accounts.length; first += atOnce) {
     const answers = accounts.slice(first, first + atOnce).map(async account => {

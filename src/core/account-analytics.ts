@@ -9,7 +9,7 @@ import {
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { findTagFault } from '../generation/tags.ts';
-import type { AnalyticsFilter, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 
@@ -90,12 +90,16 @@ function toQuery(
     throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
   }
   // A key's holder sees that key's requests, whatever the filter says.
-  return { ...readFilter(request.filter), ...of, startMs, endMs, granularity, groupBy, limit: seriesMax, recordsMax };
-}
-
-function readFilter(filter: GetAnalyticsRequest['filter']): AnalyticsFilter {
-  if (filter === undefined) return {};
-  return { ...readRequestFilter(filter), ...(filter.endpoint === '' ? {} : { endpoint: filter.endpoint }) };
+  return {
+    ...(request.filter && readRequestFilter(request.filter)),
+    ...of,
+    startMs,
+    endMs,
+    granularity,
+    groupBy,
+    limit: seriesMax,
+    recordsMax,
+  };
 }
 
 /** Adds the rows up. */

@@ -4,11 +4,14 @@ import { invalidField } from './account-fields.ts';
 import { storedName } from './attribution.ts';
 
 /** Filters of requests that lists and sums have in common; empty and 0 mean any. */
-type FilterFields = Pick<ListActivityRequest, 'model' | 'apiKeyId' | 'tag' | 'endUser' | 'groupId' | 'provider'>;
+type FilterFields = Pick<
+  ListActivityRequest,
+  'model' | 'apiKeyId' | 'tag' | 'endUser' | 'groupId' | 'provider' | 'endpoint'
+>;
 
 /** Returns the requested filters. Throws `validation_error` if a tag is not a name and a value. */
-export function readRequestFilter(fields: FilterFields): Omit<AnalyticsFilter, 'endpoint'> {
-  const { model, apiKeyId, tag, endUser, groupId, provider } = fields;
+export function readRequestFilter(fields: FilterFields): AnalyticsFilter {
+  const { model, apiKeyId, tag, endUser, groupId, provider, endpoint } = fields;
   return {
     ...(model === '' ? {} : { model }),
     ...(apiKeyId === 0n ? {} : { keyId: Number(apiKeyId) }),
@@ -16,6 +19,7 @@ export function readRequestFilter(fields: FilterFields): Omit<AnalyticsFilter, '
     ...(endUser === '' ? {} : { endUser: storedName(endUser) }),
     ...(groupId === 0n ? {} : { groupId: Number(groupId) }),
     ...(provider === '' ? {} : { provider }),
+    ...(endpoint === '' ? {} : { endpoint }),
   };
 }
 

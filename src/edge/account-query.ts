@@ -87,6 +87,7 @@ function readRequestFilter(query: Query) {
     tag: readTagFilter(query),
     endUser: readText(query, 'end_user') ?? '',
     provider: readText(query, 'provider') ?? '',
+    endpoint: readText(query, 'endpoint') ?? '',
   };
 }
 
@@ -97,7 +98,7 @@ export function readAnalyticsQuery(query: Query) {
     granularity: isHourly ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
     ...readGroupBy(query),
     ...readSpan(query),
-    filter: { ...readRequestFilter(query), endpoint: readText(query, 'endpoint') ?? '' },
+    filter: readRequestFilter(query),
   };
 }
 

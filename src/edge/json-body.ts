@@ -182,11 +182,14 @@ export function parseJson(raw: Buffer): JsonBody {
   return body;
 }
 
-/** Parses bytes whose bounds were not checked yet, and calls `receive` with the body or with `invalid_request`. */
-export function parseBounded(edge: Edge, raw: Buffer, receive: (body: JsonBody | Error) => void): void {
+/** Parses bytes whose bounds were not checked yet, and calls `receive` with the body or with `invalid_request`. The chunks must not be used any more. */
+export function parseBounded(
+  edge: Edge,
+  { chunks, size }: { readonly chunks: readonly Buffer[]; readonly size: number },
+  receive: (body: JsonBody | Error) => void,
+): void {
   const { bounds } = edge.options;
-  const unchecked = raw.length <= unscannedBytes ? {} : { bounds };
-  parseBody(edge, { chunks: [raw], size: raw.length, ...unchecked }, receive);
+  parseBody(edge, { chunks, size, ...(size <= unscannedBytes ? {} : { bounds }) }, receive);
 }
 
 /** A body that has arrived. */

@@ -105,10 +105,12 @@ export async function openDatabaseStores(
   const { logger, metrics, health } = tools;
   // Loaded only where it is used.
   const { openPostgresLedger } = await import('../ledger/postgres/postgres-ledger.ts');
+  const { lockHome } = await import('../ledger/postgres/home-lock.ts');
   let leaseEnded: Parameters<NonNullable<Stores['onLeaseEnded']>>[0] = () => undefined;
   const ledger = await openPostgresLedger({
     url,
     clock: systemClock,
+    home: lockHome(dataDir),
     ...ledgerSettings(config),
     watch: health.ledgerWatch,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
@@ -124,6 +126,7 @@ export async function openDatabaseStores(
       ),
   });
   try {
+    // Of a directory that can't be made, this names the reason.
     makeDirectory(dataDir);
     const { openSharedContent } = await import('./shared-content.ts');
     const content = await openSharedContent({ url, dataDir, boot: () => ledger.boot }, config.content, fileLifetimeMs);

@@ -14,6 +14,8 @@ export interface ActivityFilter {
   /** A group, including its subgroups. */
   readonly groupId?: number;
   readonly provider?: string;
+  /** A path of the public interface. */
+  readonly endpoint?: string;
   readonly batchId?: string;
   readonly startMs?: number;
   readonly endMs?: number;

@@ -1,5 +1,6 @@
 /** Request bodies that are cheap to send and expensive to process (docs/security.md "Request bodies"). */
 import { afterAll, expect, test } from 'vitest';
+import { SocketClient } from '../e2e/socket-client.ts';
 import { createAccount, endGateway, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
 import { attackSize, isFullSize } from './scale.ts';
@@ -90,6 +91,44 @@ test('a JSON error at the end of a long body is refused without blocking other r
   const { status, heldMs } = await attack('/v1/chat/completions', body);
   expect(status).toBe(400);
   expect(heldMs).toBeLessThan(heldMsMax);
+});
+
+test.each([
+  ['messages', '/v1/chat/completions', { messages: entries({ role: 'user', content: [{ type: 'text', text: 1 }] }) }],
+  ['blocks', '/v1/messages', { max_tokens: 9, messages: [{ role: 'user', content: entries({ type: 'text' }) }] }],
+  ['items', '/v1/responses', { input: entries({ role: 'user' }) }],
+])('of thousands of wrong %s, the first is named, without blocking other requests', async (_name, path, body) => {
+  const json = JSON.stringify({ model: 'sim/small', ...body });
+  // The first body of a kind compiles its schema.
+  await attack(path, json);
+  const { status, code, heldMs, responseBytes } = await attack(path, json);
+  expect([status, code]).toEqual([422, 'validation_error']);
+  expect(heldMs).toBeLessThan(heldMsMax);
+  expect(responseBytes).toBeLessThan(1024);
+});
+
+function entries(entry: object): object[] {
+  return Array.from({ length: 9900 }, () => entry);
+}
+
+test.each([
+  ['in one frame', Infinity],
+  ['in frames of a kilobyte', 1024],
+])('a message of a WebSocket of 48 MiB %s does not block other requests', async (_name, frameBytes) => {
+  const client = await SocketClient.open(gateway.url, gateway.apiKey);
+  await client.ask({ model: 'sim/small', input: 'x' });
+  const message = Buffer.from(
+    JSON.stringify({ type: 'response.create', model: 'sim/small', input: 'x'.repeat(48 * mebibyte) }),
+  );
+  const sinceMs = Date.now();
+  for (let at = 0; at < message.length; at += frameBytes) {
+    const fin = at + frameBytes >= message.length;
+    client.socket.send(message.subarray(at, at + frameBytes), { binary: false, fin });
+  }
+  const event = (await client.turn()).at(-1);
+  expect([event?.status, event?.error?.param]).toEqual([422, 'input']);
+  expect(await holds.longest(gateway.url, sinceMs)).toBeLessThan(heldMsMax);
+  await client.close();
 });
 
 test('a text too long for the model is refused without blocking other requests', async () => {

@@ -262,26 +262,38 @@ async function attackRpc(chance: Chance): Promise<string | undefined> {
     : undefined;
 }
 
-/** How long a connection is quiet before its client closes it. */
-const quietMs = 1000;
+/** How long a client of a WebSocket waits for an answer. */
+const answerMs = 120_000;
+const terminals = ['response.completed', 'response.incomplete', 'response.failed'];
 
-/** Sends frames over one connection until it closes or all are answered. */
+/** Sends frames over one connection. Each of them must be answered, unless the connection ends. */
 async function attackSocket(chance: Chance): Promise<string | undefined> {
   const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`, {
     headers: { authorization: `Bearer ${gateway.apiKey}` },
   });
   await once(socket, 'open');
   let complaint: string | undefined;
-  // A client that leaves early pays for output that it does not see, so the connection is closed only after it was quiet for a while.
-  const patience = setTimeout(() => socket.close(), quietMs);
+  let unanswered = 4;
+  // A client that leaves early pays for output that it does not see, so the connection closes only after all answers.
+  const patience = setTimeout(() => {
+    complaint = `${unanswered} frames were not answered`;
+    socket.close();
+  }, answerMs);
   socket.on('message', (data: Buffer) => {
-    patience.refresh();
-    const { status, response } = JSON.parse(data.toString()) as { status?: number; response?: { id: string } };
+    const { type, status, response, ...event } = JSON.parse(data.toString()) as {
+      type: string;
+      status?: number;
+      response?: { id: string };
+      sequence_number?: number;
+    };
     if (response !== undefined) delivered.add(response.id.replace('resp_', 'req_'));
     if (status === 500) complaint = data.toString();
+    // An error that has a number belongs to a response, which ends with an event of its own.
+    if (terminals.includes(type) || (type === 'error' && event.sequence_number === undefined)) unanswered -= 1;
+    if (unanswered === 0) socket.close();
   });
   socket.on('error', () => undefined);
-  for (let frames = 4; frames > 0; frames -= 1) {
+  for (let frames = unanswered; frames > 0; frames -= 1) {
     const frame = Buffer.from(JSON.stringify(mutateJson({ type: 'response.create', ...responses }, chance)));
     if (chance.next() < 0.8) socket.send(frame.toString());
     // Text that is not UTF-8 would break the connection during running turns.

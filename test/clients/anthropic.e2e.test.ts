@@ -8,8 +8,9 @@ import { makePng } from '../e2e/sample-image.ts';
 import { readBalance, makeKey } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
+const upstream = upstreamProtocol();
 /** Chat and Gemini have no cache hints, and do not report which stop sequence matched. */
-const lacksHints = upstreamProtocol() === 'chat' || upstreamProtocol() === 'gemini';
+const lacksHints = upstream === 'chat' || upstream === 'gemini';
 
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
@@ -122,7 +123,7 @@ describe.each([
     const whole = await one.messages.create(body);
     const streamed = await one.messages.stream(body).finalMessage();
     // Gemini's seal of a call precedes it, to be sent back.
-    const seal = upstreamProtocol() === 'gemini' ? ['thinking'] : [];
+    const seal = upstream === 'gemini' ? ['thinking'] : [];
     expect(whole.content.map(({ type }) => type)).toEqual(['text', ...seal, 'tool_use', 'tool_use']);
     expect(whole.stop_reason).toBe('tool_use');
     const calls = (message: Anthropic.Message) => message.content.filter(block => block.type === 'tool_use');
@@ -161,7 +162,7 @@ describe.each([
     const [thought] = first.content;
     expect(thought).toMatchObject({ type: 'thinking' });
     // Gemini signs what follows the reasoning, not the reasoning itself.
-    const isSigned = upstreamProtocol() !== 'gemini';
+    const isSigned = upstream !== 'gemini';
     expect(thought?.type === 'thinking' && thought.signature !== '').toBe(isSigned);
     const next = await one.messages
       .stream({
@@ -174,7 +175,7 @@ describe.each([
     expect(next.content[0]?.type).toBe('thinking');
   });
 
-  if (!(lacksHints || upstreamProtocol() === 'responses'))
+  if (!(lacksHints || upstream === 'responses'))
     test('a cached prefix is written once and read afterwards, beside input_tokens', async () => {
       const system = [
         {
@@ -261,7 +262,7 @@ test('an image, a document and a search result are accepted', async () => {
 });
 
 describe('stop reasons', () => {
-  const saysContext = ['messages', undefined].includes(upstreamProtocol());
+  const saysContext = ['messages', undefined].includes(upstream);
   const ask = (text: string, more: object = {}): Promise<Anthropic.Message> =>
     client.messages.create({ model: payg, max_tokens: 100, messages: [user(text)], ...more });
 

@@ -8,6 +8,7 @@ import { payg } from '../e2e/chat-client.ts';
 import { makePngUrl } from '../e2e/sample-image.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
+const upstream = upstreamProtocol();
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
@@ -89,11 +90,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
     const Person = z.object({ name: z.string(), age: z.number().int() });
 
     /** A Messages upstream gets only a written instruction for JSON, which the built-in models ignore. */
-    const methods = [
-      'jsonSchema',
-      'functionCalling',
-      ...(upstreamProtocol() === 'messages' ? [] : ['jsonMode']),
-    ] as const;
+    const methods = ['jsonSchema', 'functionCalling', ...(upstream === 'messages' ? [] : ['jsonMode'])] as const;
     test.each(methods as readonly ('jsonSchema' | 'functionCalling' | 'jsonMode')[])(
       'withStructuredOutput by %s',
       async method => {

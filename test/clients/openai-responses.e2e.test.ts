@@ -17,11 +17,12 @@ import { makePngUrl } from '../e2e/sample-image.ts';
 import { readBalance, readRecord } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
+const upstream = upstreamProtocol();
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
 /** Missing in Messages upstreams: log probabilities, JSON without a schema except by instruction. */
-const isMessages = upstreamProtocol() === 'messages';
+const isMessages = upstream === 'messages';
 
 const makeClient = (options: ClientOptions = {}): OpenAI =>
   new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey, maxRetries: 0, ...options });

@@ -13,6 +13,7 @@ import { payg } from '../e2e/chat-client.ts';
 import { readBalance, makeKey, readRecord } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
+const upstream = upstreamProtocol();
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
@@ -218,7 +219,7 @@ describe('a conversation', () => {
       }),
     );
     // A Responses upstream checks it itself.
-    const code = upstreamProtocol() === 'responses' ? 'upstream_rejected' : 'unsupported_parameter';
+    const code = upstream === 'responses' ? 'upstream_rejected' : 'unsupported_parameter';
     expect([unknown.status, unknown.code, unknown.param]).toEqual([400, code, 'input']);
     expect(unknown.message).toContain('call_no');
   });

@@ -11,13 +11,14 @@ import { makePngUrl } from '../e2e/sample-image.ts';
 import { readBalance, makeKey, readRecord } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
+const upstream = upstreamProtocol();
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
 /** Messages upstreams have no `n`, no log probabilities, and no JSON mode without a schema except by instruction. */
-const isMessages = upstreamProtocol() === 'messages';
+const isMessages = upstream === 'messages';
 /** Only Chat upstreams can return several choices. */
-const lacksChoices = isMessages || upstreamProtocol() === 'responses';
+const lacksChoices = isMessages || upstream === 'responses';
 
 /** Counts the HTTP requests that clients send, retries included. */
 const sent = { requests: 0 };

@@ -1,5 +1,4 @@
-/** The conversations of `agents.e2e.test.ts` through gateway → Chat upstream → gateway → built-in models. */
-import { speakThroughSecondGateway } from './second-gateway.ts';
+/** Runs `agents.e2e.test.ts` against gateways with a second gateway as their upstream, once for each protocol between the two. */
+import { describeSecondGateways } from './second-gateway.ts';
 
-speakThroughSecondGateway();
-await import('./agents.e2e.test.ts');
+describeSecondGateways('agents', ['chat', 'messages', 'gemini', 'responses']);

@@ -1,5 +1,4 @@
-/** The conversations of `ai-sdk.e2e.test.ts` through gateway → Chat upstream → gateway → built-in models. */
-import { speakThroughSecondGateway } from './second-gateway.ts';
+/** Runs `ai-sdk.e2e.test.ts` against gateways with a second gateway as their upstream, once for each protocol between the two. */
+import { describeSecondGateways } from './second-gateway.ts';
 
-speakThroughSecondGateway();
-await import('./ai-sdk.e2e.test.ts');
+describeSecondGateways('ai-sdk', ['chat', 'messages', 'gemini', 'responses']);

@@ -1,25 +1,37 @@
 /**
- * The target of the conversation suites: a gateway on its built-in models, or one whose upstream is such a gateway
- * over HTTP. A suite that is imported after `speakThroughSecondGateway()` runs against the latter: every request then
- * goes through the upstream client and back.
+ * The target of the conversation suites: a gateway on its built-in models, or one whose upstream is such a gateway over
+ * HTTP: every request then goes through the upstream client and back.
  */
-import { expect } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { describe, expect } from 'vitest';
+import { endGateway, type Gateway, makeKey, type NewKey, startGateway } from '../gateway.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 
 const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
 /** The protocols that upstreams can speak. */
 export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
 let behind: UpstreamName | undefined;
-const innerGateways = new WeakMap<Gateway, Gateway>();
-const servers = new WeakMap<Gateway, GeminiServer>();
 
-/** From now on, targets are gateways in front of a second gateway, connected by this protocol. */
-export function speakThroughSecondGateway(protocol: UpstreamName = 'chat'): void {
-  behind = protocol;
+/** The key of a gateway for the second gateway, which the targets of a file share, and its Gemini server. */
+interface Behind {
+  readonly key: NewKey;
+  readonly server: GeminiServer | undefined;
+}
+const targets = new Map<Gateway, Behind>();
+let inner: Gateway | undefined;
+
+/** Runs the suite `SUITE.e2e.test.ts` once for each of these protocols, against a gateway that speaks it with a second gateway. */
+export function describeSecondGateways(suite: string, protocols: readonly UpstreamName[]): void {
+  for (const protocol of protocols) {
+    describe(`through ${protocol}`, async () => {
+      behind = protocol;
+      // The question mark makes it a module of its own, so that it runs again.
+      await import(`./${suite}.e2e.test.ts?${protocol}`);
+      behind = undefined;
+    });
+  }
 }
 
-/** The protocol between the gateway and its upstream; undefined: its own models, in the client's protocol. */
+/** Returns the protocol between the gateway and its upstream, or undefined for a gateway on its own models; for a suite that is being loaded. */
 export function upstreamProtocol(): UpstreamName | undefined {
   return behind;
 }
@@ -27,26 +39,29 @@ export function upstreamProtocol(): UpstreamName | undefined {
 /** Starts the target of a suite; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
 export async function startTarget(): Promise<Gateway> {
   if (behind === undefined) return startGateway({ config: builtIn });
-  const inner = await startGateway({ config: `${builtIn}retries: 0\n`, balance: '100' });
-  const server = behind === 'gemini' ? await GeminiServer.start(inner) : undefined;
+  inner ??= await startGateway({ config: `${builtIn}retries: 0\n`, balance: '1000' });
+  const key = await makeKey(inner);
+  const server = behind === 'gemini' ? await GeminiServer.start({ url: inner.url, apiKey: key.key }) : undefined;
   const gateway = await startGateway({
     config: frontConfig(server?.baseUrl ?? inner.url, behind),
-    environment: { INNER_KEY: server === undefined ? inner.apiKey : geminiKey },
+    environment: { INNER_KEY: server === undefined ? key.key : geminiKey },
   });
-  innerGateways.set(gateway, inner);
-  if (server !== undefined) servers.set(gateway, server);
+  targets.set(gateway, { key, server });
   return gateway;
 }
 
-/** Ends it and what is behind it; both must have settled everything. */
+/** Ends it, and after the last one what is behind it; all must have settled everything. */
 export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(gateway);
-  const inner = innerGateways.get(gateway);
-  if (inner === undefined) return;
+  const ended = targets.get(gateway);
+  if (ended === undefined || inner === undefined) return;
+  targets.delete(gateway);
   // The inner gateway has answered: the front did not answer everything itself.
-  expect((await inner.account.listActivity({ limit: 1 })).records).toHaveLength(1);
-  await servers.get(gateway)?.stop();
+  expect((await inner.account.listActivity({ limit: 1, apiKeyId: ended.key.id })).records).toHaveLength(1);
+  await ended.server?.stop();
+  if (targets.size > 0) return;
   await endGateway(inner);
+  inner = undefined;
 }
 
 function frontConfig(url: string, protocol: UpstreamName): string {

@@ -1,14 +1,15 @@
 import type { FaultProtocol } from './upstream-wires.ts';
 
-/** The protocol of the upstreams in the fault suite: set before the suite is imported. */
 let protocol: FaultProtocol = 'chat';
 
-/** Sets the protocol of the upstreams. */
-export function testFaults(spoken: FaultProtocol): void {
+/** Runs the fault suite against upstreams that speak this protocol. */
+export async function testFaults(spoken: FaultProtocol): Promise<void> {
   protocol = spoken;
+  // The question mark makes it a module of its own, so that it runs again if files share a process.
+  await import(`./upstream-fault-suite.ts?${spoken}`);
 }
 
-/** Returns the protocol of the upstreams. */
+/** Returns the protocol of the upstreams, for the suite while it is being loaded. */
 export function faultProtocol(): FaultProtocol {
   return protocol;
 }

@@ -1,5 +1,4 @@
 /** Every fault of upstreams that speak Chat, for callers of every kind. */
 import { testFaults } from './upstream-fault-protocol.ts';
 
-testFaults('chat');
-await import('./upstream-fault-suite.ts');
+await testFaults('chat');

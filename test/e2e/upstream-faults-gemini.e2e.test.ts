@@ -1,5 +1,4 @@
 /** Every fault of upstreams that speak Gemini, for callers of every kind. */
 import { testFaults } from './upstream-fault-protocol.ts';
 
-testFaults('gemini');
-await import('./upstream-fault-suite.ts');
+await testFaults('gemini');

@@ -1,5 +1,4 @@
 /** Every fault of upstreams that speak Messages, for callers of every kind. */
 import { testFaults } from './upstream-fault-protocol.ts';
 
-testFaults('messages');
-await import('./upstream-fault-suite.ts');
+await testFaults('messages');

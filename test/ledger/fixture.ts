@@ -4,7 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PriceSheet } from '../../src/generation/price.ts';
 import type { Clock } from '../../src/lib/clock.ts';
-import type { AdmitCommand, FundsEstimate, SettleCommand, UsageBuckets } from '../../src/ledger/ledger.ts';
+import type {
+  AdmitCommand,
+  FundsEstimate,
+  LimitRow,
+  NewLimit,
+  SettleCommand,
+  UsageBuckets,
+} from '../../src/ledger/ledger.ts';
 import type { Plans } from '../../src/ledger/plans.ts';
 import {
   openSqliteLedger,
@@ -167,6 +174,27 @@ export interface Bench {
   query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Closes it, checks every invariant, and removes it. */
   end(): Promise<void>;
+}
+
+/** Makes a limit of one request a day of key 1, with these changes. Throws if the ledger refuses it. */
+export async function makeLimit(ledger: Bench['ledger'], change: Partial<NewLimit>): Promise<LimitRow> {
+  const made = await ledger.createLimit({
+    accountId: 1,
+    scope: 'key',
+    scopeId: 1,
+    unit: 'requests',
+    window: 'day',
+    max: 1n,
+    timeZone: 'UTC',
+    models: null,
+    endUsers: 'all',
+    action: 'refuse',
+    raised: null,
+    locked: false,
+    ...change,
+  });
+  if (typeof made === 'string') throw new Error(made);
+  return made;
 }
 
 /** Opens a ledger for a test; `balance` in nano-dollars. */

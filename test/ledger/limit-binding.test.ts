@@ -7,6 +7,7 @@ import {
   dollar,
   estimate,
   makeAdmitCommand,
+  makeLimit,
   makeSettleCommand,
   noUsage,
   openBench,
@@ -23,26 +24,7 @@ afterEach(async () => bench.end());
 const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}): Promise<Admitted | Denied> =>
   bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }));
 
-/** Makes a limit of requests a day. */
-async function limit(change: Partial<NewLimit>): Promise<LimitRow> {
-  const made = await bench.ledger.createLimit({
-    accountId: 1,
-    scope: 'key',
-    scopeId: 1,
-    unit: 'requests',
-    window: 'day',
-    max: 1n,
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-    ...change,
-  });
-  if (typeof made === 'string') throw new Error(made);
-  return made;
-}
+const limit = (change: Partial<NewLimit>): Promise<LimitRow> => makeLimit(bench.ledger, change);
 
 async function makeGroup(settings: { parentId?: number; balance?: bigint } = {}): Promise<number> {
   const made = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'group', ...settings } });

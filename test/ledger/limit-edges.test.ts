@@ -9,6 +9,7 @@ import {
   dollar,
   estimate,
   makeHash,
+  makeLimit,
   noUsage,
   openBench,
   settleAmount,
@@ -24,25 +25,7 @@ beforeEach(async () => {
 });
 afterEach(async () => bench.end());
 
-async function limit(change: Partial<NewLimit>): Promise<LimitRow> {
-  const made = await bench.ledger.createLimit({
-    accountId: 1,
-    scope: 'key',
-    scopeId: 1,
-    unit: 'requests',
-    window: 'day',
-    max: 1n,
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-    ...change,
-  });
-  if (typeof made === 'string') throw new Error(made);
-  return made;
-}
+const limit = (change: Partial<NewLimit>): Promise<LimitRow> => makeLimit(bench.ledger, change);
 
 const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key'): Promise<Admitted | Denied> =>
   bench.ledger.admit(makeAdmitCommand(nextId++, { funds: amount(1n), ...change }, key));

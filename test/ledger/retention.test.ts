@@ -12,6 +12,7 @@ import {
   openBench,
   plans,
   settleAmount,
+  makeLimit,
   makeSettleCommand,
 } from './fixture.ts';
 
@@ -104,23 +105,7 @@ test.skipIf(isOnPostgres)('records that are young can’t be removed, whoever tr
 });
 
 test('a limit without an end keeps what it counts', async () => {
-  const settings = {
-    max: 1000n,
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-  } as const;
-  await bench.ledger.createLimit({
-    ...settings,
-    accountId: 1,
-    scope: 'key',
-    scopeId: 1,
-    unit: 'requests',
-    window: 'total',
-    locked: false,
-  });
+  await makeLimit(bench.ledger, { window: 'total', max: 1000n });
   await live();
   const before = await bench.ledger.listActivity(activity);
   await removeBefore(bench.clock.nowMs - 10 * day);

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A proxy between a gateway and the database that drops answers: statements arrive, but the gateway does not learn their result. */
+/** A proxy between a gateway and the database that drops answers (statements arrive, but the gateway does not learn their result), cuts connections and delays data. */
 export class DroppingProxy {
   readonly url: string;
   readonly #server: Server;
@@ -13,6 +14,10 @@ export class DroppingProxy {
   readonly #sockets = new Set<Socket>();
   /** How many answers are still to be lost. */
   #drops = 0;
+  #delayMs = 0;
+  #commitMs = 0;
+  /** What is under way to a socket. */
+  readonly #waiting = new Map<Socket, Promise<void>>();
 
   private constructor(url: string, server: Server, folder: string, target: string) {
     this.url = url;
@@ -41,8 +46,23 @@ export class DroppingProxy {
     this.#drops += 1;
   }
 
-  async close(): Promise<void> {
+  /** Ends every connection in the middle of what it does. */
+  cut(): void {
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** From now on everything takes that much longer, in both directions; 0: no longer. */
+  delay(ms: number): void {
+    this.#delayMs = ms;
+  }
+
+  /** The next COMMIT of a batch arrives that much later, also if its sender has given up by then. */
+  delayCommit(ms: number): void {
+    this.#commitMs = ms;
+  }
+
+  async close(): Promise<void> {
+    this.cut();
     this.#server.close();
     await once(this.#server, 'close');
     rmSync(this.#folder, { recursive: true, force: true });
@@ -55,7 +75,15 @@ export class DroppingProxy {
       this.#sockets.add(socket);
       socket.on('error', () => undefined);
     }
-    client.on('data', chunk => server.write(chunk));
+    let name: string | undefined;
+    client.on('data', chunk => {
+      const text = chunk.toString('latin1');
+      // The name under which the connection has prepared it.
+      name = /(s\d+)\0COMMIT\0/.exec(text)?.[1] ?? name;
+      const commitMs = name !== undefined && text.includes(`\0${name}\0`) ? this.#commitMs : 0;
+      if (commitMs > 0) this.#commitMs = 0;
+      this.#pass(server, chunk, commitMs);
+    });
     server.on('data', chunk => {
       // The tag of a transaction that was committed: it is done, and its answer goes no further.
       if (this.#drops > 0 && chunk.includes('COMMIT')) {
@@ -64,10 +92,32 @@ export class DroppingProxy {
         client.destroy();
         server.destroy();
       }
-      if (!isDropping) client.write(chunk);
+      if (!isDropping) this.#pass(client, chunk);
     });
-    client.on('close', () => server.destroy());
-    server.on('close', () => client.destroy());
+    client.on('close', () => {
+      this.#sockets.delete(client);
+      // The end travels behind what was sent before it.
+      void Promise.resolve(this.#waiting.get(server)).then(() => server.destroy());
+    });
+    server.on('close', () => {
+      this.#sockets.delete(server);
+      client.destroy();
+    });
+  }
+
+  /** Chunks stay in their order also where the delay changes: what waits is written before what comes later. */
+  #pass(to: Socket, chunk: Buffer | string, moreMs = 0): void {
+    const waiting = this.#waiting.get(to);
+    const delayMs = this.#delayMs + moreMs;
+    if (delayMs === 0 && waiting === undefined) {
+      to.write(chunk);
+      return;
+    }
+    const last = Promise.all([waiting, sleep(delayMs)]).then(() => {
+      if (!to.destroyed) to.write(chunk);
+      if (this.#waiting.get(to) === last) this.#waiting.delete(to);
+    });
+    this.#waiting.set(to, last);
   }
 }
 

@@ -1,9 +1,12 @@
 /** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and another gateway ends what one has left. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { lockHome } from '../../src/ledger/postgres/home-lock.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -169,6 +172,42 @@ test('holds of a gateway that is killed are given back once, within its lease an
   const voided = (await pick(1).listVoidedHolds(1000)).filter(hold => hold.accountId === accountId);
   expect(voided.map(({ reason }) => reason)).toEqual(Array.from({ length: 100 }, () => 'restarted'));
 });
+
+test('a gateway that starts on the data directory of one that was killed gives back its holds before it is open, and no others', async () => {
+  const { accountId, keyId } = await makeAccount('followed', dollar);
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-homes-'));
+  const homes = ['one', 'other'].map(name => join(folder, name));
+  const children = homes.map(home =>
+    fork(join(import.meta.dirname, 'killed-child.ts'), [url, String(accountId), String(keyId), home]),
+  );
+  await Promise.all(children.map(child => once(child, 'message')));
+  expect(await pick(0).findAccount(accountId)).toMatchObject({ held: 1000n });
+  const [one] = children;
+  const ended = once(one as ChildProcess, 'exit');
+  one?.kill('SIGKILL');
+  await ended;
+  const home = lockHome(homes[0] ?? '');
+  expect(home).toBeDefined();
+  const successor = await openPostgresLedger({
+    url,
+    clock: systemClock,
+    dailyLimitUnit: 'dollars',
+    plans,
+    lease,
+    home,
+  });
+  expect(await successor.findAccount(accountId)).toMatchObject({ held: 500n });
+  // The other process runs and has its directory.
+  expect(lockHome(homes[1] ?? '')).toBeUndefined();
+  await successor.close();
+  children[1]?.kill('SIGKILL');
+  const connection = await PostgresConnection.open({ url });
+  await connection.query('UPDATE instance SET lease_until_ms = 0 WHERE home IS NOT NULL');
+  await connection.end();
+  const held = async () => (await pick(0).findAccount(accountId))?.held;
+  await expect.poll(held, { timeout: 10_000 }).toBe(0n);
+  rmSync(folder, { recursive: true });
+}, 60_000);
 
 test('a gateway that wakes after its lease settles nothing, and goes on as another', async () => {
   const { accountId } = await makeAccount('asleep', dollar);

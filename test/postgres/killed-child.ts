@@ -1,12 +1,15 @@
 /** A gateway's ledger with 100 holds of 5 nano-dollars, in a process of its own that is killed. */
+import { lockHome } from '../../src/ledger/postgres/home-lock.ts';
 import { openPostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { makeAdmitCommand, amount, plans } from '../ledger/fixture.ts';
 
-const [url = '', accountId, keyId] = process.argv.slice(2);
-const lease = { leaseMs: 1500, renewMs: 200 };
-const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease });
+const [url = '', accountId, keyId, dataDir] = process.argv.slice(2);
+// With a data directory of its own, its successor on it is what ends its lease.
+const home = dataDir === undefined ? undefined : lockHome(dataDir);
+const lease = { leaseMs: home === undefined ? 1500 : 600_000, renewMs: 200 };
+const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease, home });
 const ids = new IdSource(systemClock, ledger.lastId, { instance: ledger.instanceNumber });
 const key = { id: Number(keyId), accountId: Number(accountId) };
 await Promise.all(

@@ -65,6 +65,20 @@ export const postgresMutants: readonly PostgresMutant[] = [
     test: 'gateways.test.ts',
   },
   {
+    mistake: 'a start waits for the end of its predecessor’s lease',
+    file: 'postgres/instances.ts',
+    from: 'if (this.#home !== null) await',
+    to: 'if (this.#home === null) await',
+    test: 'gateways.test.ts',
+  },
+  {
+    mistake: 'a start ends the lease of every gateway',
+    file: 'postgres/instances.ts',
+    from: "lease_until_ms = 0 WHERE home = $1::text'",
+    to: "lease_until_ms = 0 WHERE home <> $1::text || $1::text'",
+    test: 'gateways.test.ts',
+  },
+  {
     mistake: 'a hold that is gone is taken for ended now',
     file: 'postgres/batch-table.ts',
     from: 'SELECT 1 / ((SELECT count(*) FROM gone) = $${keys.length + 1}::int)::int`',
@@ -90,6 +104,13 @@ export const postgresMutants: readonly PostgresMutant[] = [
     file: 'postgres/batch-writer.ts',
     from: "if (command.request[0] === 'admit' && isUnderWay) {",
     to: "if (command.request[0] === 'admit' && isUnderWay && command.isRepeat) {",
+    test: 'races.test.ts',
+  },
+  {
+    mistake: 'what was refused is voided without the lock of its account',
+    file: 'postgres/batch-writer.ts',
+    from: 'const accounts = accountId === undefined ? [] : [accountId];',
+    to: 'const accounts = accountId === undefined ? [] : [];',
     test: 'races.test.ts',
   },
   {

@@ -88,6 +88,27 @@ test('an admission that was refused for its long wait holds nothing in the end',
   await expect.poll(() => heldBy(accountId)).toBe(0n);
 });
 
+test('an admission that was refused holds nothing in the end, also if its commit arrives after the refusal', async () => {
+  const { accountId, keyId } = await makeAccount('late');
+  const proxy = await DroppingProxy.open(url);
+  const far = await open(proxy.url);
+  const key = { id: keyId, accountId };
+  // From now on it knows the names of what it stores, and needs no other transaction.
+  const before = ++lastId;
+  await far.admit(makeAdmitCommand(before, { funds: amount(5n), key }));
+  await far.void(before, 'cancelled');
+  proxy.delayCommit(4000);
+  const refused = far.admit(makeAdmitCommand(++lastId, { funds: amount(5n), key })).catch((error: unknown) => error);
+  expect(await refused).toMatchObject({ code: 'overloaded' });
+  // Behind the void of what was refused.
+  await expect.poll(() => far.isReachable, { timeout: 15_000 }).toBe(true);
+  await sleep(2000);
+  await expect.poll(() => heldBy(accountId)).toBe(0n);
+  await far.close();
+  await proxy.close();
+  expect(await heldBy(accountId)).toBe(0n);
+}, 60_000);
+
 test('counters are exact while three gateways change them at once', async () => {
   const { accountId, keyId } = await makeAccount('counted');
   const plain = {

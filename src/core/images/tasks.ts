@@ -153,9 +153,15 @@ export class ImageTasks {
       const task = await this.#tools.store.find(id);
       if (task !== undefined) await this.#run(task, requested);
     } catch (thrown) {
-      // Storage failed: `resume` finds the task in its present state.
+      // Storage failed: `resume` finds the task in its present state, and admits it again. A charge is not undone by this.
+      if (requested !== undefined) this.#release(requested);
       this.#tools.onDefect(id, thrown);
     }
+  }
+
+  /** Voids a hold as soon as the ledger can be written. */
+  #release({ id }: AdmittedImages): void {
+    this.#tools.ledger.void(id, 'gateway_failure').catch(() => undefined);
   }
 
   async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
@@ -165,6 +171,8 @@ export class ImageTasks {
     try {
       requested = before ?? (await this.#tools.readmit(task));
     } catch (thrown) {
+      // The ledger can't be written now; a later look tries again.
+      if (toGatewayError(thrown).code === 'overloaded') throw thrown;
       await this.#fail(task, thrown);
       return;
     }
@@ -172,7 +180,7 @@ export class ImageTasks {
       await ledger.void(requested.id, 'gateway_failure');
       return;
     }
-    if ((await ledger.findApiKey(requested.keyId)) === undefined) {
+    if ((await this.#findKey(requested)) === undefined) {
       await ledger.void(requested.id, 'cancelled');
       await this.#fail(task, keyRevoked());
       return;
@@ -191,6 +199,15 @@ export class ImageTasks {
       else await this.#fail(task, thrown);
     } finally {
       running.delete(run);
+    }
+  }
+
+  async #findKey(requested: AdmittedImages): Promise<unknown> {
+    try {
+      return await this.#tools.ledger.findApiKey(requested.keyId);
+    } catch (thrown) {
+      this.#release(requested);
+      throw thrown;
     }
   }
 

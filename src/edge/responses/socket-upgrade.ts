@@ -29,7 +29,6 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
-    maxPayload: edge.options.bodyBytesMax,
   });
   const open = new Set<ResponsesSocket>();
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -39,10 +38,12 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
     void upgrade(edge, request)
       .then(parts => {
         socket.off('error', ignore);
-        server.handleUpgrade(request, socket, head, accepted => {
-          const connection = new ResponsesSocket(accepted, parts);
+        // The bytes go to the listener below, like all that follow.
+        if (head.length > 0) socket.unshift(head);
+        server.handleUpgrade(request, socket, Buffer.alloc(0), accepted => {
+          const connection = new ResponsesSocket(accepted, parts, takeOverMessages(socket));
           open.add(connection);
-          socket.on('data', (bytes: Buffer) => connection.received(bytes.length));
+          socket.on('data', (bytes: Buffer) => connection.received(bytes));
           accepted.once('close', () => open.delete(connection));
         });
       })
@@ -58,6 +59,18 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
     }, closeGraceMs).unref();
     done();
   });
+}
+
+/**
+ * Stops the library from reading the connection, because it unmasks, joins and checks a whole message at once. Returns what takes the bytes
+ * of ping, pong and close frames, which it still answers.
+ */
+function takeOverMessages(socket: Duplex): (bytes: Buffer) => void {
+  const listeners = socket.listeners('data') as ((this: Duplex, bytes: Buffer) => void)[];
+  for (const listener of listeners) socket.off('data', listener);
+  return bytes => {
+    for (const listener of listeners) listener.call(socket, bytes);
+  };
 }
 
 const calls = new WeakMap<IncomingMessage, Call>();

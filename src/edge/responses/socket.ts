@@ -4,6 +4,7 @@ import type { WebSocket } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { randomBase62 } from '../../lib/ids.ts';
 import type { Timer } from '../../lib/runtime.ts';
+import { type SocketMessage, WebSocketReader } from '../../lib/websocket-reader.ts';
 import type { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { errorEvent, SocketTurn } from '../sinks/socket.ts';
@@ -51,10 +52,10 @@ export class ResponsesSocket {
   readonly #openedAtMs: number;
   readonly #limit: Timer;
   readonly #pings: Timer;
-  readonly #waiting: Buffer[] = [];
+  readonly #waiting: SocketMessage[] = [];
   #waitingBytes = 0;
-  /** Bytes of the message that is arriving, and of the one that is being answered. */
-  #arrivingBytes = 0;
+  readonly #reader: WebSocketReader;
+  /** Bytes of the message that is being answered. */
   #turnBytes = 0;
   /** The amount taken from the memory of large bodies. */
   #takenBytes = 0;
@@ -69,7 +70,12 @@ export class ResponsesSocket {
   #isOver = false;
   #isGone = false;
 
-  constructor(socket: WebSocket, { edge, call, key, strict, headers, attribution }: SocketParts) {
+  /** `control` takes the bytes of ping, pong and close frames, which the library answers. */
+  constructor(
+    socket: WebSocket,
+    { edge, call, key, strict, headers, attribution }: SocketParts,
+    control: (bytes: Buffer) => void,
+  ) {
     this.edge = edge;
     this.opened = call;
     this.key = key;
@@ -84,9 +90,11 @@ export class ResponsesSocket {
       this.#pings.restart(keepAliveMs);
       this.#ping();
     });
-    socket.on('message', (data, isBinary) =>
-      this.#take(Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer), isBinary),
-    );
+    this.#reader = new WebSocketReader(edge.options.bodyBytesMax, {
+      message: message => this.#take(message),
+      control,
+      failed: (code, reason) => socket.close(code, reason),
+    });
     socket.on('pong', () => {
       this.#pingedAt = undefined;
     });
@@ -119,10 +127,12 @@ export class ResponsesSocket {
     else this.#whenSent.push(next);
   }
 
-  /** Called when bytes of a message have arrived, which the library keeps until it is whole. */
-  received(bytes: number): void {
-    this.#arrivingBytes += bytes;
-    if (!this.#reserve()) this.#socket.close(closeCodes.tryLater, 'Too many large requests are being answered.');
+  /** Takes bytes that the client has sent. */
+  received(bytes: Buffer): void {
+    this.#reader.push(bytes);
+    if (this.#reserve()) return;
+    this.#reader.end();
+    this.#socket.close(closeCodes.tryLater, 'Too many large requests are being answered.');
   }
 
   /** Ends the connection because the gateway stops: now, or when its turn has ended. */
@@ -136,24 +146,23 @@ export class ResponsesSocket {
     this.#socket.terminate();
   }
 
-  #take(message: Buffer, isBinary: boolean): void {
-    this.#arrivingBytes = 0;
-    if (this.#isOver) return;
+  #take(message: SocketMessage): void {
+    if (this.#isOver || this.#socket.readyState !== this.#socket.OPEN) return;
     if (this.edge.options.runtime.now() - this.#openedAtMs >= lifetimeMs) return this.#endOfLife();
-    if (isBinary) return this.#refuse('Send text messages.');
-    if (this.#waiting.length >= waitingMax || this.#waitingBytes + message.length > waitingBytesMax) {
+    if (message.isBinary) return this.#refuse('Send text messages.');
+    if (this.#waiting.length >= waitingMax || this.#waitingBytes + message.size > waitingBytesMax) {
       return this.#refuse('Too many turns wait: send the next one when one has ended.');
     }
     this.#waiting.push(message);
-    this.#waitingBytes += message.length;
+    this.#waitingBytes += message.size;
     if (this.#turn === undefined) this.#answerNext();
   }
 
   #answerNext(): void {
     const next = this.#waiting.shift();
     if (next === undefined) return;
-    this.#waitingBytes -= next.length;
-    this.#turnBytes = next.length;
+    this.#waitingBytes -= next.size;
+    this.#turnBytes = next.size;
     this.#turn = new SocketTurn(this, () => {
       this.#turn = undefined;
       this.#turnBytes = 0;
@@ -166,7 +175,7 @@ export class ResponsesSocket {
 
   /** Reserves memory for the messages that are here or arriving, or returns it. Returns false if there is not enough. */
   #reserve(): boolean {
-    const bytes = this.#arrivingBytes + this.#waitingBytes + this.#turnBytes;
+    const bytes = this.#reader.arrivingBytes + this.#waitingBytes + this.#turnBytes;
     const needed = this.#isGone || bytes <= uncountedBytes ? 0 : bytes;
     const { bodies } = this.edge;
     const owner = this.opened.credential?.accountId ?? 0n;

@@ -4,6 +4,7 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
+import type { SocketMessage } from '../../lib/websocket-reader.ts';
 import { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { clientError, errorEnvelope } from '../error-answer.ts';
@@ -48,9 +49,9 @@ export class SocketTurn implements Sink<AnswerMessage> {
   }
 
   /** Decodes the client's message and calls the core. */
-  begin(message: Buffer): void {
+  begin({ pieces, size }: SocketMessage): void {
     const { edge } = this.#connection;
-    parseBounded(edge, message, body => {
+    parseBounded(edge, { chunks: pieces, size }, body => {
       try {
         if (body instanceof Error) throw body;
         const request = decodeTurn(this.#connection, this.#call, body);

@@ -15,6 +15,10 @@ const waitingMax = 20_000;
 const batchMax = 500;
 /** How long a command waits for the database before it is refused. Settles and voids wait longer: see `waits`. */
 const patienceMs = { admit: 2500, others: 4000 };
+/** While batches are committed, commands wait in a line that moves: no refusal, up to this much longer. */
+const movingMs = 7500;
+/** Without a commit for that long, the line stands still. */
+const stillMs = 1000;
 const impatienceMs = 200;
 const backoffMs = { min: 50, max: 1000 };
 
@@ -60,6 +64,7 @@ export class BatchWriter implements CommandWriter {
   #isRunning = false;
   #isFailing = false;
   #backoffMs = backoffMs.min;
+  #committedAtMs = Number.NEGATIVE_INFINITY;
   #drained: (() => void) | undefined;
 
   constructor(tools: BatchWriterTools) {
@@ -135,6 +140,7 @@ export class BatchWriter implements CommandWriter {
       const connection = await this.#connect();
       const outcome = await this.#tools.engine.run(connection, batch);
       this.#recover();
+      this.#committedAtMs = performance.now();
       this.#tools.onBatch(outcome);
       this.#tools.observe?.({ commitMs: performance.now() - startedAtMs, waiting: batch.length + this.#queue.length });
       for (const account of outcome.suspended) this.#tools.watch.suspended(account);
@@ -208,13 +214,17 @@ export class BatchWriter implements CommandWriter {
   /** Refuses commands that have waited too long. If a refused admission may have been stored, its hold is voided later. */
   #giveUp(): void {
     const nowMs = performance.now();
+    const overMs = nowMs - this.#committedAtMs < stillMs ? nowMs - movingMs : nowMs;
     for (const command of [...this.#batch, ...this.#queue]) {
-      if (command.untilMs > nowMs || command.isAnswered) continue;
+      if (command.untilMs > overMs || command.isAnswered) continue;
       command.isAnswered = true;
       command.reject(unreachable());
       const isUnderWay = command.isRepeat || this.#batch.includes(command);
       if (command.request[0] === 'admit' && isUnderWay) {
-        this.#queue.push({ ...unheard, request: ['void', command.request[1], command.request[2], 'gateway_failure'] });
+        const [, sentAtMs, id, , , accountId] = command.request;
+        // Under its account's lock: a transaction whose connection was lost may still be committed, and must be over by then.
+        const accounts = accountId === undefined ? [] : [accountId];
+        this.#queue.push({ ...unheard, accounts, request: ['void', sentAtMs, id, 'gateway_failure'] });
         this.#wake();
       }
     }

@@ -6,9 +6,10 @@ export const renewMs = 5000;
 
 const clock = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 /** The lowest free number. The row lock of the conflicting insert makes two that start at once take two numbers. */
-const registerText = `INSERT INTO instance (number, lease_until_ms)
-  SELECT n, ${clock} + $1::bigint FROM generate_series(0, 63) AS n WHERE n NOT IN (SELECT number FROM instance) ORDER BY n LIMIT 1
+const registerText = `INSERT INTO instance (number, lease_until_ms, home)
+  SELECT n, ${clock} + $1::bigint, $2::text FROM generate_series(0, 63) AS n WHERE n NOT IN (SELECT number FROM instance) ORDER BY n LIMIT 1
   ON CONFLICT (number) DO NOTHING RETURNING boot, number`;
+const succeedText = 'UPDATE instance SET lease_until_ms = 0 WHERE home = $1::text';
 const renewText = `UPDATE instance SET lease_until_ms = ${clock} + $2::bigint WHERE boot = $1::bigint AND lease_until_ms > ${clock} RETURNING boot`;
 /** Reads all holds, which no index gives by their instance, and so only if an instance has ended or `$2`: a hold whose instance is not even listed is found later. */
 const orphanText = `SELECT h.id, h.account_id FROM hold h WHERE ($2::boolean OR EXISTS (SELECT 1 FROM instance WHERE lease_until_ms <= ${clock}))
@@ -28,21 +29,32 @@ export interface Instance {
   readonly number: number;
 }
 
+/** How an instance registers. */
+export interface InstanceOptions {
+  /** How long its leases last; absent: 15 s. */
+  readonly ms: number | undefined;
+  /** What this process alone serves, so that whoever registered for it before is gone; absent: it follows nobody. */
+  readonly home: string | undefined;
+}
+
 /** The instances of a database: each holds a lease that it renews, and what one has left that is gone is ended by any other. */
 export class Instances {
   readonly #pool: PostgresPool;
   readonly #leaseMs: number;
+  readonly #home: string | null;
   #lookedThroughMs = Number.NEGATIVE_INFINITY;
 
-  constructor(pool: PostgresPool, ms = leaseMs) {
+  constructor(pool: PostgresPool, { ms = leaseMs, home }: InstanceOptions) {
     this.#pool = pool;
     this.#leaseMs = ms;
+    this.#home = home ?? null;
   }
 
-  /** Registers this process. Throws if 64 others run. */
+  /** Registers this process, and ends the lease of the one that it follows. Throws if 64 others run. */
   async register(): Promise<Instance> {
+    if (this.#home !== null) await this.#pool.query(succeedText, [this.#home]);
     for (let tries = 0; tries < triesMax; tries += 1) {
-      const [row] = await this.#pool.query(registerText, [this.#leaseMs]);
+      const [row] = await this.#pool.query(registerText, [this.#leaseMs, this.#home]);
       if (row !== undefined) return { boot: Number(row['boot']), number: Number(row['number']) };
       await this.#pool.query(removeText);
     }

@@ -18,7 +18,8 @@ import { readColumnTypes } from './column-types.ts';
 import { CredentialReads } from './credential-reads.ts';
 import { Dictionary } from './dictionary.ts';
 import { type BatchOutcome, Engine } from './engine.ts';
-import { Instances, leaseMs, renewMs } from './instances.ts';
+import type { HomeLock } from './home-lock.ts';
+import { Instances, renewMs } from './instances.ts';
 import { addPartitions } from './partitions.ts';
 import { PostgresReader } from './postgres-reader.ts';
 import { removeOld } from './pruning.ts';
@@ -51,6 +52,8 @@ export interface PostgresLedgerOptions {
   readonly onSnapshotAge?: (ageMs: number) => void;
   /** Called for a snapshot that is older than a minute, every ten minutes at most. */
   readonly onOldSnapshot?: (ageMs: number) => void;
+  /** Held until the ledger is closed. Holds of a process that served it before are voided at once; absent: when its lease ends. */
+  readonly home?: HomeLock | undefined;
   /** Tests only: `clock` judges commands instead of the database's. */
   readonly drivesTime?: true;
   /** Tests only: how long leases last, and how often they are renewed and ended ones are looked for. */
@@ -143,7 +146,7 @@ export function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { 
   const context = { plans, dailyLimitUnit: options.dailyLimitUnit, writeOffMax: options.writeOffMax };
   const time = { clock: drivesTime ? 'commands' : 'database', guessNow: now } as const;
   const engine = new Engine({ shared, context, pool, ...time, lastId, instanceNumber: () => number.value });
-  const instances = new Instances(pool, options.lease?.leaseMs ?? leaseMs);
+  const instances = new Instances(pool, { ms: options.lease?.leaseMs, home: options.home?.name });
   const register = async (): Promise<void> => {
     const instance = await instances.register();
     shared.boot = instance.boot;
@@ -267,6 +270,7 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
     await writer.drain();
     await instances.leave(this.#own.shared.boot).catch(() => undefined);
     await pool.close();
+    this.#own.options.home?.release();
   }
 
   /** Renews the lease, and ends what is over: holds of instances that are gone, and what ends by itself. What fails is tried again at the next time. */

@@ -64,6 +64,7 @@ type PageValues = {
   endUser: string;
   batchId: string;
   provider: string;
+  endpoint: string;
   group: string;
   tagPath: string;
   tagValue: string;
@@ -120,12 +121,13 @@ export class Activity {
     if (filter.model !== undefined && model === undefined) return [];
     // A key belongs to one account, so the key's index suffices once its account is checked.
     if (keyId !== undefined && this.#keyAccount.get(keyId)?.account_id !== BigInt(accountId)) return [];
-    const { tag, endUser, groupId, provider, batchId } = filter;
+    const { tag, endUser, groupId, provider, endpoint, batchId } = filter;
     const conditions = [
       ...(model === undefined ? [] : ['model_id = @model']),
       ...(endUser === undefined ? [] : ['end_user_id = (SELECT id FROM end_user WHERE name = @endUser)']),
       ...(batchId === undefined ? [] : ['batch_id = (SELECT id FROM batch WHERE name = @batchId)']),
       ...(provider === undefined ? [] : ['provider_id = (SELECT id FROM provider WHERE name = @provider)']),
+      ...(endpoint === undefined ? [] : ['endpoint_id = (SELECT id FROM endpoint WHERE name = @endpoint)']),
       ...(groupId === undefined ? [] : ['groups LIKE @group']),
       ...(tag === undefined
         ? []
@@ -136,6 +138,7 @@ export class Activity {
       endUser: endUser ?? '',
       batchId: batchId ?? '',
       provider: provider ?? '',
+      endpoint: endpoint ?? '',
       group: `%,${groupId ?? 0},%`,
       tagPath: `$."${tag?.name ?? ''}"`,
       tagValue: tag?.value ?? '',

@@ -1,8 +1,11 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow } from '../ledger.ts';
 import type { SumChange } from '../rows.ts';
+import type { ColumnStore } from '../columns/column-store.ts';
+import type { ColumnSums } from '../columns/column-sums.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import { codes, encode } from '../sqlite/codes.ts';
+import { ColumnRecords } from './column-records.ts';
 import { FilterHours } from './filter-hours.ts';
 import { chooseFilter, type FilterValues, othersTexts, type SumFilter, toFilterValues } from './sum-filter.ts';
 import { type Stored, toRow } from './to-row.ts';
@@ -108,9 +111,13 @@ export class Analytics {
   readonly #others = new Map<string, Query<[Values], { number: bigint }>>();
   readonly #hours: FilterHours;
 
-  constructor(db: Connection) {
+  readonly #columns: ColumnRecords | undefined;
+
+  /** `columns`: the folder of column files; undefined: records are only in the ledger. */
+  constructor(db: Connection, columns?: ColumnStore) {
     this.#db = db;
     this.#hours = new FilterHours(db);
+    this.#columns = columns === undefined ? undefined : new ColumnRecords(db, columns);
   }
 
   read(query: AnalyticsQuery): AnalyticsRow[] | AnalyticsRefusal {
@@ -125,7 +132,13 @@ export class Analytics {
   /** Returns about how many records would be read one by one, from the sums of the filters that have an index; 0 if stored sums fit. */
   #countRead(query: AnalyticsQuery): number {
     if (this.#choose(query).filter.ofSum !== undefined) return 0;
-    const { accountId, startMs, endMs, keyId, model, endUser } = query;
+    const { accountId, startMs, endMs = endOfTimeMs } = query;
+    const span = { from: startMs, to: Math.max(startMs, endMs) };
+    const left = this.#columns?.findLeft(accountId, span) ?? [span];
+    return left.reduce((sum, { from, to }) => sum + this.#countPart({ ...query, startMs: from, endMs: to }), 0);
+  }
+
+  #countPart({ accountId, startMs, endMs, keyId, model, endUser }: AnalyticsQuery): number {
     const whole = { accountId, startMs, endMs, granularity: 'day', groupBy: 'none', limit: periodsMax } as const;
     const narrowed: AnalyticsQuery[] = [
       whole,
@@ -154,11 +167,11 @@ export class Analytics {
     const { startMs, endMs = endOfTimeMs } = query;
     const to = Math.max(startMs, endMs);
     const { values, filter } = this.#choose(query);
+    const found = new Map<string, SumRecord>();
     const { days, hours, rest } =
       filter.ofSum === undefined
-        ? { days: empty, hours: [], rest: this.#findRanges(query, { from: startMs, to }) }
+        ? { days: empty, hours: [], rest: this.#sumColumns(query, { from: startMs, to }, found) }
         : cut(startMs, to, query.granularity);
-    const found = new Map<string, SumRecord>();
     const read = (from: Source, { from: first, to: last }: Range): void => {
       if (first >= last) return;
       for (const row of this.#query(from, query, filter).all({ ...values, first, last })) add(found, row);
@@ -167,6 +180,13 @@ export class Analytics {
     for (const range of hours) read('hour', range);
     for (const range of rest) read('record', range);
     return found;
+  }
+
+  /** Adds what column files have of a span, and returns the parts of it whose records are to be read. */
+  #sumColumns(query: AnalyticsQuery, span: Range, found: Map<string, SumRecord>): Range[] {
+    const { sums, left } = this.#columns?.sum(query, span) ?? { sums: [], left: [span] };
+    for (const each of sums) add(found, toSumRecord(each));
+    return left.flatMap(part => this.#findRanges(query, part));
   }
 
   /** Returns the parts of a span, in ms, that can have records of a query's filters. */
@@ -271,6 +291,23 @@ function add(found: Map<string, SumRecord>, row: SumRecord): void {
   const known = found.get(name);
   if (known === undefined) found.set(name, row);
   else for (const sum of sumNames) known[sum] += row[sum];
+}
+
+function toSumRecord({ periodMs, group, requests, amounts }: ColumnSums): SumRecord {
+  return {
+    periodMs: BigInt(periodMs),
+    group: typeof group === 'number' ? BigInt(group) : group,
+    requests,
+    failed: amounts.failed,
+    costNanoUsd: amounts.cost,
+    providerCostNanoUsd: amounts.provider_cost,
+    marginNanoUsd: amounts.charged - amounts.provider_cost,
+    input: amounts.input,
+    cacheRead: amounts.cache_read,
+    cacheWrite: amounts.cache_write,
+    output: amounts.output,
+    latencyMs: amounts.latency_ms,
+  };
 }
 
 /** Compares by period, then by group. */

@@ -1,6 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { isStorageFailure, openForReading } from '../../lib/sqlite/database.ts';
 import { serveCalls } from '../../lib/threads/serve-calls.ts';
+import { ColumnStore, findColumnsFolder } from '../columns/column-store.ts';
 import { prepareReads, type ReaderData, type ReadReply, type ReadRequest, type Reads } from './reads.ts';
 
 /** Does one read. */
@@ -17,7 +18,7 @@ function answer(reads: Reads, { name, args, sweptBy }: ReadRequest): ReadReply {
 
 const { path, plans } = workerData as ReaderData;
 const db = openForReading(path);
-const reads = prepareReads(db, plans);
+const reads = prepareReads(db, plans, new ColumnStore(findColumnsFolder(path)));
 serveCalls<ReadRequest, ReadReply>({
   run(batch, post) {
     // One by one, so that no reply waits for a slower read that came after it.

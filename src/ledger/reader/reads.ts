@@ -1,5 +1,6 @@
 import type { Plans } from '../plans.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
+import type { ColumnStore } from '../columns/column-store.ts';
 import { checkInvariants } from '../sqlite/invariants.ts';
 import { Accounts } from './accounts.ts';
 import { Activity } from './activity.ts';
@@ -9,11 +10,11 @@ import { WebhookReads } from './webhooks.ts';
 import { Limits } from './limits.ts';
 import { Sessions } from './sessions.ts';
 
-/** Returns the read functions by name. Arguments and results can be cloned between threads; each read sees everything that was committed before it began. */
-export function prepareReads(db: Connection, plans: Plans) {
+/** Returns the read functions by name. Arguments and results can be cloned between threads; each read sees everything that was committed before it began. `columns`: see `Analytics`. */
+export function prepareReads(db: Connection, plans: Plans, columns?: ColumnStore) {
   const accounts = new Accounts(db, plans);
   const activity = new Activity(db);
-  const analytics = new Analytics(db);
+  const analytics = new Analytics(db, columns);
   const limits = new Limits(db);
   const webhooks = new WebhookReads(db);
   const history = new HistoryReads(db);

@@ -2,6 +2,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { makeDirectory } from '../../lib/make-directory.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
 import { holdLog, logBytes, refuseShared } from '../../lib/sqlite/log-file.ts';
+import { ColumnBuilding } from '../columns/column-building.ts';
 import { CommandLedger, type CommandWriter } from '../command-ledger.ts';
 import type { Ledger } from '../ledger.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
@@ -73,6 +74,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const { writer, voidedHolds, violations, suspended } = await Writer.start(data, tools);
     for (const account of suspended) watch.suspended(account);
     const checkpoints = new Checkpoints({ path, log: log.memory }, cause => writer.lose(cause));
+    const columns = new ColumnBuilding(path, () => clock.now());
     const db = openForReading(path);
     const credentialVersion = new SharedArrayBuffer(4);
     const wroteOff = (id: number, nanoUsd: bigint): void => watch.wroteOff(id, nanoUsd);
@@ -83,6 +85,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
       ...readingFrom({ send, clock, db, credentialVersion, wroteOff }),
       async close(reader) {
         await writer.drain();
+        await columns.end();
         await reader.close();
         await checkpoints.end();
         await writer.close();

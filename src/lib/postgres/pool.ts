@@ -8,14 +8,17 @@ export const connectionsMax = 8;
 /** A pool's database, how many connections it may have, and how long a caller waits for one. */
 export interface PoolOptions extends PostgresOptions {
   readonly connections: number;
-  /** Absent: 3 s. */
+  /** While no connection gets free; absent: 3 s. */
   readonly waitMs?: number;
 }
+
+/** How many times as long callers wait while connections get free one after the other: they stand in a line that moves. */
+const movingFactor = 3;
 
 interface Waiting {
   readonly take: (connection: PostgresConnection) => void;
   readonly refuse: (error: Error) => void;
-  readonly timer: NodeJS.Timeout;
+  timer: NodeJS.Timeout;
 }
 
 /** A bounded number of connections, opened when they are needed. One that is lost is replaced by the next caller. */
@@ -24,6 +27,8 @@ export class PostgresPool {
   readonly #free: PostgresConnection[] = [];
   readonly #waiting: Waiting[] = [];
   #open = 0;
+  /** When a connection was last given back that works. */
+  #freedAtMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   constructor(options: PoolOptions) {
@@ -73,12 +78,20 @@ export class PostgresPool {
     }
     if (this.#open < this.#options.connections) return this.#connect();
     const { waitMs = 3000 } = this.#options;
+    const lastMs = performance.now() + movingFactor * waitMs;
+    // If none got free for that long, the line stands still.
+    const stillMs = waitMs / 3;
     return new Promise((take, refuse) => {
-      const timer = setTimeout(() => {
+      const giveUp = (): void => {
+        const nowMs = performance.now();
+        if (nowMs < lastMs && nowMs - this.#freedAtMs < stillMs) {
+          waiting.timer = setTimeout(giveUp, stillMs);
+          return;
+        }
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
         refuse(new ConnectionLost(`no connection to PostgreSQL was free within ${waitMs} ms`));
-      }, waitMs);
-      const waiting: Waiting = { take, refuse, timer };
+      };
+      const waiting: Waiting = { take, refuse, timer: setTimeout(giveUp, waitMs) };
       this.#waiting.push(waiting);
     });
   }
@@ -105,6 +118,7 @@ export class PostgresPool {
       this.#passOn();
       return;
     }
+    this.#freedAtMs = performance.now();
     const next = this.#waiting.shift();
     if (next === undefined) {
       this.#free.push(connection);

@@ -56,22 +56,17 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
         data={[...choices(periods), ...(search.from === undefined ? [] : [{ value: 'days', label: 'Chosen days' }])]}
         onChange={event => change({ period: event.currentTarget.value, from: undefined, to: undefined })}
       />
-      <TextInput
-        className="field"
-        size="xs"
-        label="From (UTC day)"
-        type="date"
-        value={search.from ?? ''}
-        onChange={event => change({ from: event.currentTarget.value, period: undefined })}
-      />
-      <TextInput
-        className="field"
-        size="xs"
-        label="To (UTC day)"
-        type="date"
-        value={search.to ?? ''}
-        onChange={event => change({ to: event.currentTarget.value, period: undefined })}
-      />
+      {(['from', 'to'] as const).map(name => (
+        <TextInput
+          key={name}
+          className="field"
+          size="xs"
+          label={name === 'from' ? 'From (UTC day)' : 'To (UTC day)'}
+          type="date"
+          value={search[name] ?? ''}
+          onChange={event => change({ [name]: event.currentTarget.value, period: undefined })}
+        />
+      ))}
       <NativeSelect
         className="field"
         size="xs"
@@ -82,6 +77,12 @@ function Fields({ search }: { readonly search: ActivitySearch }) {
       />
       {account !== undefined && <AccountFields source={account} search={search} onChange={change} />}
       <TextField label="Provider" value={search.provider ?? ''} onChange={provider => change({ provider })} />
+      <TextField
+        label="Endpoint"
+        placeholder="/v1/messages"
+        value={search.endpoint ?? ''}
+        onChange={endpoint => change({ endpoint })}
+      />
       <TextField label="End user" value={search.end_user ?? ''} onChange={user => change({ end_user: user })} />
       <TextField label="Tag" placeholder="name:value" value={search.tag ?? ''} onChange={tag => change({ tag })} />
       <NativeSelect
@@ -191,7 +192,7 @@ function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldPro
 /** The active filters, each with a button that removes it. */
 function Chips({ search }: { readonly search: ActivitySearch }) {
   const navigate = route.useNavigate();
-  const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'end_user', 'tag'] as const;
+  const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'endpoint', 'end_user', 'tag'] as const;
   const active = names.filter(name => search[name] !== undefined);
   if (active.length === 0) return null;
   return (

@@ -1,39 +1,80 @@
 import type { Viewer } from '../data/viewer.ts';
 import { curlCommand, shellWord } from '../data/shell-words.ts';
-import { type ActivitySearch, type Span } from './search.ts';
+import { type ActivitySearch, dividedBy, type Division, type Span } from './search.ts';
 import type { OtherWays } from '../parts/copy.tsx';
 
-/** The page's rows as calls of REST and of the command line. */
-export function listOtherWays(viewer: Viewer, search: ActivitySearch, { startMs, endMs, isOpen }: Span): OtherWays {
-  const query = new URLSearchParams({ start: new Date(startMs).toISOString() });
-  if (!isOpen) query.set('end', new Date(endMs).toISOString());
+const hourMs = 3_600_000;
+const isTagWhole = ({ tag }: ActivitySearch): boolean => tag?.includes(':') === true;
+
+/** The page's two questions, its sums and its rows, as calls of REST and of the command line. */
+export function listOtherWays(viewer: Viewer, search: ActivitySearch, span: Span): readonly OtherWays[] {
+  return [
+    { of: 'sums', ...sumsWays(viewer, search, span) },
+    { of: 'list', ...listWays(viewer, search, span) },
+  ];
+}
+
+function sumsWays(viewer: Viewer, search: ActivitySearch, span: Span): Omit<OtherWays, 'of'> {
+  const by = dividedBy(search);
+  const tagName = search.tag?.split(':', 1)[0] ?? '';
+  const query = new URLSearchParams({
+    start: new Date(span.startMs).toISOString(),
+    end: new Date(span.endMs).toISOString(),
+    granularity: span.stepMs === hourMs ? 'hour' : 'day',
+    group_by: restNames[by] ?? (by === 'tag' ? `tag:${tagName}` : by),
+    ...toRestFilters(search),
+  });
+  const curl = curlCommand(viewer, `/v1/${pathOwner(viewer)}/analytics?${query}`);
+  if (viewer.role !== 'operator') return { curl };
+  const words = ['tollgate', 'usage', '--by', shellWord(by === 'tag' ? `tag:${tagName}` : by)];
+  return { curl, cli: [...words, ...accountWords(viewer, search, span, true)].join(' ') };
+}
+
+function listWays(viewer: Viewer, search: ActivitySearch, span: Span): Omit<OtherWays, 'of'> {
+  const query = new URLSearchParams({ start: new Date(span.startMs).toISOString() });
+  if (!span.isOpen) query.set('end', new Date(span.endMs).toISOString());
+  for (const [name, value] of Object.entries(toRestFilters(search))) query.set(name, value);
+  const curl = curlCommand(viewer, `/v1/${pathOwner(viewer)}/activity?${query}`);
+  if (viewer.role !== 'operator') return { curl };
+  return { curl, cli: ['tollgate', 'requests', 'list', ...accountWords(viewer, search, span, !span.isOpen)].join(' ') };
+}
+
+/** What REST calls a division otherwise. */
+const restNames: Readonly<Partial<Record<Division, string>>> = { key: 'api_key' };
+
+function pathOwner({ role }: Viewer): string {
+  return role === 'holder' ? 'key' : 'account';
+}
+
+/** Returns the filters of the address by their names in REST. */
+function toRestFilters(search: ActivitySearch): Record<string, string> {
   const filters = {
     model: search.model,
     api_key_id: search.key,
     group_id: search.group,
     provider: search.provider,
+    endpoint: search.endpoint,
     end_user: search.end_user,
-    tag: search.tag,
+    tag: isTagWhole(search) ? search.tag : undefined,
   };
-  for (const [name, value] of Object.entries(filters)) if (value !== undefined) query.set(name, String(value));
-  const path = viewer.role === 'holder' ? '/v1/key/activity' : '/v1/account/activity';
-  const curl = curlCommand(viewer, `${path}?${query}`);
-  if (viewer.role !== 'operator') return { curl };
-  const words = [
-    'tollgate',
-    'requests',
-    'list',
-    '--account',
-    `${viewer.accountId}`,
-    '--start',
-    new Date(startMs).toISOString(),
-  ];
-  if (!isOpen) words.push('--end', new Date(endMs).toISOString());
-  if (search.model !== undefined) words.push('--model', shellWord(search.model));
-  if (search.key !== undefined) words.push('--key', `${search.key}`);
-  if (search.group !== undefined) words.push('--group', `${search.group}`);
-  if (search.provider !== undefined) words.push('--provider', shellWord(search.provider));
-  if (search.end_user !== undefined) words.push('--end-user', shellWord(search.end_user));
-  if (search.tag?.includes(':') === true) words.push('--tag', shellWord(search.tag));
-  return { curl, cli: words.join(' ') };
+  return Object.fromEntries(
+    Object.entries(filters).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+  );
+}
+
+function accountWords(viewer: Viewer, search: ActivitySearch, span: Span, hasEnd: boolean): string[] {
+  const words = ['--account', `${viewer.accountId}`, '--start', new Date(span.startMs).toISOString()];
+  if (hasEnd) words.push('--end', new Date(span.endMs).toISOString());
+  const options = {
+    '--model': search.model,
+    '--key': search.key,
+    '--group': search.group,
+    '--provider': search.provider,
+    '--endpoint': search.endpoint,
+    '--end-user': search.end_user,
+    '--tag': isTagWhole(search) ? search.tag : undefined,
+  };
+  for (const [name, value] of Object.entries(options))
+    if (value !== undefined) words.push(name, shellWord(String(value)));
+  return words;
 }

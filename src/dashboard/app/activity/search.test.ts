@@ -48,7 +48,14 @@ test('sums have the filters of the rows, and are divided by what was chosen, els
   const search = { model: 'a', key: 3, tag: 'team:search', by: 'provider' } as const;
   const { filter, groupBy, tag } = toAnalyticsQuery(search, readSpan(search));
   expect(toActivityQuery(search, readSpan(search))).toMatchObject({ ...filter });
-  expect(filter).toMatchObject({ model: 'a', apiKeyId: 3n, tag: 'team:search', provider: '', endUser: '' });
+  expect(filter).toMatchObject({
+    model: 'a',
+    apiKeyId: 3n,
+    tag: 'team:search',
+    provider: '',
+    endpoint: '',
+    endUser: '',
+  });
   expect([groupBy, tag]).toEqual([AnalyticsGroup.PROVIDER, '']);
   expect([dividedBy({}), dividedBy({ key: 3 }), dividedBy({ key: 3, by: 'tag' })]).toEqual(['model', 'key', 'tag']);
 });

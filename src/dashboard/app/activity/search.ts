@@ -21,6 +21,7 @@ export const divisions = {
   key: { name: 'Key', group: AnalyticsGroup.API_KEY },
   group: { name: 'Group', group: AnalyticsGroup.GROUP },
   provider: { name: 'Provider', group: AnalyticsGroup.PROVIDER },
+  endpoint: { name: 'Endpoint', group: AnalyticsGroup.ENDPOINT },
   end_user: { name: 'End user', group: AnalyticsGroup.END_USER },
   tag: { name: 'Tag', group: AnalyticsGroup.TAG },
 } as const;
@@ -49,6 +50,8 @@ export interface ActivitySearch {
   readonly key?: number | undefined;
   readonly group?: number | undefined;
   readonly provider?: string | undefined;
+  /** A path of the public interface. */
+  readonly endpoint?: string | undefined;
   readonly end_user?: string | undefined;
   /** "name:value"; with `by=tag` only the name is used, to group by. */
   readonly tag?: string | undefined;
@@ -78,6 +81,7 @@ export function readActivitySearch(search: Record<string, unknown>): ActivitySea
     key: id('key'),
     group: id('group'),
     provider: text('provider'),
+    endpoint: text('endpoint'),
     end_user: text('end_user'),
     tag: text('tag'),
   };
@@ -130,6 +134,7 @@ function toFilter(search: ActivitySearch) {
     apiKeyId: BigInt(search.key ?? 0),
     groupId: BigInt(search.group ?? 0),
     provider: search.provider ?? '',
+    endpoint: search.endpoint ?? '',
     endUser: search.end_user ?? '',
     tag: search.tag?.includes(':') === true ? search.tag : '',
   };

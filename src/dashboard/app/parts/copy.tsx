@@ -38,12 +38,14 @@ export function Snippet({ text, label }: { readonly text: string; readonly label
 
 /** The same view by other means; absent ones do not exist. */
 export interface OtherWays {
+  /** Which of the view's calls it is, if there are several. */
+  readonly of?: string;
   readonly curl?: string;
   readonly cli?: string;
 }
 
-/** The menu that copies the view's own call as curl and as a command line. */
-export function CopyAs({ curl, cli }: OtherWays) {
+/** The menu that copies the view's own calls as curl and as a command line. */
+export function CopyAs({ ways }: { readonly ways: readonly OtherWays[] }) {
   const [done, setDone] = useState<string>();
   const copy = async (name: string, text: string): Promise<void> => {
     setDone((await copyText(text)) ? `Copied as ${name}` : 'Not copied: the browser forbids it');
@@ -60,8 +62,18 @@ export function CopyAs({ curl, cli }: OtherWays) {
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
-          {curl !== undefined && <Menu.Item onClick={() => void copy('curl', curl)}>curl</Menu.Item>}
-          {cli !== undefined && <Menu.Item onClick={() => void copy('CLI', cli)}>CLI</Menu.Item>}
+          {ways.flatMap(({ of, curl, cli }) =>
+            Object.entries({ curl, CLI: cli }).map(([kind, text]) => {
+              const name = of === undefined ? kind : `${kind}: ${of}`;
+              return (
+                text !== undefined && (
+                  <Menu.Item key={name} onClick={() => void copy(name, text)}>
+                    {name}
+                  </Menu.Item>
+                )
+              );
+            }),
+          )}
         </Menu.Dropdown>
       </Menu>
     </>

@@ -10,7 +10,7 @@ export function PageTitle({
   children,
 }: {
   readonly name: string;
-  readonly as?: OtherWays;
+  readonly as?: OtherWays | readonly OtherWays[];
   readonly children?: ReactNode;
 }) {
   useEffect(() => {
@@ -21,7 +21,7 @@ export function PageTitle({
       <h1>{name}</h1>
       <div className="actions">
         {children}
-        {as !== undefined && <CopyAs {...as} />}
+        {as !== undefined && <CopyAs ways={[as].flat()} />}
       </div>
     </div>
   );

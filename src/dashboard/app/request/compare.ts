@@ -1,3 +1,5 @@
+import { readBinary } from './binary.ts';
+
 /** How a line of one body compares to another body: missing there, different there, or the same. */
 export type Mark = 'only' | 'changed' | 'same';
 
@@ -51,7 +53,7 @@ function addLines(lines: BodyLine[], value: unknown, place: Place): void {
   const { path, name, indent, end, known } = place;
   const isList = Array.isArray(value);
   if (typeof value !== 'object' || value === null || Object.keys(value).length === 0) {
-    lines.push({ text: `${indent}${name}${JSON.stringify(value)}${end}`, mark: chooseMark(path, value, known) });
+    lines.push({ text: `${indent}${name}${valueText(value)}${end}`, mark: chooseMark(path, value, known) });
     return;
   }
   const mark = known === undefined || path === '' || known.has(path) ? 'same' : 'only';
@@ -67,6 +69,13 @@ function addLines(lines: BodyLine[], value: unknown, place: Place): void {
     });
   }
   lines.push({ text: `${indent}${isList ? ']' : '}'}${end}`, mark });
+}
+
+/** Returns a value as JSON; binary data in words, because no one reads base64. */
+function valueText(value: unknown): string {
+  const binary = typeof value === 'string' ? readBinary(value) : undefined;
+  if (binary === undefined) return JSON.stringify(value);
+  return `[${binary.type === '' ? 'binary data' : binary.type}, ${binary.bytes.toLocaleString('en')} bytes]`;
 }
 
 function chooseMark(path: string, value: unknown, known: ReadonlyMap<string, string> | undefined): Mark {

@@ -5,7 +5,9 @@ import { fullTime } from '../data/time.ts';
 import { may, useViewer } from '../data/viewer.ts';
 import { CopyButton } from '../parts/copy.tsx';
 import { Shown } from '../parts/page.tsx';
-import { compareBodies } from './compare.ts';
+import { findImages } from './binary.ts';
+import { BodyImages } from './body-images.tsx';
+import { compareBodies, readJson } from './compare.ts';
 import { Replay } from './replay.tsx';
 
 /** Shows the bodies of a request, by the client, in the contract and at the upstream, if they were kept and the viewer may see them. */
@@ -34,7 +36,8 @@ function NotKept() {
     <p className="quiet">
       The bodies of this request were not kept. To keep those of a key, set “keep bodies” on the key’s page; to keep
       those of all keys, set <code>content.bodies</code> to <code>errors</code> or <code>all</code> in the
-      configuration.
+      configuration. Only requests that generate text have a translation: bodies of images, embeddings and rerank are
+      never kept.
     </p>
   );
 }
@@ -97,6 +100,7 @@ function Body({ name, body, other, none }: BodyProps) {
     );
   }
   const lines = compareBodies(body.text, other?.text ?? '');
+  const images = findImages(readJson(body.text)?.value);
   return (
     <div>
       <p className="translation-head">
@@ -110,6 +114,7 @@ function Body({ name, body, other, none }: BodyProps) {
           </span>
         ))}
       </pre>
+      {images.length > 0 && <BodyImages images={images} of={name} />}
       {body.cut && <p className="quiet small">Its end was not kept (content.body_bytes).</p>}
     </div>
   );

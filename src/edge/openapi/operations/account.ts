@@ -285,6 +285,7 @@ const requestFilter: readonly Parameter[] = [
   query('tag', 'Only requests with this tag: `team:search`.'),
   query('end_user', 'Only requests for this end user.'),
   query('provider', 'Only requests that this provider answered.'),
+  query('endpoint', 'Only requests on this path: `/v1/chat/completions`.'),
 ];
 const activityQuery: readonly Parameter[] = [...pageQuery, ...requestFilter, ...span];
 const analyticsQuery: readonly Parameter[] = [
@@ -294,7 +295,6 @@ const analyticsQuery: readonly Parameter[] = [
     default: 'none',
   }),
   ...requestFilter,
-  query('endpoint', 'Only requests on this path: `/v1/chat/completions`.'),
   ...span,
 ];
 const requestId = pathId('request_id', 'The `x-request-id` of the answer.');

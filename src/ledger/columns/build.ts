@@ -1,0 +1,266 @@
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import { dayMs, hourMs } from '../rules/calendar.ts';
+import { codes } from '../sqlite/codes.ts';
+import {
+  absent,
+  type AmountName,
+  amountNames,
+  type ColumnContent,
+  type DimensionName,
+  writeColumns,
+} from './column-file.ts';
+import type { ColumnStore } from './column-store.ts';
+import { countRequests, type Hours, toFingerprint, type Totals, TotalsReader } from './totals.ts';
+
+/** How many records files have. */
+export interface BuildSizes {
+  /** Fewer are read from the ledger itself. */
+  readonly recordsMin: number;
+  /** A day with more has several files. */
+  readonly recordsOfDayMax: number;
+}
+
+export const buildSizes: BuildSizes = { recordsMin: 20_000, recordsOfDayMax: 500_000 };
+
+/** Requests end within this time after their hour, nearly always; if one ends later, its file is made again. */
+const graceMs = 600_000;
+/** Files of more recent hours are checked each time, all others when a process starts. */
+const checkedHours = 72;
+const hoursOfDay = dayMs / hourMs;
+/** Ms since a file's first hour fit 4 bytes. */
+const hoursMax = 30 * hoursOfDay;
+/** Sums of a file's numbers are exact. */
+const exactMax = 2n ** 53n;
+
+const dimensionColumns: Readonly<Record<Exclude<DimensionName, 'groups'>, string>> = {
+  key: 'key_id',
+  model: 'model_id',
+  provider: 'provider_id',
+  endpoint: 'endpoint_id',
+  end_user: 'end_user_id',
+  tags: 'tags_id',
+};
+const amountColumns: Readonly<Record<AmountName, string>> = {
+  failed: `state = ${codes.state.indexOf('upstream_failed')}`,
+  cost: 'cost',
+  provider_cost: 'coalesce(provider_cost, 0)',
+  charged: 'iif(provider_cost IS NULL, 0, cost)',
+  input: 'input',
+  cache_read: 'cache_read',
+  cache_write: 'cache_write_5m + cache_write_1h',
+  output: 'output',
+  latency_ms: 'latency_ms',
+};
+const selected = [
+  'created_at_ms',
+  ...Object.values(dimensionColumns).map(column => `coalesce(${column}, ${absent})`),
+  ...amountNames.map(name => amountColumns[name]),
+  'groups',
+];
+type Values = { account: number; first: number; last: number };
+
+/** Makes the column files that are missing, and removes those that the ledger no longer agrees with. */
+export class ColumnBuilder {
+  readonly #db: Connection;
+  readonly #store: ColumnStore;
+  readonly #sizes: BuildSizes;
+  readonly #totals: TotalsReader;
+  readonly #accounts: Query<[], { id: bigint }>;
+  readonly #start: Query<[], { value: bigint }>;
+  readonly #records: Query<[Values], (number | string | null)[]> & {
+    iterate(values: Values): IterableIterator<(number | string | null)[]>;
+  };
+
+  constructor(db: Connection, store: ColumnStore, sizes: BuildSizes = buildSizes) {
+    this.#db = db;
+    this.#store = store;
+    this.#sizes = sizes;
+    this.#totals = new TotalsReader(db);
+    this.#accounts = db.prepare('SELECT id FROM account ORDER BY id');
+    this.#start = db.prepare("SELECT value FROM meta WHERE name = 'activity_start'");
+    this.#records = db
+      .prepare<[Values], (number | string | null)[]>(
+        `SELECT ${selected.join(', ')} FROM usage WHERE account_id = @account AND created_at_ms >= @first AND created_at_ms < @last ORDER BY created_at_ms`,
+      )
+      .safeIntegers(false)
+      .raw();
+  }
+
+  /** Does what there is to do. `checksAll`: old files too are compared with the ledger. Returns how many files were made. */
+  run(nowMs: number, checksAll: boolean): number {
+    const accounts = new Set(this.#accounts.all().map(({ id }) => Number(id)));
+    for (const id of this.#store.listAccounts()) accounts.add(id);
+    let made = 0;
+    for (const accountId of accounts) made += this.#buildAccount(accountId, nowMs, checksAll);
+    return made;
+  }
+
+  #buildAccount(accountId: number, nowMs: number, checksAll: boolean): number {
+    const endHour = Math.floor((nowMs - graceMs) / hourMs);
+    const startHour = Math.ceil(Number(this.#start.get()?.value ?? 0n) / hourMs);
+    if (checksAll) this.#store.removeDrafts(accountId);
+    this.#removeOld(accountId, startHour, checksAll ? 0 : endHour - checkedHours);
+    const endDay = { from: startHour, to: Math.floor(endHour / hoursOfDay) * hoursOfDay };
+    let made = 0;
+    for (const days of this.#findDays(accountId, endDay)) {
+      if (!this.#build(accountId, days)) continue;
+      made += 1;
+      // The parts of days that had files of their own while they were the last.
+      for (const stored of this.#store.list(accountId))
+        if (!isOfDays(stored) && stored.from < days.to && stored.to > days.from) this.#store.remove(accountId, stored);
+    }
+    for (const hours of this.#findHours(accountId, { from: startHour, to: endHour }))
+      if (this.#build(accountId, hours)) made += 1;
+    return made;
+  }
+
+  /** Removes files with records that the ledger may have removed, and files from `checkedFrom` on that no longer agree with it. */
+  #removeOld(accountId: number, startHour: number, checkedFrom: number): void {
+    const stored = this.#store.list(accountId);
+    const checked = stored.filter(({ to }) => to > checkedFrom);
+    const totals = this.#totals.readAll(accountId, checked);
+    const isWrong = new Set(checked.filter((each, index) => toFingerprint(totals[index] ?? []) !== each.fingerprint));
+    for (const each of stored) if (each.from < startHour || isWrong.has(each)) this.#store.remove(accountId, each);
+  }
+
+  /** Returns the ranges of whole days that need a file. */
+  #findDays(accountId: number, within: Hours): Hours[] {
+    return cutOut(within, this.#store.list(accountId).filter(isOfDays)).flatMap(gap => {
+      const days = this.#totals.read(accountId, 'day', gap);
+      return this.#join(days, hoursOfDay, day => this.#isFull(days.get(day)));
+    });
+  }
+
+  /** Returns the ranges of hours that need a file: of days that are too full for one, and the most recent. */
+  #findHours(accountId: number, within: Hours): Hours[] {
+    const stored = this.#store.list(accountId);
+    const end = Math.max(within.from, ...stored.map(({ to }) => to));
+    const full = [...this.#totals.read(accountId, 'day', within)].filter(([, totals]) => this.#isFull(totals));
+    const parts = full.flatMap(([day]) =>
+      cutOut({ from: day * hoursOfDay, to: Math.min(end, (day + 1) * hoursOfDay) }, stored),
+    );
+    return [...parts, { from: end, to: within.to }].flatMap(part =>
+      this.#join(this.#totals.read(accountId, 'hour', part), 1),
+    );
+  }
+
+  #isFull(day: Totals | undefined): boolean {
+    return countRequests(day) > this.#sizes.recordsOfDayMax;
+  }
+
+  /** Joins periods of `step` hours in their order until they have enough records; what is left at the end needs no file yet. Excluded periods are in no range. */
+  #join(
+    totals: ReadonlyMap<number, Totals>,
+    step: number,
+    isExcluded: (period: number) => boolean = () => false,
+  ): Hours[] {
+    const ranges: Hours[] = [];
+    let from: number | undefined;
+    let requests = 0;
+    for (const [period, each] of [...totals].sort(([one], [other]) => one - other)) {
+      const [first, last] = [period * step, (period + 1) * step];
+      if (isExcluded(period) || (from !== undefined && last - from > hoursMax)) [from, requests] = [undefined, 0];
+      if (isExcluded(period)) continue;
+      from ??= first;
+      requests += countRequests(each);
+      if (requests < this.#sizes.recordsMin) continue;
+      ranges.push({ from, to: last });
+      [from, requests] = [undefined, 0];
+    }
+    return ranges;
+  }
+
+  /** Makes a file. Returns false if the records do not add up to the ledger's totals of their hours. */
+  #build(accountId: number, hours: Hours): boolean {
+    this.#db.exec('BEGIN');
+    try {
+      const [totals = []] = this.#totals.readAll(accountId, [hours]);
+      if (totals.some(total => total >= exactMax)) return false;
+      const content = this.#readContent(accountId, hours, countRequests(totals));
+      if (content === undefined || !isSum(content, totals)) return false;
+      writeColumns(this.#store.path(accountId, hours, totals), content);
+      return true;
+    } finally {
+      this.#db.exec('COMMIT');
+    }
+  }
+
+  /** Reads the records of some hours; undefined: there are not that many. */
+  #readContent(account: number, hours: Hours, rows: number): ColumnContent | undefined {
+    const columns = selected.slice(0, -1).map(() => new Float64Array(rows));
+    const groups = new Float64Array(rows).fill(absent);
+    const groupLists = new Map<string, number>();
+    const startMs = hours.from * hourMs;
+    let row = 0;
+    for (const values of this.#records.iterate({ account, first: startMs, last: hours.to * hourMs })) {
+      for (let index = 0; index < columns.length; index++) {
+        const column = columns[index];
+        if (column !== undefined) column[row] = Number(values[index]);
+      }
+      const list = values[columns.length];
+      if (typeof list === 'string') {
+        const place = groupLists.get(list) ?? groupLists.size;
+        groupLists.set(list, place);
+        groups[row] = place;
+      }
+      row += 1;
+    }
+    if (row !== rows) return undefined;
+    const [times = new Float64Array(0), ...rest] = columns;
+    const named = Object.keys(dimensionColumns) as (keyof typeof dimensionColumns)[];
+    const own = Object.fromEntries(named.map((name, index) => [name, rest[index]]));
+    const amounts = Object.fromEntries(amountNames.map((name, index) => [name, rest[named.length + index]]));
+    return {
+      ...hours,
+      offsetsMs: times.map(time => time - startMs),
+      dimensions: { ...own, groups } as Record<DimensionName, Float64Array>,
+      groupLists: [...groupLists.keys()],
+      amounts: amounts as Record<AmountName, Float64Array>,
+    };
+  }
+}
+
+/** Returns whether the records add up to the ledger's totals. */
+function isSum({ amounts }: ColumnContent, totals: Totals): boolean {
+  const sum = (name: AmountName): bigint => BigInt(amounts[name].reduce((total, number) => total + number, 0));
+  const [
+    ,
+    failed,
+    input,
+    cacheRead,
+    cacheWrite5m = 0n,
+    cacheWrite1h = 0n,
+    output,
+    cost,
+    latencyMs,
+    providerCost,
+    margin,
+  ] = totals;
+  const providerSum = sum('provider_cost');
+  return (
+    sum('failed') === failed &&
+    sum('input') === input &&
+    sum('cache_read') === cacheRead &&
+    sum('cache_write') === cacheWrite5m + cacheWrite1h &&
+    sum('output') === output &&
+    sum('cost') === cost &&
+    sum('latency_ms') === latencyMs &&
+    providerSum === providerCost &&
+    sum('charged') - providerSum === margin
+  );
+}
+
+function isOfDays({ from, to }: Hours): boolean {
+  return from % hoursOfDay === 0 && to % hoursOfDay === 0;
+}
+
+/** Returns what is left of a range without others, which are in their order. */
+function cutOut(range: Hours, others: readonly Hours[]): Hours[] {
+  const left: Hours[] = [];
+  let { from } = range;
+  for (const other of others) {
+    if (other.from > from) left.push({ from, to: Math.min(other.from, range.to) });
+    from = Math.max(from, other.to);
+  }
+  return [...left, { from, to: range.to }].filter(({ from: first, to }) => first < to);
+}

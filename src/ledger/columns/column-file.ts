@@ -1,0 +1,226 @@
+import { closeSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Hours } from './totals.ts';
+
+/**
+ * A file with the records of an account of some consecutive hours, column by column, in the order of their times. A column has one number per record, in as few bytes as its
+ * greatest needs, so that sums over millions of records read little. The file is never changed.
+ */
+
+/** What records are told apart by. A record without one has `absent`. */
+export const dimensionNames = ['key', 'model', 'provider', 'endpoint', 'end_user', 'tags', 'groups'] as const;
+export type DimensionName = (typeof dimensionNames)[number];
+/** What is summed; nothing is negative. `charged`: the cost of records whose provider cost is known. */
+export const amountNames = [
+  'failed',
+  'cost',
+  'provider_cost',
+  'charged',
+  'input',
+  'cache_read',
+  'cache_write',
+  'output',
+  'latency_ms',
+] as const;
+export type AmountName = (typeof amountNames)[number];
+type ColumnName = DimensionName | AmountName | 'offset_ms';
+
+/** The number of what a record does not have. */
+export const absent = -1;
+
+export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array;
+type Width = 1 | 2 | 4 | 8;
+
+/** Where a column stands in the file; one whose numbers are all the same is not stored. */
+type Place = { readonly same: number } | { readonly at: number; readonly width: Width };
+
+interface Header extends Hours {
+  readonly rows: number;
+  /** The first row of each hour, and behind them the number of rows. */
+  readonly starts: readonly number[];
+  /** The columns of dimensions have places in these lists. */
+  readonly values: Readonly<Record<DimensionName, readonly number[]>>;
+  /** The group lists that the values of `groups` are places in. */
+  readonly groupLists: readonly string[];
+  readonly columns: Readonly<Record<ColumnName, Place>>;
+}
+
+/** The columns of a file that is to be written. */
+export interface ColumnContent extends Hours {
+  /** Ms since the first of the hours, rising. */
+  readonly offsetsMs: Float64Array;
+  readonly dimensions: Readonly<Record<DimensionName, Float64Array>>;
+  readonly groupLists: readonly string[];
+  readonly amounts: Readonly<Record<AmountName, Float64Array>>;
+}
+
+const magic = 'TGCOL001';
+const headAt = magic.length + 4;
+const alignment = 8;
+const hourMs = 3_600_000;
+
+/** Writes a file, which is there whole or not at all. */
+export function writeColumns(path: string, content: ColumnContent): void {
+  const { header, parts } = layOut(content);
+  const head = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(head.length);
+  mkdirSync(dirname(path), { recursive: true });
+  const draft = `${path}.draft`;
+  const file = openSync(draft, 'w', 0o600);
+  try {
+    writeSync(file, Buffer.concat([Buffer.from(magic), length, head]), 0, undefined, 0);
+    const dataAt = align(headAt + head.length);
+    for (const { at, numbers } of parts)
+      writeSync(
+        file,
+        new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength),
+        0,
+        undefined,
+        dataAt + at,
+      );
+    fsyncSync(file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  } finally {
+    closeSync(file);
+  }
+  renameSync(draft, path);
+}
+
+function layOut(content: ColumnContent): { header: Header; parts: { at: number; numbers: Numbers }[] } {
+  const { from, to, offsetsMs, dimensions, groupLists, amounts } = content;
+  const parts: { at: number; numbers: Numbers }[] = [];
+  let end = 0;
+  const place = (numbers: Float64Array): Place => {
+    const narrow = toNarrow(numbers);
+    if (typeof narrow === 'number') return { same: narrow };
+    const at = end;
+    parts.push({ at, numbers: narrow });
+    end = align(at + narrow.byteLength);
+    return { at, width: narrow.BYTES_PER_ELEMENT as Width };
+  };
+  const coded = dimensionNames.map(name => [name, toCodes(dimensions[name])] as const);
+  const columns = Object.fromEntries([
+    ['offset_ms', place(offsetsMs)],
+    ...coded.map(([name, { codes }]) => [name, place(codes)]),
+    ...amountNames.map(name => [name, place(amounts[name])]),
+  ]) as Header['columns'];
+  const values = Object.fromEntries(
+    coded.map(([name, { values: found }]) => [name, found]),
+  ) as unknown as Header['values'];
+  const starts = findStarts(offsetsMs, to - from);
+  return { header: { from, to, rows: offsetsMs.length, starts, values, groupLists, columns }, parts };
+}
+
+function align(at: number): number {
+  return Math.ceil(at / alignment) * alignment;
+}
+
+/** Returns the numbers in as few bytes as they fit, or the number that all of them are. */
+function toNarrow(numbers: Float64Array): Numbers | number {
+  let max = 0;
+  let isSame = true;
+  const first = numbers[0] ?? 0;
+  for (const number of numbers) {
+    if (number > max) max = number;
+    if (number !== first) isSame = false;
+  }
+  if (isSame) return first;
+  if (max < 2 ** 8) return Uint8Array.from(numbers);
+  if (max < 2 ** 16) return Uint16Array.from(numbers);
+  return max < 2 ** 32 ? Uint32Array.from(numbers) : numbers;
+}
+
+/** Returns the distinct numbers, rising, and for each number its place among them. */
+function toCodes(numbers: Float64Array): { values: number[]; codes: Float64Array } {
+  const values = [...new Set(numbers)].sort((one, other) => one - other);
+  const places = new Map(values.map((value, index) => [value, index]));
+  return { values, codes: numbers.map(number => places.get(number) ?? 0) };
+}
+
+function findStarts(offsetsMs: Float64Array, hours: number): number[] {
+  const starts: number[] = [];
+  let row = 0;
+  for (let hour = 0; hour < hours; hour++) {
+    while (row < offsetsMs.length && (offsetsMs[row] ?? 0) < hour * hourMs) row++;
+    starts.push(row);
+  }
+  return [...starts, offsetsMs.length];
+}
+
+/** A file that is open for reading. */
+export class ColumnFile {
+  readonly header: Header;
+  readonly #file: number;
+  readonly #dataAt: number;
+
+  private constructor(file: number, header: Header, dataAt: number) {
+    this.#file = file;
+    this.header = header;
+    this.#dataAt = dataAt;
+  }
+
+  /** Opens a file; `known`: its header, if it was read before. Throws if it is not there or is no such file. */
+  static open(path: string, known?: { readonly header: Header; readonly dataAt: number }): ColumnFile {
+    const file = openSync(path, 'r');
+    try {
+      const { header, dataAt } = known ?? readHeader(file);
+      return new ColumnFile(file, header, dataAt);
+    } catch (error) {
+      closeSync(file);
+      throw error;
+    }
+  }
+
+  /** What `open` may be given the next time. */
+  get known(): { readonly header: Header; readonly dataAt: number } {
+    return { header: this.header, dataAt: this.#dataAt };
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  /** Returns the first row at or after a time of the file's hours. */
+  findRow(atMs: number): number {
+    const { from, to, starts, rows } = this.header;
+    if (atMs <= from * hourMs) return 0;
+    if (atMs >= to * hourMs) return rows;
+    const hour = Math.floor(atMs / hourMs) - from;
+    const first = starts[hour] ?? 0;
+    if (atMs % hourMs === 0) return first;
+    const last = starts[hour + 1] ?? rows;
+    const offsets = this.read('offset_ms', { first, last });
+    if (typeof offsets === 'number') return offsets < atMs - from * hourMs ? last : first;
+    const offsetMs = atMs - from * hourMs;
+    let found = 0;
+    while (found < offsets.length && (offsets[found] ?? 0) < offsetMs) found++;
+    return first + found;
+  }
+
+  /** Returns the numbers of a column from row `first` up to but not including `last`; one number if all are the same. They are overwritten when `into` is used again. */
+  read(name: ColumnName, { first, last }: { first: number; last: number }, into?: ArrayBuffer): Numbers | number {
+    const place = this.header.columns[name];
+    if ('same' in place) return place.same;
+    const { at, width } = place;
+    const [length, bytes] = [last - first, (last - first) * width];
+    const buffer = into !== undefined && into.byteLength >= bytes ? into : new ArrayBuffer(bytes);
+    const target = new Uint8Array(buffer, 0, bytes);
+    if (readSync(this.#file, target, 0, bytes, this.#dataAt + at + first * width) < bytes)
+      throw new Error('a column file is too short');
+    if (width === 1) return target;
+    if (width === 2) return new Uint16Array(buffer, 0, length);
+    return width === 4 ? new Uint32Array(buffer, 0, length) : new Float64Array(buffer, 0, length);
+  }
+}
+
+function readHeader(file: number): { header: Header; dataAt: number } {
+  const start = Buffer.alloc(headAt);
+  readSync(file, start, 0, headAt, 0);
+  if (start.toString('latin1', 0, magic.length) !== magic) throw new Error('not a column file');
+  const head = Buffer.alloc(start.readUInt32LE(magic.length));
+  readSync(file, head, 0, head.length, headAt);
+  return { header: JSON.parse(head.toString()) as Header, dataAt: align(headAt + head.length) };
+}

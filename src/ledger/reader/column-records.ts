@@ -1,0 +1,172 @@
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import { absent, type DimensionName } from '../columns/column-file.ts';
+import type { ColumnStore, StoredColumns } from '../columns/column-store.ts';
+import { type ColumnQuery, type ColumnSums, ColumnSummer } from '../columns/column-sums.ts';
+import { toFingerprint, TotalsReader } from '../columns/totals.ts';
+import type { AnalyticsGroup, AnalyticsQuery } from '../ledger.ts';
+import { hourMs } from '../rules/calendar.ts';
+
+/** A span of time in ms, up to but not including `to`. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What column files add to sums. */
+export interface SummedColumns {
+  readonly sums: Iterable<ColumnSums>;
+  /** The parts of the span that no file has. */
+  readonly left: readonly Span[];
+}
+
+type Named = 'model' | 'provider' | 'endpoint' | 'end_user';
+
+/** Sums records from column files, as far as files agree with the ledger's sums: the rest is to be read from the ledger. */
+export class ColumnRecords {
+  readonly #store: ColumnStore;
+  readonly #totals: TotalsReader;
+  readonly #start: Query<[], { value: bigint }>;
+  readonly #ids: Readonly<Record<Named, Query<[string], { id: bigint }>>>;
+  readonly #names: Readonly<Record<Named, Query<[number], { name: string }>>>;
+  readonly #tagSets: Query<[{ path: string }], { id: bigint; value: string | null }>;
+
+  constructor(db: Connection, store: ColumnStore) {
+    this.#store = store;
+    this.#totals = new TotalsReader(db);
+    this.#start = db.prepare("SELECT value FROM meta WHERE name = 'activity_start'");
+    const ofEach = <Q>(prepare: (table: Named) => Q): Record<Named, Q> => ({
+      model: prepare('model'),
+      provider: prepare('provider'),
+      endpoint: prepare('endpoint'),
+      end_user: prepare('end_user'),
+    });
+    this.#ids = ofEach(table => db.prepare<[string], { id: bigint }>(`SELECT id FROM ${table} WHERE name = ?`));
+    this.#names = ofEach(table => db.prepare<[number], { name: string }>(`SELECT name FROM ${table} WHERE id = ?`));
+    this.#tagSets = db.prepare('SELECT id, json_extract(tags, @path) AS value FROM tag_set');
+  }
+
+  /** Returns the parts of a span that no file has. */
+  findLeft(accountId: number, span: Span): Span[] {
+    return cutOut(span, this.#choose(accountId, span));
+  }
+
+  /** Sums what files have of a span. */
+  sum(query: AnalyticsQuery, span: Span): SummedColumns {
+    const { accountId, limit } = query;
+    const chosen = this.#choose(accountId, span);
+    if (chosen.length === 0) return { sums: [], left: [span] };
+    const summer = new ColumnSummer(this.#toColumnQuery(query, span));
+    const summed: StoredColumns[] = [];
+    for (const stored of chosen) {
+      const file = this.#store.open(accountId, stored);
+      if (file === undefined) continue;
+      try {
+        summer.add(file);
+        summed.push(stored);
+      } catch {
+        // Damaged: the ledger has the same, and what was added of the file is dropped.
+        this.#store.remove(accountId, stored);
+        return this.sum(query, span);
+      } finally {
+        file.close();
+      }
+      // The caller refuses so many.
+      if (summer.size > limit) break;
+    }
+    return { sums: this.#withNames(summer.sums, query.groupBy), left: cutOut(span, summed) };
+  }
+
+  /** Returns the files of a span that have what the ledger has, in their order; none overlaps another. */
+  #choose(accountId: number, span: Span): StoredColumns[] {
+    const startMs = Number(this.#start.get()?.value ?? 0n);
+    const inSpan: StoredColumns[] = [];
+    for (const stored of this.#store.list(accountId)) {
+      const isIn = stored.from * hourMs < span.to && stored.to * hourMs > span.from;
+      if (isIn && stored.from * hourMs >= startMs && stored.from >= (inSpan.at(-1)?.to ?? 0)) inSpan.push(stored);
+    }
+    const totals = this.#totals.readAll(accountId, inSpan);
+    return inSpan.filter(({ fingerprint }, index) => toFingerprint(totals[index] ?? []) === fingerprint);
+  }
+
+  #toColumnQuery(query: AnalyticsQuery, { from: startMs, to: endMs }: Span): ColumnQuery {
+    const { granularity } = query;
+    return { startMs, endMs, granularity, filters: this.#findFilters(query), group: this.#findGroup(query.groupBy) };
+  }
+
+  #findFilters({ keyId, model, provider, endpoint, endUser, groupId, tag }: AnalyticsQuery): ColumnQuery['filters'] {
+    const named = (dimension: Named, name: string | undefined): ColumnQuery['filters'] => {
+      if (name === undefined) return [];
+      const id = Number(this.#ids[dimension].get(name)?.id ?? -2n);
+      return [{ dimension, passes: value => value === id }];
+    };
+    const group = `,${groupId ?? 0},`;
+    const tagSets = tag === undefined ? undefined : this.#readTags(tag.name);
+    return [
+      ...named('end_user', endUser),
+      ...(keyId === undefined ? [] : [{ dimension: 'key', passes: (value: number) => value === keyId } as const]),
+      ...named('model', model),
+      ...named('provider', provider),
+      ...named('endpoint', endpoint),
+      ...(tagSets === undefined
+        ? []
+        : [{ dimension: 'tags', passes: (value: number) => tagSets.get(value) === tag?.value } as const]),
+      ...(groupId === undefined
+        ? []
+        : [
+            {
+              dimension: 'groups',
+              passes: (value: number, lists: readonly string[]) => lists[value]?.includes(group) === true,
+            } as const,
+          ]),
+    ];
+  }
+
+  #findGroup(groupBy: AnalyticsGroup): ColumnQuery['group'] {
+    if (groupBy === 'none') return null;
+    const own = (dimension: DimensionName): ColumnQuery['group'] => ({
+      dimension,
+      read: value => (value === absent ? undefined : value),
+    });
+    if (groupBy === 'api_key') return own('key');
+    if (groupBy === 'group') {
+      // The nearest is the first.
+      return {
+        dimension: 'groups',
+        read: (value, lists) => lists[value] && Number.parseInt(lists[value].slice(1), 10),
+      };
+    }
+    if (typeof groupBy !== 'object') return own(groupBy);
+    const tagSets = this.#readTags(groupBy.tag);
+    return { dimension: 'tags', read: value => tagSets.get(value) };
+  }
+
+  /** Returns the values of a tag by the ids of the tag sets that have it. */
+  #readTags(name: string): Map<number, string> {
+    const rows = this.#tagSets.all({ path: `$."${name}"` });
+    return new Map(rows.flatMap(({ id, value }) => (value === null ? [] : [[Number(id), value]])));
+  }
+
+  *#withNames(sums: Iterable<ColumnSums>, groupBy: AnalyticsGroup): Generator<ColumnSums> {
+    const isNamed = typeof groupBy === 'string' && groupBy in this.#names;
+    const names = new Map<number, string>();
+    for (const each of sums) {
+      if (!isNamed || typeof each.group !== 'number') {
+        yield each;
+        continue;
+      }
+      const name = names.get(each.group) ?? this.#names[groupBy as Named].get(each.group)?.name ?? '';
+      names.set(each.group, name);
+      yield { ...each, group: name };
+    }
+  }
+}
+
+function cutOut(span: Span, files: readonly StoredColumns[]): Span[] {
+  const left: Span[] = [];
+  let { from } = span;
+  for (const file of files) {
+    if (file.from * hourMs > from) left.push({ from, to: Math.min(file.from * hourMs, span.to) });
+    from = Math.max(from, file.to * hourMs);
+  }
+  return [...left, { from, to: span.to }].filter(part => part.from < part.to);
+}

@@ -1,5 +1,0 @@
-/** The conversations of `ai-sdk-anthropic.e2e.test.ts` through gateway → Messages upstream → gateway → built-in models. */
-import { speakThroughSecondGateway } from './second-gateway.ts';
-
-speakThroughSecondGateway('messages');
-await import('./ai-sdk-anthropic.e2e.test.ts');

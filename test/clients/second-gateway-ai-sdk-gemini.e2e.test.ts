@@ -1,5 +1,0 @@
-/** The conversations of `ai-sdk.e2e.test.ts` through gateway → Gemini server → gateway → built-in models. */
-import { speakThroughSecondGateway } from './second-gateway.ts';
-
-speakThroughSecondGateway('gemini');
-await import('./ai-sdk.e2e.test.ts');

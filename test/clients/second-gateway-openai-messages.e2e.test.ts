@@ -1,5 +1,0 @@
-/** The conversations of `openai.e2e.test.ts` through gateway → Messages upstream → gateway → built-in models. */
-import { speakThroughSecondGateway } from './second-gateway.ts';
-
-speakThroughSecondGateway('messages');
-await import('./openai.e2e.test.ts');

@@ -1,0 +1,4 @@
+/** Runs `openai-state.e2e.test.ts` against gateways with a second gateway as their upstream, once for each protocol between the two. */
+import { describeSecondGateways } from './second-gateway.ts';
+
+describeSecondGateways('openai-state', ['chat', 'messages', 'responses']);

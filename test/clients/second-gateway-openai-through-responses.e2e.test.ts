@@ -1,5 +1,0 @@
-/** The conversations of `openai.e2e.test.ts` through gateway → Responses upstream → gateway → built-in models. */
-import { speakThroughSecondGateway } from './second-gateway.ts';
-
-speakThroughSecondGateway('responses');
-await import('./openai.e2e.test.ts');

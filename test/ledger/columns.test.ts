@@ -1,0 +1,210 @@
+import { readdirSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ColumnBuilder } from '../../src/ledger/columns/build.ts';
+import { ColumnStore, findColumnsFolder } from '../../src/ledger/columns/column-store.ts';
+import type { AnalyticsQuery, AnalyticsRow } from '../../src/ledger/ledger.ts';
+import { Analytics } from '../../src/ledger/reader/analytics.ts';
+import { ledgerPath } from '../../src/ledger/sqlite/verify.ts';
+import { type Connection, openForReading } from '../../src/lib/sqlite/database.ts';
+import { type Bench, isOnPostgres, makeAdmitCommand, makeHash, makeSettleCommand, openBench } from './fixture.ts';
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+const firstMs = Date.parse('2028-02-28T00:00:00Z');
+const endMs = firstMs + 4 * dayMs;
+const sizes = { recordsMin: 5, recordsOfDayMax: 40 };
+const requestsMax = 150;
+
+let bench: Bench;
+let db: Connection;
+let store: ColumnStore;
+let builder: ColumnBuilder;
+
+/** Serves a request admitted at that time, in many combinations of what requests are told apart by. */
+async function serve(index: number, atMs: number): Promise<void> {
+  const key = ['key', 'second', 'third'][index % 3];
+  const tags = index % 5 === 0 ? {} : { team: `t${index % 2}` };
+  const endUser = index % 4 === 0 ? {} : { endUser: `u${index % 7}` };
+  bench.clock.nowMs = atMs;
+  const endpoint = index % 6 === 0 ? '/v1/messages' : '/v1/responses';
+  const asked = { model: `m${(index * 11) % 4}`, endpoint, tags, ...endUser };
+  await bench.ledger.admit(makeAdmitCommand(index + 1, asked, key));
+  bench.clock.step(1000);
+  const state = index % 9 === 0 ? 'upstream_failed' : 'completed';
+  // Above 4 bytes, above the price, and not known.
+  const providerCost = [undefined, 5_000_000_000n, 70_000n][index % 3];
+  const order = {
+    state,
+    provider: `p${index % 2}`,
+    providerCostNanoUsd: providerCost,
+    latencyMs: index * 600,
+  } as const;
+  await bench.ledger.settle(makeSettleCommand(index + 1, index * 3, order));
+}
+
+// In PostgreSQL there are no column files.
+describe.skipIf(isOnPostgres)('column files', () => {
+  beforeEach(async () => {
+    bench = await openBench({ balance: 10n ** 12n });
+    const { ledger } = bench;
+    const outer = await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } });
+    if (typeof outer === 'string') throw new Error(outer);
+    const inner = await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer.groupId } });
+    if (typeof inner === 'string') throw new Error(inner);
+    await ledger.createKey({
+      accountId: 1,
+      hash: makeHash('second'),
+      masked: '',
+      settings: { groupId: outer.groupId },
+    });
+    await ledger.createKey({ accountId: 1, hash: makeHash('third'), masked: '', settings: { groupId: inner.groupId } });
+    // The third day is so full that it has several files; the last hours are not over.
+    const at = fc.sample(
+      fc.oneof(
+        fc.nat(endMs - firstMs - 1),
+        fc.nat(dayMs).map(ms => 2 * dayMs + ms),
+        fc.nat(96).map(hour => hour * hourMs),
+      ),
+      { numRuns: requestsMax, seed: 3 },
+    );
+    for (const [index, ms] of at.entries()) await serve(index, Math.min(firstMs + ms, endMs - 1));
+    db = openForReading(ledgerPath(bench.dataDir));
+    store = new ColumnStore(findColumnsFolder(ledgerPath(bench.dataDir)));
+    builder = new ColumnBuilder(db, store, sizes);
+  });
+  afterEach(async () => {
+    db.close();
+    await bench.end();
+  });
+
+  const span = fc.record({
+    startMs: fc.nat(96 * 60).map(minute => firstMs + minute * 60_000 - hourMs),
+    endMs: fc.option(
+      fc.nat(96 * 60).map(minute => firstMs + minute * 60_001),
+      { nil: undefined },
+    ),
+  });
+  const filters = fc.record(
+    {
+      keyId: fc.integer({ min: 1, max: 4 }),
+      model: fc.constantFrom('m0', 'm1', 'm3', 'unknown'),
+      provider: fc.constantFrom('p0', 'p1', 'unknown'),
+      endpoint: fc.constantFrom('/v1/messages', '/v1/responses', 'unknown'),
+      endUser: fc.constantFrom('u0', 'u1', 'unknown'),
+      groupId: fc.integer({ min: 1, max: 3 }),
+      tag: fc.constantFrom('t0', 't1', 'unknown').map(value => ({ name: 'team', value })),
+    },
+    { requiredKeys: [] },
+  );
+  const groupings = fc.constantFrom<AnalyticsQuery['groupBy']>(
+    'none',
+    'model',
+    'api_key',
+    'provider',
+    'endpoint',
+    'end_user',
+    'group',
+    { tag: 'team' },
+    { tag: 'unknown' },
+  );
+
+  function read(query: Partial<AnalyticsQuery>, columns?: ColumnStore): AnalyticsRow[] | string {
+    const all = { accountId: 1, startMs: firstMs, endMs, granularity: 'day', groupBy: 'none', limit: 1000 } as const;
+    return new Analytics(db, columns).read({ ...all, ...query });
+  }
+
+  const combined = { model: 'm1', tag: { name: 'team', value: 't1' } } as const;
+
+  function build(nowMs = endMs): number {
+    return builder.run(nowMs, true);
+  }
+
+  test('sums from column files and the rest of the ledger are those of the records, for every span, filter and grouping', () => {
+    expect(build()).toBeGreaterThan(5);
+    const files = store.list(1);
+    // Of whole days, and of parts of the full day.
+    expect(new Set(files.map(({ from, to }) => from % 24 === 0 && to % 24 === 0))).toEqual(new Set([true, false]));
+    const both = [new Analytics(db, store), new Analytics(db)];
+    fc.assert(
+      fc.property(span, filters, groupings, fc.constantFrom('hour', 'day'), (when, filter, groupBy, granularity) => {
+        const query = { accountId: 1, limit: 1000, ...when, ...filter, groupBy, granularity } as const;
+        const [fromColumns, fromRecords] = both.map(each => each.read(query));
+        expect(fromColumns).toEqual(fromRecords);
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  test('records that files have are not read one by one', () => {
+    const inFiles = { ...combined, recordsMax: 0, endMs: firstMs + 3 * dayMs };
+    expect(read(inFiles, store)).toBe('too_many_records');
+    build();
+    const last = Math.max(...store.list(1).map(({ to }) => to)) * hourMs;
+    expect(last).toBeGreaterThan(firstMs + 3 * dayMs - 6 * hourMs);
+    const untilLast = { ...combined, recordsMax: 0, endMs: firstMs + 2 * dayMs };
+    expect(read(untilLast, store)).toEqual(read({ ...untilLast, recordsMax: 1000 }));
+  });
+
+  test('requests of an endpoint are listed, the newest first', async () => {
+    const list = (endpoint: string) => bench.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0, endpoint });
+    const messages = await list('/v1/messages');
+    expect(messages).toHaveLength(requestsMax / 6);
+    const times = messages.map(({ createdAtMs }) => createdAtMs);
+    expect(times).toEqual(times.toSorted((one, other) => other - one));
+    expect(await list('/v1/responses')).toHaveLength((requestsMax / 6) * 5);
+    expect(await list('/v1/unknown')).toEqual([]);
+  });
+
+  test('a second run makes nothing; days take the place of the hours that stood for them', () => {
+    build(firstMs + 14 * hourMs);
+    const early = store.list(1);
+    expect(early.length).toBeGreaterThan(0);
+    build();
+    expect(build()).toBe(0);
+    const files = store.list(1);
+    for (const [index, { from }] of files.slice(1).entries())
+      expect(from).toBeGreaterThanOrEqual(files[index]?.to ?? 0);
+    expect(files.map(({ name }) => name)).not.toContain(early[0]?.name);
+  });
+
+  test('a request that ends after its file was made is in the sums at once, and in the next file', async () => {
+    build();
+    const before = read({ ...combined }, store);
+    const index = Array.from({ length: 40 }, (_, more) => requestsMax + more).find(
+      at => `m${(at * 11) % 4}` === combined.model && at % 2 === 1 && at % 5 !== 0,
+    );
+    await serve(index ?? 0, firstMs + 5 * hourMs);
+    const after = read({ ...combined }, store);
+    expect(after).not.toEqual(before);
+    expect(after).toEqual(read({ ...combined }));
+    const name = store.list(1)[0]?.name;
+    expect(build()).toBeGreaterThan(0);
+    expect(store.list(1)[0]?.name).not.toBe(name);
+    expect(read({ ...combined, endMs: firstMs + dayMs, recordsMax: 0 }, store)).toEqual(
+      read({ ...combined, endMs: firstMs + dayMs }),
+    );
+  });
+
+  test('a damaged, shortened or missing file is read from the ledger and made again', () => {
+    build();
+    const expected = read({ ...combined });
+    const folder = join(findColumnsFolder(ledgerPath(bench.dataDir)), '1');
+    const [first = '', second = '', third = ''] = readdirSync(folder);
+    truncateSync(join(folder, first), 5);
+    truncateSync(join(folder, second), statSync(join(folder, second)).size - 200);
+    rmSync(join(folder, third));
+    expect(read({ ...combined }, store)).toEqual(expected);
+  });
+
+  test('files of records that the ledger no longer keeps are removed', async () => {
+    build();
+    const beforeMs = firstMs + 2 * dayMs;
+    await bench.ledger.removeOld({ activityBeforeMs: beforeMs, auditBeforeMs: 0, eventsBeforeMs: 0 });
+    expect(read({ ...combined }, store)).toEqual(read({ ...combined }));
+    build();
+    expect(Math.min(...store.list(1).map(({ from }) => from * hourMs))).toBeGreaterThanOrEqual(beforeMs);
+    expect(read({ ...combined }, store)).toEqual(read({ ...combined }));
+  });
+});
