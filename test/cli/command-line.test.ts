@@ -44,6 +44,7 @@ async function tollgate(args: readonly string[], environment: Record<string, str
 const own = (): Record<string, string> => ({
   TOLLGATE_RPC_PORT: String(plane.port),
   TOLLGATE_DATA_DIR: plane.dataDir,
+  ...plane.environment,
 });
 
 /** The same as a process of its own, in a folder without a configuration. */
@@ -516,7 +517,7 @@ test('as a process it ends with the exit code and leaves the standard output to 
 test('ledger verify works beside the running gateway, and says where there is no ledger', async () => {
   expect(await json('ledger', 'verify')).toEqual({ valid: true, violations: [] });
   expect(await tollgate(['ledger', 'verify'])).toEqual({ code: 0, stdout: 'all invariants hold\n', stderr: '' });
-  const none = await tollgate(['ledger', 'verify', '--data-dir', folder]);
+  const none = await tollgate(['ledger', 'verify', '--data-dir', folder], { TOLLGATE_DATABASE_URL: '' });
   expect([none.code, none.stdout, none.stderr]).toEqual([1, '', expect.stringContaining('There is no ledger in')]);
 });
 

@@ -114,7 +114,7 @@ export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
   }
   const sizes = restored.map(({ costs }) => costs.size);
   expect(sizes).toEqual(sizes.toSorted((a, b) => a - b));
-  expectVerified(gateway.home);
+  await expectVerified(gateway.home);
   await endGateway(gateway);
   return { complete: restored.length, refused, requests: now.costs.size };
 }

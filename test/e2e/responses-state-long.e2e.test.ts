@@ -8,7 +8,11 @@ import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { outputItemId, toResponseId } from '../../src/generation/response-ids.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import type { Documents } from '../../src/store/documents.ts';
+import { openPostgresDocuments } from '../../src/store/postgres/postgres-documents.ts';
+import { PostgresPool } from '../../src/lib/postgres/pool.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { databaseVariable } from '../gateway-database.ts';
 import { readBalance, endGateway, makeHome, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
 import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
@@ -17,9 +21,16 @@ const model = payg;
 const turns = 999;
 const home = makeHome();
 
+async function openDocuments(): Promise<Documents> {
+  const { TOLLGATE_DATABASE_URL: url } = databaseVariable(home);
+  if (url === undefined) return openSqliteDocuments({ dataDir: home.dataDir, clock: systemClock, bytesMax: 1e9 });
+  const pool = new PostgresPool({ url, connections: 4 });
+  return openPostgresDocuments({ pool, boot: () => 0 }, { bytesMax: 1e9, keptBytesMax: 1e9 }, () => pool.close());
+}
+
 /** Stores turns as an earlier process would have: making them one by one would take longer than all other tests of the folder. */
-async function storeConversation(dataDir: string): Promise<string[]> {
-  const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: 1e9 });
+async function storeConversation(): Promise<string[]> {
+  const documents = await openDocuments();
   const ids = new IdSource(systemClock);
   const stored: string[] = [];
   const puts = Array.from({ length: turns }, (_, turn) => {
@@ -58,7 +69,7 @@ async function storeConversation(dataDir: string): Promise<string[]> {
 
 // A content store without its ledger is refused: the ledger is made first.
 await (await startGateway({ home, balance: '100' })).stop();
-const stored = await storeConversation(home.dataDir);
+const stored = await storeConversation();
 const gateway = await startGateway({ home, balance: '100', config: 'content: { max_bytes: 10MiB }\n' });
 afterAll(() => endGateway(gateway));
 const caller = new ResponsesCaller(gateway, gateway.apiKey);

@@ -318,7 +318,7 @@ test('a gateway that stops lets the turn end, then closes: 1001', async () => {
   const events = await busy.turn();
   expect(events.at(-1)?.type).toBe('response.completed');
   expect((await stopped).code).toBe(0);
-  expectVerified(second.home);
+  await expectVerified(second.home);
   expect([idle.closeCode, busy.closeCode]).toEqual([1001, 1001]);
 });
 

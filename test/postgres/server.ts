@@ -11,6 +11,8 @@ declare module 'vitest' {
   export interface ProvidedContext {
     /** A server in which each test makes a database of its own. */
     readonly postgresUrl: string;
+    /** URL of a database in it with a gateway's tables, which `createLedgerDatabase` copies. */
+    readonly ledgerTemplate: string;
   }
 }
 
@@ -83,7 +85,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   };
 }
 
-const quick = { fsync: 'off', full_page_writes: 'off', max_connections: '200', shared_buffers: '64MB' };
+const quick = { fsync: 'off', full_page_writes: 'off', max_connections: '400', shared_buffers: '64MB' };
 
 async function waitFor(url: string): Promise<void> {
   const untilMs = performance.now() + startMs;

@@ -14,7 +14,7 @@ import { findTelemetry } from '../find-telemetry.ts';
 import { readBatchTerms } from '../generation/funds.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { RunningRequests, type StoppableService, stopping } from '../running-requests.ts';
-import { nobodyLeaves } from '../starting-call.ts';
+import { neverAborted } from '../starting-call.ts';
 import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse } from './direct-kind.ts';
 import { DirectRun, type DirectRunTools } from './direct-run.ts';
 
@@ -85,27 +85,27 @@ export class DirectAnswers<
       key,
       request,
       answer: this.#kind.answer,
-      run: keeper => this.#charged(requested, nobodyLeaves, keeper),
+      run: answerStore => this.#charged(requested, neverAborted, answerStore),
       restore: (response, { limits, costNanoUsd }) => ({ ...response, limits, costNanoUsd }),
     });
   }
 
   /** Answers a batch item and stores the answer before it is charged. Throws the item's error. */
-  async answerItem(request: Request, item: BatchItem, keeper: AnswerStore<Response>): Promise<Response> {
+  async answerItem(request: Request, item: BatchItem, answerStore: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
     return this.#charged(
       { request, credential, named: call.requestId, telemetry: call, batchId },
-      nobodyLeaves,
-      keeper,
+      neverAborted,
+      answerStore,
     );
   }
 
-  /** Returns the charged answer; a keeper stores it before it is charged. */
+  /** Returns the charged answer; a answerStore stores it before it is charged. */
   async #charged(
     requested: DirectAsk<Request>,
     signal: AbortSignal,
-    keeper?: AnswerStore<Response>,
+    answerStore?: AnswerStore<Response>,
   ): Promise<Response> {
     const { catalog, ids, ledger } = this.#tools;
     const kind = this.#kind;
@@ -130,7 +130,7 @@ export class DirectAnswers<
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, ({ response }) =>
-        keeper?.keep(admitted.requestId, [response]),
+        answerStore?.keep(admitted.requestId, [response]),
       );
       return { ...answer.response, costNanoUsd };
     } finally {

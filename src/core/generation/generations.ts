@@ -256,11 +256,11 @@ export class Generations {
         key,
         request,
         answer: GenerateResponseSchema,
-        run: (keeper, kept) =>
+        run: (answerStore, kept) =>
           startCall(kept, async call => {
             const generation = await this.begin({ ...ask, requestId });
             call.attach(generation);
-            generation.start(new ResponseSink(kept, { keeper, requestId }));
+            generation.start(new ResponseSink(kept, { answerStore, requestId }));
           }),
         restore: ({ events }, facts) => toResponse(events.map(event => restoredEvent(event, facts))),
       },
@@ -300,13 +300,13 @@ class ResponseSink implements GenerationSink {
 
   constructor(
     sink: Sink<GenerateResponse>,
-    kept?: { readonly keeper: AnswerStore<GenerateResponse>; readonly requestId: string },
+    kept?: { readonly answerStore: AnswerStore<GenerateResponse>; readonly requestId: string },
   ) {
     this.#sink = sink;
     if (kept === undefined) return;
-    const { keeper, requestId } = kept;
-    this.beforeSettle = rest => keeper.keep(requestId, [toResponse([...rest])]);
-    this.beforeBrokenSettle = error => keeper.keepFailure(requestId, error);
+    const { answerStore, requestId } = kept;
+    this.beforeSettle = rest => answerStore.keep(requestId, [toResponse([...rest])]);
+    this.beforeBrokenSettle = error => answerStore.keepFailure(requestId, error);
   }
 
   events(events: GenerationEvent[]): void {

@@ -30,7 +30,7 @@ import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } fro
 import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
-import { nobodyLeaves, startCall } from '../starting-call.ts';
+import { neverAborted, startCall } from '../starting-call.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, prepareImageRequest } from './prepare-request.ts';
 import { taskDocument, toTaskId, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
@@ -149,18 +149,18 @@ export class Images {
         key,
         request: requested,
         answer: ImageAnswerSchema,
-        run: (keeper, kept) => pump(() => this.#drawn(ask, nobodyLeaves, keeper), kept),
+        run: (answerStore, kept) => pump(() => this.#drawn(ask, neverAborted, answerStore), kept),
         restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
       call.attach(this.#tools.replays.answer(keyed, sink));
     });
   }
 
-  /** Yields the answer as it is drawn; a keeper stores it before it is charged. */
+  /** Yields the answer as it is drawn; a answerStore stores it before it is charged. */
   async *#drawn(
     ask: ImageAsk,
     signal: AbortSignal,
-    keeper?: AnswerStore<ImageAnswer>,
+    answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
     const admitted = await this.#admitted(ask, signal);
     const run = new ImageRun(this.#tools, admitted);
@@ -168,7 +168,7 @@ export class Images {
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
         // Stored by name: the public address may have changed when it is sent again.
-        keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
+        answerStore?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
       yield* this.#parts(admitted, answer, name => this.#toUrl(name));
       yield answerEnd(costNanoUsd);
@@ -188,7 +188,7 @@ export class Images {
       request: requested,
       model: ask.request.model,
       answer: CreateTaskResponseSchema,
-      run: keeper => this.#queued(ask, nobodyLeaves, keeper),
+      run: answerStore => this.#queued(ask, neverAborted, answerStore),
       restore: (response, { limits }) => ({ ...response, limits }),
     });
   }
@@ -196,7 +196,7 @@ export class Images {
   async #queued(
     ask: ImageAsk,
     signal: AbortSignal,
-    keeper?: AnswerStore<CreateTaskResponse>,
+    answerStore?: AnswerStore<CreateTaskResponse>,
   ): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
@@ -210,7 +210,7 @@ export class Images {
         limits: admitted.admitted.windows.map(limitState),
         requestId,
       };
-      await this.#tasks.add(admitted, createdAtMs, () => keeper?.keep(requestId, [response], taskDocument(id)));
+      await this.#tasks.add(admitted, createdAtMs, () => answerStore?.keep(requestId, [response], taskDocument(id)));
       return response;
     } finally {
       leave();
@@ -290,7 +290,7 @@ export class Images {
   /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
-    const prepared = await prepareImageRequest(this.#tools.catalog, requested, { allowedModels: null }, nobodyLeaves);
+    const prepared = await prepareImageRequest(this.#tools.catalog, requested, { allowedModels: null }, neverAborted);
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = { id: ledgerId, requestId, ...counted, prepared, funds: imageFunds(prepared) };
     return admitRequest(this.#tools.ledger, command, { keyId, accountId });

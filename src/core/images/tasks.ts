@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
-import { nobodyLeaves } from '../starting-call.ts';
+import { neverAborted } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { keyRevoked, type RunningRequests } from '../running-requests.ts';
 import { answerEnd } from './image-answer.ts';
@@ -221,7 +221,7 @@ export class ImageTasks {
       await this.#tools.ledger.void(requested.id, 'gateway_failure');
       throw thrown;
     }
-    return (await run.run(nobodyLeaves, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
+    return (await run.run(neverAborted, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
   }
 
   /** Returns whether a drawn task was charged before the process ended; then it completes. */
