@@ -30,16 +30,16 @@ export class Edge {
   readonly files: LeanClient<typeof FileService>;
   readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
-  /** The memory of large bodies that are being read or answered, by account. */
+  /** Memory taken by large request bodies, from reading until the answer has ended, by account. */
   readonly bodies: SharedBudget<bigint>;
   readonly parser: JsonParser;
   readonly load: LoadWatch;
-  /** Begins the requests that generate. */
+  /** Starts generation requests, taking turns between accounts. */
   readonly queue: FairQueue<bigint>;
-  /** Requests of each address that were refused for their key and are still being answered. */
+  /** Counts, by client address, requests with an invalid key whose refusal is still being sent. */
   readonly strangers: SharedBudget<string>;
-  /** The listener is being closed. */
-  closing = false;
+  /** True while the listener is being closed. */
+  isListenerClosing = false;
   #open = 0;
   readonly #whenIdle: (() => void)[] = [];
 
@@ -67,7 +67,7 @@ export class Edge {
 
   /**
    * Asks the core to identify the caller. `limits`: also returns the state of the key's request windows; `admission`:
-   * refuses if they are full. Synchronous if the core knows. Throws or rejects with its refusal.
+   * refuses if they are full. Returns synchronously if the core has the key in memory. Throws or rejects with its refusal.
    */
   authenticate(
     call: Call,
@@ -77,14 +77,14 @@ export class Edge {
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 
-  /** Returns whether every translation warning of a request is refused. */
+  /** Returns whether a request is refused instead of translated with a warning. */
   isStrict(headers: IncomingHttpHeaders): boolean {
     return this.options.strict || headers['x-tollgate-strict'] === 'true';
   }
 
-  /** Returns true if an answer is the last one on its connection, because the gateway stops. */
+  /** Returns true while the gateway is stopping: connections close after their current answer. */
   stopping(): boolean {
-    return this.closing || this.options.draining();
+    return this.isListenerClosing || this.options.draining();
   }
 
   /** Answers of generations that have not ended yet, streamed or whole. */
@@ -92,13 +92,13 @@ export class Edge {
     return this.#open;
   }
 
-  /** An answer begins. */
-  opened(): void {
+  /** Notes that an answer has started. */
+  answerStarted(): void {
     this.#open += 1;
   }
 
-  /** An answer has ended. */
-  closed(): void {
+  /** Notes that an answer has ended. */
+  answerEnded(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();

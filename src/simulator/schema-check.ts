@@ -42,7 +42,7 @@ export class SchemaBudget {
  * satisfied, because a client's regular expression could run for hours. If the budget ends, the rest counts as
  * satisfied.
  */
-export function keepsSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
+export function satisfiesSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
   return new Check(root, budget).keeps(schema, value, 0);
 }
 

@@ -5,7 +5,7 @@ import { type JsonObject, isObject, readObject, parseJson, readStrings } from '.
 import type { PlanInput, Prompt } from './prompt.ts';
 import { PromptValues, splitName } from './prompt-values.ts';
 import { findTopics } from './prose.ts';
-import { spellPattern } from './schema-pattern.ts';
+import { generateMatch } from './schema-pattern.ts';
 import { sampleJson } from './schema-sampler.ts';
 
 /** A tool that can be called. */
@@ -205,7 +205,7 @@ function withoutCalled(rule: Rule, { called }: Prompt): Rule {
 }
 
 function customInput({ schema: { syntax, definition } }: Callable, values: PromptValues): string {
-  const spelled = syntax === 'regex' && typeof definition === 'string' ? spellPattern(definition) : undefined;
+  const spelled = syntax === 'regex' && typeof definition === 'string' ? generateMatch(definition) : undefined;
   return spelled ?? values.phrase() ?? 'nothing';
 }
 

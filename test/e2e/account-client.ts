@@ -42,7 +42,7 @@ export interface RecordJson {
 }
 
 /** A record with its arithmetic. */
-export interface ArithmeticJson extends RecordJson {
+export interface RecordDetailJson extends RecordJson {
   readonly written_off: number;
   readonly usage_source: string;
   readonly latency_ms: number;

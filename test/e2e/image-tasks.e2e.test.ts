@@ -177,7 +177,7 @@ describe('a gateway that ends', () => {
       expect((await listFiles(gateway)).length).toBeGreaterThanOrEqual(tasks.length);
       await gateway.kill();
       gateway = await startGateway({ config: roomy, home: gateway.home, environment: clockAhead(61).environment });
-      expect(await listFiles(gateway)).toEqual([]);
+      await expect.poll(() => listFiles(gateway)).toEqual([]);
     } finally {
       await endGateway(gateway);
     }
@@ -244,7 +244,7 @@ describe('a clock that moves between two starts', () => {
 
     const later = await startGateway({ config, home: first.home, environment: clockAhead(61).environment });
     expect((await fetch(`${later.url}${path}`)).status).toBe(404);
-    expect(await listFiles(later)).toEqual([]);
+    await expect.poll(() => listFiles(later)).toEqual([]);
     expect((await getTask(later, made.task_id)).body.status).toBe('completed');
     await later.kill();
 

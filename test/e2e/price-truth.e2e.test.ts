@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, newAccount, newKey } from './account-client.ts';
+import { type RecordDetailJson, call, newAccount, newKey } from './account-client.ts';
 import { post } from './chat-client.ts';
 import {
   type Counted,
@@ -264,7 +264,7 @@ async function checkCase(requested: Case, { name, path, ask }: Interface, tier: 
   );
   const id = response.headers.get('x-request-id') ?? '';
   const options = discount ? { key: discountManagementKey } : {};
-  const { body: record, text: recordText } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, options);
+  const { body: record, text: recordText } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, options);
   expect([toNano(record.cost), record.written_off, record.usage_source, record.service_tier]).toEqual([
     nano(exact),
     0,
@@ -328,7 +328,7 @@ test.each(interfaces)(
     const exact = exactCost(shapes['cached'] ?? { input: '', output: '' }, usage, { tier: 1, discount: false });
     expect(toNano(usageIn(await response.text()).cost)).toBe(10_000_000n);
     const id = response.headers.get('x-request-id') ?? '';
-    const record = (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+    const record = (await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
     expect(toNano(record.cost) + toNano(record.written_off)).toBe(nano(exact));
     expect(toNano(record.cost)).toBe(10_000_000n);
     expect((await call(gateway, 'GET', '/balance', { key: managementKey })).text).toBe('{"balance":0}');

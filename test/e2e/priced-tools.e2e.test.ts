@@ -1,7 +1,7 @@
 /** Tools that the provider runs and that have a price by the call (`pricing.tools`): held before, charged as the provider reports, shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, readDollars, newAccount, newKey } from './account-client.ts';
+import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
 import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
 
 /** The upstreams' answers: a search or two, then a word. Tokens cost nothing, so that only the calls are charged. */
@@ -170,8 +170,8 @@ async function ask(
   };
 }
 
-async function receipt({ managementKey }: Asked, id: string): Promise<ArithmeticJson> {
-  return (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+async function receipt({ managementKey }: Asked, id: string): Promise<RecordDetailJson> {
+  return (await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
 }
 
 const webSearch = { chat: { web_search_options: {} }, responses: { tools: [{ type: 'web_search' }] } };

@@ -33,7 +33,7 @@ async function storeConversation(): Promise<string[]> {
   const documents = await openDocuments();
   const ids = new IdSource(systemClock);
   const stored: string[] = [];
-  const puts = Array.from({ length: turns }, (_, turn) => {
+  for (let turn = 0; turn < turns; turn += 1) {
     const id = toResponseId(publicRequestId(ids.next()));
     const message = (role: Role, text: string): Item => textMessage(role, `${text} of turn ${turn}.`);
     const input = withIds(id, [message(Role.USER, 'Question')]);
@@ -50,7 +50,7 @@ async function storeConversation(): Promise<string[]> {
     };
     const parentId = stored.at(-1);
     stored.push(id);
-    return documents.put({
+    const outcome = await documents.put({
       kind: 'response',
       id,
       accountId: 1,
@@ -61,8 +61,8 @@ async function storeConversation(): Promise<string[]> {
       body: encodeBody({ head, input, answer: { output, extensions: [] } }),
       ...(parentId === undefined ? {} : { parentId }),
     });
-  });
-  for (const outcome of await Promise.all(puts)) expect(outcome).toEqual({ kind: 'stored' });
+    expect(outcome).toEqual({ kind: 'stored' });
+  }
   await documents.close();
   return stored;
 }

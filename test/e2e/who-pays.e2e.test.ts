@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
+import { type RecordDetailJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 
 const gateway = await startGateway({
@@ -183,7 +183,7 @@ describe.each(interfaces)('$name', requested => {
       }
       expect(await records()).toHaveLength(1);
       const id = record?.request_id ?? '';
-      const { body } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey });
+      const { body } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey });
       const output = row.output[delivery];
       expect([body.state, body.input_tokens > 0]).toEqual([row.state[delivery], row.input[delivery]]);
       if (output === 'some') {
@@ -224,7 +224,7 @@ describe.each([false, true])('streamed: %s', stream => {
       expect(await ask(requested, row, { key, stream })).toBe(200);
       const { data } = (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body;
       const path = `/activity/${data[0]?.request_id}`;
-      const { body } = await call<ArithmeticJson>(gateway, 'GET', path, { key: managementKey });
+      const { body } = await call<RecordDetailJson>(gateway, 'GET', path, { key: managementKey });
       expect([body.state, body.written_off]).toEqual(['incomplete', 0]);
       expect(body.output_tokens).toBeGreaterThan(16);
       expect(body.cost).toBeLessThanOrEqual(0.0002);

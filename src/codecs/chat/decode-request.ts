@@ -92,23 +92,23 @@ function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   if (body.functions != null) {
     return body.functions.map((each, index) => {
       unknown.note(each, knownFunctionMembers, `functions.${index}`);
-      return decode.toolWith(decode.functionTool({ ...each, strict: undefined }), {});
+      return decode.makeTool(decode.functionTool({ ...each, strict: undefined }), {});
     });
   }
   return (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
 }
 
 function decodeTool(tool: ChatTool | UnknownValue, unknown: UnknownMembers, path: string): Tool {
-  if (tool instanceof UnknownValue) return decode.toolWith(extras.hostedTool(tool.value as { type: string }), {});
+  if (tool instanceof UnknownValue) return decode.makeTool(extras.hostedTool(tool.value as { type: string }), {});
   const extra = unknown.note(tool, knownToolMembers, path);
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
     unknown.note(tool.function, knownFunctionMembers, `${path}.function`);
-    return decode.toolWith(decode.functionTool(tool.function), hints);
+    return decode.makeTool(decode.functionTool(tool.function), hints);
   }
   const { format } = tool.custom;
   unknown.note(tool.custom, knownCustomMembers, `${path}.custom`);
-  return decode.toolWith(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
+  return decode.makeTool(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
 function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoice | undefined {

@@ -141,9 +141,9 @@ function isOwn(tool: MessagesTool): tool is OwnTool {
 
 function decodeTool(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
   const hint = decodeCache(tool.cache_control, `${path}.cache_control`, unknown);
-  if (!isOwn(tool)) return decode.toolWith(extras.hostedTool(tool), hint);
+  if (!isOwn(tool)) return decode.makeTool(extras.hostedTool(tool), hint);
   const extra = unknown.note(tool, knownToolMembers, path);
-  return decode.toolWith(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
+  return decode.makeTool(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
     ...hint,
     ...defined({ extra, deferred: tool.defer_loading ?? undefined }),
   });

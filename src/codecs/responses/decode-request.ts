@@ -179,15 +179,15 @@ function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, pat
 
 function hosted(tool: ResponsesTool | UnknownValue): Tool {
   const json = tool instanceof UnknownValue ? (tool.value as ResponsesTool) : tool;
-  return decode.toolWith(extras.hostedTool(json), {});
+  return decode.makeTool(extras.hostedTool(json), {});
 }
 
 function decodeOwn(tool: ResponsesFunctionTool | ResponsesCustomTool, unknown: UnknownMembers, path: string): Tool {
   const known = tool.type === 'function' ? knownFunctionMembers : knownCustomMembers;
   const hints = defined({ extra: unknown.note(tool, known, path), deferred: tool.defer_loading ?? undefined });
-  if (tool.type === 'function') return decode.toolWith(decode.functionTool(tool), hints);
+  if (tool.type === 'function') return decode.makeTool(decode.functionTool(tool), hints);
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
-  return decode.toolWith(decode.customTool(tool, formatJson), hints);
+  return decode.makeTool(decode.customTool(tool, formatJson), hints);
 }
 
 type AllowedTools = Extract<ResponsesToolChoice, { tools: unknown }>;

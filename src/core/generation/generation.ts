@@ -22,7 +22,7 @@ import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-
 import type { Router } from '../routing/router.ts';
 import { type Cuttable, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
-import { AnswerCounts, type CountingTools } from './answer-counts.ts';
+import { AnswerCounts, type CountingParts } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
@@ -32,7 +32,7 @@ import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSet
 import { Slices } from './slices.ts';
 
 /** The tools that generations need. */
-export interface GenerationTools extends CountingTools {
+export interface GenerationTools extends CountingParts {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly runtime: Runtime;
@@ -251,7 +251,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
     this.#toolCalls.take(events);
-    this.#counts.look(this.#tally);
+    this.#counts.noteFirstText(this.#tally);
     const joined = this.#join?.push(events) ?? events;
     // Checked before any of it is shown: the part that funds can't pay is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
@@ -515,7 +515,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#requested.admitted;
-    const output = Math.min(this.#counts.unseen(), outputTokens, this.#limit ?? Infinity);
+    const output = Math.min(this.#counts.estimateUnseenOutput(), outputTokens, this.#limit ?? Infinity);
     return { buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
