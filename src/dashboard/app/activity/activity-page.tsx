@@ -36,7 +36,7 @@ function ActivityPage() {
   const span = useMemo(() => readSpan(search), [search]);
   return (
     <>
-      <PageTitle name="Activity" as={listOtherWays(viewer, search, span)}>
+      <PageTitle name="Activity" copyAs={listOtherWays(viewer, search, span)}>
         <CsvButton search={search} span={span} />
       </PageTitle>
       <Filters search={search} />

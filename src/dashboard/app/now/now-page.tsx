@@ -29,7 +29,7 @@ function NowPage() {
     <>
       <PageTitle
         name="Now"
-        as={{
+        copyAs={{
           curl: curlCommand(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance'),
           ...(role === 'operator' && { cli: `tollgate accounts show ${viewer.accountId}` }),
         }}
@@ -69,7 +69,7 @@ function Tiles({ now }: { readonly now: WatchNowResponse }) {
       <Tile
         name="Held"
         note={`${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`}
-        isHeld={held > 0n}
+        showsHeldMoney={held > 0n}
       >
         <Amount nano={held} />
       </Tile>
