@@ -21,6 +21,11 @@ export function isDuplicate(thrown: unknown): boolean {
   return postgresCode(thrown) === '23505';
 }
 
+/** Returns whether a row named another that is not there. */
+export function isMissingReference(thrown: unknown): boolean {
+  return postgresCode(thrown) === '23503';
+}
+
 /**
  * Returns whether the database failed, and not one command: it is unreachable, full, stopping or read-only, so that the command can be tried again later. Any other error is caused by the statement itself.
  */
