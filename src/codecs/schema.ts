@@ -286,14 +286,14 @@ export class UnknownMembers {
   }
 
   /** Returns a setting if its value is known; else notes that other protocols drop it with a warning. */
-  hint<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+  orWarn<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.paths.push(path);
     return undefined;
   }
 
   /** Returns a setting if its value is known; else notes that other protocols refuse it. */
-  demand<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+  orRefuse<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.values.push(this.#describe(value, path, false));
     return undefined;

@@ -134,7 +134,9 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
    */
   async charge(used: UsedUp): Promise<bigint> {
     try {
-      return await this.#settle(used, 'bounded');
+      // An item of a batch waits for as long as it takes: it would run again, although the charge may still be made.
+      const isOfBatch = this.requested.order.multiplierPermille !== undefined;
+      return await this.#settle(used, isOfBatch ? 'unbounded' : 'bounded');
     } catch (thrown) {
       // The ledger may not be writable for a long time: the hold is voided once it is.
       this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
@@ -197,7 +199,8 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
       await beforeSettle(answer);
       return answer;
     } catch (thrown) {
-      await this.discard();
+      // What storage keeps for now expires by itself; the hold must end.
+      await this.discard().catch(() => undefined);
       const outcome = this.#outcome(thrown);
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { endGateway, type Gateway, root, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, isOnPostgres, root, startGateway } from '../gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type Family, lint, readPage, readQuery } from './exposition.ts';
 
@@ -46,6 +46,12 @@ models:
   }
   page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
   families = readPage(page);
+  // A gateway on PostgreSQL has no files of its own to measure: the page has the family without samples, which would show its label.
+  const files = families.get('tollgate_file_bytes');
+  if (isOnPostgres && files !== undefined) {
+    expect([...files.labels]).toEqual([]);
+    families.set('tollgate_file_bytes', { ...files, labels: new Set(['file']) });
+  }
 });
 afterAll(async () => {
   await endGateway(gateway);

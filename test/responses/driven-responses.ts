@@ -226,7 +226,7 @@ export async function openResponses(claims?: MemoryClaims) {
   const open = (owner: number): Responses => {
     const own = (claims ?? new MemoryClaims()).of(owner);
     const kept = new StoredConversations({ ...tools, clock: runtime, claims: own });
-    return new Responses({ ...tools, kept, shared: claims === undefined ? undefined : own });
+    return new Responses({ ...tools, kept, sharedClaims: claims === undefined ? undefined : own });
   };
   const responses = open(1);
   if (claims !== undefined) await responses.recover();

@@ -161,7 +161,7 @@ class MessageDecoder {
         this.#unknown.note(part.image_url, knownImageMembers, `${path}.image_url`);
         return make.imageContent(
           imageSource(part.image_url.url, `${path}.image_url.url`),
-          this.#unknown.hint(part.image_url.detail, `${path}.image_url.detail`) ?? '',
+          this.#unknown.orWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
         );
       case 'input_audio': {
         this.#unknown.note(part.input_audio, knownAudioMembers, `${path}.input_audio`);

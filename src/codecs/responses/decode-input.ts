@@ -62,7 +62,7 @@ class ItemDecoder {
     const { id, status } = item as { id?: unknown; status?: keyof typeof statuses | UnknownValue | null };
     if (typeof id === 'string' && decoded.content.case !== 'reference') decoded.id = id;
     if (decoded.content.case === 'serverTool') return decoded;
-    const known = this.#unknown.hint(status, `${path}.status`);
+    const known = this.#unknown.orWarn(status, `${path}.status`);
     if (known !== undefined) decoded.status = statuses[known];
     return decoded;
   }
@@ -83,7 +83,7 @@ class ItemDecoder {
     const isAnswer = item.role === 'assistant';
     const extra = this.#unknown.note(item, isAnswer ? knownAnswerMembers : knownMessageMembers, path);
     const content = make.messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
-    const phase = isAnswer ? this.#unknown.hint(item.phase, `${path}.phase`) : undefined;
+    const phase = isAnswer ? this.#unknown.orWarn(item.phase, `${path}.phase`) : undefined;
     if (phase !== undefined && content.case === 'message') content.value.phase = phases[phase];
     return make.makeItem(content, 0, extra);
   }
@@ -132,7 +132,7 @@ class ItemDecoder {
 
   #part(part: ResponsesPart, path: string): Part['content'] {
     if (part.type !== 'input_image') return decodeContent(part, path);
-    return make.imageContent(imageSource(part, path), this.#unknown.hint(part.detail, `${path}.detail`) ?? '');
+    return make.imageContent(imageSource(part, path), this.#unknown.orWarn(part.detail, `${path}.detail`) ?? '');
   }
 
   #reasoning(item: Extract<OtherItem, { type: 'reasoning' }>, path: string): Item['content'] {

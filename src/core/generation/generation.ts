@@ -407,7 +407,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (this.#slices.isExtending) await this.#slices.idle();
       this.#requested.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
-      const settled = await this.#tools.ledger.settle(command, 'bounded');
+      // A charge that is refused after a wait may still be made. A client is told so; an item of a batch would run again, and be charged twice.
+      const patience = this.#requested.batch === undefined ? 'bounded' : 'unbounded';
+      const settled = await this.#tools.ledger.settle(command, patience);
       checkSettled(settled, this.#requested.id);
       this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);

@@ -113,7 +113,7 @@ interface ReplayTools {
   readonly ledger: ReplayLedger;
   readonly clock: Clock;
   /** Claims shared by all processes that may answer the same key; absent: there are no others. */
-  readonly shared?: Claims | undefined;
+  readonly sharedClaims?: Claims | undefined;
 }
 
 /** The answers of requests with keys, of this process and earlier ones. */
@@ -124,11 +124,11 @@ export class Replays {
   readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor({ documents, ledger, clock, shared }: ReplayTools) {
+  constructor({ documents, ledger, clock, sharedClaims }: ReplayTools) {
     this.#documents = documents;
     this.#ledger = ledger;
     this.#clock = clock;
-    this.#shared = shared;
+    this.#shared = sharedClaims;
   }
 
   /**

@@ -46,7 +46,7 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly ids: IdSource;
   readonly box: SealedBox;
   /** Claims of all gateways that may run responses; undefined: this is the only one. */
-  readonly shared: Claims | undefined;
+  readonly sharedClaims: Claims | undefined;
   /** The conversations in which responses are made. */
   readonly kept: StoredConversations;
   /** Memory budget of responses that live as long as their session. */

@@ -24,7 +24,7 @@ import type {
   WebhookEvent,
 } from '../rows.ts';
 import { toDay } from '../rules/calendar.ts';
-import { countPresent } from '../rules/limits.ts';
+import { ensureCounted } from '../rules/limits.ts';
 import { codes, encode } from '../sqlite/codes.ts';
 import { Sql } from '../sqlite/sql.ts';
 import { sumKeys, sumUp } from '../sqlite/sum-raises.ts';
@@ -349,7 +349,7 @@ export class BatchRows implements Rows {
   /** Counts the present windows of limits, so that they are stored. */
   showUses(wanted: LimitFilter | number, nowMs: number): void {
     const limits = typeof wanted === 'number' ? [this.limits.get(wanted)] : this.#listLimits(wanted);
-    for (const limit of limits) if (limit?.removed === false) countPresent(this, limit, nowMs);
+    for (const limit of limits) if (limit?.removed === false) ensureCounted(this, limit, nowMs);
   }
 
   /** Whether something is to be written. */

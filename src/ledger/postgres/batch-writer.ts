@@ -18,7 +18,7 @@ const patienceMs = { admit: 2500, others: 4000 };
 /** While batches are committed, commands wait in a line that moves: no refusal, up to this much longer. */
 const movingMs = 7500;
 /** Without a commit for that long, the line stands still. */
-const stillMs = 1000;
+const stillMs = 2500;
 const impatienceMs = 200;
 const backoffMs = { min: 50, max: 1000 };
 

@@ -6,8 +6,10 @@ import { costLines, type PriceSheet, shareLines, toolLines } from '../../generat
 import { parseLedgerId, formatRequestId } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { ActivityFilter, Tags, UsageBuckets, UsageRow } from '../ledger.ts';
+import type { ColumnStore } from '../columns/column-store.ts';
 import { hourMs } from '../rules/calendar.ts';
 import { codes, decode } from '../sqlite/codes.ts';
+import { ColumnRecords } from './column-records.ts';
 import { FilterHours } from './filter-hours.ts';
 import { type Stored, toRow } from './to-row.ts';
 
@@ -103,9 +105,12 @@ export class Activity {
   readonly #keyAccount: Query<[number], { account_id: bigint }>;
   readonly #one: Query<[number], Stored<PricedRecord>>;
   readonly #hours: FilterHours;
+  readonly #columns: ColumnRecords | undefined;
 
-  constructor(db: Connection) {
+  /** `files`: the column files; undefined: there are none. */
+  constructor(db: Connection, files?: ColumnStore) {
     this.#db = db;
+    this.#columns = files === undefined ? undefined : new ColumnRecords(db, files);
     this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
     this.#hours = new FilterHours(db);
     this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
@@ -149,7 +154,27 @@ export class Activity {
       limit,
       offset,
     };
-    return this.#read(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+    return this.#readParts(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+  }
+
+  /** Reads a page, the newest part of its span first, from parts that column files show. */
+  #readParts(
+    page: Query<[PageValues], Stored<UsageRecord>>,
+    values: PageValues,
+    filter: ActivityFilter,
+  ): Stored<UsageRecord>[] {
+    const { start, end, limit, offset } = values;
+    const wanted = offset + limit;
+    if (this.#columns === undefined || wanted > skippedMax || !needsColumns(filter)) {
+      return this.#read(page, values, filter);
+    }
+    const rows: Stored<UsageRecord>[] = [];
+    for (const { from, to, isInFile } of this.#columns.listParts(filter, { from: start, to: end }, wanted)) {
+      if (rows.length >= wanted) break;
+      const part = { ...values, start: from, end: to, limit: wanted - rows.length, offset: 0 };
+      rows.push(...(isInFile ? page.all(part) : this.#read(page, part, { ...filter, startMs: from, endMs: to })));
+    }
+    return rows.slice(offset, wanted);
   }
 
   /** Reads a page: hour by hour if the filter has no index and the sums show in which hours it has records. */
@@ -200,6 +225,13 @@ export class Activity {
     this.#pages.set(name, page);
     return page;
   }
+}
+
+/** Returns whether a filter can have few records among many, and no index that finds them. */
+function needsColumns({ model, keyId, endUser, provider, endpoint, groupId, tag, batchId }: ActivityFilter): boolean {
+  if (batchId !== undefined) return false;
+  const isIndexed = (provider ?? endpoint ?? groupId ?? tag) === undefined;
+  return !isIndexed || (endUser !== undefined && (model ?? keyId) !== undefined);
 }
 
 function usageRow(record: UsageRecord): UsageRow {

@@ -21,6 +21,11 @@ export function isDuplicate(thrown: unknown): boolean {
   return postgresCode(thrown) === '23505';
 }
 
+/** Returns whether a row named another that is not there. */
+export function isMissingReference(thrown: unknown): boolean {
+  return postgresCode(thrown) === '23503';
+}
+
 /**
  * Returns whether the database failed, and not one command: it is gone, full, stopping or read-only. Then the same can be tried again later. Any other error is the
  * fault of the statement that met it.

@@ -36,7 +36,7 @@ function RequestPage() {
   };
   return (
     <>
-      <PageTitle name="Request" as={ways}>
+      <PageTitle name="Request" copyAs={ways}>
         <Link to="/activity" className="small">
           All requests
         </Link>
