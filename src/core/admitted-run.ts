@@ -134,7 +134,7 @@ export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implem
   async charge(used: UsedUp): Promise<bigint> {
     try {
       // An item of a batch waits for as long as it takes: it would run again, although the charge may still be made.
-      const isOfBatch = this.requested.order.multiplierPermille !== undefined;
+      const isOfBatch = this.requested.prepared.multiplierPermille !== undefined;
       return await this.#settle(used, isOfBatch ? 'unbounded' : 'bounded');
     } catch (thrown) {
       // The ledger may not be writable for a long time: the hold is voided once it is.
