@@ -15,7 +15,17 @@ import { expect } from 'vitest';
 import { AccountService, type ActivityRecord } from '../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
 import { verifyLedgerFile } from '../src/ledger/sqlite/verify.ts';
+import {
+  databaseVariable,
+  dropDatabase,
+  endLeases,
+  moveDatabaseClock,
+  prepareDatabase,
+  verifyOwnDatabase,
+} from './gateway-database.ts';
 import { unverified } from './unverified.ts';
+
+export { isOnPostgres, prepareDatabase, queryDatabase } from './gateway-database.ts';
 
 /** The root of the checkout. */
 export const root = resolve(import.meta.dirname, '..');
@@ -41,14 +51,14 @@ export interface Home {
   readonly managementKey: string;
 }
 
-/** How a process ended: its exit code, or null where a signal ended it. */
+/** How a process ended: its exit code, or null if a signal ended it. */
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command's end; `json` is its standard output where that is JSON. */
+/** A command's end; `json` is its standard output if that is JSON. */
 export interface CommandEnd extends Ended {
   readonly json: unknown;
 }
@@ -93,7 +103,7 @@ process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
 });
 
-/** The environment of a program that sees nothing of the developer's. */
+/** Returns the environment of a program, without the developer's own variables. */
 export function gatewayEnvironment(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   return {
     PATH: process.env['PATH'] ?? '',
@@ -101,6 +111,7 @@ export function gatewayEnvironment(home: Home, more: Readonly<Record<string, str
     TOLLGATE_DATA_DIR: home.dataDir,
     TOLLGATE_PORT: '0',
     TOLLGATE_RPC_PORT: '0',
+    ...databaseVariable(home),
     // Runs the whole suite over workers: `TOLLGATE_TEST_WORKERS=2 npm test -- test/e2e`.
     ...(workers === undefined ? {} : { TOLLGATE_WORKERS: workers }),
     ...more,
@@ -195,43 +206,14 @@ export function openTransport(rpcUrl: string, credential: string): ReturnType<ty
   });
 }
 
-/** The databases of gateways by their folders, while the suite runs on PostgreSQL. */
-const databases = new Map<string, string>();
-
-/** Whether the suite runs on PostgreSQL: `npm run test:postgres`. Then nobody moves the clock that judges, and the data directory has neither ledger nor content. */
-export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
-
-/** Ends the leases of a killed gateway that had a database for itself, so that no test waits for them. */
-async function endLeases({ folder }: Home): Promise<void> {
-  const url = databases.get(folder);
-  if (url === undefined) return;
-  const { PostgresConnection } = await import('../src/lib/postgres/connection.ts');
-  const connection = await PostgresConnection.open({ url });
-  await connection.query('UPDATE instance SET lease_until_ms = 0');
-  await connection.end();
-}
-
-/** Returns the database of a gateway as a variable; none if the suite runs on SQLite. */
-async function chooseDatabase({ folder }: Home): Promise<Record<string, string>> {
-  if (!isOnPostgres) return {};
-  // Vitest's own, which programs that are run by hand don't have.
-  const { createLedgerDatabase } = await import('./postgres/ledger-database.ts');
-  const url = databases.get(folder) ?? (await createLedgerDatabase());
-  databases.set(folder, url);
-  return { TOLLGATE_DATABASE_URL: url };
-}
-
-function databaseOf({ TOLLGATE_DATABASE_URL: url }: Readonly<Record<string, string>>): Record<string, string> {
-  return url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
-}
-
 /** Starts a gateway and waits until it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const home = options.home ?? makeHome();
   const config = join(home.folder, 'gateway.yaml');
   if (options.config !== undefined) writeFileSync(config, options.config);
+  await prepareDatabase(home);
+  await moveDatabaseClock(home, options.environment?.['MOVED_CLOCK_FILE']);
   const env = gatewayEnvironment(home, {
-    ...(await chooseDatabase(home)),
     TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey,
     TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: home.managementKey,
     TOLLGATE_BOOTSTRAP_BALANCE: options.balance ?? '10',
@@ -242,8 +224,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
-  // Of a ledger in a database, the file that has it looks.
-  if (env['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
+  // Of a ledger in a database that the test chose, the test looks.
+  if (options.environment?.['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;
   void ended.then(({ code, stderr }) => {
@@ -266,7 +248,11 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     printed: () => output.stdout + output.stderr,
     account: createClient(AccountService, openTransport(rpcUrl, home.managementKey)),
     admin: createClient(AdminService, openTransport(rpcUrl, token)),
-    cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port, ...databaseOf(env) }),
+    cli: args => {
+      const { TOLLGATE_DATABASE_URL: url } = env;
+      const database = url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
+      return runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port, ...database });
+    },
     stop: (signal = 'SIGTERM') => end(signal),
     kill: async () => {
       const how = await end('SIGKILL');
@@ -319,19 +305,9 @@ export async function createAccount({ cli }: Gateway, balance: string): Promise<
 }
 
 /** Every invariant of the ledger holds, whether a gateway runs or has ended. */
-export function expectVerified({ dataDir, folder }: Home): void {
-  // `endGateway` looks through a database.
-  if (databases.has(folder)) return;
-  expect(verifyLedgerFile(dataDir)).toEqual([]);
-  unverified.delete(dataDir);
-}
-
-/** As `expectVerified`, wherever the ledger is. */
-async function expectVerifiedStore(home: Home): Promise<void> {
-  const url = databases.get(home.folder);
-  if (url === undefined) return expectVerified(home);
-  const { verifyDatabase } = await import('../src/ledger/postgres/verify.ts');
-  expect(await verifyDatabase(url)).toEqual([]);
+export async function expectVerified(home: Home): Promise<void> {
+  expect((await verifyOwnDatabase(home)) ?? verifyLedgerFile(home.dataDir)).toEqual([]);
+  unverified.delete(home.dataDir);
 }
 
 /**
@@ -348,9 +324,10 @@ export async function endGateway(gateway: Gateway): Promise<void> {
     expect(held, 'held').toBe(0n);
     const { code, stderr } = await gateway.stop();
     expect(code, `${stderr}`).toBe(0);
-    await expectVerifiedStore(gateway.home);
+    await expectVerified(gateway.home);
   } finally {
     await gateway.kill();
+    await dropDatabase(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   }
 }

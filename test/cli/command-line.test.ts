@@ -44,6 +44,7 @@ async function tollgate(args: readonly string[], environment: Record<string, str
 const own = (): Record<string, string> => ({
   TOLLGATE_RPC_PORT: String(plane.port),
   TOLLGATE_DATA_DIR: plane.dataDir,
+  ...plane.environment,
 });
 
 /** The same as a process of its own, in a folder without a configuration. */
@@ -63,7 +64,7 @@ function runProcess(args: readonly string[], environment: Record<string, string>
   });
 }
 
-/** The document that a command with `--json` prints; it must succeed and say nothing else. */
+/** Returns the document that a command with `--json` prints. The command must succeed and print nothing else. */
 async function json(...args: string[]): Promise<Json> {
   const { code, stdout, stderr } = await tollgate([...args, '--json']);
   expect([args.join(' '), code, stderr]).toEqual([args.join(' '), 0, '']);
@@ -501,7 +502,7 @@ test('config check needs no gateway; a bad file is 2 and names what is wrong', a
   expect(listed.code).toBe(2);
   expect(JSON.parse(listed.stdout)).toMatchObject({ valid: false, problems: [{ file: bad, line: 2, path: 'retrys' }] });
   expect((await check(join(folder, 'missing.yaml'))).code).toBe(2);
-  // The one in use is looked for where the process stands.
+  // The configuration in use is searched in the process's working directory.
   expect(await runProcess(['config', 'check'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^no file: /) });
 });
 
@@ -516,7 +517,7 @@ test('as a process it ends with the exit code and leaves the standard output to 
 test('ledger verify works beside the running gateway, and says where there is no ledger', async () => {
   expect(await json('ledger', 'verify')).toEqual({ valid: true, violations: [] });
   expect(await tollgate(['ledger', 'verify'])).toEqual({ code: 0, stdout: 'all invariants hold\n', stderr: '' });
-  const none = await tollgate(['ledger', 'verify', '--data-dir', folder]);
+  const none = await tollgate(['ledger', 'verify', '--data-dir', folder], { TOLLGATE_DATABASE_URL: '' });
   expect([none.code, none.stdout, none.stderr]).toEqual([1, '', expect.stringContaining('There is no ledger in')]);
 });
 

@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { DashboardService, PersonRole } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { isStored } from '../stored-content.ts';
 import { PageCaller } from './page-caller.ts';
 
 let gateway: Gateway;
@@ -131,9 +130,7 @@ test('a cookie is out of reach of scripts and of other sites, and lasts twelve h
   );
   // Only its hash is stored.
   const session = /ss-tg-\w+/.exec(cookie)?.[0] ?? '';
-  for (const file of ['ledger.sqlite', 'ledger.sqlite-wal']) {
-    expect(readFileSync(join(gateway.dataDir, file)).includes(session)).toBe(false);
-  }
+  expect(await isStored(gateway.home, session)).toBe(false);
 });
 
 test('pages of other origins can’t call, with a cookie or without, and no question before a call is answered', async () => {

@@ -1,9 +1,9 @@
-/** 200 damaged files: each is edited or refused by name, and the gateway is as it was before. */
+/** 200 damaged files: each is edited or refused with an error that names it, and the gateway is unchanged. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import sharp from 'sharp';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
+import { listImages } from '../stored-content.ts';
 import { type ImageBody, noisePng, postImages } from './image-caller.ts';
 import { makePng } from './sample-image.ts';
 
@@ -107,7 +107,7 @@ test.skipIf(process.platform !== 'linux')(
     // What was edited was paid for, what was refused was not.
     expect(before - (await readBalance(gateway))).toBe(BigInt(edited) * 30_000_000n);
     expect(await heldBy(gateway)).toBe(0n);
-    const kept = readdirSync(join(gateway.dataDir, 'images'));
+    const kept = await listImages(gateway.home);
     expect(kept.filter(name => name.endsWith('.draft'))).toEqual([]);
     expect(kept).toHaveLength(early + edited);
     await expect.poll(descriptors, { timeout: 10_000 }).toBeLessThanOrEqual(fds + 8);

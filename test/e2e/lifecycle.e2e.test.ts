@@ -1,4 +1,4 @@
-/** First start, restart, stop and wrong configuration, as an operator meets them (docs/architecture.md "Starting and stopping"). */
+/** First start, restart, stop and wrong configuration, as an operator sees them (docs/architecture.md "Starting and stopping"). */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,6 +20,7 @@ import {
   run,
   runCommand,
   startGateway,
+  prepareDatabase,
 } from '../gateway.ts';
 import { ask, complete, stream } from './chat-client.ts';
 
@@ -37,6 +38,7 @@ const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line
 
 /** Starts without keys in the environment, so that it makes and prints its own. */
 async function startOnItsOwn(home: Home, command: readonly [string, ...string[]], cwd: string) {
+  await prepareDatabase(home);
   const running = run(command, { cwd, env: gatewayEnvironment(home) });
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toMatch(/^\s*internal\s+http/m);
   const url = /^\s*public\s+(http:\S+)/m.exec(running.output.stdout)?.[1] ?? '';
@@ -108,7 +110,7 @@ describe('probes', () => {
     }
     expect((await fetch(`${gateway.rpcUrl}/metrics`)).status).toBe(200);
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404);
-    // A stream keeps it from ending at once.
+    // A running stream keeps the gateway from ending at once.
     const open = stream(gateway, steer('tokens=300 tps=100'));
     await sleep(500);
     const ended = gateway.stop();
@@ -119,7 +121,7 @@ describe('probes', () => {
     const { done, usage } = await open;
     expect({ done, tokens: usage?.completion_tokens }).toEqual({ done: true, tokens: 300 });
     expect((await ended).code).toBe(0);
-    expectVerified(gateway.home);
+    await expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
@@ -159,7 +161,7 @@ describe('streams in flight at SIGTERM', () => {
     await sleep(300);
     expect((await gateway.stop('SIGINT')).code).toBe(0);
     expect((await short).done).toBe(true);
-    expectVerified(gateway.home);
+    await expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
@@ -232,13 +234,16 @@ test('the example configuration starts', async () => {
 });
 
 test.each(['SIGTERM', 'SIGINT'] as const)('%s as soon as the banner can be read ends with 0', async signal => {
-  const { child, ended } = run(serve, { cwd: root, env: gatewayEnvironment(newHome()) });
+  const home = newHome();
+  await prepareDatabase(home);
+  const { child, ended } = run(serve, { cwd: root, env: gatewayEnvironment(home) });
   child.stdout?.once('data', () => child.kill(signal));
   expect((await ended).code).toBe(0);
 });
 
 test('SIGTERM while the gateway starts ends it with 0, and the keys of that first start are shown', async () => {
   const home = newHome();
+  await prepareDatabase(home);
   const { child, ended } = run(serve, { cwd: home.folder, env: gatewayEnvironment(home) });
   // The first thing that a start makes.
   await expect.poll(() => existsSync(home.dataDir), { interval: 1, timeout: 20_000 }).toBe(true);
@@ -264,6 +269,7 @@ test.skipIf(isOnPostgres)('a second gateway on the same data is refused and the 
 test('a taken port is reported and the process ends; the next start is the first one and shows its keys', async () => {
   const gateway = await startGateway();
   const home = newHome();
+  await prepareDatabase(home);
   mkdirSync(home.dataDir, { recursive: true });
   const other = await runCommand(home, ['serve'], { TOLLGATE_PORT: new URL(gateway.url).port });
   expect(other.code).not.toBe(0);

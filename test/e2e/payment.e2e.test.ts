@@ -1,4 +1,4 @@
-/** Who pays for what (docs/accounting.md "Who pays"), as seen in balances, answers and the ledger's records. */
+/** Who pays for what (docs/accounting.md "Who pays"), as shown by balances, answers and the ledger's records. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';

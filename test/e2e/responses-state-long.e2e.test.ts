@@ -8,7 +8,11 @@ import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { outputItemId, toResponseId } from '../../src/generation/response-ids.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import type { Documents } from '../../src/store/documents.ts';
+import { openPostgresDocuments } from '../../src/store/postgres/postgres-documents.ts';
+import { PostgresPool } from '../../src/lib/postgres/pool.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { databaseVariable } from '../gateway-database.ts';
 import { readBalance, endGateway, makeHome, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
 import { type Resource, ResponsesCaller, readText } from './resource-caller.ts';
@@ -17,12 +21,19 @@ const model = payg;
 const turns = 999;
 const home = makeHome();
 
-/** Stores turns as an earlier process has stored them: asking one by one would take longer than all other tests of the folder. */
-async function storeConversation(dataDir: string): Promise<string[]> {
-  const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: 1e9 });
+async function openDocuments(): Promise<Documents> {
+  const { TOLLGATE_DATABASE_URL: url } = databaseVariable(home);
+  if (url === undefined) return openSqliteDocuments({ dataDir: home.dataDir, clock: systemClock, bytesMax: 1e9 });
+  const pool = new PostgresPool({ url, connections: 4 });
+  return openPostgresDocuments({ pool, boot: () => 0 }, { bytesMax: 1e9, keptBytesMax: 1e9 }, () => pool.close());
+}
+
+/** Stores turns as an earlier process would have: making them one by one would take longer than all other tests of the folder. */
+async function storeConversation(): Promise<string[]> {
+  const documents = await openDocuments();
   const ids = new IdSource(systemClock);
   const stored: string[] = [];
-  const puts = Array.from({ length: turns }, (_, turn) => {
+  for (let turn = 0; turn < turns; turn += 1) {
     const id = toResponseId(publicRequestId(ids.next()));
     const message = (role: Role, text: string): Item => textMessage(role, `${text} of turn ${turn}.`);
     const input = withIds(id, [message(Role.USER, 'Question')]);
@@ -39,7 +50,7 @@ async function storeConversation(dataDir: string): Promise<string[]> {
     };
     const parentId = stored.at(-1);
     stored.push(id);
-    return documents.put({
+    const outcome = await documents.put({
       kind: 'response',
       id,
       accountId: 1,
@@ -50,15 +61,15 @@ async function storeConversation(dataDir: string): Promise<string[]> {
       body: encodeBody({ head, input, answer: { output, extensions: [] } }),
       ...(parentId === undefined ? {} : { parentId }),
     });
-  });
-  for (const outcome of await Promise.all(puts)) expect(outcome).toEqual({ kind: 'stored' });
+    expect(outcome).toEqual({ kind: 'stored' });
+  }
   await documents.close();
   return stored;
 }
 
 // A content store without its ledger is refused: the ledger is made first.
 await (await startGateway({ home, balance: '100' })).stop();
-const stored = await storeConversation(home.dataDir);
+const stored = await storeConversation();
 const gateway = await startGateway({ home, balance: '100', config: 'content: { max_bytes: 10MiB }\n' });
 afterAll(() => endGateway(gateway));
 const caller = new ResponsesCaller(gateway, gateway.apiKey);
@@ -105,7 +116,7 @@ test('turn 1,000 continues from all that was said, in its order, and so do the n
   expect(readTexts(items)).toEqual([...history, '!sim say=Here.']);
   expect(new Set(items.map(item => item.id)).size).toBe(2 * turns + 1);
 
-  // From the middle, the beginning and the last but one: none of them can be gone on from, and nothing is missing.
+  // From the middle, the beginning and the last but one: none of them can be continued any more, and nothing is missing.
   for (const index of [0, 500, turns - 1]) expect((await caller.ask('DELETE', `/${stored[index]}`)).status).toBe(200);
   const refused = await caller.ask('POST', '', { model, input: 'x', previous_response_id: stored[500] });
   expect(refused.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
@@ -124,7 +135,7 @@ test('turn 1,000 continues from all that was said, in its order, and so do the n
 /** Takes a million tokens. */
 const large = 'sim/long';
 
-/** A file of so many characters of base64 and what is to be said to it. */
+/** Returns a file of that many base64 characters, and a prompt about it. */
 const makeFile = (characters: number, say: string): unknown[] => {
   const file_data = `data:application/pdf;base64,${'QUJD'.repeat(characters / 4)}`;
   const text = `!sim say=${say}`;
@@ -139,7 +150,7 @@ const makeFile = (characters: number, say: string): unknown[] => {
   ];
 };
 
-/** The longest that the gateway let anybody wait while some work was done, in ms. */
+/** Returns the longest time that another request waited during some work, in ms. */
 async function longestWait(work: Promise<unknown>): Promise<number> {
   let isDone = false;
   const done = work.finally(() => (isDone = true));

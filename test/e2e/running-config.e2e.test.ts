@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { runInside } from '../cli/run-inside.ts';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endGateway, startGateway, isOnPostgres } from '../gateway.ts';
 
 const secret = 'sk-canary-7f3a9c';
 const config = `retries: 1
@@ -94,19 +94,20 @@ test.each([
 });
 
 test('the storage is shown with its sizes, and how long what it holds is kept', async () => {
+  const [engine, part] = isOnPostgres ? ['postgres', 'database'] : ['sqlite', 'ledger'];
   const storage = await gateway.admin.getStorage({});
-  expect(storage).toMatchObject({ engine: 'sqlite', dataDir: gateway.dataDir, problem: '' });
+  expect(storage).toMatchObject({ engine, dataDir: gateway.dataDir, problem: '' });
   expect(storage.freeBytes).toBeGreaterThan(0n);
   expect(storage.totalBytes).toBeGreaterThan(storage.freeBytes);
-  expect(storage.parts.find(({ name }) => name === 'ledger')?.bytes).toBeGreaterThan(0n);
+  expect(storage.parts.find(({ name }) => name === part)?.bytes).toBeGreaterThan(0n);
   const dayMs = 86_400_000n;
   expect(storage.retention).toContainEqual(
     expect.objectContaining({ name: 'webhook_events', lifetimeMs: 30n * dayMs, setting: '' }),
   );
   const { json } = await runInside(gateway, ['storage', '--json']);
   expect(json).toMatchObject({
-    engine: 'sqlite',
-    parts: expect.arrayContaining([{ name: 'ledger', bytes: expect.any(Number) }]),
+    engine,
+    parts: expect.arrayContaining([{ name: part, bytes: expect.any(Number) }]),
   });
   expect((await runInside(gateway, ['storage'])).stdout).toContain('retention.activity');
 });

@@ -1,4 +1,4 @@
-/** Secrets in files: the providers' keys hold as soon as their file changes, and the first keys need not be printed. */
+/** Secrets in files: the providers' keys take effect as soon as their file changes, and the first keys need not be printed. */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +12,7 @@ import {
   startGateway,
   expectVerified,
   type Gateway,
+  prepareDatabase,
 } from '../gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 
@@ -44,6 +45,7 @@ test('a changed key file holds within 5 seconds, without a restart and without a
     socket.write(whole(200, answer));
   });
   const home = makeHome();
+  await prepareDatabase(home);
   const keyFile = join(home.folder, 'one.key');
   const twin = join(home.folder, 'two.key');
   writeFileSync(keyFile, 'canary-old-one\n');
@@ -80,6 +82,7 @@ ${model('two', 'two')}
 
 test('the first keys can go to a file that only the owner reads, and the command to try works as it is printed', async () => {
   const home = makeHome();
+  await prepareDatabase(home);
   mkdirSync(home.folder, { recursive: true });
   const file = join(home.folder, 'first keys');
   const { child, output, ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
@@ -103,11 +106,12 @@ test('the first keys can go to a file that only the owner reads, and the command
   expect(JSON.parse((await tried.ended).stdout)).toMatchObject({ object: 'chat.completion' });
   child.kill('SIGTERM');
   expect((await ended).code).toBe(0);
-  expectVerified(home);
+  await expectVerified(home);
 });
 
 test('a file for the first keys that can’t be written is wrong configuration, and leaves a first start for later', async () => {
   const home = makeHome();
+  await prepareDatabase(home);
   const start = (file: string) =>
     run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
       cwd: home.folder,
@@ -124,5 +128,5 @@ test('a file for the first keys that can’t be written is wrong configuration, 
   expect(readFileSync(join(home.folder, 'keys'), 'utf8')).toContain('TOLLGATE_API_KEY=');
   again.child.kill('SIGTERM');
   expect((await again.ended).code).toBe(0);
-  expectVerified(home);
+  await expectVerified(home);
 });

@@ -1,7 +1,7 @@
 /** Plans as their owners see them: over REST, the command line and the records (docs/accounting.md "Subscriptions"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
-import { endGateway, type Gateway, isOnPostgres, makeKey, readRecord, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { type Answer, ask, complete, stream } from './chat-client.ts';
 import type { RecordDetailJson } from './account-client.ts';
 
@@ -115,7 +115,7 @@ test('without the fallback the plan’s end cuts the answer like a length limit,
   const owner = await subscribe('core_pro', { fallbackToPayg: false });
   const cut = await complete(gateway, steer('tokens=1000'), owner);
   expect([cut.status, cut.finish, cut.body.usage.cost]).toEqual([200, 'length', 0]);
-  // A hold has a margin for the input; what is not used is given back.
+  // A hold has a margin for the input; the unused part is released.
   expect(readTokens(cut)).toBeLessThanOrEqual(400);
   expect(readTokens(cut)).toBeGreaterThan(380);
   const refused = await complete(gateway, steer('tokens=100'), owner);
@@ -188,7 +188,7 @@ test('50 requests at once on what is left of a plan: none is paid twice, none go
   expect(used).toBeLessThanOrEqual(3000);
 });
 
-describe.skipIf(isOnPostgres)('with a clock that moves between two starts', () => {
+describe('with a clock that moves between two starts', () => {
   async function later(earlier: Gateway, days: number): Promise<Gateway> {
     await earlier.stop();
     return startGateway({ home: earlier.home, config, environment: clockAhead(days * 1_440).environment });

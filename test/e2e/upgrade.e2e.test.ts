@@ -1,4 +1,4 @@
-/** A start on the data of an older version makes a backup first, and the old version can go on from it. */
+/** A start on the data of an older version makes a backup first, and the old version can continue with it. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -74,7 +74,7 @@ test('the start makes one backup with every row of before; it is restored as it 
     stopping_ms: expect.any(Number),
   });
   expect(backupsIn(home.dataDir), 'nothing is upgraded a second time').toEqual([backup]);
-  expectVerified(home);
+  await expectVerified(home);
 
   const restored = { ...home, dataDir: join(home.folder, 'restored') };
   const end = await runCommand(home, [
@@ -87,7 +87,7 @@ test('the start makes one backup with every row of before; it is restored as it 
   expect(readAll(restored.dataDir)).toEqual(before);
   const forward = await startGateway({ home: restored });
   expect((await forward.stop()).code).toBe(0);
-  expectVerified(restored);
+  await expectVerified(restored);
 });
 
 test('if there can be no backup, nothing is upgraded', async () => {

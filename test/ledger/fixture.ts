@@ -37,7 +37,7 @@ export class TestClock implements Clock {
     return this.nowMs;
   }
 
-  /** Moves by that many ms; back where negative. */
+  /** Moves by that many ms; back if negative. */
   step(byMs: number): void {
     this.nowMs += byMs;
   }
@@ -159,20 +159,25 @@ export function temporaryDirectory(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
+/** A ledger of either engine. */
+export type TestLedger = SqliteLedger | PostgresLedger;
+
 /** A ledger with account 1 and its key 1 (named "key"), in a directory of its own. */
 export interface Bench {
   readonly clock: TestClock;
   readonly dataDir: string;
-  ledger: SqliteLedger | PostgresLedger;
+  ledger: TestLedger;
   /** Time on the processor that the last opening took, all threads: other work on the machine does not count. */
   openingCpuMs: number;
-  /** Opens it, where it was closed. */
+  /** Opens it after it was closed. */
   open(): Promise<void>;
   /** Closes and opens it again. */
   reopen(): Promise<void>;
   /** Reads what the file or the database has. */
   query(text: string): Promise<readonly Record<string, unknown>[]>;
-  /** Closes it, sees that every invariant holds, removes it. */
+  /** Makes the database fail until the returned function is called; undefined on SQLite, for which there is the option `fault`. */
+  readonly failDatabase: (() => Promise<() => Promise<void>>) | undefined;
+  /** Closes it, checks every invariant, and removes it. */
   end(): Promise<void>;
 }
 
@@ -203,7 +208,7 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
   const clock = new TestClock();
   const { balance = 10n * dollar, ...rest } = options;
   const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans, ...rest };
-  const { open, verify, query } = await chooseEngine(all);
+  const { open, verify, query, failDatabase } = await chooseEngine(all);
   const first = await open();
   await first.bootstrap({
     accountName: 'default',
@@ -227,6 +232,7 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
       await bench.open();
     },
     query,
+    failDatabase,
     async end() {
       const early = await verify(bench.ledger);
       await bench.ledger.close();
@@ -242,13 +248,18 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
 export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
 
 interface TestEngine {
-  open(): Promise<SqliteLedger | PostgresLedger>;
+  /** The variables that name the ledger's database to a command. */
+  readonly environment: Readonly<Record<string, string>>;
+  open(): Promise<TestLedger>;
   /** Returns the violations of an open ledger; undefined: its file is read once it is closed. */
-  verify(ledger: SqliteLedger | PostgresLedger): Promise<string[] | undefined>;
+  verify(ledger: TestLedger): Promise<string[] | undefined>;
   query(text: string): Promise<readonly Record<string, unknown>[]>;
+  /** Only on PostgreSQL. */
+  readonly failDatabase: Bench['failDatabase'];
 }
 
-async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
+/** Returns how to open a ledger of the engine that the tests run on; on PostgreSQL, in a database of its own. */
+export async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
   if (!isOnPostgres) {
     const query = (text: string): Promise<readonly Record<string, unknown>[]> => {
       const db = openForReading(join(options.dataDir, 'ledger.sqlite'));
@@ -256,15 +267,23 @@ async function chooseEngine(options: SqliteLedgerOptions): Promise<TestEngine> {
       db.close();
       return Promise.resolve(rows);
     };
-    return { open: () => openSqliteLedger(options), verify: () => Promise.resolve(undefined), query };
+    return {
+      open: () => openSqliteLedger(options),
+      verify: () => Promise.resolve(undefined),
+      query,
+      failDatabase: undefined,
+      environment: {},
+    };
   }
   const { dataDir: _, fault: __, ...same } = options;
   // Vitest's own, which the processes that tests start don't have.
-  const { createLedgerDatabase } = await import('../postgres/ledger-database.ts');
+  const { closeDatabase, createLedgerDatabase } = await import('../postgres/ledger-database.ts');
   const url = await createLedgerDatabase();
   return {
     open: () => openPostgresLedger({ ...same, url, drivesTime: true }),
     verify: ledger => ledger.verify(),
+    failDatabase: () => closeDatabase(url),
+    environment: { TOLLGATE_DATABASE_URL: url },
     query: async text => {
       const connection = await PostgresConnection.open({ url });
       const rows = await connection.query(text);

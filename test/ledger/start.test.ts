@@ -13,6 +13,7 @@ import {
   type Bench,
   dollar,
   makeHash,
+  isOnPostgres,
   openBench,
   plans,
   settleAmount,
@@ -37,41 +38,47 @@ async function crash(whileRunning: () => Promise<void>): Promise<void> {
   await bench.open();
 }
 
-test('holds that a crash left are given back and listed; those of other services live on', async () => {
-  const { clock } = bench;
-  const admittedAtMs = clock.nowMs;
-  await crash(async () => {
-    await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
-    await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }));
-    await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
-    await bench.ledger.settle(settleAmount(3, dollar));
-    clock.step(1000);
-  });
-  const { ledger } = bench;
-  expect(ledger.voidedHoldsAtStart).toBe(1);
-  expect(ledger.violationsAtStart).toEqual([]);
-  expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar, held: 2n * dollar });
-  expect(await ledger.listVoidedHolds(10)).toEqual([
-    {
-      id: 1,
-      accountId: 1,
-      keyId: 1,
-      model: 'acme/large',
+// Of SQLite’s file.
+test.skipIf(isOnPostgres)(
+  'holds that a crash left are given back and listed; those of other services live on',
+  async () => {
+    const { clock } = bench;
+    const admittedAtMs = clock.nowMs;
+    await crash(async () => {
+      await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
+      await bench.ledger.admit(
+        makeAdmitCommand(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }),
+      );
+      await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(3n * dollar) }));
+      await bench.ledger.settle(settleAmount(3, dollar));
+      clock.step(1000);
+    });
+    const { ledger } = bench;
+    expect(ledger.voidedHoldsAtStart).toBe(1);
+    expect(ledger.violationsAtStart).toEqual([]);
+    expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar, held: 2n * dollar });
+    expect(await ledger.listVoidedHolds(10)).toEqual([
+      {
+        id: 1,
+        accountId: 1,
+        keyId: 1,
+        model: 'acme/large',
+        heldNanoUsd: dollar,
+        admittedAtMs,
+        voidedAtMs: clock.nowMs,
+        reason: 'restarted',
+      },
+    ]);
+    expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'not_held' });
+    expect(await ledger.settle(settleAmount(2, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+    // An interrupted task is admitted again under its own id.
+    expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }))).toMatchObject({
+      kind: 'admitted',
       heldNanoUsd: dollar,
-      admittedAtMs,
-      voidedAtMs: clock.nowMs,
-      reason: 'restarted',
-    },
-  ]);
-  expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'not_held' });
-  expect(await ledger.settle(settleAmount(2, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
-  // An interrupted task is admitted again under its own id.
-  expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }))).toMatchObject({
-    kind: 'admitted',
-    heldNanoUsd: dollar,
-  });
-  expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
-});
+    });
+    expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+  },
+);
 
 test('a minute and a day are as full after a restart as before, crashes and voids included', async () => {
   const { clock } = bench;
@@ -150,64 +157,73 @@ test('ids continue above the gateway’s own, whatever the clock says and whatev
   expect(bench.ledger.violationsAtStart).toEqual([]);
 });
 
-test('a second ledger on the same directory is refused, in this process and in another', async () => {
-  const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
-  await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
-  const script = `
+// Of SQLite’s file.
+test.skipIf(isOnPostgres)(
+  'a second ledger on the same directory is refused, in this process and in another',
+  async () => {
+    const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
+    await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
+    const script = `
     import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/ledger/sqlite/sqlite-ledger.ts'))};
     import { plans } from ${JSON.stringify(join(import.meta.dirname, 'fixture.ts'))};
     const clock = { now: () => Date.now() };
     await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
       .then(() => console.log('opened'), error => console.log(error.code, error.message));`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let said = '';
-  child.stdout.on('data', chunk => {
-    said += String(chunk);
-  });
-  await once(child, 'exit');
-  expect(said).toBe(`locked Another gateway is running on the data directory ${bench.dataDir}. Stop it first.\n`);
-});
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let said = '';
+    child.stdout.on('data', chunk => {
+      said += String(chunk);
+    });
+    await once(child, 'exit');
+    expect(said).toBe(`locked Another gateway is running on the data directory ${bench.dataDir}. Stop it first.\n`);
+  },
+);
 
-test('a file of a newer program, of other migrations, or that is no ledger is refused with the reason', async () => {
-  const path = join(bench.dataDir, 'ledger.sqlite');
-  await bench.ledger.close();
-  const open = async (change: (db: Database.Database) => void): Promise<unknown> => {
-    const db = new Database(path);
-    change(db);
-    db.close();
-    const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
-    return openSqliteLedger(options).catch((error: unknown) => error);
-  };
-  const newer = await open(db => db.exec("INSERT INTO migration VALUES (9000, '9000-from-the-future', 'x', 1)"));
-  expect(newer).toBeInstanceOf(LedgerStartError);
-  expect(newer).toMatchObject({
-    code: 'newer',
-    message:
-      'The ledger was written by a newer Tollgate (migration 9000-from-the-future). Start that version, or restore a backup made before the upgrade.',
-  });
-  expect(() => verifyLedgerFile(bench.dataDir)).toThrow(/newer Tollgate/);
-  const changed = await open(db =>
-    db.exec("DELETE FROM migration WHERE number = 9000; UPDATE migration SET checksum = 'x' || checksum"),
-  );
-  expect(changed).toMatchObject({ code: 'changed' });
-  const mended = await open(db => db.exec('UPDATE migration SET checksum = substr(checksum, 2)'));
-  bench.ledger = mended as SqliteLedger;
-  expect(bench.ledger.violationsAtStart).toEqual([]);
+// Of SQLite’s file.
+test.skipIf(isOnPostgres)(
+  'a file of a newer program, of other migrations, or that is no ledger is refused with the reason',
+  async () => {
+    const path = join(bench.dataDir, 'ledger.sqlite');
+    await bench.ledger.close();
+    const open = async (change: (db: Database.Database) => void): Promise<unknown> => {
+      const db = new Database(path);
+      change(db);
+      db.close();
+      const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
+      return openSqliteLedger(options).catch((error: unknown) => error);
+    };
+    const newer = await open(db => db.exec("INSERT INTO migration VALUES (9000, '9000-from-the-future', 'x', 1)"));
+    expect(newer).toBeInstanceOf(LedgerStartError);
+    expect(newer).toMatchObject({
+      code: 'newer',
+      message:
+        'The ledger was written by a newer Tollgate (migration 9000-from-the-future). Start that version, or restore a backup made before the upgrade.',
+    });
+    expect(() => verifyLedgerFile(bench.dataDir)).toThrow(/newer Tollgate/);
+    const changed = await open(db =>
+      db.exec("DELETE FROM migration WHERE number = 9000; UPDATE migration SET checksum = 'x' || checksum"),
+    );
+    expect(changed).toMatchObject({ code: 'changed' });
+    const mended = await open(db => db.exec('UPDATE migration SET checksum = substr(checksum, 2)'));
+    bench.ledger = mended as SqliteLedger;
+    expect(bench.ledger.violationsAtStart).toEqual([]);
 
-  const other = temporaryDirectory();
-  writeFileSync(
-    join(other.path, 'ledger.sqlite'),
-    'this is no ledger, and it is longer than a header of a hundred bytes is'.repeat(9),
-  );
-  const refused = openSqliteLedger({ dataDir: other.path, clock: bench.clock, dailyLimitUnit: 'dollars', plans });
-  await expect(refused).rejects.toMatchObject({ name: 'LedgerStartError', code: 'unreadable' });
-  expect(() => verifyLedgerFile(join(other.path, 'nothing'))).toThrow('There is no ledger in');
-  other.remove();
-});
+    const other = temporaryDirectory();
+    writeFileSync(
+      join(other.path, 'ledger.sqlite'),
+      'this is no ledger, and it is longer than a header of a hundred bytes is'.repeat(9),
+    );
+    const refused = openSqliteLedger({ dataDir: other.path, clock: bench.clock, dailyLimitUnit: 'dollars', plans });
+    await expect(refused).rejects.toMatchObject({ name: 'LedgerStartError', code: 'unreadable' });
+    expect(() => verifyLedgerFile(join(other.path, 'nothing'))).toThrow('There is no ledger in');
+    other.remove();
+  },
+);
 
-test('verify reads a closed file, a running one, and finds what was tampered with', async () => {
+// Of SQLite’s file.
+test.skipIf(isOnPostgres)('verify reads a closed file, a running one, and finds what was tampered with', async () => {
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
   expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
   expect(await bench.ledger.verify()).toEqual([]);
@@ -228,7 +244,8 @@ test('verify reads a closed file, a running one, and finds what was tampered wit
   await bench.open();
 });
 
-test('records and entries can’t be changed or deleted', async () => {
+// Of SQLite’s file.
+test.skipIf(isOnPostgres)('records and entries can’t be changed or deleted', async () => {
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
   await bench.ledger.settle(settleAmount(1, 400n * dollar));
   await bench.ledger.admit(makeAdmitCommand(2, { funds: undefined }));
@@ -242,7 +259,8 @@ test('records and entries can’t be changed or deleted', async () => {
   db.close();
 });
 
-test('a ledger with 2,000 holds of a crash opens with less than a second of work', async () => {
+// Of SQLite’s file.
+test.skipIf(isOnPostgres)('a ledger with 2,000 holds of a crash opens with less than a second of work', async () => {
   await crash(async () => {
     await bench.ledger.createKey({ accountId: 1, hash: makeHash('many'), masked: '', settings: {} });
     await Promise.all(

@@ -1,33 +1,33 @@
 import { inject } from 'vitest';
-import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
-import { readMigrations } from '../../src/lib/sqlite/migrations.ts';
 import { createDatabase } from './server.ts';
 
-/** URL of this process's migrated template. Copying it is much faster than migrating each database. */
-let template: Promise<string> | undefined;
-
-async function makeTemplate(): Promise<string> {
-  const url = await createDatabase(inject('postgresUrl'));
-  const migrations = readMigrations(new URL('../../src/ledger/postgres/migrations/', import.meta.url));
-  await migratePostgres({ url }, { part: 'ledger', migrations });
-  return url;
+/** Makes a database with a gateway's tables. Returns its URL. */
+export function createLedgerDatabase(): Promise<string> {
+  return createDatabase(inject('postgresUrl'), readDatabaseName(inject('ledgerTemplate')));
 }
 
-/** Makes a database with the ledger's tables. Returns its URL. */
-export async function createLedgerDatabase(): Promise<string> {
-  template ??= makeTemplate();
-  const source = await template;
-  return createDatabase(inject('postgresUrl'), nameOf(source));
+/** Ends every connection to a database and refuses new ones, as if it could not be reached. Returns how to open it again. */
+export async function closeDatabase(url: string): Promise<() => Promise<void>> {
+  const name = readDatabaseName(url);
+  const allow = async (isAllowed: boolean): Promise<void> => {
+    const connection = await PostgresConnection.open({ url: inject('postgresUrl') });
+    await connection.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS ${isAllowed}`);
+    if (!isAllowed)
+      await connection.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1::name', [name]);
+    await connection.end();
+  };
+  await allow(false);
+  return () => allow(true);
 }
 
 /** Drops a database, even if there are connections to it. */
 export async function dropDatabase(url: string): Promise<void> {
   const connection = await PostgresConnection.open({ url: inject('postgresUrl') });
-  await connection.script(`DROP DATABASE IF EXISTS ${nameOf(url)} WITH (FORCE)`, 30_000);
+  await connection.script(`DROP DATABASE IF EXISTS ${readDatabaseName(url)} WITH (FORCE)`, 30_000);
   await connection.end();
 }
 
-function nameOf(url: string): string {
+function readDatabaseName(url: string): string {
   return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).pathname.slice(1);
 }

@@ -1,14 +1,13 @@
 import type { TestProject } from 'vitest/node';
+import { makeTemplate } from './ledger-template.ts';
 import { startPostgres } from './server.ts';
 
-/** Starts one PostgreSQL for all tests of a run, or takes the one that `TOLLGATE_TEST_DATABASE_URL` names. */
+/** Starts one PostgreSQL for all tests of a run, or takes the one that `TOLLGATE_TEST_DATABASE_URL` names, and makes the database in it that the tests copy. */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const given = process.env['TOLLGATE_TEST_DATABASE_URL'];
-  if (given !== undefined && given !== '') {
-    project.provide('postgresUrl', given);
-    return undefined;
-  }
-  const server = await startPostgres();
-  project.provide('postgresUrl', server.url);
-  return () => server.stop();
+  const server = given === undefined || given === '' ? await startPostgres() : undefined;
+  const url = server?.url ?? given ?? '';
+  project.provide('postgresUrl', url);
+  project.provide('ledgerTemplate', await makeTemplate(url));
+  return server && (() => server.stop());
 }

@@ -11,6 +11,8 @@ declare module 'vitest' {
   export interface ProvidedContext {
     /** A server in which each test makes a database of its own. */
     readonly postgresUrl: string;
+    /** URL of a database in it with a gateway's tables, which `createLedgerDatabase` copies. */
+    readonly ledgerTemplate: string;
   }
 }
 
@@ -27,7 +29,7 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** The user that PostgreSQL runs as where the tests are root's, which it refuses. */
+/** The user that PostgreSQL runs as if the tests run as root, which it refuses. */
 const nobody = 65_534;
 const startMs = 20_000;
 
@@ -83,7 +85,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   };
 }
 
-const quick = { fsync: 'off', full_page_writes: 'off', max_connections: '200', shared_buffers: '64MB' };
+const quick = { fsync: 'off', full_page_writes: 'off', max_connections: '400', shared_buffers: '64MB' };
 
 async function waitFor(url: string): Promise<void> {
   const untilMs = performance.now() + startMs;

@@ -30,8 +30,7 @@ import { BodyStore } from '../../src/core/bodies/body-store.ts';
 import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
-import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
-import { plans } from '../ledger/fixture.ts';
+import { chooseEngine, plans, type TestLedger } from '../ledger/fixture.ts';
 
 /** A clock that tests move; it starts at noon of a day in the middle of a month. */
 export class TestClock {
@@ -71,7 +70,9 @@ export interface ControlPlane {
   readonly port: number;
   readonly token: string;
   readonly clock: TestClock;
-  readonly ledger: SqliteLedger;
+  readonly ledger: TestLedger;
+  /** The variables that name the ledger's database to a command; none on SQLite. */
+  readonly environment: Readonly<Record<string, string>>;
   /** A client with a credential; null sends none. */
   client<S extends DescService>(service: S, credential: string | null): Client<S>;
   /** With the operator token. */
@@ -85,7 +86,8 @@ export interface ControlPlane {
 export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
-  const ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
+  const { open, environment } = await chooseEngine({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
+  const ledger = await open();
   const [token = ''] = operatorTokens(dataDir);
   const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
@@ -159,6 +161,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
     token,
     clock,
     ledger,
+    environment,
     client,
     admin: client(AdminService, token),
     accounting: client(AccountingService, token),
@@ -172,7 +175,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   };
 }
 
-/** The detail of the error that a call ends with. Fails where the call succeeds, or fails without a detail. */
+/** The detail of the error that a call ends with. Fails if the call succeeds, or fails without a detail. */
 export async function catchRefusal(call: Promise<unknown>): Promise<ErrorDetail> {
   const thrown = await call.then(
     () => expect.fail('the call succeeded'),
@@ -191,7 +194,7 @@ function noProviders(clock: TestClock) {
   };
 }
 
-/** What the operator sees of a gateway that has no configuration file. */
+/** Returns what the operator sees of a gateway without a configuration file. */
 function wholeGateway(): ConfigurationAdminOptions {
   const checked = { problems: [], providers: 0, models: 0, changes: [], needsRestart: [] };
   return {

@@ -9,7 +9,16 @@ import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../src/gen/grpc/health/v1/health_pb.ts';
-import { gatewayEnvironment, expectVerified, type Home, makeHome, root, run, runCommand } from '../gateway.ts';
+import {
+  gatewayEnvironment,
+  expectVerified,
+  type Home,
+  makeHome,
+  root,
+  run,
+  runCommand,
+  prepareDatabase,
+} from '../gateway.ts';
 
 const fixtures = join(import.meta.dirname, 'fixtures/tls');
 const pem = (name: string): Buffer => readFileSync(join(fixtures, `${name}.pem`));
@@ -32,6 +41,7 @@ beforeAll(async () => {
     config,
     `tls: { ${files} }\nrpc: { admin: socket, tls: { ${files}, client_ca: ${certificates}/ca.pem } }\n`,
   );
+  await prepareDatabase(home);
   const env = gatewayEnvironment(home, { TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey });
   running = run([process.execPath, join(root, 'src/main.ts'), 'serve', '--config', config], { cwd: home.folder, env });
   const readPort = (name: string): number =>
@@ -42,7 +52,7 @@ beforeAll(async () => {
 afterAll(async () => {
   running.child.kill('SIGTERM');
   expect((await running.ended).code).toBe(0);
-  expectVerified(home);
+  await expectVerified(home);
   expect(existsSync(join(home.dataDir, 'operator.sock'))).toBe(false);
 });
 

@@ -117,7 +117,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(503);
     expect((await gateway.stop()).code).toBe(1);
     faults?.clear();
-    expectVerified(gateway.home);
+    await expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
@@ -126,7 +126,7 @@ test('a missing ledger beside stored content is no first start', async () => {
   const gateway = await startGateway({ config });
   await send(gateway, '/v1/responses', { model: 'sim/small', input: 'x', store: true });
   await gateway.stop();
-  expectVerified(gateway.home);
+  await expectVerified(gateway.home);
   rmSync(join(gateway.dataDir, 'ledger.sqlite'));
   const { code, stderr } = await runCommand(gateway.home, ['serve']);
   expect(code).toBe(1);

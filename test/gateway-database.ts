@@ -1,0 +1,103 @@
+/** The databases of the tests' gateways, while the suite runs on PostgreSQL: each has one for itself. */
+
+import type { Sendable } from '../src/lib/postgres/values.ts';
+
+/** Whether the suite runs on PostgreSQL: `npm run test:postgres`. Then the data directory has neither ledger nor content. */
+export const isOnPostgres = process.env['TOLLGATE_TEST_ENGINE'] === 'postgres';
+
+/** The gateway by its folder. */
+interface Place {
+  readonly folder: string;
+}
+
+type Rows = readonly Readonly<Record<string, unknown>>[];
+
+/** URLs by the gateways' folders. */
+const urls = new Map<string, string>();
+
+/**
+ * While the suite runs on PostgreSQL, makes the database of a gateway that has none yet, which `gatewayEnvironment` then names. `startGateway` does it; a test that starts a gateway's process by itself
+ * calls it first.
+ */
+export async function prepareDatabase({ folder }: Place): Promise<void> {
+  if (!isOnPostgres || urls.has(folder)) return;
+  // Vitest's own, which programs that are run by hand don't have.
+  const { createLedgerDatabase } = await import('./postgres/ledger-database.ts');
+  urls.set(folder, await createLedgerDatabase());
+}
+
+/** Returns the variable that names a gateway's database; none if the suite runs on SQLite. */
+export function databaseVariable({ folder }: Place): Record<string, string> {
+  const url = urls.get(folder);
+  return url === undefined ? {} : { TOLLGATE_DATABASE_URL: url };
+}
+
+/** Runs a statement in the database of a gateway. Returns its rows; undefined if the suite runs on SQLite. */
+export async function queryDatabase(
+  { folder }: Place,
+  text: string,
+  values: readonly Sendable[] = [],
+): Promise<Rows | undefined> {
+  const url = urls.get(folder);
+  if (url === undefined) return undefined;
+  const { PostgresConnection } = await import('../src/lib/postgres/connection.ts');
+  const connection = await PostgresConnection.open({ url });
+  try {
+    return await connection.query(text, values);
+  } finally {
+    await connection.end();
+  }
+}
+
+/** Returns the violated invariants of a gateway's database; undefined if it has none. */
+export async function verifyOwnDatabase({ folder }: Place): Promise<string[] | undefined> {
+  const url = urls.get(folder);
+  if (url === undefined) return undefined;
+  const { verifyDatabase } = await import('../src/ledger/postgres/verify.ts');
+  return verifyDatabase(url);
+}
+
+/** Ends the leases of a killed gateway, so that no test waits for them. */
+export async function endLeases(place: Place): Promise<void> {
+  await queryDatabase(place, 'UPDATE instance SET lease_until_ms = 0');
+}
+
+/** Drops the database of a gateway that has ended for good. */
+export async function dropDatabase({ folder }: Place): Promise<void> {
+  const url = urls.get(folder);
+  if (url === undefined) return;
+  urls.delete(folder);
+  const { dropDatabase: drop } = await import('./postgres/ledger-database.ts');
+  await drop(url);
+}
+
+/** Places whose databases have a clock of their own. */
+const moved = new Set<string>();
+
+/**
+ * Gives the database of a gateway the clock of a `FakeClock`, whose file says how many milliseconds it is apart; absent: the server's own. The database's clock judges, and it is asked with
+ * `clock_timestamp()` only: a function of that name is found before PostgreSQL's.
+ */
+export async function moveDatabaseClock(place: Place, file: string | undefined): Promise<void> {
+  if (!urls.has(place.folder) || (file === undefined && !moved.has(place.folder))) return;
+  moved.add(place.folder);
+  const apart = file === undefined ? '0' : `pg_read_file('${file}')`;
+  await queryDatabase(
+    place,
+    `CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS
+      $$ SELECT pg_catalog.clock_timestamp() + ${apart}::double precision * interval '1 millisecond' $$`,
+  );
+  // Leases are not to end while a test moves the clock by days; the end of a process ends its lease still.
+  await queryDatabase(
+    place,
+    `CREATE OR REPLACE FUNCTION public.keep_lease() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN NEW.lease_until_ms = 9007199254740991; RETURN NEW; END $$`,
+  );
+  await queryDatabase(
+    place,
+    `CREATE OR REPLACE TRIGGER keep_lease BEFORE INSERT OR UPDATE ON instance
+      FOR EACH ROW WHEN (NEW.lease_until_ms > 0) EXECUTE FUNCTION public.keep_lease()`,
+  );
+  const [database] = (await queryDatabase(place, 'SELECT current_database()::text AS name')) ?? [];
+  await queryDatabase(place, `ALTER DATABASE ${String(database?.['name'])} SET search_path = public, pg_catalog`);
+}

@@ -1,0 +1,53 @@
+/** What a gateway has stored, in its data directory or in its database. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { queryDatabase } from './gateway-database.ts';
+
+/** A gateway's folder and its data directory. */
+interface Place {
+  readonly folder: string;
+  readonly dataDir: string;
+}
+
+/** What a file or a table has, of Latin letters. */
+export interface Stored {
+  /** A path, or "table usage". */
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Reads all that a gateway has stored: the files of its data directory, and the tables of its database if it has one. */
+export async function readStored(place: Place): Promise<Stored[]> {
+  const files = readdirSync(place.dataDir, { recursive: true })
+    .map(name => join(place.dataDir, String(name)))
+    // Sockets have no bytes.
+    .filter(path => statSync(path).isFile());
+  const stored = files.map(path => ({ name: path, text: readFileSync(path, 'latin1') }));
+  const tables = await queryDatabase(
+    place,
+    "SELECT relname::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'",
+  );
+  for (const { name } of tables ?? []) {
+    const rows = (await queryDatabase(place, `SELECT t::text AS row FROM ${String(name)} t`)) ?? [];
+    stored.push({ name: `table ${String(name)}`, text: rows.map(({ row }) => withBytes(String(row))).join('\n') });
+  }
+  return stored;
+}
+
+/** Replaces what PostgreSQL shows as hexadecimal digits by its letters. */
+function withBytes(row: string): string {
+  return row.replaceAll(/\\x((?:[0-9a-f]{2})+)/g, (_, digits: string) => Buffer.from(digits, 'hex').toString('latin1'));
+}
+
+/** Whether a gateway has stored a word of ASCII letters. */
+export async function isStored(place: Place, word: string): Promise<boolean> {
+  return (await readStored(place)).some(({ text }) => text.includes(word));
+}
+
+/** Returns the names of the stored images. */
+export async function listImages(place: Place): Promise<string[]> {
+  const rows = await queryDatabase(place, 'SELECT name FROM picture');
+  if (rows !== undefined) return rows.map(({ name }) => String(name));
+  const folder = join(place.dataDir, 'images');
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
