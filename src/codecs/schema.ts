@@ -115,20 +115,20 @@ export const metadata = z
 type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
 
 /**
- * Accepts one of several objects that the member `key` distinguishes, or an object identified in another way. `told`: the names that an
+ * Accepts one of several objects that the member `key` distinguishes, or an object identified in another way. `named`: the names that an
  * error lists.
  */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
   key: Key,
   variants: T,
-  told?: readonly string[],
+  named?: readonly string[],
 ): z.ZodType<z.output<T[number]> | UnknownValue> {
   const names = variants.map(variant => variant.shape[key].value);
   const quoted = names.map(name => `"${name}"`);
   const allowed = quoted.length === 1 ? `must be ${quoted.join()}` : `must be one of ${quoted.join(', ')}`;
   const known = z.discriminatedUnion(key, variants, allowed) as z.ZodType<z.output<T[number]>>;
   const words = new Set<string>(names);
-  const unknown = unknownBy(key, told ?? names);
+  const unknown = unknownBy(key, named ?? names);
   const choose = (value: unknown): z.ZodType<z.output<T[number]> | UnknownValue> => {
     const name = readMember(value, key);
     return typeof name === 'string' && !words.has(name) ? unknown : known;

@@ -62,12 +62,18 @@ export const tagsField = z
   .record(z.string(), z.string('must be a string'), 'must be an object of strings')
   .transform(tags => ({ tags }));
 
-/** The number of an object. Anything but an integer from 0 is invalid; an unknown number is refused by the ledger. */
+const idAllowed = 'must be an integer of at least 1';
+
+/**
+ * The id of a key, group or account. An integer below 1 is invalid; one above every id that the gateway can have made becomes 0, which the core does
+ * not find.
+ */
 export const idField = documented(
   z
-    .number('must be an integer')
-    .refine(Number.isInteger, 'must be an integer')
-    .transform(id => (Number.isSafeInteger(id) && id > 0 ? BigInt(id) : 0n)),
+    .number(idAllowed)
+    .refine(Number.isInteger, idAllowed)
+    .min(1, idAllowed)
+    .transform(id => (Number.isSafeInteger(id) ? BigInt(id) : 0n)),
   { json: { type: 'integer', minimum: 1 } },
 );
 

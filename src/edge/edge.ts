@@ -10,7 +10,7 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
-import { MemoryBudget } from '../lib/memory-budget.ts';
+import { SharedBudget } from '../lib/shared-budget.ts';
 import type { Call } from './call.ts';
 import { FairQueue } from './fair-queue.ts';
 import { LoadWatch } from './load-watch.ts';
@@ -31,13 +31,13 @@ export class Edge {
   readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
   /** Memory taken by large request bodies, from reading until the answer has ended, by account. */
-  readonly bodies: MemoryBudget<bigint>;
+  readonly bodies: SharedBudget<bigint>;
   readonly parser: JsonParser;
   readonly load: LoadWatch;
   /** Starts generation requests, taking turns between accounts. */
   readonly queue: FairQueue<bigint>;
   /** Counts, by client address, requests with an invalid key whose refusal is still being sent. */
-  readonly strangers: MemoryBudget<string>;
+  readonly strangers: SharedBudget<string>;
   /** True while the listener is being closed. */
   isListenerClosing = false;
   #open = 0;
@@ -45,8 +45,8 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
-    this.bodies = new MemoryBudget(() => options.bodyMemory);
-    this.strangers = new MemoryBudget(() => ({ bytesMax: Infinity, ownerBytesMax: options.strangersMax }));
+    this.bodies = new SharedBudget(() => options.bodyMemory);
+    this.strangers = new SharedBudget(() => ({ max: Infinity, ownerMax: options.strangersMax }));
     this.load = new LoadWatch(() => options.load, options.runtime);
     this.queue = new FairQueue(
       () => options.fair,

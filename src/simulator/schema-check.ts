@@ -85,7 +85,7 @@ class Check {
     const dependent = readObject(schema, 'dependentSchemas');
     if (!names.every(name => this.keeps(readMember(dependent, name) ?? true, value, depth + 1))) return false;
     const properties = readObject(schema, 'properties');
-    // Names that patterns could cover are let pass: patterns are not run.
+    // Names that a pattern could match are accepted, because patterns are not run.
     const others = schema['patternProperties'] === undefined ? (schema['additionalProperties'] ?? true) : true;
     return Object.entries(value).every(([name, member]) =>
       this.keeps(readMember(properties, name) ?? others, member, depth + 1),

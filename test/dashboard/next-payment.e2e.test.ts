@@ -6,7 +6,7 @@ import { PageCaller } from './page-caller.ts';
 let gateway: Gateway;
 
 beforeAll(async () => {
-  gateway = await startGateway({ balance: '1' });
+  gateway = await startGateway({ balance: '1', config: 'plans: { core: { free_daily_requests: 0 } }\n' });
 });
 afterAll(() => endGateway(gateway));
 
@@ -74,14 +74,20 @@ test('limits are listed in the order in which they are checked, and the refusing
   expect(payment?.limits[0]?.resetsAtMs).toBeGreaterThan(BigInt(Date.now()));
 });
 
-test('a plan pays first where the key says so, then money, and what costs nothing is paid by no one', async () => {
+test('a plan pays before money, or after it if the key says so; a free model has the payer FREE', async () => {
   const { account } = await gateway.admin.createAccount({ name: 'planned', balanceNanoUsd: 50_000_000_000n });
   const accountId = account?.accountId ?? 0n;
   await gateway.admin.startSubscription({ accountId, plan: 1, period: 1 });
+  const readPayers = async (settings: object) => {
+    const { key } = await gateway.admin.createApiKey({ accountId, settings });
+    const next = { apiKeyId: key?.apiKeyId ?? 0n, model, inputTokens: 1_000 };
+    return (await gateway.admin.getKeyNextPayment(next)).payment?.payers.map(({ payer }) => payer);
+  };
+  expect(await readPayers({})).toEqual([Payer.SUBSCRIPTION, Payer.ACCOUNT]);
+  expect(await readPayers({ useSubsFirst: false })).toEqual([Payer.ACCOUNT, Payer.SUBSCRIPTION]);
+  expect(await readPayers({ fallbackToPayg: false })).toEqual([Payer.SUBSCRIPTION]);
   const { key } = await gateway.admin.createApiKey({ accountId });
   const apiKeyId = key?.apiKeyId ?? 0n;
-  const first = (await gateway.admin.getKeyNextPayment({ apiKeyId, model, inputTokens: 1_000 })).payment;
-  expect(['free', 'plan']).toContain(first?.payers[0]?.payer === Payer.FREE ? 'free' : 'plan');
   const free = (await gateway.admin.getKeyNextPayment({ apiKeyId, model: 'sim/small:free' })).payment;
   expect(free?.payers).toMatchObject([{ payer: Payer.FREE }]);
   expect(free?.limits.map(({ unit }) => unit)).toEqual(['requests', 'requests']);

@@ -262,14 +262,14 @@ describe('activity', () => {
       end_user: null,
       tags: {},
       batch_id: null,
-      course: {
-        attempts: 1,
+      timeline: {
+        attempt_count: 1,
         extensions: [],
         first_event_ms: expect.any(Number),
         held_at_admission: expect.any(Number),
         provider: 'simulator',
         // Empty, because the one attempt needed no choice of route.
-        tries: [],
+        attempts: [],
       },
       buckets: [
         { kind: 'input', tokens: input, price: 1, multiplier: 0.5, discount: 0, cost: input / 2e6, paid_by: 'account' },
@@ -292,13 +292,13 @@ describe('analytics', () => {
     const { managementKey: key } = await newAccount(gateway, 5);
     const [one, other] = [await newKey(gateway, {}, key), await newKey(gateway, {}, key)];
     const began = new Date();
-    const asked = [
+    const requested = [
       [one, hello],
       [one, { ...hello, model: 'sim/small' }],
       [other, hello],
       [other, ask('x\n!sim status=500')],
     ] as const;
-    for (const [{ key: apiKey }, body] of asked) await complete(gateway, body, { key: apiKey });
+    for (const [{ key: apiKey }, body] of requested) await complete(gateway, body, { key: apiKey });
     const analytics = async (query: string) => {
       const reply = await call<AnalyticsJson>(gateway, 'GET', `/analytics${query}`, { key });
       expect(reply.status).toBe(200);

@@ -4,7 +4,7 @@ import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
 import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
 
-/** What each upstream answers: a search or two, then a word. Its tokens cost nothing, so that what is charged is the calls. */
+/** The upstreams' answers: a search or two, then a word. Tokens cost nothing, so that only the calls are charged. */
 const chatUsage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
 const chatChunk = (delta: Json, finish: string | null): string =>
   dataFrame({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: finish }] });
@@ -143,7 +143,7 @@ interface Asked {
   readonly dollars: number;
 }
 
-/** A further account of so many dollars, whose key asks. */
+/** Creates an account with that many dollars and a key. */
 async function newAsker(dollars: number, settings: object = {}): Promise<Asked & { readonly accountId: bigint }> {
   const { accountId, managementKey } = await newAccount(gateway, dollars);
   return { accountId, managementKey, dollars, key: (await newKey(gateway, settings, managementKey)).key };

@@ -115,7 +115,7 @@ test('without the fallback the plan’s end cuts the answer like a length limit,
   const owner = await subscribe('core_pro', { fallbackToPayg: false });
   const cut = await complete(gateway, steer('tokens=1000'), owner);
   expect([cut.status, cut.finish, cut.body.usage.cost]).toEqual([200, 'length', 0]);
-  // A hold has a margin for the input; what is not used is given back.
+  // A hold has a margin for the input; the unused part is released.
   expect(readTokens(cut)).toBeLessThanOrEqual(400);
   expect(readTokens(cut)).toBeGreaterThan(380);
   const refused = await complete(gateway, steer('tokens=100'), owner);

@@ -30,8 +30,8 @@ async function serve(index: number, atMs: number): Promise<void> {
   const endUser = index % 4 === 0 ? {} : { endUser: `u${index % 7}` };
   bench.clock.nowMs = atMs;
   const endpoint = index % 6 === 0 ? '/v1/messages' : '/v1/responses';
-  const asked = { model: `m${(index * 11) % 4}`, endpoint, tags, ...endUser };
-  await bench.ledger.admit(makeAdmitCommand(index + 1, asked, key));
+  const requested = { model: `m${(index * 11) % 4}`, endpoint, tags, ...endUser };
+  await bench.ledger.admit(makeAdmitCommand(index + 1, requested, key));
   bench.clock.step(1000);
   const state = index % 9 === 0 ? 'upstream_failed' : 'completed';
   // Above 4 bytes, above the price, and not known.

@@ -56,12 +56,12 @@ const columns = `count(*), sum(state = 'upstream_failed'), sum(input), sum(cache
   sum(reasoning), sum(images), sum(cost), sum(written_off), sum(latency_ms)`;
 
 async function readAnalytics(of: SqliteLedger): Promise<unknown[]> {
-  const asked = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
+  const requested = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
   const found: unknown[] = [];
   for (const accountId of [1, 2]) {
     for (const groupBy of ['none', 'model', 'api_key'] as const) {
       for (const granularity of ['hour', 'day'] as const) {
-        found.push(await of.analytics({ ...asked, accountId, groupBy, granularity }));
+        found.push(await of.analytics({ ...requested, accountId, groupBy, granularity }));
       }
     }
   }

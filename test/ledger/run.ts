@@ -9,7 +9,7 @@ import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts'
 import { usedNow } from './model-limits.ts';
 import type { Action, GroupChain, Move, Trace, TracedLimit } from './trace.ts';
 
-/** Runs a trace through a ledger in batches and through the model step by step, and compares all that is said and stored. */
+/** Runs a trace through a ledger in batches and through the model step by step, and compares all replies and all that is stored. */
 
 const freeModel = 'acme/tiny:free';
 const keyNames = ['one', 'two', 'three', 'four'];
@@ -427,7 +427,7 @@ class Run {
     }
   }
 
-  /** Operators and owners see what the model has. */
+  /** Checks that operators and owners see what the model has. */
   async #compareState(): Promise<void> {
     for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
     await this.#flush();
@@ -494,7 +494,7 @@ class Run {
     return key;
   }
 
-  /** One of the last requests; an id that nobody has, where there are fewer. */
+  /** Returns the id of one of the last requests; an unused id if there are fewer. */
   #id(back: number): number {
     return this.#model.requests.at(-1 - back)?.id ?? 1_000_000;
   }

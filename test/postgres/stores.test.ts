@@ -91,8 +91,8 @@ test('of 20 puts of one name over two gateways exactly one is stored, and the ot
   const outcomes = await Promise.all(puts);
   expect(outcomes.filter(({ kind }) => kind === 'stored')).toHaveLength(1);
   const winner = toText((await one.documents.find({ kind: 'response', id }))?.body);
-  const told = outcomes.flatMap(outcome => (outcome.kind === 'exists' ? [toText(outcome.document.body)] : []));
-  expect(new Set(told)).toEqual(new Set([winner]));
+  const winners = outcomes.flatMap(outcome => (outcome.kind === 'exists' ? [toText(outcome.document.body)] : []));
+  expect(new Set(winners)).toEqual(new Set([winner]));
 });
 
 test('a document that has ended is not found, and its name is free again', async () => {
@@ -128,7 +128,7 @@ test('what an instance that is gone has left belongs to exactly one other; a liv
   const again = await Promise.all([one.documents.unfinished(kind), other.documents.unfinished(kind)]);
   expect(again.flat().map(({ id }) => id)).toEqual([task.id]);
   expect(taken.flat().map(({ id }) => id)).toContain(task.id);
-  // Who wakes after its lease has ended changes nothing.
+  // A gateway that wakes after its lease has ended can't change anything.
   expect(await third.documents.update({ kind, id: task.id, state: 'completed', finished: true })).toBe('other_state');
   await third.documents.close();
 });

@@ -220,7 +220,7 @@ export async function openResponses(claims?: MemoryClaims) {
     runtime,
     ids,
     box,
-    sessionMemory: () => ({ bytesMax: 256 << 20, ownerBytesMax: 64 << 20 }),
+    sessionMemory: () => ({ max: 256 << 20, ownerMax: 64 << 20 }),
     lifetimeMs: 3_600_000,
   };
   const open = (owner: number): Responses => {

@@ -54,7 +54,7 @@ const keywordsWithNamedSchemas: Readonly<Record<string, string>> = {
 };
 
 function translated(schema: JsonObject, lost: Set<string>): JsonObject {
-  const merged = withoutAllOf(schema, lost);
+  const merged = mergeAllOf(schema, lost);
   if (typeof merged['$ref'] === 'string') return reference(merged, lost);
   const result: JsonObject = {};
   const notes: string[] = [];
@@ -183,11 +183,11 @@ function nested(value: Json, lost: Set<string>): JsonObject {
 }
 
 /** Merges several schemas; if two conflict in a keyword, the outer one wins, then the earlier, and `allOf` is listed as lost. */
-function withoutAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
+function mergeAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
   if (!Array.isArray(schema['allOf'])) return schema;
   const { allOf, ...result } = schema;
   for (const value of listIn(allOf)) {
-    const part = withoutAllOf(objectIn(value) ?? {}, lost);
+    const part = mergeAllOf(objectIn(value) ?? {}, lost);
     for (const [name, member] of Object.entries(part)) {
       const present = result[name];
       if (present === undefined) result[name] = member;

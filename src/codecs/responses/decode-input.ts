@@ -30,7 +30,7 @@ import { renumberTurns } from '../../generation/turns.ts';
 
 const shared = ['type', 'id', 'status'] as const;
 const knownMessageMembers = members(...shared, 'role', 'content');
-const knownThoughtMembers = members('type', 'text');
+const knownReasoningMembers = members('type', 'text');
 const knownAnswerMembers = members(...shared, 'role', 'content', 'phase');
 
 /** Decodes the input's items in order; a text is a user message. `path`: the member that has them. Throws `validation_error`. */
@@ -137,19 +137,19 @@ class ItemDecoder {
 
   #reasoning(item: Extract<OtherItem, { type: 'reasoning' }>, path: string): Item['content'] {
     const parts = [
-      ...item.summary.map((part, index) => this.#thought(part, `${path}.summary.${index}`)),
-      ...(item.content ?? []).map((part, index) => this.#thought(part, `${path}.content.${index}`)),
+      ...item.summary.map((part, index) => this.#reasoningPart(part, `${path}.summary.${index}`)),
+      ...(item.content ?? []).map((part, index) => this.#reasoningPart(part, `${path}.content.${index}`)),
     ];
     const sealed = item.encrypted_content ?? '';
     return make.reasoningContent({ parts, opaque: sealed === '' ? [] : [readBlob(sealed, encryptedKind)] });
   }
 
-  #thought(part: ReasoningPart | UnknownValue, path: string): Part {
+  #reasoningPart(part: ReasoningPart | UnknownValue, path: string): Part {
     // Reasoning may be dropped as a whole if its upstream did not make it.
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path, true));
     const isSummary = part.type === 'summary_text';
     const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
-    return make.makePart(content, this.#unknown.note(part, knownThoughtMembers, path));
+    return make.makePart(content, this.#unknown.note(part, knownReasoningMembers, path));
   }
 }
 

@@ -15,7 +15,7 @@ import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger, SettleCommand, Settled } from '../../ledger/ledger.ts';
 import { checkSettled } from '../check-settled.ts';
-import { CourseRecord } from '../course-record.ts';
+import { TimelineRecord } from '../timeline-record.ts';
 import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
@@ -89,7 +89,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly #counts: AnswerCounts;
   readonly #toolCalls: ToolCallCount;
   readonly #slices: Slices;
-  readonly #course: CourseRecord;
+  readonly #timeline: TimelineRecord;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
   #routed: RoutedCall | undefined;
@@ -130,7 +130,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#onEnd = onEnd;
     this.#request = request;
     this.#startedAtMs = tools.runtime.monotonicMs();
-    this.#course = new CourseRecord(tools.runtime);
+    this.#timeline = new TimelineRecord(tools.runtime);
     this.#isStreamed = request.delivery !== Delivery.WHOLE;
     this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
     this.#limit = outputLimit(requested);
@@ -145,7 +145,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
         this.#paidTokens = tokens;
         this.#guard?.lowerLimit(Math.floor(tokens / candidates));
       },
-      raised: heldNanoUsd => this.#course.extended(heldNanoUsd),
+      raised: heldNanoUsd => this.#timeline.extended(heldNanoUsd),
     });
   }
 
@@ -301,7 +301,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
           watch: this.#requested.telemetry,
-          course: this.#course,
+          timeline: this.#timeline,
           bodies: this.#requested.bodies,
         },
         this,
@@ -551,7 +551,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       provider: this.#route.provider,
       attempts: this.#attempts,
       cost: this.#cost,
-      course: this.#course.text,
+      timeline: this.#timeline.text,
     });
   }
 }

@@ -56,14 +56,14 @@ export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
    * Starts the answer and stores it. If nothing is stored (because it fails, for example), the key is free again. The
    * answer is never cancelled: it continues if its caller disconnects.
    */
-  readonly run: (keeper: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
+  readonly run: (answerStore: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
   /** Returns a stored message as it is sent now. */
   readonly restore: (message: MessageShape<Desc>, facts: RestoredFacts) => MessageShape<Desc>;
 }
 
 /** The same of a method with one reply. */
 export interface UnaryKeyedRequest<Desc extends DescMessage> extends Omit<KeyedRequest<Desc>, 'run'> {
-  readonly run: (keeper: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
+  readonly run: (answerStore: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
 }
 
 /** Stores a service's answer. It is durable when the promise resolves; the service then does what makes it valid. */
@@ -149,9 +149,9 @@ export class Replays {
 
   /** Answers a request of a method with one reply. Throws the error with which `answer` ends. */
   async answerOne<Desc extends DescMessage>(requested: UnaryKeyedRequest<Desc>): Promise<MessageShape<Desc>> {
-    const run: KeyedRequest<Desc>['run'] = (keeper, sink) =>
+    const run: KeyedRequest<Desc>['run'] = (answerStore, sink) =>
       pump(async function* () {
-        yield await requested.run(keeper);
+        yield await requested.run(answerStore);
       }, sink);
     let reply: MessageShape<Desc> | undefined;
     for await (const each of pull<MessageShape<Desc>>(sink => this.answer({ ...requested, run }, sink))) reply = each;
@@ -310,7 +310,7 @@ export class Replays {
       },
       keepFailure: async (requestId, failure) => {
         if (log.isEmpty) return;
-        // The key is then free, and the customer is charged as without a key.
+        // The key is then free, and the account is charged as without a key.
         await put({ requestId, binding: 'settled', failure: toGatewayError(failure) }).catch(() => undefined);
       },
     };

@@ -89,7 +89,7 @@ export class BatchWriter implements CommandWriter {
       if (this.#queue.length >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
     }
     return new Promise((resolve, reject) => {
-      const untilMs = performance.now() + this.#patienceOf(request, isBounded);
+      const untilMs = performance.now() + this.#choosePatienceMs(request, isBounded);
       this.#queue.push({ request, accounts, resolve, reject, untilMs, isRepeat: false, isAnswered: false });
       this.#wake();
     });
@@ -112,7 +112,7 @@ export class BatchWriter implements CommandWriter {
     await this.#connection?.end();
   }
 
-  #patienceOf(request: WireCommand, isBounded: boolean): number {
+  #choosePatienceMs(request: WireCommand, isBounded: boolean): number {
     if (waits(request)) return isBounded ? this.#tools.settleMs : Number.POSITIVE_INFINITY;
     return request[0] === 'admit' ? patienceMs.admit : patienceMs.others;
   }

@@ -1,5 +1,5 @@
 import type { PaidLine } from '../activity.ts';
-import { readCourse } from '../course.ts';
+import { readTimeline } from '../timeline.ts';
 import { readToolCharges } from '../tool-charges.ts';
 import { namePiece } from '../../generation/endpoints.ts';
 import { costLines, type PriceSheet, shareLines, toolLines } from '../../generation/price.ts';
@@ -37,8 +37,8 @@ type PricedRecord = UsageRecord & {
   readonly admitted: bigint;
   readonly firstEventMs: number | null;
   readonly provider: string;
-  readonly attempts: number;
-  readonly course: string | null;
+  readonly attemptCount: number;
+  readonly timeline: string | null;
   readonly tools: string | null;
   /** The path of the interface. */
   readonly endpoint: string;
@@ -77,7 +77,7 @@ const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, 
   u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.provider_cost AS providerCost, u.latency_ms AS latencyMs,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
-const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts, u.course, u.tools, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
+const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts AS attemptCount, u.course AS timeline, u.tools, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
   (SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
@@ -92,7 +92,7 @@ const prices = [
   'priceImage',
 ] as const;
 
-const nothing = { tries: [], extensions: [] };
+const nothing = { attempts: [], extensions: [] };
 
 /** Beyond this many rows a page is read without the help of sums. */
 const skippedMax = 5_000;
@@ -204,10 +204,10 @@ export class Activity {
     const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
     const row = usageRow(record);
     if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
-    const { admitted: admittedNanoUsd, firstEventMs, provider, attempts } = record;
-    const { tries, extensions } = record.course === null ? nothing : readCourse(record.course);
-    const course = { admittedNanoUsd, firstEventMs, provider, attempts, tries, extensions };
-    return { row: { ...row, course }, lines: paidLines(record, row) };
+    const { admitted: admittedNanoUsd, firstEventMs, provider, attemptCount } = record;
+    const { attempts, extensions } = record.timeline === null ? nothing : readTimeline(record.timeline);
+    const timeline = { admittedNanoUsd, firstEventMs, provider, attemptCount, attempts, extensions };
+    return { row: { ...row, timeline }, lines: paidLines(record, row) };
   }
 
   #page(owner: 'account_id' | 'key_id', conditions: readonly string[]): Query<[PageValues], Stored<UsageRecord>> {

@@ -145,7 +145,7 @@ export function filteredBy(search: ActivitySearch): readonly Division[] {
   return named.filter(name => name !== 'tag' || search.tag?.includes(':') === true);
 }
 
-/** What the sums are divided by: what was chosen, else the first filtered dimension, whose sums are at hand, else the model. */
+/** What the sums are divided by: the chosen dimension, else the first filtered one, else the model. */
 export function dividedBy(search: ActivitySearch): Division {
   return search.by ?? filteredBy(search)[0] ?? 'model';
 }
