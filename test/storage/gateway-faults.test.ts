@@ -131,6 +131,8 @@ test('a missing ledger beside stored content is no first start', async () => {
   const { code, stderr } = await runCommand(gateway.home, ['serve']);
   expect(code).toBe(1);
   expect(stderr).toContain('There is no ledger');
-  expect(stderr).toContain('content.db beside it has 1 documents that belong to one. Restore ledger.sqlite from a backup');
+  expect(stderr).toContain(
+    'content.db beside it has 1 documents that belong to one. Restore ledger.sqlite from a backup',
+  );
   rmSync(gateway.home.folder, { recursive: true, force: true });
 });
