@@ -34,7 +34,7 @@ export function backupCommands(program: Command, ports: CommandLinePorts): void 
     'copy the data directory, with or without a running gateway',
     (folder, dataDir) => ports.makeBackup(dataDir, folder),
     folder => `backed up to ${folder}`,
-  ).argument('<dir>', 'the folder that is made; it holds secrets, keep it as you keep the data directory');
+  ).argument('<dir>', 'the folder to create; it holds secrets: protect it like the data directory');
   add(
     'restore',
     'put a backup into an empty data directory',

@@ -38,9 +38,13 @@ import {
 
 /** `models list`. */
 export function modelCommands(program: Command, ports: RemotePorts): void {
-  const models = new ResourceCommands(program.command('models').description('the catalogue'), ports, modelView);
+  const models = new ResourceCommands(
+    program.command('models').description('the models that clients can use'),
+    ports,
+    modelView,
+  );
   models.list(
-    'list the models; prices in dollars per 1 million tokens, per image in dollars',
+    'list the models; prices in dollars: per 1 million tokens, per image, per search',
     async ({ catalog }) => (await catalog.listModels({})).models,
   );
 }
@@ -52,12 +56,16 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
   accounts
-    .one('create', 'make an account', async ({ admin }, { name, balance = 0n }: { name: string; balance?: bigint }) => {
-      const { account } = await admin.createAccount({ name, balanceNanoUsd: balance });
-      return account;
-    })
+    .one(
+      'create',
+      'create an account',
+      async ({ admin }, { name, balance = 0n }: { name: string; balance?: bigint }) => {
+        const { account } = await admin.createAccount({ name, balanceNanoUsd: balance });
+        return account;
+      },
+    )
     .requiredOption('--name <name>', 'a name for people')
-    .option('--balance <dollars>', 'its first balance', balanceArgument);
+    .option('--balance <dollars>', 'its opening balance (default: 0)', balanceArgument);
   accounts.list('list all accounts', async ({ admin }) => (await admin.listAccounts({})).accounts);
   accounts
     .one('show', 'show an account', async ({ admin }, accountId: bigint) => {
@@ -68,7 +76,7 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
   accounts
     .one(
       'update',
-      'change the name of an account, and the balance below which its webhooks get an event',
+      'change an account’s name, or the balance below which its webhooks get an event',
       async ({ admin }, accountId: bigint, { name, lowBalance }: { name?: string; lowBalance?: LowBalance }) => {
         const low = {
           lowBalanceNanoUsd: lowBalance?.nanoUsd,
@@ -79,7 +87,7 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
     )
     .argument('<account_id>', 'the account', idArgument)
     .option('--name <name>', 'a name for people')
-    .option('--low-balance <dollars|none>', 'send an event when the balance falls below it', balanceOrNone);
+    .option('--low-balance <dollars|none>', 'send an event when the balance falls below this', balanceOrNone);
   accounts
     .one('rename', 'change the name of an account', async ({ admin }, accountId: bigint, name: string) => {
       const { account } = await admin.updateAccount({ accountId, name });
@@ -90,12 +98,12 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
   accounts
     .one(
       'close',
-      'end all keys of an account for good; the rest of its balance is paid out with credits add and a minus',
+      'close an account and revoke all its keys for good; debit what is left with a negative credit',
       async ({ admin }, accountId: bigint) => (await admin.closeAccount({ accountId })).account,
     )
     .argument('<account_id>', 'the account', idArgument);
   accounts
-    .one('resume', 'let a suspended account take requests again', async ({ admin }, accountId: bigint) => {
+    .one('resume', 'let a suspended account send requests again', async ({ admin }, accountId: bigint) => {
       const { account } = await admin.resumeAccount({ accountId });
       return account;
     })
@@ -106,26 +114,26 @@ type CreditFilter = Parameters<typeof toPage>[0] & { readonly account: bigint };
 
 /** `credits add | list`. */
 export function creditCommands(program: Command, ports: RemotePorts): void {
-  const group = program.command('credits').description('money of accounts');
+  const group = program.command('credits').description('money that is added to accounts or taken from them');
   const credits = new ResourceCommands(group, ports, accountView);
   credits
     .one(
       'add',
-      'add dollars to an account’s balance, or take them from it with a minus',
+      'add dollars to an account’s balance; a negative amount is debited',
       async ({ admin }, accountId: bigint, amountNanoUsd: bigint, options: { note?: string; reference?: string }) => {
         const { note = '', reference = randomUUID() } = options;
         try {
           return (await admin.addCredit({ accountId, amountNanoUsd, note, reference })).account;
         } catch (thrown) {
-          const repeat = `The credit may have been added. To make sure, repeat the command with --reference ${reference}: it is added once.`;
+          const repeat = `The credit may have been added. To make sure, repeat the command with --reference ${reference}; it is added only once.`;
           throw new RepeatableFailure(repeat, thrown);
         }
       },
     )
     .argument('<account_id>', 'the account', idArgument)
-    .argument('<dollars>', 'how much', creditArgument)
-    .option('--note <text>', 'why, for people')
-    .option('--reference <text>', 'a name of this credit that no other has: repeated with it nothing is added again');
+    .argument('<dollars>', 'the amount', creditArgument)
+    .option('--note <text>', 'the reason, shown in lists')
+    .option('--reference <text>', 'a unique name of this credit: repeating the command with it adds nothing');
   withPage(
     new ResourceCommands(group, ports, entryView)
       .list('list an account’s credits, newest first', async ({ admin }, given: CreditFilter) => {
@@ -194,7 +202,7 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
   keys
     .one(
       'update',
-      'change an API key: only what is named',
+      'change an API key; settings that are not named stay',
       async ({ admin }, apiKeyId: bigint, given: UpdateKeyOptions) => {
         const settings = toKeyChanges(given);
         if (Object.values(settings).every(value => value === undefined || value === false)) {
@@ -205,24 +213,28 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
     )
     .argument('<key_id>', 'the key', idArgument)
     .option('--label <text>', 'a name for people')
-    .option('--daily-limit <number>', 'the most a UTC day; 0: none', limitArgument)
-    .option('--minute-limit <number>', 'the most requests in 60 seconds; 0: none', limitArgument)
-    .option('--allowed-models <ids|all>', 'the models it may use, with commas between them', wordsArgument)
-    .option('--balance <dollars|none>', 'money of its own, moved out of the account', balanceOrNone)
-    .option('--expires <time|none>', 'when it stops working, or in how long (2h)', expiryOrNone)
+    .option(
+      '--daily-limit <number>',
+      'the maximum per UTC day, in dollars or requests as configured; 0: no limit',
+      limitArgument,
+    )
+    .option('--minute-limit <number>', 'the maximum of requests in 60 seconds; 0: no limit', limitArgument)
+    .option('--allowed-models <ids|all>', 'the models that it may use, separated by commas', wordsArgument)
+    .option('--balance <dollars|none>', 'its own balance, moved out of the account’s', balanceOrNone)
+    .option('--expires <time|none>', 'when it expires: a time, or a time span from now (2h)', expiryOrNone)
     .option('--group <group_id|none>', 'its group', idOrNone)
-    .option('--tags <tags>', 'what its requests are tagged with, as team=search,env=prod', tagsArgument)
+    .option('--tags <tags>', 'tags of its requests, such as team=search,env=prod', tagsArgument)
     .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
-    .option('--subs-first', 'the plan pays before money')
-    .option('--no-subs-first', 'money pays before the plan')
-    .option('--fallback', 'money pays when the plan is used up')
-    .option('--no-fallback', 'money does not pay when the plan is used up')
-    .option('--keep-bodies <off|errors|all|default>', 'of which requests bodies are kept')
-    .option('--paused', 'refuse its requests for now')
-    .option('--no-paused', 'take its requests again');
+    .option('--subs-first', 'the plan pays before the balance')
+    .option('--no-subs-first', 'the balance pays before the plan')
+    .option('--fallback', 'the balance pays when the plan is used up')
+    .option('--no-fallback', 'requests are refused when the plan is used up')
+    .option('--keep-bodies <off|errors|all|default>', 'which requests’ bodies are kept')
+    .option('--paused', 'refuse its requests until --no-paused')
+    .option('--no-paused', 'accept its requests again');
   keys
     .list(
-      'find API keys of all accounts by a part of their label, or by the last characters of the key',
+      'find API keys of all accounts by part of the label, or by the last characters of the key',
       async ({ admin }, text: string) => {
         const { accounts } = await admin.listAccounts({});
         const found: ApiKey[] = [];
@@ -234,7 +246,10 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
       },
       'find',
     )
-    .argument('<text>', 'a part of the label, or how the key ends; never the whole key: others see what you type');
+    .argument(
+      '<text>',
+      'part of the label, or the last characters; never the whole key, which a list of processes would show',
+    );
 }
 
 /** A key's last four characters are shown everywhere. */
@@ -247,12 +262,12 @@ function isMeant({ key, label }: ApiKey, text: string): boolean {
 
 /** `keys create | list | update | find | rotate | move | disable | enable | revoke | monthly-limit`. */
 export function keyCommands(program: Command, ports: RemotePorts): void {
-  const group = program.command('keys').description('API keys, which generate');
+  const group = program.command('keys').description('API keys, with which clients send requests');
   const keys = new ResourceCommands(group, ports, apiKeyView);
   keys
     .one(
       'create',
-      'make an API key; its full text is shown this once',
+      'create an API key; the full key is shown only once',
       async ({ admin }, { account: accountId, ...given }: CreateKeyOptions) => {
         const { label, dailyLimit, minuteLimit, allowedModels, balance: balanceNanoUsd } = given;
         const settings = {
@@ -275,18 +290,22 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     .option('--label <text>', 'a name for people')
     .option(
       '--daily-limit <number>',
-      'the most a UTC day, in dollars or requests as configured; 0: none',
+      'the maximum per UTC day, in dollars or requests as configured; 0: no limit',
       limitArgument,
     )
-    .option('--minute-limit <number>', 'the most requests in 60 seconds; 0: none', limitArgument)
-    .option('--allowed-models <ids>', 'the models it may use, with commas between them', wordsArgument)
-    .option('--balance <dollars>', 'money of its own, moved out of the account', balanceArgument)
-    .option('--expires <time>', 'when it stops working (2026-12-31T23:59Z), or in how long (2h)', expiryArgument)
+    .option('--minute-limit <number>', 'the maximum of requests in 60 seconds; 0: no limit', limitArgument)
+    .option('--allowed-models <ids>', 'the models that it may use, separated by commas', wordsArgument)
+    .option('--balance <dollars>', 'its own balance, moved out of the account’s', balanceArgument)
+    .option(
+      '--expires <time>',
+      'when it expires: a time (2026-12-31T23:59Z), or a time span from now (2h)',
+      expiryArgument,
+    )
     .option('--group <group_id>', 'its group', idArgument)
-    .option('--tags <tags>', 'what its requests are tagged with, as team=search,env=prod', tagsArgument)
+    .option('--tags <tags>', 'tags of its requests, such as team=search,env=prod', tagsArgument)
     .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
-    .option('--no-subs-first', 'money pays before the plan')
-    .option('--no-fallback', 'money does not pay when the plan is used up');
+    .option('--no-subs-first', 'the balance pays before the plan')
+    .option('--no-fallback', 'requests are refused when the plan is used up');
   changeKeyCommands(keys);
   nextCommand(group, ports);
 }
@@ -305,17 +324,21 @@ function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
   keys
     .one(
       'rotate',
-      'give an API key another secret, which is shown this once; the old one may work on for a time',
+      'replace the secret of an API key; the new one is shown only once, the old one can stay valid for a while',
       async ({ admin }, apiKeyId: bigint, { overlapSeconds = 0 }: { overlapSeconds?: number }) =>
         (await admin.rotateApiKey({ apiKeyId, overlapSeconds })).key,
     )
     .argument('<key_id>', 'the key', idArgument)
-    .option('--overlap-seconds <number>', 'how long the old secret works on (default: 0)', secondsArgument);
+    .option('--overlap-seconds <number>', 'how long the old secret stays valid (default: 0)', secondsArgument);
   keys
-    .one('move', 'put an API key into a group, or out of all', async ({ admin }, apiKeyId: bigint, group: IdOrNone) => {
-      const settings = { groupId: group.id, noGroup: group.id === undefined };
-      return (await admin.updateApiKey({ apiKeyId, settings })).key;
-    })
+    .one(
+      'move',
+      'move an API key to a group, or out of its group',
+      async ({ admin }, apiKeyId: bigint, group: IdOrNone) => {
+        const settings = { groupId: group.id, noGroup: group.id === undefined };
+        return (await admin.updateApiKey({ apiKeyId, settings })).key;
+      },
+    )
     .argument('<key_id>', 'the key', idArgument)
     .argument('<group_id|none>', 'the group', idOrNone);
   addKeyChanges(keys);
@@ -328,11 +351,11 @@ function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
       .argument('<key_id>', 'the key', idArgument);
   setState('disable', 'refuse an API key until it is enabled', KeyState.DISABLED);
   setState('enable', 'let a disabled API key work again', KeyState.ENABLED);
-  setState('revoke', 'end an API key for good', KeyState.REVOKED);
+  setState('revoke', 'revoke an API key for good', KeyState.REVOKED);
   keys
     .one(
       'monthly-limit',
-      'set or lift the hard limit of an API key in a UTC month',
+      'set or remove the most that an API key may spend in a UTC month',
       async ({ admin }, apiKeyId: bigint, { limit: limitNanoUsd }: ReturnType<typeof dollarsOrNone>) =>
         (await admin.setMonthlyLimit({ apiKeyId, limitNanoUsd })).key,
     )
@@ -347,12 +370,12 @@ export function managementKeyCommands(program: Command, ports: RemotePorts): voi
   keys
     .one(
       'create',
-      'make a management key; its full text is shown this once',
+      'create a management key; the full key is shown only once',
       async ({ admin }, { account: accountId, scopes }: { account: bigint; scopes: string[] }) =>
         (await admin.createManagementKey({ accountId, scopes })).key,
     )
     .requiredOption('--account <account_id>', 'the account', idArgument)
-    .requiredOption('--scopes <scopes>', 'what it may do: all, or scopes with commas between them', wordsArgument);
+    .requiredOption('--scopes <scopes>', 'what it may do: all, or scopes separated by commas', wordsArgument);
   keys
     .list('list an account’s management keys', async ({ admin }, { account: accountId }: { account: bigint }) => {
       const answer = await admin.listManagementKeys({ accountId });
@@ -367,7 +390,7 @@ export function managementKeyCommands(program: Command, ports: RemotePorts): voi
         (await admin.setManagementKeyScopes({ managementKeyId, scopes })).key,
     )
     .argument('<key_id>', 'the key', idArgument)
-    .argument('<scopes>', 'all, or scopes with commas between them', wordsArgument);
+    .argument('<scopes>', 'all, or scopes separated by commas', wordsArgument);
   const setState = (name: string, description: string, state: KeyState): Command =>
     keys
       .one(name, description, async ({ admin }, managementKeyId: bigint) => {
@@ -377,7 +400,7 @@ export function managementKeyCommands(program: Command, ports: RemotePorts): voi
       .argument('<key_id>', 'the key', idArgument);
   setState('disable', 'refuse a key until it is enabled', KeyState.DISABLED);
   setState('enable', 'let a disabled key work again', KeyState.ENABLED);
-  setState('revoke', 'end a key for good', KeyState.REVOKED);
+  setState('revoke', 'revoke a key for good', KeyState.REVOKED);
 }
 
 interface StartOptions {
@@ -390,7 +413,7 @@ export function subscriptionCommands(program: Command, ports: RemotePorts): void
   const group = program.command('subscriptions').description('plans of accounts');
   const subscriptions = new ResourceCommands(group, ports, subscriptionView);
   new ResourceCommands(group, ports, planView).list(
-    'list the plans: what they cost and give',
+    'list the plans, their prices and what they include',
     async ({ admin }) => (await admin.listPlans({})).plans,
     'plans',
   );
@@ -414,7 +437,7 @@ export function subscriptionCommands(program: Command, ports: RemotePorts): void
   subscriptions
     .one(
       'cancel',
-      'let an account’s plan end with its period',
+      'cancel an account’s plan: it ends with its current period',
       async ({ admin }, accountId: bigint) => (await admin.cancelSubscription({ accountId })).subscription,
     )
     .argument('<account_id>', 'the account', idArgument);

@@ -24,14 +24,14 @@ const nanoPerDollar = 1_000_000_000n;
 function maxArgument(text: string): Max {
   const maxNanoUsd = parseDollars(text);
   if (maxNanoUsd === undefined || maxNanoUsd < 0n) {
-    throw new InvalidArgumentError('It must be a number from 0: dollars of usd, else a count.');
+    throw new InvalidArgumentError('It must be a number, 0 or more: dollars with the unit usd, else a count.');
   }
   return { maxNanoUsd, ...(maxNanoUsd % nanoPerDollar === 0n ? { max: maxNanoUsd / nanoPerDollar } : {}) };
 }
 
 function timeArgument(text: string): bigint {
   const time = parseIsoTime(text);
-  if (time === undefined) throw new InvalidArgumentError('It must be an ISO 8601 time, as 2026-12-31T23:59:59Z.');
+  if (time === undefined) throw new InvalidArgumentError('It must be an ISO 8601 time, such as 2026-12-31T23:59:59Z.');
   return BigInt(time.floorMs);
 }
 
@@ -63,12 +63,16 @@ function toSettings({ max, timeZone, models, endUsers: users, action, ...raise }
 /** Adds the options that both making and changing a limit have. */
 function withSettings(command: Command): Command {
   return command
-    .option('--time-zone <name>', 'whose days, as Europe/Berlin (default: UTC)')
-    .option('--models <ids>', 'the ids and patterns that it counts, with commas between them, or all', wordsArgument)
-    .option('--end-users <all|each>', 'for all together or for each apart', nameArgument(endUsers))
-    .option('--action <refuse|alert>', 'what it does when it is reached', nameArgument(actions))
-    .option('--raised-max <number>', 'another maximum until --raised-until', maxArgument)
-    .option('--raised-until <time>', 'until when', timeArgument);
+    .option('--time-zone <name>', 'time zone of its calendar windows, such as Europe/Berlin (default: UTC)')
+    .option('--models <ids>', 'count only these models: ids and patterns separated by commas, or all', wordsArgument)
+    .option(
+      '--end-users <all|each>',
+      'one maximum for all end users together, or one for each (default: all)',
+      nameArgument(endUsers),
+    )
+    .option('--action <refuse|alert>', 'what it does when it is reached (default: refuse)', nameArgument(actions))
+    .option('--raised-max <number>', 'a temporary maximum, in force until --raised-until', maxArgument)
+    .option('--raised-until <time>', 'when the temporary maximum ends', timeArgument);
 }
 
 interface CreateLimitOptions extends LimitOptions {
@@ -86,22 +90,22 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
   const limits = new ResourceCommands(group, ports, limitView);
   withSettings(
     limits
-      .one('create', 'make a limit', async ({ admin }, { account: accountId, ...given }: CreateLimitOptions) => {
+      .one('create', 'create a limit', async ({ admin }, { account: accountId, ...given }: CreateLimitOptions) => {
         const { scope, id: scopeId = scope === 'account' ? accountId : 0n, unit, window = '', locked = false } = given;
         const limit = { scope, scopeId, unit, window, settings: toSettings(given) };
         return (await admin.createAccountLimit({ accountId, limit, locked })).limit;
       })
       .requiredOption('--account <account_id>', 'the account', idArgument)
       .requiredOption('--scope <account|group|key>', 'what it limits', nameArgument(scopes))
-      .option('--id <id>', 'which group or key', idArgument)
+      .option('--id <id>', 'the id of the group or key, with --scope group or key', idArgument)
       .requiredOption('--unit <usd|requests|tokens|concurrent>', 'what it counts', nameArgument(units))
       .option(
         '--window <minute|hour|day|week|month|total>',
-        'in which time; none with concurrent',
+        'the period that it counts; not with --unit concurrent',
         nameArgument(windows),
       )
-      .requiredOption('--max <number>', 'the most: dollars of usd, else a count', maxArgument)
-      .option('--locked', 'the account’s management keys see it and can’t change it'),
+      .requiredOption('--max <number>', 'the maximum: dollars with the unit usd, else a count', maxArgument)
+      .option('--locked', 'the account’s management keys can see it but not change it'),
   );
   limits
     .list('list an account’s limits', async ({ admin }, { account: accountId }: { account: bigint }) => {
@@ -116,10 +120,10 @@ export function limitCommands(program: Command, ports: RemotePorts): void {
         return limit;
       })
       .argument('<limit_id>', 'the limit', idArgument)
-      .option('--max <number>', 'the most: dollars of usd, else a count', maxArgument),
-  ).option('--no-raised', 'take the raise back');
+      .option('--max <number>', 'the maximum: dollars with the unit usd, else a count', maxArgument),
+  ).option('--no-raised', 'end the temporary maximum now');
   limits
-    .done('delete', 'remove a limit', async ({ admin }, limitId: bigint) => {
+    .done('delete', 'delete a limit', async ({ admin }, limitId: bigint) => {
       await admin.deleteAccountLimit({ limitId });
       return `limit ${limitId} deleted`;
     })
@@ -146,9 +150,9 @@ function toGroupSettings({ name, parent, tags, balance }: GroupOptions) {
 
 function withGroupSettings(command: Command): Command {
   return command
-    .option('--parent <group_id|none>', 'the group that it lies in', idOrNone)
-    .option('--tags <tags>', 'what its requests are tagged with, as team=search,env=prod', tagsArgument)
-    .option('--balance <dollars|none>', 'money of its own, moved out of the account', balanceOrNone);
+    .option('--parent <group_id|none>', 'its parent group', idOrNone)
+    .option('--tags <tags>', 'tags of its requests, such as team=search,env=prod', tagsArgument)
+    .option('--balance <dollars|none>', 'its own balance, moved out of the account’s', balanceOrNone);
 }
 
 /** `groups create | list | update | delete`. */
@@ -157,7 +161,7 @@ export function groupCommands(program: Command, ports: RemotePorts): void {
   const groups = new ResourceCommands(group, ports, groupView);
   withGroupSettings(
     groups
-      .one('create', 'make a group', async ({ admin }, given: GroupOptions & { account: bigint }) => {
+      .one('create', 'create a group', async ({ admin }, given: GroupOptions & { account: bigint }) => {
         const settings = toGroupSettings(given);
         return (await admin.createAccountGroup({ accountId: given.account, settings })).group;
       })
@@ -180,7 +184,7 @@ export function groupCommands(program: Command, ports: RemotePorts): void {
       .option('--name <name>', 'a name for people'),
   );
   groups
-    .done('delete', 'remove a group without keys and groups', async ({ admin }, groupId: bigint) => {
+    .done('delete', 'delete a group that has no keys and no groups', async ({ admin }, groupId: bigint) => {
       await admin.deleteAccountGroup({ groupId });
       return `group ${groupId} deleted`;
     })

@@ -50,7 +50,7 @@ export function dashboardCommands(program: Command, ports: DashboardPorts): void
       async ({ admin }, { account: accountId = 0n }: { account?: bigint }) =>
         (await admin.listSessions({ accountId })).sessions,
     )
-    .option('--account <account_id>', 'of this account alone', idArgument);
+    .option('--account <account_id>', 'only of this account', idArgument);
   sessions
     .one(
       'revoke',

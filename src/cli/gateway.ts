@@ -108,7 +108,7 @@ async function findSocket(
 /** Returns the lines of the operator's token: several while one token replaces another. */
 function readTokens(path: string): readonly string[] {
   const hint =
-    'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; its first start makes the token.';
+    'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; the gateway creates the token at its first start.';
   const absent = (why: string, cause?: unknown): CommandFailure =>
     new CommandFailure(1, [`The operator token ${path} ${why}.`, hint], cause);
   let text: string | undefined;
@@ -133,7 +133,7 @@ function toFailure(thrown: unknown, where: { address: string; tokenPath: string 
   const error = ConnectError.from(thrown);
   if (error.findDetails(ErrorDetailSchema).length === 0) {
     if (error.code !== Code.Unavailable && error.code !== Code.DeadlineExceeded)
-      return failed(`What answers on ${where.address} is no Tollgate, or another version: ${error.rawMessage}`);
+      return failed(`${where.address} is not a Tollgate gateway, or runs another version: ${error.rawMessage}`);
     return failed(
       `No gateway answers on ${where.address}.`,
       'Start it with tollgate serve (in a checkout: npm start), or name it with --rpc-host and --rpc-port (TOLLGATE_RPC_HOST, TOLLGATE_RPC_PORT).',

@@ -25,7 +25,7 @@ const freePercentMin = 5;
 
 /** `status`: the gateway in a few lines. */
 export function statusCommand(program: Command, { streams, environment }: Ports): void {
-  const command = program.command('status').description('show how the running gateway is');
+  const command = program.command('status').description('show the state of the running gateway');
   addGatewayOptions(command).action(async (options: Options) => {
     const document = await askGateway(options, environment(), readStatus);
     streams.out(options.json === true ? jsonText(document) : resourceText(document));
@@ -36,7 +36,9 @@ export function statusCommand(program: Command, { streams, environment }: Ports)
 export function reloadCommand(program: Command, { streams, environment }: Ports): void {
   const command = program
     .command('reload')
-    .description('have the running gateway read its configuration again, as SIGHUP does; a bad file changes nothing');
+    .description(
+      'let the running gateway read its configuration again, as SIGHUP does; an invalid file changes nothing',
+    );
   addGatewayOptions(command).action(async (options: Options) => {
     const read = await askGateway(options, environment(), ({ admin }) => admin.reloadConfiguration({}));
     const document = {
@@ -112,7 +114,7 @@ type Finding = Found & { readonly check: string };
 export function doctorCommand(program: Command, ports: Ports): void {
   const command = program
     .command('doctor')
-    .description('look at the configuration, the data directory, the ledger, the gateway and its providers');
+    .description('check the configuration, the data directory, the ledger, the gateway and its providers');
   addGatewayOptions(command).action(async (options: Options) => {
     const environment = ports.environment();
     const dataDir = options.dataDir ?? environment.dataDir;
@@ -166,7 +168,10 @@ function checkDirectory(dataDir: string): Promise<Finding> {
     const { mode } = await stat(dataDir);
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
     if ((mode & 0o077) === 0) return good(dataDir);
-    return { outcome: 'warning', detail: `Others can look into ${dataDir}, which holds secrets: chmod 700 ${dataDir}` };
+    return {
+      outcome: 'warning',
+      detail: `Other users can read ${dataDir}, which holds secrets: run chmod 700 ${dataDir}`,
+    };
   });
 }
 
@@ -175,7 +180,8 @@ function checkDisk(dataDir: string): Promise<Finding> {
     const { bavail, bsize, blocks } = await statfs(dataDir);
     const free = bavail * bsize;
     const detail = `${Math.floor(free / 1024 ** 2)} MiB free (${Math.floor((100 * bavail) / Math.max(1, blocks))} %)`;
-    if (free < freeBytesMin) return { outcome: 'failed', detail: `${detail}: the gateway says that it is not ready` };
+    if (free < freeBytesMin)
+      return { outcome: 'failed', detail: `${detail}: too little, the gateway reports that it is not ready` };
     return 100 * bavail < freePercentMin * blocks ? { outcome: 'warning', detail } : good(detail);
   });
 }
@@ -220,10 +226,10 @@ function providerFinding(providers: readonly ProviderStatus[]): Finding {
 
 function routeFinding(routes: ListRoutesResponse['routes']): Finding {
   const bad = routes.filter(({ state }) => state !== 'available');
-  if (bad.length === 0) return { check: 'routes', ...good(`${routes.length} routes, all can be taken`) };
+  if (bad.length === 0) return { check: 'routes', ...good(`${routes.length} routes, all available`) };
   return {
     check: 'routes',
     outcome: 'warning',
-    detail: `${bad.length} of ${routes.length} can’t be taken: see tollgate routes`,
+    detail: `${bad.length} of ${routes.length} are not available: see tollgate routes`,
   };
 }

@@ -48,12 +48,12 @@ export function withPage(command: Command): Command {
     .option('--start <time>', 'from this day or time on', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)
-    .option('--offset <number>', 'how many of the newest are left out', countArgument);
+    .option('--offset <number>', 'how many of the newest to skip', countArgument);
 }
 
 /** `entries` and `audit`. */
 export function historyCommands(program: Command, ports: RemotePorts): void {
-  const entries = program.command('entries').description('changes of an account’s balances that are no requests');
+  const entries = program.command('entries').description('movements of an account’s balances besides charges');
   withPage(
     new ResourceCommands(entries, ports, entryView)
       .list(
@@ -64,9 +64,9 @@ export function historyCommands(program: Command, ports: RemotePorts): void {
         ) => (await admin.listAccountEntries({ accountId, query: toPage(page), charges: all })).entries,
       )
       .requiredOption('--account <account_id>', 'the account', idArgument)
-      .option('--all', 'with the charges of settled requests between them'),
+      .option('--all', 'also list the charges of settled requests'),
   );
-  const audit = program.command('audit').description('what was done, and by whom');
+  const audit = program.command('audit').description('who changed what');
   withPage(
     new ResourceCommands(audit, ports, auditView)
       .list(
@@ -83,7 +83,7 @@ export function historyCommands(program: Command, ports: RemotePorts): void {
           return records;
         },
       )
-      .option('--account <account_id>', 'of this account alone', idArgument)
-      .option('--operator', 'what concerns no account alone'),
+      .option('--account <account_id>', 'only of this account', idArgument)
+      .option('--operator', 'only actions that belong to no account'),
   );
 }

@@ -14,7 +14,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
   const config = program.command('config').description('the configuration file');
   config
     .command('check')
-    .description('check a configuration file, the one in use where none is named')
+    .description('check a configuration file (default: the one that serve would use)')
     .argument('[file]', 'the file')
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
@@ -23,7 +23,7 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
     });
   config
     .command('show')
-    .description('show the configuration as it holds, every default filled in; secrets are ***')
+    .description('show the configuration with every default filled in; secrets are shown as ***')
     .argument('[file]', 'the file')
     .option('--json', 'print one JSON document')
     .action(async (path: string | undefined, { json }: { json?: true }) => {
@@ -59,7 +59,7 @@ function toDocument({ file, providers, models }: Config): Document {
 
 function summarize({ file, providers, models }: Config): string {
   const counts = `${providers.length} providers, ${models.length} models besides the built-in ones`;
-  return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is good: ${counts}\n`;
+  return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is valid: ${counts}\n`;
 }
 
 /** A gateway that checks its ledger may take that long. */
@@ -73,7 +73,7 @@ export function ledgerCommands(program: Command, ports: CommandLinePorts): void 
   const command = ledger
     .command('verify')
     .description('check every invariant of the ledger, with or without a running gateway')
-    .option('--running', 'have the running gateway check its own, wherever it is');
+    .option('--running', 'let the running gateway check the ledger that it uses, also on another machine');
   addGatewayOptions(command).action(async ({ json, running, ...options }: VerifyOptions) => {
     const environment = ports.environment();
     const violations =

@@ -13,7 +13,7 @@ interface Options {
 export function migrateStoreCommand(program: Command, ports: CommandLinePorts): void {
   program
     .command('migrate-store')
-    .description('move the data of a stopped gateway to PostgreSQL; a run that was interrupted goes on where it was')
+    .description('move the data of a stopped gateway to PostgreSQL; repeat the command to continue an interrupted run')
     .requiredOption('--from <store>', 'sqlite:DIR, the data directory')
     .requiredOption('--to <url>', 'postgres://…, an empty database')
     .option('--json', 'print one JSON document')
@@ -26,7 +26,7 @@ export function migrateStoreCommand(program: Command, ports: CommandLinePorts): 
       };
       const { already, rows } = await orFailure(ports.migrateStore(dataDir, to, say));
       const said = already
-        ? 'Everything was moved before; nothing has changed'
+        ? 'everything had been moved before; nothing was changed'
         : `moved ${rows} rows, with equal sums on both sides`;
       ports.streams.out(json === true ? jsonText({ already, rows }) : `${said}\n`);
     });

@@ -56,7 +56,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     .version(version)
     .exitOverride()
     .configureOutput({ writeOut: text => ports.streams.out(text), writeErr: text => ports.streams.err(text) })
-    .showHelpAfterError('(--help tells how the command is used)');
+    .showHelpAfterError('(add --help to see how the command is used)');
   program
     .command('serve')
     .description('run the gateway')

@@ -14,24 +14,24 @@ import type { ResourceView } from './resources.ts';
 /** `providers`, `routes` and `provider test`: show the state of the gateway's providers. */
 export function providerCommands(program: Command, ports: RemotePorts): void {
   new ResourceCommands(program, ports, providerView).list(
-    'list the providers of the configuration, and how their keys are',
+    'list the providers of the configuration and the state of their keys',
     async ({ admin }) => (await admin.listProviders({})).providers,
     'providers',
   );
   new ResourceCommands(program, ports, routeView).list(
-    'list the routes of all models: state, last error, times of the last five minutes',
+    'list the routes of all models: state, last error, response times of the last five minutes',
     async ({ admin }) => (await admin.listRoutes({})).routes,
     'routes',
   );
-  const group = program.command('provider').description('one provider');
+  const group = program.command('provider').description('tests of a provider');
   new ResourceCommands(group, ports, testView)
     .one(
       'test',
-      'ask a provider for one token, its models, and what a model of it can do',
+      'test a provider: request one token, list its models, and try what a model can do',
       async ({ admin }, name: string, { model = '' }: { model?: string }) => admin.testProvider({ name, model }),
     )
     .argument('<name>', 'the provider, as the configuration names it')
-    .option('--model <model>', 'the provider’s own name of the model to ask (default: that of its first route)');
+    .option('--model <model>', 'the provider’s own name of the model to test (default: that of its first route)');
 }
 
 /** A provider of the configuration. */

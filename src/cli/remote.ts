@@ -20,7 +20,10 @@ export function addGatewayOptions(command: Command): Command {
     .option('--json', 'print one JSON document')
     .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
     .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
-    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)');
+    .option(
+      '--data-dir <dir>',
+      'the data directory, with the operator token (default: TOLLGATE_DATA_DIR, else ./data)',
+    );
 }
 
 /** A group of commands that ask the running gateway for one kind of resource. */

@@ -79,24 +79,24 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
       return (await admin.listAccountActivity({ accountId, query })).records;
     })
     .requiredOption('--account <account_id>', 'the account', idArgument)
-    .option('--batch <id>', 'the items of this batch alone')
+    .option('--batch <id>', 'only items of this batch')
     .option('--start <time>', 'admitted from this day or time on', timeArgument)
     .option('--end <time>', 'admitted before this day or time', timeArgument)
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)
-    .option('--offset <number>', 'how many of the newest are left out', countArgument);
+    .option('--offset <number>', 'how many of the newest to skip', countArgument);
   addRequestFilter(list);
   new ResourceCommands(group, ports, arithmeticView)
     .one(
       'show',
-      'show a settled request with its arithmetic',
+      'show a settled request and how its cost was computed',
       (clients, requestId: string, { account }: { account?: bigint }) => findRecord(clients, requestId, account),
     )
     .argument('<request_id>', 'the request: the x-request-id of its answer')
-    .option('--account <account_id>', 'its account (default: all are looked through)', idArgument);
+    .option('--account <account_id>', 'its account (default: all accounts are searched)', idArgument);
   new ResourceCommands(group, ports, bodiesView)
     .one(
       'bodies',
-      'show what was said in a request, if it was kept',
+      'show the bodies of a request, if they were kept',
       async ({ admin }, requestId: string, { account: accountId }: { account: bigint }) =>
         keptBodies((await admin.getAccountRequestBodies({ accountId, requestId })).bodies, requestId),
     )
@@ -121,10 +121,10 @@ async function findRecord({ admin }: GatewayClients, requestId: string, account:
 
 /** `holds list`. */
 export function holdCommands(program: Command, ports: RemotePorts): void {
-  const group = program.command('holds').description('holds that were given up without a charge');
+  const group = program.command('holds').description('holds that were voided without a charge');
   new ResourceCommands(group, ports, holdView)
     .list(
-      'list holds that were given up, after a crash or because they expired, newest first',
+      'list holds that were voided after a crash or because they expired, newest first',
       async ({ admin }, { limit }: { limit?: number }) => (await admin.listVoidedHolds({ limit: limit ?? 0 })).holds,
     )
     .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument);

@@ -15,13 +15,13 @@ export interface RequestFilterOptions {
 /** Adds the options that choose requests: those that pass all of them. */
 export function addRequestFilter(command: Command): Command {
   return command
-    .option('--key <key_id>', 'of this API key alone', idArgument)
-    .option('--model <id>', 'of this model alone')
-    .option('--group <group_id>', 'of this group and the groups in it alone', idArgument)
-    .option('--tag <name:value>', 'with this tag alone', tagArgument)
-    .option('--end-user <name>', 'for this end user alone')
-    .option('--provider <name>', 'that this provider answered alone')
-    .option('--endpoint <path>', 'on this path alone (/v1/messages)');
+    .option('--key <key_id>', 'only of this API key', idArgument)
+    .option('--model <id>', 'only of this model')
+    .option('--group <group_id>', 'only of this group and the groups in it', idArgument)
+    .option('--tag <name:value>', 'only with this tag', tagArgument)
+    .option('--end-user <name>', 'only for this end user')
+    .option('--provider <name>', 'only those that this provider answered')
+    .option('--endpoint <path>', 'only on this path, such as /v1/messages');
 }
 
 /** Returns the filter as the gateway takes it. */
@@ -38,6 +38,6 @@ export function toRequestFilter({ key, model, group, tag, endUser, provider, end
 }
 
 function tagArgument(text: string): string {
-  if (text.indexOf(':') < 1) throw new InvalidArgumentError('It must be a name and a value, as team:search.');
+  if (text.indexOf(':') < 1) throw new InvalidArgumentError('It must be a name and a value, such as team:search.');
   return text;
 }

@@ -14,7 +14,7 @@ type Options = GatewayOptions & { readonly json?: true };
 export function runningConfigCommands(config: Command, { streams, environment }: RemotePorts): void {
   const running = config
     .command('running')
-    .description('show the configuration that the running gateway uses; secrets are ***');
+    .description('show the configuration that the running gateway uses; secrets are shown as ***');
   addGatewayOptions(running).action(async ({ json, ...options }: Options) => {
     const read = await askGateway(options, environment(), ({ admin }) => admin.getConfiguration({}));
     const document = {
@@ -76,7 +76,7 @@ function toText({ changes, changeCount, needsRestart }: CheckConfigurationRespon
   if (changeCount === 0) return 'no setting would change\n';
   const rows = changes.map(({ path, before, after }) => ({ setting: path, in_use: before, in_file: after }));
   const more = changeCount > changes.length ? `and ${changeCount - changes.length} more\n` : '';
-  const waits = needsRestart.length === 0 ? '' : `at the next start only: ${needsRestart.join(', ')}\n`;
+  const waits = needsRestart.length === 0 ? '' : `only after a restart: ${needsRestart.join(', ')}\n`;
   return `${tableText(rows, ['setting', 'in_use', 'in_file'])}${more}${waits}`;
 }
 
@@ -84,7 +84,7 @@ function toText({ changes, changeCount, needsRestart }: CheckConfigurationRespon
 export function storageCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('storage')
-    .description('show how much the running gateway stores, how much room there is, and how long it keeps what');
+    .description('show what the running gateway stores, the free space, and how long data is kept');
   addGatewayOptions(command).action(async ({ json, ...options }: Options) => {
     const storage = await askGateway(options, environment(), ({ admin }) => admin.getStorage({}));
     streams.out(json === true ? jsonText(storageDocument(storage)) : storageText(storage));

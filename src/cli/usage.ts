@@ -60,9 +60,9 @@ interface UsageRow {
 export function usageCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('usage')
-    .description('what settled requests have used and cost, of this UTC month where no time is named')
+    .description('show what settled requests used and cost (default: in this UTC month)')
     .option('--by <what>', `${divisionNames} (default: account)`, divisionArgument)
-    .option('--account <account_id>', 'of this account alone', idArgument)
+    .option('--account <account_id>', 'only of this account', idArgument)
     .option('--start <time>', 'from this day or time on (2026-11-01, 2026-11-01T12:00:00Z)', timeArgument)
     .option('--end <time>', 'before this day or time', timeArgument)
 

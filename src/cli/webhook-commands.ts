@@ -78,7 +78,7 @@ export function webhookCommands(program: Command, ports: RemotePorts): void {
     .option('--disable', 'stop sending events to it')
     .option('--enable', 'send events to it again');
   webhooks
-    .done('delete', 'remove a webhook', async ({ admin }, webhookId: bigint) => {
+    .done('delete', 'delete a webhook', async ({ admin }, webhookId: bigint) => {
       await admin.deleteAccountWebhook({ webhookId });
       return `webhook ${webhookId} deleted`;
     })

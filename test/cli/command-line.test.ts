@@ -468,6 +468,23 @@ test('flags win over the environment', async () => {
   expect((await tollgate(['accounts', 'list', ...flags, '--json'], environment)).code).toBe(0);
 });
 
+/** Prints the help of a command and of every command below it; returns their names. */
+async function printHelp(path: readonly string[]): Promise<string[]> {
+  const help = await tollgate([...path, '--help']);
+  expect([path, help.code, help.stderr]).toEqual([path, 0, '']);
+  const listed = /\nCommands:\n([^]*)$/.exec(help.stdout)?.[1] ?? '';
+  const below = Array.from(listed.matchAll(/^ {2}([a-z][\w-]*)/gm), ([, name = '']) => name);
+  const names = [path.join(' ')];
+  for (const name of below.filter(each => each !== 'help')) names.push(...(await printHelp([...path, name])));
+  return names;
+}
+
+test('every command has help', { timeout: 60_000 }, async () => {
+  const names = await printHelp([]);
+  expect(names).toEqual(expect.arrayContaining(['run', 'connect', 'keys update', 'limits create']));
+  expect(names.length).toBeGreaterThan(80);
+});
+
 test('a wrong environment is 2 and help needs none', async () => {
   const environment = { TOLLGATE_RPC_PORT: 'nine' };
   const wrong = await tollgate(['accounts', 'list'], environment);
@@ -492,7 +509,7 @@ test('config check needs no gateway; a bad file is 2 and names what is wrong', a
   writeFileSync(bad, 'retries: 1\nretrys: 2\n');
   const environment = { TOLLGATE_RPC_PORT: String(await freePort()) };
   const check = (...args: string[]) => tollgate(['config', 'check', ...args], environment);
-  expect(await check(good)).toMatchObject({ code: 0, stdout: expect.stringContaining(`${good} is good`) });
+  expect(await check(good)).toMatchObject({ code: 0, stdout: expect.stringContaining(`${good} is valid`) });
   const document = JSON.parse((await check(good, '--json')).stdout) as Json;
   expect(document).toEqual({ valid: true, file: good, providers: 0, models: 0, problems: [] });
   const wrong = await check(bad);

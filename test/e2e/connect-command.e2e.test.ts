@@ -166,7 +166,7 @@ test.each([
 ] as const)('%s: a file that can’t be read stays as it is, and no key is made', async (name, path, own) => {
   write(path, own);
   const { code, stderr } = await connect(name);
-  expect([code, stderr]).toEqual([1, expect.stringContaining('stays as it is')]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('was not changed')]);
   expect(stderr).toContain(join(home, path));
   expect(read(path)).toBe(own);
   expect(await keys(name)).toEqual([]);

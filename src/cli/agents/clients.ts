@@ -92,7 +92,7 @@ export function clientPrograms(variables: Variables): Readonly<Record<ClientName
       title: 'Cursor',
       files: [],
       steps: ({ url, key, model }) => [
-        'Cursor asks from its own servers: the gateway needs an address that the internet can reach (public_url).',
+        'Cursor sends requests from its own servers: the gateway needs an address that the internet can reach (public_url).',
         'Settings, Models, API Keys:',
         `OpenAI API Key: ${key}`,
         `Override OpenAI Base URL: ${url}/v1`,
@@ -130,7 +130,10 @@ function parsedJson(text: string | undefined): JsonObject {
   } catch {
     // Comments, which some programs allow, are among the causes: explained below.
   }
-  throw new CommandFailure(1, ['The file is not plain JSON, and stays as it is.', 'See what to write with --print.']);
+  throw new CommandFailure(1, [
+    'The file is not plain JSON and was not changed.',
+    'Use --print to see the settings, and add them by hand.',
+  ]);
 }
 
 function claudeSettings(text: string | undefined, { url, key, model }: Access): string {
@@ -186,7 +189,10 @@ function codexSettings(text: string | undefined, { url, key, model }: Access): s
 function readYaml(text: string | undefined) {
   const document = parseDocument(text ?? '');
   if (document.errors.length > 0 || (document.contents !== null && !isMap(document.contents))) {
-    throw new CommandFailure(1, ['The file is not valid YAML, and stays as it is.', 'See what to write with --print.']);
+    throw new CommandFailure(1, [
+      'The file is not valid YAML and was not changed.',
+      'Use --print to see the settings, and add them by hand.',
+    ]);
   }
   return document;
 }

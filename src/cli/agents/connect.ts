@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { KeyState } from '../../gen/tollgate/v1/admin_pb.ts';
 import { idArgument, nameArgument, portArgument } from '../arguments.ts';
 import { CommandFailure } from '../failure.ts';
@@ -41,14 +41,16 @@ export function connectCommand(program: Command, ports: RemotePorts): void {
     .description('point a client at the gateway: copies its old settings, writes new ones, and makes a test call')
     .argument('<client>', Object.keys(names).join(', '), nameArgument(names))
     .option('--print', 'print the settings and change nothing')
-    .option('--undo', 'bring the old settings back, and revoke the client’s keys')
-    .option('--model <id>', 'the model that it is to use (default: the first that can call tools)')
+    .option('--undo', 'restore the old settings, and revoke the client’s keys')
+    .option('--model <id>', 'the model to use (default: the first that can call tools)')
     .option('--key <key>', 'an API key to use (default: a new one)')
-    .option('--account <account_id>', 'whose key is made', idArgument, 1n)
-    .option('--url <url>', 'the gateway’s public address (default: what the gateway says)')
+    .addOption(
+      new Option('--account <account_id>', 'the account of the new key').argParser(idArgument).default(1n, '1'),
+    )
+    .option('--url <url>', 'the gateway’s public address (default: the one that the gateway reports)')
     .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
     .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
-    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
+    .option('--data-dir <dir>', 'the data directory, with the operator token (default: TOLLGATE_DATA_DIR, else ./data)')
     .action(async (name: ClientName, options: ConnectOptions) => {
       const environment = ports.environment();
       const { clientPrograms } = await import('./clients.ts');
@@ -78,12 +80,12 @@ async function connect({ name, client, options, ask, streams }: Connecting): Pro
   const access: Access = { ...place, key: options.key ?? (await makeKey({ name, options, ask })) };
   for (const { path, change, text } of old) {
     const copy = writeSettings(path, change(text, access));
-    streams.out(`${path} is written${copy === undefined ? '' : `; what it was is in ${copy}`}\n`);
+    streams.out(`wrote ${path}${copy === undefined ? '' : `; the old file is ${copy}`}\n`);
   }
   for (const step of client.steps(access)) streams.out(`${step}\n`);
   const { isGood, line } = await makeTestCall(access, client.uses);
   if (!isGood)
-    throw new CommandFailure(1, [line, `Bring the old settings back with: npx tollgate connect ${name} --undo`]);
+    throw new CommandFailure(1, [line, `Restore the old settings with: npx tollgate connect ${name} --undo`]);
   streams.out(`${line}\n`);
 }
 
@@ -118,7 +120,7 @@ async function revokeKeys({ name, options, ask }: Pick<Connecting, 'name' | 'opt
 async function undo({ name, client, options, ask, streams }: Connecting): Promise<void> {
   for (const { path } of client.files) {
     const undone = restoreSettings(path);
-    streams.out(undone ? `${path} is what it was\n` : `${path} was not changed by connect\n`);
+    streams.out(undone ? `restored ${path}\n` : `${path} was not changed by connect\n`);
   }
   const revoked = await revokeKeys({ name, options, ask });
   streams.out(`${revoked} ${revoked === 1 ? 'key' : 'keys'} revoked\n`);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { KeyState, type ModelUsage } from '../../gen/tollgate/v1/admin_pb.ts';
 import { isoTime, systemClock } from '../../lib/clock.ts';
 import { dollarsText } from '../../lib/dollars.ts';
@@ -35,20 +35,22 @@ const labelMax = 200;
 export function runCommand(program: Command, ports: RunPorts, exitWith: (code: number) => void): void {
   program
     .command('run')
-    .description('run a command with a key of its own for the gateway, which ends with it')
+    .description('run a command with a temporary API key, which is revoked when the command ends')
     .argument('<command...>', 'the command, after --')
     .option(
       '--budget <dollars>',
-      'the most it may spend, moved out of the account; without it, what the account has',
+      'the most it may spend, moved out of the account’s balance (default: no budget of its own)',
       balanceArgument,
     )
-    .option('--model <id>', 'the model that it is to use (default: the first that can call tools)')
-    .option('--for <span>', 'when its key ends at the latest', spanArgument, twoHoursMs)
-    .option('--account <account_id>', 'who pays', idArgument, 1n)
-    .option('--url <url>', 'the gateway’s public address (default: what the gateway says)')
+    .option('--model <id>', 'the model to use (default: the first that can call tools)')
+    .addOption(
+      new Option('--for <span>', 'how long the key is valid at most').argParser(spanArgument).default(twoHoursMs, '2h'),
+    )
+    .addOption(new Option('--account <account_id>', 'the account that pays').argParser(idArgument).default(1n, '1'))
+    .option('--url <url>', 'the gateway’s public address (default: the one that the gateway reports)')
     .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
     .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
-    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
+    .option('--data-dir <dir>', 'the data directory, with the operator token (default: TOLLGATE_DATA_DIR, else ./data)')
     .action(async (command: string[], options: RunOptions) => {
       exitWith(await run(command, options, ports));
     });

@@ -18,11 +18,13 @@ interface ApplyOptions extends GatewayOptions {
 export function applyCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('apply')
-    .description('make accounts, groups, keys, limits and webhooks as a file says; shows what differs first')
+    .description(
+      'create and change accounts, groups, keys, limits and webhooks as a file describes; prints the differences first',
+    )
     .argument('<file>', 'the file, in YAML')
-    .option('--dry-run', 'show what differs and change nothing')
-    .option('--prune', 'also remove what the sections of the file do not name')
-    .option('--secrets <file>', 'where secrets of new keys and webhooks are added (default: FILE.secrets)');
+    .option('--dry-run', 'print the differences and change nothing')
+    .option('--prune', 'also delete what the file’s sections do not name')
+    .option('--secrets <file>', 'file that secrets of new keys and webhooks are appended to (default: FILE.secrets)');
   addGatewayOptions(command).action(async (path: string, options: ApplyOptions) => {
     // They load the libraries of the configuration, which no other command waits for.
     const [{ readWanted }, { makePlan }] = await Promise.all([import('./wanted.ts'), import('./plan.ts')]);

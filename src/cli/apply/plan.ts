@@ -43,7 +43,7 @@ export async function makePlan(admin: Admin, wanted: Wanted, prunes: boolean): P
 }
 
 function ambiguous(what: string): CommandFailure {
-  return new CommandFailure(1, [`Two ${what}: give them names of their own first.`]);
+  return new CommandFailure(1, [`Two ${what}: rename one first.`]);
 }
 
 async function readPresent(admin: Admin, name: string, account: Account | undefined): Promise<Present> {
