@@ -7,8 +7,8 @@ cleanEnvironment(process.env);
 
 const tests = listPostgresTests();
 const inBrowser = tests.filter(path => path.startsWith('test/browser/'));
-/** Files that import another file of tests, which a shared process would run once only, and those that start a PostgreSQL of their own. */
-const alone = tests.filter(path => /^test\/(?:clients|postgres)\/|^test\/e2e\/upstream-faults-/.test(path));
+/** Files that start a PostgreSQL of their own. */
+const alone = tests.filter(path => path.startsWith('test/postgres/'));
 const others = tests.filter(path => !inBrowser.includes(path) && !alone.includes(path));
 
 /** `npm run test:postgres`: every test of a ledger or a gateway, with PostgreSQL as the engine. `test/postgres/suite.ts` lists those that are left out, and why. */

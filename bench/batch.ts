@@ -84,8 +84,8 @@ async function startBatch(url: string): Promise<string> {
   form.append('purpose', 'batch');
   form.append('file', new Blob([Array.from({ length: items }, (_, at) => line(at)).join('')]), 'requests.jsonl');
   const { id } = await call<{ id: string }>(`${url}/v1/files`, form);
-  const asked = { input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h' };
-  const made = await call<{ id: string }>(`${url}/v1/batches`, asked);
+  const body = { input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h' };
+  const made = await call<{ id: string }>(`${url}/v1/batches`, body);
   while ((await readBatch(url, made.id)).status === 'validating') await sleep(50);
   return made.id;
 }

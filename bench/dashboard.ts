@@ -37,6 +37,8 @@ let cookie = '';
 const transport = createConnectTransport({
   baseUrl: `${rpcUrl}/dashboard/rpc`,
   httpVersion: '1.1',
+  // As the pages do.
+  useBinaryFormat: true,
   interceptors: [
     next => async request => {
       request.header.set('sec-fetch-site', 'same-origin');

@@ -1,7 +1,7 @@
 /**
  * `npm test`: the checks, the packages that the client and browser tests need, then every test; ends with the line `N passed, N failed` whatever
  * happened. With arguments (`npm test -- src/lib`) vitest alone, on the files they name. `--long` runs test/long instead,
- * `--attack` the attacks of test/attacks in their full size, `--postgres` the tests of the ledger on PostgreSQL.
+ * `--attack` the attacks of test/attacks in their full size, `--postgres` every test of a ledger or a gateway on PostgreSQL.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

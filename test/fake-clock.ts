@@ -11,12 +11,12 @@ const preload = pathToFileURL(join(import.meta.dirname, 'moved-clock.mjs')).href
 export class FakeClock {
   readonly #file = join(tmpdir(), `tollgate-clock-${randomUUID()}`);
 
-  /** `time`: as "2028-02-29T23:59:00Z". */
+  /** `time`: such as "2028-02-29T23:59:00Z". */
   constructor(time: string) {
     this.set(time);
   }
 
-  /** The processes that get it. */
+  /** The environment of a process that uses it. */
   get environment(): Readonly<Record<string, string>> {
     return { NODE_OPTIONS: `--import=${preload}`, MOVED_CLOCK_FILE: this.#file };
   }

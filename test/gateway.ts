@@ -51,14 +51,14 @@ export interface Home {
   readonly managementKey: string;
 }
 
-/** How a process ended: its exit code, or null where a signal ended it. */
+/** How a process ended: its exit code, or null if a signal ended it. */
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command's end; `json` is its standard output where that is JSON. */
+/** A command's end; `json` is its standard output if that is JSON. */
 export interface CommandEnd extends Ended {
   readonly json: unknown;
 }
@@ -103,7 +103,7 @@ process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
 });
 
-/** The environment of a program that sees nothing of the developer's. */
+/** Returns the environment of a program, without the developer's own variables. */
 export function gatewayEnvironment(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   return {
     PATH: process.env['PATH'] ?? '',

@@ -23,7 +23,7 @@ const read = (path: string): string => readFileSync(resolve(root, path), 'utf8')
 const manifest = JSON.parse(read('package.json')) as Manifest;
 
 test('better-sqlite3 has "gypfile": false in the lockfile', () => {
-  // npm 10 ignores allowScripts and would run node-gyp, which fails where Python is missing; `npm install` removes the line.
+  // npm 10 ignores allowScripts and would run node-gyp, which fails if Python is missing; `npm install` removes the line.
   const { packages } = JSON.parse(read('package-lock.json')) as Lock;
   expect(packages['node_modules/better-sqlite3']?.gypfile, 'add "gypfile": false to node_modules/better-sqlite3').toBe(
     false,
@@ -51,7 +51,7 @@ test('a signal to npm start reaches the gateway, and so do its arguments', () =>
 });
 
 test('npx tollgate runs on the pinned Node.js and leaves the checkout as it was', () => {
-  // npx puts node_modules/.bin first, and makes the file executable where it is not, which git then shows as a change.
+  // npx puts node_modules/.bin first, and makes the file executable if it is not, which git then shows as a change.
   expect(read('bin/tollgate.js').split('\n', 1)).toEqual(['#!/usr/bin/env -S node']);
   expect(statSync(resolve(root, 'bin/tollgate.js')).mode & 0o111).toBe(0o111);
 });
@@ -78,7 +78,7 @@ describe.each(['.', 'test/clients', 'test/browser', 'bench/peers'])('package %s'
   });
 
   test('has a lockfile that names no registry', () => {
-    // `omit-lockfile-registry-resolved` of .npmrc: the address of one machine's mirror is no use to another.
+    // `omit-lockfile-registry-resolved` of .npmrc: the address of one machine's mirror is useless on another.
     expect(Object.keys(packages).filter(path => packages[path]?.resolved !== undefined)).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** Runs before every test file, also where files share a process and the modules that they import. */
+/** Runs before every test file, also if files share a process and the modules that they import. */
 import { afterAll, expect } from 'vitest';
 import { unverified } from './unverified.ts';
 

@@ -1,6 +1,5 @@
 /**
- * Checks what no linter knows: which folder may import which, and where files stand. It is a test, so that a broken rule fails where
- * every other mistake fails. Lengths (function 70, file 600, 4 parameters) are rules of the linter.
+ * Checks what no linter knows: which folder may import which, and where files belong. It is a test, so that a broken rule fails like every other mistake. Lengths (function 70, file 600, 4 parameters) are rules of the linter.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
@@ -110,7 +109,7 @@ const isOfRules = (target: string): boolean =>
   ].includes(target) ||
   target.startsWith('errors/');
 
-/** Why `file` may not import its own project's `target`, or nothing where it may. */
+/** Why `file` may not import its own project's `target`; undefined if it may. */
 function forbidden(file: string, target: string): string | undefined {
   const [from = '', own = ''] = file.split('/');
   const [to = '', part = '', ...deeper] = target.split('/');
@@ -127,7 +126,7 @@ function forbidden(file: string, target: string): string | undefined {
   return undefined;
 }
 
-/** Why `file` may not import the package or builtin `name`, or nothing where it may. */
+/** Why `file` may not import the package or builtin `name`; undefined if it may. */
 function forbiddenPackage(file: string, name: string): string | undefined {
   const [from = ''] = file.split('/');
   const isPure = pure.includes(from) || file.startsWith('ledger/rules/');

@@ -95,7 +95,7 @@ async function runOnce({ ledgers, keys, database }: Subject, seconds: number, ra
   };
 }
 
-function medianOf(costs: readonly Cost[]): Cost {
+function findMedian(costs: readonly Cost[]): Cost {
   const of = (name: keyof Cost): number => median(costs.map(cost => cost[name]));
   return {
     perSecond: of('perSecond'),
@@ -128,7 +128,7 @@ function showCost(cost: Cost, hasDatabase: boolean): string {
 function toRows(shape: string, { subject, steady, fast }: Measured, sqlite: Cost): Row[] {
   const isDatabase = subject.database !== undefined;
   const count = subject.ledgers.length;
-  const [slow, quick] = [medianOf(steady), medianOf(fast)];
+  const [slow, quick] = [findMedian(steady), findMedian(fast)];
   const isHot = shape === shapes[0].name;
   const p50Max = isHot ? 20 : 5;
   const hasP50Target = isDatabase && (isHot ? count === gatewaysMax : count === 1);
@@ -175,7 +175,7 @@ async function ledgerRows(server: PostgresServer, settings: Settings): Promise<R
         }
       }
       const [first] = measured;
-      const beside = medianOf(first?.fast ?? []);
+      const beside = findMedian(first?.fast ?? []);
       rows.push(...measured.flatMap(each => toRows(name, each, beside)));
     }
     rows.push(await conflictRow(database));
@@ -225,9 +225,9 @@ async function gatewayRows(server: PostgresServer, settings: Settings): Promise<
     for (const gateway of [sqlite, ...all]) await closedLoop(gateway.aim('short'), warmUp);
     for (let round = 0; round < settings.rounds; round += 1)
       for (const { gateways, runs } of subjects) runs.push(await runHttp(gateways, server, settings.seconds));
-    const rateOf = (runs: readonly HttpRun[]): number => median(runs.map(run => run.perSecond));
+    const medianRate = (runs: readonly HttpRun[]): number => median(runs.map(run => run.perSecond));
     return subjects.map(({ name, gateways, runs }) => {
-      const ratio = rateOf(runs) / rateOf(subjects[0]?.runs ?? []);
+      const ratio = medianRate(runs) / medianRate(subjects[0]?.runs ?? []);
       const hasTarget = gateways.length === 1 && gateways[0] !== sqlite;
       const of = (read: (run: HttpRun) => number): string => shown(median(runs.map(read)));
       const failures = new Map(runs.flatMap(run => [...run.failures]));

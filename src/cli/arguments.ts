@@ -148,7 +148,7 @@ export function jsonArgument(text: string): string {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text;
   } catch {
-    // Refused below, as every other text that is no object.
+    // Refused below, like every other text that is not an object.
   }
   throw new InvalidArgumentError('It must be a JSON object.');
 }

@@ -291,7 +291,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
   nextCommand(group, ports);
 }
 
-/** Adds the commands that show and change API keys that there are. */
+/** Adds the commands that show and change existing API keys. */
 function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
   keys
     .list('list an account’s API keys', async ({ admin }, { account: accountId }: { account: bigint }) => {

@@ -84,7 +84,7 @@ async function ask(address: string): Promise<{ ok: boolean; body: Document } | u
   }
 }
 
-/** "yes", or why it takes no requests. */
+/** Returns "yes", or why its requests are refused. */
 async function readReadiness(publicUrl: string): Promise<string> {
   const answer = await ask(`${publicUrl}/readyz`);
   if (answer === undefined) return `${publicUrl} does not answer from here`;

@@ -7,7 +7,7 @@ import type { ResourceView } from './resources.ts';
 
 /** The commands that show the past: entries and the audit. */
 
-/** An entry or a charge; in a table its pocket is one column. */
+/** An entry or a charge; in a table, the balance that it changed is one column. */
 export const entryView: ResourceView<Entry> = {
   document: entry => ({ account_id: Number(entry.accountId), ...entryJson(entry) }),
   columns: ['entry_id', 'created_at', 'kind', 'pocket', 'amount', 'balance_after', 'written_off', 'note', 'request_id'],

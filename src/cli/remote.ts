@@ -9,7 +9,10 @@ import type { ResourceView } from './resources.ts';
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
 /** Calls the gateway; `given` are the command's arguments, then its options. */
-type Ask<Given extends readonly unknown[], Answer> = (clients: GatewayClients, ...given: Given) => Promise<Answer>;
+type Ask<Arguments extends readonly unknown[], Answer> = (
+  clients: GatewayClients,
+  ...given: Arguments
+) => Promise<Answer>;
 
 /** Adds the options of every command that calls the running gateway. */
 export function addGatewayOptions(command: Command): Command {
@@ -33,8 +36,12 @@ export class ResourceCommands<T> {
   }
 
   /** Adds a command that reads one resource and prints it. The caller adds its own arguments and options. */
-  one<Given extends readonly unknown[]>(name: string, description: string, ask: Ask<Given, T | undefined>): Command {
-    return this.#add<Given, T | undefined>(name, description, {
+  one<Arguments extends readonly unknown[]>(
+    name: string,
+    description: string,
+    ask: Ask<Arguments, T | undefined>,
+  ): Command {
+    return this.#add<Arguments, T | undefined>(name, description, {
       ask,
       print: (resource, asJson) => {
         // The contract promises it: its absence means another version of the gateway.
@@ -45,9 +52,13 @@ export class ResourceCommands<T> {
   }
 
   /** Adds a command that prints `{data: […]}` or a table. */
-  list<Given extends readonly unknown[]>(description: string, ask: Ask<Given, readonly T[]>, name = 'list'): Command {
+  list<Arguments extends readonly unknown[]>(
+    description: string,
+    ask: Ask<Arguments, readonly T[]>,
+    name = 'list',
+  ): Command {
     const { document, columns, row = document } = this.#view;
-    return this.#add<Given, readonly T[]>(name, description, {
+    return this.#add<Arguments, readonly T[]>(name, description, {
       ask,
       print: (resources, asJson) =>
         asJson ? jsonText({ data: resources.map(document) }) : tableText(resources.map(row), columns),
@@ -55,25 +66,25 @@ export class ResourceCommands<T> {
   }
 
   /** Adds a command without a resource as its result; prints `{message}` or the message. */
-  done<Given extends readonly unknown[]>(name: string, description: string, ask: Ask<Given, string>): Command {
-    return this.#add<Given, string>(name, description, {
+  done<Arguments extends readonly unknown[]>(name: string, description: string, ask: Ask<Arguments, string>): Command {
+    return this.#add<Arguments, string>(name, description, {
       ask,
       print: (message, asJson) => (asJson ? jsonText({ message }) : `${message}\n`),
     });
   }
 
-  #add<Given extends readonly unknown[], Answer>(
+  #add<Arguments extends readonly unknown[], Answer>(
     name: string,
     description: string,
-    { ask, print }: { ask: Ask<Given, Answer>; print: (answer: Answer, asJson: boolean) => string },
+    { ask, print }: { ask: Ask<Arguments, Answer>; print: (answer: Answer, asJson: boolean) => string },
   ): Command {
     const { streams, environment } = this.#ports;
     // A bare resource name lists: `tollgate accounts`.
     const command = this.#group.command(name, { isDefault: name === 'list' }).description(description);
-    return addGatewayOptions(command).action(async (...given: unknown[]) => {
+    return addGatewayOptions(command).action(async (...given: Arguments) => {
       // The library passes the arguments, the options and the command.
       const options = given.at(-2) as GatewayOptions & { readonly json?: true };
-      const answer = await askGateway(options, environment(), clients => ask(clients, ...(given as unknown as Given)));
+      const answer = await askGateway(options, environment(), clients => ask(clients, ...given));
       streams.out(print(answer, options.json === true));
     });
   }

@@ -30,7 +30,7 @@ const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
   [AccountSuspension.WRITE_OFFS]: 'write_offs',
 };
 
-/** An account; `suspended` (why it takes no requests), `low_balance` and `closed_at` only if they are set. */
+/** An account; `suspended` (why its requests are refused), `low_balance` and `closed_at` only if they are set. */
 export const accountView: ResourceView<Account> = {
   document: account => ({
     account_id: Number(account.accountId),

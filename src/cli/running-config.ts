@@ -80,7 +80,7 @@ function toText({ changes, changeCount, needsRestart }: CheckConfigurationRespon
   return `${tableText(rows, ['setting', 'in_use', 'in_file'])}${more}${waits}`;
 }
 
-/** `storage`: how much the running gateway stores, how much room there is, and how long what it stores is kept. */
+/** `storage`: how much the running gateway stores, how much space is left, and how long it keeps things. */
 export function storageCommand(program: Command, { streams, environment }: RemotePorts): void {
   const command = program
     .command('storage')

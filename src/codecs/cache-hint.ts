@@ -32,8 +32,8 @@ export function decodeCache(
   unknown: UnknownMembers,
 ): { cache?: CacheHint } {
   if (control == null) return {};
-  unknown.hint(control.type, `${path}.type`);
-  return cacheHint({ cache_control: { ttl: unknown.hint(control.ttl, `${path}.ttl`) } });
+  unknown.orWarn(control.type, `${path}.type`);
+  return cacheHint({ cache_control: { ttl: unknown.orWarn(control.ttl, `${path}.ttl`) } });
 }
 
 const lifetimes = [

@@ -29,11 +29,11 @@ export interface EnvelopedReasoning {
 /** Returns blobs and the item that they belong to as one text. */
 export function wrapReasoning(blobs: readonly Opaque[], { parts, extra }: EnvelopedItem): string {
   const entries = blobs.map(({ provider, model, kind, data }) => [provider, model, kind, data]);
-  const thoughts = parts.flatMap(({ content }) =>
+  const reasoning = parts.flatMap(({ content }) =>
     content.case === 'summaryText' || content.case === 'reasoningText' ? [[content.case, content.value.text]] : [],
   );
   const members = extra === undefined ? {} : { extra: [extra.protocol, extra.json] };
-  const fields = { blobs: entries, parts: thoughts, ...members };
+  const fields = { blobs: entries, parts: reasoning, ...members };
   return start + Buffer.from(JSON.stringify(fields), 'utf8').toString('base64url');
 }
 
@@ -56,8 +56,8 @@ export function unwrapReasoning(text: string): EnvelopedReasoning | undefined {
 }
 
 function partIn(entry: Json): Part {
-  const [kind, thought = ''] = listIn(entry).map(textIn);
-  return makePart(kind === 'summaryText' ? summaryTextContent(thought) : reasoningTextContent(thought));
+  const [kind, text = ''] = listIn(entry).map(textIn);
+  return makePart(kind === 'summaryText' ? summaryTextContent(text) : reasoningTextContent(text));
 }
 
 function extraIn([named, json]: readonly Json[]): Extra | undefined {

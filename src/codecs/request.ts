@@ -20,19 +20,19 @@ import type { UnknownMembers } from './schema.ts';
 
 /** Builds parts of a request from members that the interfaces share. A member that is null was not sent. */
 
-type Sent<T> = T | null | undefined;
+type MaybeSent<T> = T | null | undefined;
 
 /** Returns how the answer is to be delivered. */
-export function delivery(stream: Sent<boolean>): Delivery {
+export function delivery(stream: MaybeSent<boolean>): Delivery {
   return stream === true ? Delivery.STREAMED : Delivery.WHOLE;
 }
 
-/** Returns a count in the contract's 32 bits: a limit above every model's means the model's own. */
-export function limit32(count: Sent<number>): number | undefined {
+/** Caps a count at 32 bits, the contract's range: a limit that high is above every model's anyway. */
+export function limit32(count: MaybeSent<number>): number | undefined {
   return count == null ? undefined : Math.min(count, 2 ** 32 - 1);
 }
 
-/** Returns the original request; `headers`: those that are also sent to an upstream of the protocol. */
+/** Returns the client's original request; `headers`: those that an upstream of the same protocol also gets. */
 export function sourceRequest(
   protocol: Protocol,
   { body, unknown }: { readonly body: ReceivedRequest['raw']; readonly unknown: UnknownMembers },
@@ -44,11 +44,11 @@ export function sourceRequest(
 
 /** Members that mean the same in Chat Completions and Responses. */
 interface SharedMembers {
-  readonly parallel_tool_calls?: Sent<boolean>;
-  readonly prompt_cache_key?: Sent<string>;
-  readonly safety_identifier?: Sent<string>;
-  readonly user?: Sent<string>;
-  readonly store?: Sent<boolean>;
+  readonly parallel_tool_calls?: MaybeSent<boolean>;
+  readonly prompt_cache_key?: MaybeSent<string>;
+  readonly safety_identifier?: MaybeSent<string>;
+  readonly user?: MaybeSent<string>;
+  readonly store?: MaybeSent<boolean>;
 }
 
 /** Returns the fields of a request for members that mean the same in Chat Completions and Responses. */
@@ -64,14 +64,14 @@ export function sharedFields(body: SharedMembers): Partial<GenerateRequest> {
 
 /** Members about sampling, by the names that all interfaces use. */
 interface SamplingMembers {
-  readonly temperature?: Sent<number>;
-  readonly top_p?: Sent<number>;
-  readonly top_k?: Sent<number>;
-  readonly frequency_penalty?: Sent<number>;
-  readonly presence_penalty?: Sent<number>;
-  readonly seed?: Sent<number>;
-  readonly logprobs?: Sent<boolean>;
-  readonly top_logprobs?: Sent<number>;
+  readonly temperature?: MaybeSent<number>;
+  readonly top_p?: MaybeSent<number>;
+  readonly top_k?: MaybeSent<number>;
+  readonly frequency_penalty?: MaybeSent<number>;
+  readonly presence_penalty?: MaybeSent<number>;
+  readonly seed?: MaybeSent<number>;
+  readonly logprobs?: MaybeSent<boolean>;
+  readonly top_logprobs?: MaybeSent<number>;
 }
 
 /** Returns the sampling as a field of the request; an empty object if nothing is set. */
@@ -92,38 +92,38 @@ export function sampling(body: SamplingMembers, logitBias?: Record<string, numbe
   return Object.keys(fields).length === 0 ? {} : { sampling: makeSampling(fields) };
 }
 
-/** Returns the reasoning configuration. */
+/** Returns the reasoning settings for an effort and a thinking mode; an absent effort means unspecified. */
 export function reasoningConfig(
-  effort: Sent<EffortName>,
+  effort: MaybeSent<EffortName>,
   thinking: ThinkingMode = ThinkingMode.UNSPECIFIED,
 ): ReasoningConfig {
   return { $typeName: 'tollgate.v1.ReasoningConfig', effort: decodeEffort(effort), thinking };
 }
 
-/** A tool with its cache hint and its further members. */
-export function toolWith(tool: Tool['tool'], hints: Pick<Tool, 'cache' | 'extra' | 'deferred' | 'namespace'>): Tool {
+/** Returns a tool with its hints: cache, unknown members, deferral, namespace. */
+export function makeTool(tool: Tool['tool'], hints: Pick<Tool, 'cache' | 'extra' | 'deferred' | 'namespace'>): Tool {
   return { $typeName: 'tollgate.v1.Tool', tool, ...defined(hints) };
 }
 
 /** The members of a tool that the client runs. */
 interface ToolMembers {
   readonly name: string;
-  readonly description?: Sent<string>;
-  readonly parameters?: Sent<JsonObject>;
-  readonly strict?: Sent<boolean>;
+  readonly description?: MaybeSent<string>;
+  readonly parameters?: MaybeSent<JsonObject>;
+  readonly strict?: MaybeSent<boolean>;
 }
 
 /** Returns a tool with a schema of its arguments. */
 export function functionTool({ name, description, parameters, strict }: ToolMembers): Tool['tool'] {
   const parametersJson = parameters == null ? '' : JSON.stringify(parameters);
-  const rendered = { name, description: description ?? undefined, parametersJson, strict: strict ?? undefined };
-  return { case: 'function', value: { $typeName: 'tollgate.v1.FunctionTool', ...rendered } };
+  const fields = { name, description: description ?? undefined, parametersJson, strict: strict ?? undefined };
+  return { case: 'function', value: { $typeName: 'tollgate.v1.FunctionTool', ...fields } };
 }
 
 /** Returns a tool that takes free text; `formatJson` '' means any. */
 export function customTool({ name, description }: ToolMembers, formatJson: string): Tool['tool'] {
-  const rendered = { name, description: description ?? undefined, formatJson };
-  return { case: 'custom', value: { $typeName: 'tollgate.v1.CustomTool', ...rendered } };
+  const fields = { name, description: description ?? undefined, formatJson };
+  return { case: 'custom', value: { $typeName: 'tollgate.v1.CustomTool', ...fields } };
 }
 
 const modes = {
@@ -133,18 +133,18 @@ const modes = {
   named: ToolChoiceMode.NAMED,
 } as const;
 
-/** Returns the rule of which tools may or must be called; `restricted`: no other than `tools`. */
+/** Returns the tool choice. `restricted`: only `tools` may be called. */
 export function toolChoice(mode: keyof typeof modes, tools: ToolName[] = [], restricted = false): ToolChoice {
   return { $typeName: 'tollgate.v1.ToolChoice', mode: modes[mode], tools, restricted };
 }
 
-/** Returns the rule in the words of OpenAI's protocols, which have no mode of their own for a named tool. */
+/** Returns the tool choice as OpenAI's protocols write it; they have no separate mode for a named tool. */
 export function toolChoiceName(mode: ToolChoiceMode): 'none' | 'auto' | 'required' {
   if (mode === ToolChoiceMode.NONE) return 'none';
   return mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED ? 'required' : 'auto';
 }
 
-/** Returns the name of a tool. */
+/** Builds a `ToolName` message. */
 export function toolName(name: string, kind: ToolKind = ToolKind.FUNCTION): ToolName {
   return { $typeName: 'tollgate.v1.ToolName', name, kind };
 }
@@ -152,9 +152,9 @@ export function toolName(name: string, kind: ToolKind = ToolKind.FUNCTION): Tool
 /** A schema that an answer is to follow. */
 interface SchemaMembers {
   readonly name: string;
-  readonly description?: Sent<string>;
-  readonly schema?: Sent<JsonObject>;
-  readonly strict?: Sent<boolean>;
+  readonly description?: MaybeSent<string>;
+  readonly schema?: MaybeSent<JsonObject>;
+  readonly strict?: MaybeSent<boolean>;
 }
 
 /** Returns the form of an answer without a schema. */

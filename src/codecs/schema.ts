@@ -115,20 +115,20 @@ export const metadata = z
 type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
 
 /**
- * Accepts one of several objects that the member `key` distinguishes, or an object identified in another way. `told`: the names that an
+ * Accepts one of several objects that the member `key` distinguishes, or an object identified in another way. `named`: the names that an
  * error lists.
  */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
   key: Key,
   variants: T,
-  told?: readonly string[],
+  named?: readonly string[],
 ): z.ZodType<z.output<T[number]> | UnknownValue> {
   const names = variants.map(variant => variant.shape[key].value);
   const quoted = names.map(name => `"${name}"`);
   const allowed = quoted.length === 1 ? `must be ${quoted.join()}` : `must be one of ${quoted.join(', ')}`;
   const known = z.discriminatedUnion(key, variants, allowed) as z.ZodType<z.output<T[number]>>;
   const words = new Set<string>(names);
-  const unknown = unknownBy(key, told ?? names);
+  const unknown = unknownBy(key, named ?? names);
   const choose = (value: unknown): z.ZodType<z.output<T[number]> | UnknownValue> => {
     const name = readMember(value, key);
     return typeof name === 'string' && !words.has(name) ? unknown : known;
@@ -286,14 +286,14 @@ export class UnknownMembers {
   }
 
   /** Returns a setting if its value is known; else notes that other protocols drop it with a warning. */
-  hint<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+  orWarn<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.paths.push(path);
     return undefined;
   }
 
   /** Returns a setting if its value is known; else notes that other protocols refuse it. */
-  demand<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+  orRefuse<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
     if (!(value instanceof UnknownValue)) return value ?? undefined;
     this.values.push(this.#describe(value, path, false));
     return undefined;

@@ -336,7 +336,7 @@ function toCaching(caching: ParsedCaching | undefined): ReturnType<typeof cachin
   return cachingMember(caching?.read, caching?.write_5m, caching?.write_1h);
 }
 
-/** The plans as docs/accounting.md "Subscriptions" sells them; free requests and discount as docs/accounting.md "Subscriptions". */
+/** The plans of docs/accounting.md "Subscriptions", with their free requests and discounts. */
 const standardPlans: Config['plans'] = {
   core: {
     biweekly: { priceNanoUsd: 6_990_000_000n, tokens: 15_000_000 },

@@ -78,7 +78,7 @@ class EnvironmentReader {
   readonly problems: Problem[] = [];
   readonly #variables: Variables;
 
-  /** The variables that begin so, with the secrets that were read from files. */
+  /** Returns the variables with that prefix, including secrets that were read from files. */
   list(prefix: string): Variables {
     return Object.fromEntries(Object.entries(this.#variables).filter(([name]) => name.startsWith(prefix)));
   }
@@ -108,7 +108,7 @@ class EnvironmentReader {
     return standard;
   }
 
-  /** How many threads serve HTTP. */
+  /** Reads how many threads serve HTTP. */
   workers(name: string): number {
     const value = this.text(name);
     if (value === undefined) return 1;
@@ -139,7 +139,7 @@ class EnvironmentReader {
     return standard;
   }
 
-  /** The first of several variables that is set: programs read proxies in lower case or in upper case. */
+  /** Returns the first of several variables that is set: proxies are named in lower case or in upper case. */
   first(...names: readonly [string, ...string[]]): { name: string; value: string } | undefined {
     for (const name of names) {
       const value = this.text(name);
@@ -148,7 +148,7 @@ class EnvironmentReader {
     return undefined;
   }
 
-  /** The address of a proxy; without a scheme it is an HTTP proxy's, as other programs have it. Never shown: it may have a password. */
+  /** Reads the address of a proxy; without a scheme it is an HTTP proxy's, as in other programs. It is never shown: it may have a password. */
   proxy(...names: readonly [string, ...string[]]): string | undefined {
     const given = this.first(...names);
     if (given === undefined) return undefined;
@@ -159,7 +159,7 @@ class EnvironmentReader {
     return undefined;
   }
 
-  /** The address of a database. Never shown: it may have a password. Several gateways share it, instead of several threads of one. */
+  /** Reads the address of a database. It is never shown: it may have a password. Several gateways share it, instead of several threads of one. */
   database(name: string, workers: string): string | undefined {
     const value = this.text(name);
     if (value === undefined) return undefined;
@@ -186,7 +186,7 @@ class EnvironmentReader {
   }
 }
 
-/** More than a machine has use for; each has a number in the ids of requests, and edges in other processes have the numbers below. */
+/** More workers than any machine can use. Each has a number that is part of its request ids; edges in other processes have the numbers below. */
 export const workersMax = 32;
 
 /** The longest socket path that every system accepts. */

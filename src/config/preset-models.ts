@@ -9,7 +9,7 @@ export interface PresetModel {
   readonly model: string;
   /** Makes vectors; else it generates text. */
   readonly embeds: boolean;
-  /** Makes vectors of a requested length. */
+  /** The length of its vectors can be chosen. */
   readonly dimensions: boolean;
   readonly vision: boolean;
   readonly functionCall: boolean;

@@ -69,7 +69,7 @@ export function oneOrMore<Schema extends z.ZodType>(schema: Schema) {
   return documented(list, { among: [schema, z.array(schema)] });
 }
 
-/** The text of a scalar: `name: 4` is as good as `name: "4"`. */
+/** Returns the text of a scalar: `name: 4` means the same as `name: "4"`. */
 function toText(value: unknown): string | undefined {
   if (value instanceof NumberText) return value.text;
   return typeof value === 'string' ? value : undefined;

@@ -127,7 +127,7 @@ export interface Limits {
   readonly listEntries: number;
   /** Bytes of all bodies over 1 MiB that are being read or answered. */
   readonly bodyMemoryBytes: number;
-  /** The same of one account. */
+  /** The same, for one account. */
   readonly accountBodyMemoryBytes: number;
   /** Memory that parsing one large body may take. */
   readonly parseMemoryBytes: number;
@@ -139,13 +139,13 @@ export interface Limits {
   readonly unsentMemoryBytes: number;
   /** Responses that live as long as their WebSocket. */
   readonly sessionMemoryBytes: number;
-  /** The same of one account. */
+  /** The same, for one account. */
   readonly accountSessionMemoryBytes: number;
   /** Requests of one address without a valid key that still send their bodies. */
   readonly addressRequests: number;
   /** Choices of all requests that generate now. */
   readonly runningChoices: number;
-  /** The same of one account. */
+  /** The same, for one account. */
   readonly accountRunningChoices: number;
   /** One choice of an answer, in memory. */
   readonly answerBytes: number;
@@ -163,7 +163,7 @@ export interface Limits {
 
 /** When requests are refused because there is too much to do, and how they take turns. */
 export interface OverloadSettings {
-  /** The event loop is this late. */
+  /** The level begins when the event loop is this late. */
   readonly loopLagMs: number;
   /** The level begins when this share of the heap is in use, in thousandths. */
   readonly heapPermille: number;
@@ -305,7 +305,7 @@ export interface ModelSettings {
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
-  /** Makes vectors of a requested length. */
+  /** The length of its vectors can be chosen. */
   readonly dimensions?: true;
   /** The vocabulary of its token ids; absent: unknown. */
   readonly tokenizer?: string;
@@ -405,7 +405,7 @@ export interface PlanSettings {
   readonly biweekly: PlanPeriod;
   readonly monthly: PlanPeriod;
   readonly freeDailyRequests: number;
-  /** Taken off text PAYG, in thousandths. */
+  /** The discount on text that is paid with money, in thousandths. */
   readonly discountPermille: number;
   /** The listed ids that the plan pays; null: all text models. */
   readonly models: readonly string[] | null;

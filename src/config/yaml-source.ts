@@ -37,7 +37,7 @@ interface Place {
   readonly shown: string | undefined;
 }
 
-/** More is no configuration but an attack or a mistake: aliases of aliases grow without bound. */
+/** A file with more nodes is an attack or a mistake: aliases of aliases grow without bound. */
 const nodesMax = 200_000;
 const depthMax = 32;
 const shownLengthMax = 60;
@@ -153,7 +153,7 @@ class SourceReader {
   }
 }
 
-/** Replaces the parser's message if ours tells an operator more. */
+/** Replaces the parser's message if ours is more useful to an operator. */
 function yamlMessage(code: string, message: string): string {
   if (code === 'DUPLICATE_KEY') return 'the same key stands twice in one mapping';
   if (code === 'MULTIPLE_DOCS') return 'must be one YAML document, without a second ---';

@@ -5,7 +5,7 @@ import type {
   ActivityRecordSchema,
   ApiKeySchema,
   CostBucketSchema,
-  RequestCourseSchema,
+  RequestTimelineSchema,
   KeySettings as SettingsMessage,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
@@ -13,7 +13,7 @@ import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { defined } from '../lib/defined.ts';
 import { findTagFault } from '../generation/tags.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
-import type { KeyRow, KeySettings, RecordState, RequestCourse, Tags, UsageRow } from '../ledger/ledger.ts';
+import type { KeyRow, KeySettings, RecordState, RequestTimeline, Tags, UsageRow } from '../ledger/ledger.ts';
 import { tierByName } from './service-tiers.ts';
 
 /**
@@ -60,7 +60,7 @@ export function invalidField(param: string, message: string, input?: unknown): G
  * Returns the row that the ledger returned. Throws the error for a refusal: no row or `not_found` (the message names `what` and `id`),
  * `no_group`, `closed`, or `insufficient` (`payer` has less money available than requested).
  */
-export function found<Row extends object>(
+export function requireFound<Row extends object>(
   row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
   what: string,
   id: bigint | number | string,
@@ -275,7 +275,7 @@ export function toRecord(
     tags: { ...row.tags },
     ...(row.endUser === undefined ? {} : { endUser: row.endUser }),
     batchId: row.batchId ?? '',
-    ...(row.course === undefined ? {} : { course: toCourse(row.course) }),
+    ...(row.timeline === undefined ? {} : { timeline: toTimeline(row.timeline) }),
   };
 }
 
@@ -288,16 +288,16 @@ export function toOperatorRecord(
   return { ...toRecord(row, lines), ...(providerCostNanoUsd === undefined ? {} : { providerCostNanoUsd }) };
 }
 
-function toCourse({
+function toTimeline({
   firstEventMs,
-  tries,
+  attempts,
   extensions,
-  ...course
-}: RequestCourse): MessageInitShape<typeof RequestCourseSchema> {
+  ...timeline
+}: RequestTimeline): MessageInitShape<typeof RequestTimelineSchema> {
   return {
-    ...course,
+    ...timeline,
     ...(firstEventMs === null ? {} : { firstEventMs: BigInt(firstEventMs) }),
-    tries: tries.map(({ startedMs, firstEventMs: first, durationMs, status, ...others }) => ({
+    attempts: attempts.map(({ startedMs, firstEventMs: first, durationMs, status, ...others }) => ({
       ...others,
       startedMs: BigInt(startedMs),
       durationMs: BigInt(durationMs),

@@ -4,7 +4,15 @@ import type { AccountService, GroupSchema, GroupSettings as SettingsMessage } fr
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { GroupRefusal, GroupRow, GroupSettings, Ledger } from '../ledger/ledger.ts';
-import { checkText, found, readId, invalidField, readGroupId, readLowBalance, readTags } from './account-fields.ts';
+import {
+  checkText,
+  requireFound,
+  readId,
+  invalidField,
+  readGroupId,
+  readLowBalance,
+  readTags,
+} from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 
 type Groups = Pick<
@@ -29,7 +37,9 @@ export function groups(ledger: Ledger): Groups {
     },
     async getGroup({ groupId }, context) {
       const accountId = await authenticateAccount(context, 'groups:read');
-      return { group: toGroup(found(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)) };
+      return {
+        group: toGroup(requireFound(await ledger.findGroup(readId(groupId, 'group'), accountId), 'group', groupId)),
+      };
     },
     async updateGroup({ groupId, settings }, context) {
       return updateGroup(ledger, { groupId, accountId: await authenticateAccount(context, 'groups:write'), settings });
@@ -71,7 +81,7 @@ export async function updateGroup(
 export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: NamedGroup): Promise<object> {
   const groupId = readId(id, 'group');
   const reply = await ledger.deleteGroup({ groupId, accountId });
-  if (reply === 'not_found') found(undefined, 'group', groupId);
+  if (reply === 'not_found') requireFound(undefined, 'group', groupId);
   if (reply === 'conflict') {
     throw new GatewayError('conflict', `Group ${groupId} has keys or groups in it.`, {
       tip: 'Move or delete them first.',
@@ -81,7 +91,7 @@ export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: Na
 }
 
 function done(reply: GroupRow | GroupRefusal, id: number): GroupRow {
-  if (reply !== 'conflict') return found(reply, 'group', id, 'the account or the group');
+  if (reply !== 'conflict') return requireFound(reply, 'group', id, 'the account or the group');
   throw new GatewayError('conflict', 'Groups lie at most 5 deep in each other, and never in themselves.', {
     param: 'parent_group_id',
     tip: 'Choose another parent, or null for none.',

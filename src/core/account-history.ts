@@ -10,7 +10,7 @@ import {
 import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { AuditRow, EntryKind, Ledger, MovementRow, PageFilter } from '../ledger/ledger.ts';
-import { found, readId, invalidField } from './account-fields.ts';
+import { requireFound, readId, invalidField } from './account-fields.ts';
 import { authenticate } from './credential.ts';
 
 const pageLimit = { preset: 100, max: 1_000 };
@@ -38,7 +38,7 @@ export function adminHistory(
 ): Pick<PushedService<typeof AdminService>, 'listAccountEntries' | 'listAccountAudit'> {
   const existing = async (id: bigint): Promise<number> => {
     const accountId = readId(id, 'account');
-    return found(await ledger.findAccount(accountId), 'account', accountId).accountId;
+    return requireFound(await ledger.findAccount(accountId), 'account', accountId).accountId;
   };
   return {
     async listAccountEntries({ accountId, query, kinds: wanted, charges }) {

@@ -5,7 +5,15 @@ import { defined } from '../lib/defined.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
-import { toApiKey, found, readId, invalidField, type FindListedId, toRecord, readSettings } from './account-fields.ts';
+import {
+  toApiKey,
+  requireFound,
+  readId,
+  invalidField,
+  type FindListedId,
+  toRecord,
+  readSettings,
+} from './account-fields.ts';
 import { readRequestFilter } from './request-filter.ts';
 import type { BodyStore } from './bodies/body-store.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
@@ -77,21 +85,21 @@ function keys({
     async getKey({ apiKeyId }, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:read');
       const row = await ledger.findKey(readId(apiKeyId, 'API key'), accountId);
-      return { key: toApiKey(found(row, 'API key', apiKeyId)) };
+      return { key: toApiKey(requireFound(row, 'API key', apiKeyId)) };
     },
     async createKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:create');
       const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      return { key: toApiKey(found(row, 'API key', accountId, eitherPayer), text) };
+      return { key: toApiKey(requireFound(row, 'API key', accountId, eitherPayer), text) };
     },
     async updateKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:update');
       const keyId = readId(request.apiKeyId, 'API key');
       const settings = readSettings(request.settings, findListedId);
       const row = await ledger.updateKey({ keyId, accountId, settings });
-      return { key: toApiKey(found(row, 'API key', keyId, eitherPayer)) };
+      return { key: toApiKey(requireFound(row, 'API key', keyId, eitherPayer)) };
     },
     async rotateKey({ apiKeyId, overlapSeconds }, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:update');
@@ -108,7 +116,7 @@ function keys({
     async deleteKey(request, context) {
       const accountId = await authenticateAccount(context, ledger, 'keys:delete');
       const keyId = readId(request.apiKeyId, 'API key');
-      found(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
+      requireFound(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
       revoked(keyId);
       return {};
     },
@@ -123,7 +131,7 @@ function money({
   return {
     async getBalance(_request, context) {
       const accountId = await authenticateAccount(context, ledger, 'account:balance');
-      return { balanceNanoUsd: found(await ledger.findAccount(accountId), 'account', accountId).balance };
+      return { balanceNanoUsd: requireFound(await ledger.findAccount(accountId), 'account', accountId).balance };
     },
     async listActivity(request, context) {
       const of = await authenticateOwner(context, ledger, { own: request.own, scope: 'account:activity' });
@@ -134,7 +142,7 @@ function money({
       const { accountId, keyId } = await authenticateOwner(context, ledger, { own, scope: 'account:activity' });
       const record = await ledger.findActivity(accountId, requestId);
       const isOthers = keyId !== undefined && record?.row.keyId !== keyId;
-      const { row, lines } = found(isOthers ? undefined : record, 'activity record', requestId);
+      const { row, lines } = requireFound(isOthers ? undefined : record, 'activity record', requestId);
       return { record: toRecord(row, lines) };
     },
     async getRequestBodies({ requestId }, context) {

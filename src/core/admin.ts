@@ -18,7 +18,7 @@ import { accountActivity } from './account-activity.ts';
 import {
   toApiKey,
   checkText,
-  found,
+  requireFound,
   readId,
   invalidField,
   type FindListedId,
@@ -124,12 +124,14 @@ function accounts({
       const accountId = readId(id, 'account');
       const lowBalance = readLowBalance(lowBalanceNanoUsd, noLowBalance);
       const change = defined({ name: name === undefined ? undefined : checkText('name', name, nameMax), lowBalance });
-      return { account: toAccount(found(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)) };
+      return {
+        account: toAccount(requireFound(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)),
+      };
     },
     async closeAccount({ accountId: id }) {
       const accountId = readId(id, 'account');
       const keys = await ledger.listKeys(accountId);
-      const row = found(await ledger.closeAccount(accountId), 'account', accountId);
+      const row = requireFound(await ledger.closeAccount(accountId), 'account', accountId);
       for (const { keyId } of keys) revoked(keyId);
       return { account: toAccount(row) };
     },
@@ -141,11 +143,11 @@ function accounts({
       if (reference !== undefined) checkText('reference', reference, referenceMax);
       const row = await ledger.addCredit({ accountId, amount, note, ...defined({ reference }) });
       if (row === 'conflict') throw usedReference(named);
-      return { account: toAccount(found(row, 'account', accountId)) };
+      return { account: toAccount(requireFound(row, 'account', accountId)) };
     },
     async resumeAccount({ accountId: id }) {
       const accountId = readId(id, 'account');
-      return { account: toAccount(found(await ledger.resumeAccount(accountId), 'account', accountId)) };
+      return { account: toAccount(requireFound(await ledger.resumeAccount(accountId), 'account', accountId)) };
     },
   };
 }
@@ -159,7 +161,7 @@ function usedReference(reference: string): GatewayError {
 }
 
 async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
-  return found(await ledger.findAccount(readId(id, 'account')), 'account', id);
+  return requireFound(await ledger.findAccount(readId(id, 'account')), 'account', id);
 }
 
 function apiKeys({
@@ -185,7 +187,7 @@ function apiKeys({
       const settings = readSettings(request.settings, findListedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      return { key: toApiKey(found(row, 'account', accountId), text) };
+      return { key: toApiKey(requireFound(row, 'account', accountId), text) };
     },
     async listApiKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
@@ -193,9 +195,9 @@ function apiKeys({
     },
     async updateApiKey({ apiKeyId, settings }) {
       const keyId = readId(apiKeyId, 'API key');
-      const { accountId } = found(await ledger.findKey(keyId, undefined), 'API key', keyId);
+      const { accountId } = requireFound(await ledger.findKey(keyId, undefined), 'API key', keyId);
       const row = await ledger.updateKey({ keyId, accountId, settings: readSettings(settings, findListedId) });
-      return { key: toApiKey(found(row, 'API key', keyId, 'the account or the key')) };
+      return { key: toApiKey(requireFound(row, 'API key', keyId, 'the account or the key')) };
     },
     async rotateApiKey({ apiKeyId, overlapSeconds }) {
       return { key: await rotateKey(ledger, { apiKeyId, overlapSeconds, accountId: undefined }) };
@@ -203,14 +205,14 @@ function apiKeys({
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = readId(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: toState(state) });
-      const key = toApiKey(found(row, 'API key', keyId));
+      const key = toApiKey(requireFound(row, 'API key', keyId));
       if (state === StateMessage.REVOKED) revoked(keyId);
       return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
       const keyId = readId(apiKeyId, 'API key');
       if (limit !== undefined && limit < 0n) throw invalidField('monthly_limit', 'must be 0 or more');
-      return { key: toApiKey(found(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
+      return { key: toApiKey(requireFound(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
     },
   };
 }
@@ -232,7 +234,7 @@ function limits({
     },
     async updateAccountLimit({ limitId: id, settings }) {
       const limitId = readId(id, 'limit');
-      const { unit } = found(await ledger.findLimit(limitId, undefined), 'limit', limitId);
+      const { unit } = requireFound(await ledger.findLimit(limitId, undefined), 'limit', limitId);
       const change = readLimitChange(settings, unit, findListedId);
       return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId: undefined, change }), limitId)) };
     },
@@ -272,7 +274,7 @@ function managementKeys({
       const scopes = readScopes(request.scopes);
       const { text, hash, masked } = makeKey('managementKey');
       const row = await ledger.createManagementKey({ accountId, hash, masked, scopes });
-      return { key: toManagementKey(found(row, 'account', accountId), text) };
+      return { key: toManagementKey(requireFound(row, 'account', accountId), text) };
     },
     async listManagementKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
@@ -281,12 +283,12 @@ function managementKeys({
     async setManagementKeyScopes(request) {
       const keyId = readId(request.managementKeyId, 'management key');
       const row = await ledger.setManagementKeyScopes({ keyId, scopes: readScopes(request.scopes) });
-      return { key: toManagementKey(found(row, 'management key', keyId)) };
+      return { key: toManagementKey(requireFound(row, 'management key', keyId)) };
     },
     async setManagementKeyState(request) {
       const keyId = readId(request.managementKeyId, 'management key');
       const row = await ledger.setManagementKeyState({ keyId, state: toState(request.state) });
-      return { key: toManagementKey(found(row, 'management key', keyId)) };
+      return { key: toManagementKey(requireFound(row, 'management key', keyId)) };
     },
   };
 }

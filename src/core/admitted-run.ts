@@ -4,7 +4,7 @@ import { providerCost, type ImageTerms, type PriceSheet } from '../generation/pr
 import { noUsage, sumInput, type UsageBuckets } from '../generation/usage-buckets.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
-import { CourseRecord } from './course-record.ts';
+import { TimelineRecord } from './timeline-record.ts';
 import { checkSettled } from './check-settled.ts';
 import { toCharge, type Outcome, toClientError } from './generation/settlement.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
@@ -13,7 +13,7 @@ import { toTokenCounts } from './token-counts.ts';
 import { type Cuttable, keyRevoked, stopping } from './running-requests.ts';
 
 /** The fields of every checked request that decide its charge. */
-export interface PricedOrder {
+export interface PricedRequest {
   readonly prices: PriceSheet;
   /** A factor of the prices, in thousandths; absent: 1000. */
   readonly multiplierPermille?: number | undefined;
@@ -32,11 +32,10 @@ export interface AdmittedRunTools {
 const settleMsDefault = 10_000;
 
 /** A checked request that the ledger has admitted. */
-export interface AdmittedOrder<Order> {
-  readonly order: Order;
+export interface AdmittedRequest<Prepared> {
+  readonly prepared: Prepared;
   /** The request's id in the ledger. */
   readonly id: number;
-  /** The error for the client. */
   readonly requestId: string;
   /** The API key that pays. */
   readonly keyId: number;
@@ -56,17 +55,17 @@ export interface UsedUp {
  * One admitted request whose answer is not streamed (images, vectors), from the first attempt to the settled charge. However it ends, its
  * hold is settled or voided exactly once.
  */
-export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements Cuttable {
+export abstract class AdmittedRun<Prepared extends PricedRequest, Answer> implements Cuttable {
   /** See `Cuttable`. */
   place = -1;
   /** True if it was ended because the gateway stops. */
   isCut = false;
   #isRevoked = false;
-  protected readonly requested: AdmittedOrder<Order>;
+  protected readonly requested: AdmittedRequest<Prepared>;
   /** Aborted when the answer is no longer wanted. */
   protected readonly signal: AbortSignal;
   /** The request's attempts and routing, stored with its charge. */
-  protected readonly course: CourseRecord;
+  protected readonly timeline: TimelineRecord;
   readonly #tools: AdmittedRunTools;
   readonly #abort = new AbortController();
   readonly #startedAtMs: number;
@@ -76,12 +75,12 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   #cost: Pricing | undefined;
   #attempts = 0;
 
-  constructor(tools: AdmittedRunTools, requested: AdmittedOrder<Order>) {
+  constructor(tools: AdmittedRunTools, requested: AdmittedRequest<Prepared>) {
     this.#tools = tools;
     this.requested = requested;
     this.signal = this.#abort.signal;
     this.#startedAtMs = tools.runtime.monotonicMs();
-    this.course = new CourseRecord(tools.runtime);
+    this.timeline = new TimelineRecord(tools.runtime);
   }
 
   /** Makes the answer, with as many attempts as it takes, and stores what has to be stored of it. */
@@ -134,7 +133,9 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
    */
   async charge(used: UsedUp): Promise<bigint> {
     try {
-      return await this.#settle(used, 'bounded');
+      // An item of a batch waits for as long as it takes: it would run again, although the charge may still be made.
+      const isOfBatch = this.requested.prepared.multiplierPermille !== undefined;
+      return await this.#settle(used, isOfBatch ? 'unbounded' : 'bounded');
     } catch (thrown) {
       // The ledger may not be writable for a long time: the hold is voided once it is.
       this.#tools.ledger.void(this.requested.id, 'gateway_failure').catch(() => undefined);
@@ -143,7 +144,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
-    const { id, order, telemetry } = this.requested;
+    const { id, prepared, telemetry } = this.requested;
     telemetry?.trace?.settleBegan();
     const command = {
       id,
@@ -155,9 +156,9 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
       firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
       provider: this.#provider,
       attempts: this.#attempts,
-      course: this.course.text,
-      prices: order.prices,
-      multiplierPermille: order.multiplierPermille ?? 1000,
+      timeline: this.timeline.text,
+      prices: prepared.prices,
+      multiplierPermille: prepared.multiplierPermille ?? 1000,
       providerCostNanoUsd: this.#cost && this.#providerCost(this.#cost, usage),
     } as const;
     const settled = await this.#tools.ledger.settle(command, patience);
@@ -169,7 +170,7 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
   }
 
   #providerCost(cost: Pricing, usage: UsageBuckets): bigint | undefined {
-    const { multiplierPermille, imageTerms } = this.requested.order;
+    const { multiplierPermille, imageTerms } = this.requested.prepared;
     const isBatch = multiplierPermille !== undefined;
     return providerCost(cost, { usage, inputTokens: sumInput(usage), multiplierPermille: 1000, isBatch, imageTerms });
   }
@@ -197,7 +198,8 @@ export abstract class AdmittedRun<Order extends PricedOrder, Answer> implements 
       await beforeSettle(answer);
       return answer;
     } catch (thrown) {
-      await this.discard();
+      // What storage keeps for now expires by itself; the hold must end.
+      await this.discard().catch(() => undefined);
       const outcome = this.#outcome(thrown);
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);

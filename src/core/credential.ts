@@ -18,7 +18,7 @@ import { type PresentedToken, requireScope, type ServiceScope, type ServiceToken
 
 export { allScopes, type Scope } from './scopes.ts';
 
-/** The credential that a call needs: a customer's API key, a management key with a scope, or either. */
+/** The credential that a call needs: an API key, a management key with a scope, or either. */
 export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 
 /** The part of a call's context that names the caller. */

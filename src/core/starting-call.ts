@@ -51,4 +51,4 @@ export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCa
 }
 
 /** A signal that never aborts, for work that continues if its caller disconnects. */
-export const nobodyLeaves = new AbortController().signal;
+export const neverAborted = new AbortController().signal;

@@ -9,6 +9,8 @@ import type { JsonBody } from './json-body.ts';
 
 /** The largest limit or balance that can be set, in dollars or requests. */
 export const amountMax = 9_000_000_000;
+/** The name under which `exactDollars` keeps the digits of a number. */
+const sourceText = Symbol('sourceText');
 /** Longer values are cut when a violation repeats them. */
 const shownLengthMax = 200;
 
@@ -26,23 +28,21 @@ export function readBody<Shape extends z.core.$ZodShape>(
 }
 
 /**
- * Returns a number of dollars from its text: a double has lost the nano-dollars of a large one. Undefined: there is no number at that
- * place.
+ * Returns the amount at `path` in nano-dollars, read from the JSON text, because a double loses the last digits of a large amount.
+ * Undefined: there is no number at `path`.
  */
 export function exactDollars({ raw }: JsonBody, ...path: readonly string[]): bigint | undefined {
   let found: unknown = JSON.parse(raw.toString('utf8'), (_, value: unknown, context?: { readonly source?: string }) =>
-    typeof value === 'number' ? { [source]: context?.source ?? String(value) } : value,
+    typeof value === 'number' ? { [sourceText]: context?.source ?? String(value) } : value,
   );
   for (const name of path) found = (found as Readonly<Record<string, unknown>> | undefined)?.[name];
-  const text = (found as { readonly [source]?: string } | null | undefined)?.[source];
+  const text = (found as { readonly [sourceText]?: string } | null | undefined)?.[sourceText];
   return text === undefined ? undefined : parseJsonDollars(text);
 }
 
-const source = Symbol('source');
-
-/** A time in ISO 8601, as ms. `orNull` describes what null means. */
-export function timeField(orNull: string): z.ZodType<bigint, string> {
-  const allowed = `must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z")${orNull}`;
+/** A time in ISO 8601, as ms. `nullNote`: the end of the message about invalid values, such as ", or null for never". */
+export function timeField(nullNote: string): z.ZodType<bigint, string> {
+  const allowed = `must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z")${nullNote}`;
   const schema = z.string(allowed).transform((text, context): bigint => {
     const time = parseIsoTime(text);
     if (time !== undefined) return BigInt(time.floorMs);
@@ -57,17 +57,23 @@ const lowBalance = `must be a number of dollars from 0 to ${amountMax}, or null 
 /** The balance below which an event is sent; null: no event. */
 export const lowBalanceField = z.number(lowBalance).min(0, lowBalance).max(amountMax, lowBalance).nullable().optional();
 
-/** Names with values; the contract checks them. */
+/** Tags; the core checks their names and number. */
 export const tagsField = z
   .record(z.string(), z.string('must be a string'), 'must be an object of strings')
   .transform(tags => ({ tags }));
 
-/** The number of an object. Anything but an integer from 0 is invalid; an unknown number is refused by the ledger. */
+const idAllowed = 'must be an integer of at least 1';
+
+/**
+ * The id of a key, group or account. An integer below 1 is invalid; one above every id that the gateway can have made becomes 0, which the core does
+ * not find.
+ */
 export const idField = documented(
   z
-    .number('must be an integer')
-    .refine(Number.isInteger, 'must be an integer')
-    .transform(id => (Number.isSafeInteger(id) && id > 0 ? BigInt(id) : 0n)),
+    .number(idAllowed)
+    .refine(Number.isInteger, idAllowed)
+    .min(1, idAllowed)
+    .transform(id => (Number.isSafeInteger(id) ? BigInt(id) : 0n)),
   { json: { type: 'integer', minimum: 1 } },
 );
 
@@ -100,7 +106,7 @@ function toViolations(issue: z.core.$ZodIssue, { what, fields }: Described): Vio
   return [{ path, message: issue.message, type: issue.code, ...shownInput(issue.input) }];
 }
 
-/** Returns what was sent as JSON; nothing if it is too long to be repeated in an error. */
+/** Returns the JSON of the value, for an error; a long string is cut, anything else that is too long is omitted. */
 function shownInput(value: unknown): Pick<Violation, 'inputJson'> {
   if (typeof value === 'string') return { inputJson: JSON.stringify(value.slice(0, shownLengthMax)) };
   const inputJson = JSON.stringify(value) as string | undefined;

@@ -196,7 +196,7 @@ function closeInTime(app: FastifyInstance, edge: Edge): void {
   const isHeapFull = (): boolean => edge.load.isHeapFull;
   const stalled = new StalledWrites(app.server, runtime, () => edge.options.unsent, isHeapFull);
   app.addHook('preClose', done => {
-    edge.closing = true;
+    edge.isListenerClosing = true;
     edge.parser.close();
     stalled.close();
     edge.load.close();

@@ -10,7 +10,7 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
-import { MemoryBudget } from '../lib/memory-budget.ts';
+import { SharedBudget } from '../lib/shared-budget.ts';
 import type { Call } from './call.ts';
 import { FairQueue } from './fair-queue.ts';
 import { LoadWatch } from './load-watch.ts';
@@ -30,23 +30,23 @@ export class Edge {
   readonly files: LeanClient<typeof FileService>;
   readonly batches: LeanClient<typeof BatchService>;
   readonly rerank: LeanClient<typeof RerankService>;
-  /** The memory of large bodies that are being read or answered, by account. */
-  readonly bodies: MemoryBudget<bigint>;
+  /** Memory taken by large request bodies, from reading until the answer has ended, by account. */
+  readonly bodies: SharedBudget<bigint>;
   readonly parser: JsonParser;
   readonly load: LoadWatch;
-  /** Begins the requests that generate. */
+  /** Starts generation requests, taking turns between accounts. */
   readonly queue: FairQueue<bigint>;
-  /** Requests of each address that were refused for their key and are still being answered. */
-  readonly strangers: MemoryBudget<string>;
-  /** The listener is being closed. */
-  closing = false;
+  /** Counts, by client address, requests with an invalid key whose refusal is still being sent. */
+  readonly strangers: SharedBudget<string>;
+  /** True while the listener is being closed. */
+  isListenerClosing = false;
   #open = 0;
   readonly #whenIdle: (() => void)[] = [];
 
   constructor(options: EdgeOptions) {
     this.options = options;
-    this.bodies = new MemoryBudget(() => options.bodyMemory);
-    this.strangers = new MemoryBudget(() => ({ bytesMax: Infinity, ownerBytesMax: options.strangersMax }));
+    this.bodies = new SharedBudget(() => options.bodyMemory);
+    this.strangers = new SharedBudget(() => ({ max: Infinity, ownerMax: options.strangersMax }));
     this.load = new LoadWatch(() => options.load, options.runtime);
     this.queue = new FairQueue(
       () => options.fair,
@@ -67,7 +67,7 @@ export class Edge {
 
   /**
    * Asks the core to identify the caller. `limits`: also returns the state of the key's request windows; `admission`:
-   * refuses if they are full. Synchronous if the core knows. Throws or rejects with its refusal.
+   * refuses if they are full. Returns synchronously if the core has the key in memory. Throws or rejects with its refusal.
    */
   authenticate(
     call: Call,
@@ -77,14 +77,14 @@ export class Edge {
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 
-  /** Returns whether every translation warning of a request is refused. */
+  /** Returns whether a request is refused instead of translated with a warning. */
   isStrict(headers: IncomingHttpHeaders): boolean {
     return this.options.strict || headers['x-tollgate-strict'] === 'true';
   }
 
-  /** Returns true if an answer is the last one on its connection, because the gateway stops. */
+  /** Returns true while the gateway is stopping: connections close after their current answer. */
   stopping(): boolean {
-    return this.closing || this.options.draining();
+    return this.isListenerClosing || this.options.draining();
   }
 
   /** Answers of generations that have not ended yet, streamed or whole. */
@@ -92,13 +92,13 @@ export class Edge {
     return this.#open;
   }
 
-  /** An answer begins. */
-  opened(): void {
+  /** Notes that an answer has started. */
+  answerStarted(): void {
     this.#open += 1;
   }
 
-  /** An answer has ended. */
-  closed(): void {
+  /** Notes that an answer has ended. */
+  answerEnded(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();

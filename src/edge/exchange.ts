@@ -46,7 +46,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.routeOptions = route;
     this.facts = new GenerationFacts(this.call);
     this.call.rendersAnswer = true;
-    edge.opened();
+    edge.answerStarted();
     this.#accountId = this.call.credential?.accountId ?? 0n;
     edge.load.begin(this.#accountId);
     if (request.raw.socket.readableEnded) this.clientEnded();
@@ -131,7 +131,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   #close(): void {
     this.release();
     this.call.bodies?.clientEnded();
-    this.edge.closed();
+    this.edge.answerEnded();
     this.edge.load.end(this.#accountId);
   }
 }

@@ -4,7 +4,7 @@ import type { Dashboard } from './dashboard/dashboard.ts';
 import type { FairLimits } from './fair-queue.ts';
 import type { LoadLimits } from './load-watch.ts';
 import type { UnsentLimits } from './stalled-writes.ts';
-import type { BudgetLimits } from '../lib/memory-budget.ts';
+import type { BudgetLimits } from '../lib/shared-budget.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import type { JsonBounds } from './json-bounds.ts';

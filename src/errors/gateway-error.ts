@@ -2,7 +2,7 @@ import { type ErrorCode, type ErrorFacets, errorTable } from './error-table.ts';
 
 /** The state of a limit of requests or tokens after (or without) a request. Times in ms since 1970 UTC. */
 export interface WindowState {
-  /** The field that has made it, or `limit`. */
+  /** The field of the key that created it, or `limit`. */
   readonly limit: 'minute_limit' | 'daily_limit' | 'free_minute' | 'free_day' | 'limit';
   readonly unit: 'requests' | 'tokens';
   readonly max: number;
@@ -13,7 +13,7 @@ export interface WindowState {
 
 /** The limit that refused a request: amounts in `unit`, settled plus held. Absent `resetAtMs`: it never resets by itself. */
 export interface DenialFacts {
-  /** The field that has made it, `limit`, or what can't pay. */
+  /** The field of the key that created it, `limit`, or what can't pay. */
   readonly limit: WindowState['limit'] | 'monthly_limit' | 'balance' | 'subscription';
   readonly unit: 'requests' | 'nano_usd' | 'tokens' | 'concurrent';
   readonly used: number | bigint;
@@ -48,7 +48,7 @@ export interface ErrorFacts {
   readonly detailCode?: string;
   /** What to do next, if the table's tip is not the best. */
   readonly tip?: string;
-  /** When waiting helps, how long. */
+  /** How long to wait, if waiting helps. */
   readonly retryAfterMs?: number;
   /** Overrides the table's `retry`. */
   readonly retry?: boolean;
@@ -56,7 +56,7 @@ export interface ErrorFacts {
   /** The limits of requests and tokens that bind the key, tightest first. */
   readonly limits?: readonly WindowState[];
   readonly violations?: readonly Violation[];
-  /** The request's id, if the answering process can't know it. */
+  /** The request's id, if the answering process does not know it. */
   readonly requestId?: string;
   /** For the log only; never reaches a caller. */
   readonly cause?: unknown;
@@ -87,7 +87,7 @@ function boundedViolation({ path, message, ...rest }: Violation): Violation {
   return { ...rest, path: path.slice(0, pathMax).map(name => bounded(name)), message: bounded(message) };
 }
 
-/** The one error class: whatever a caller is refused with. `message` is for the caller, `cause` only for the log. */
+/** The one error class: every refusal of a caller is one. `message` is for the caller, `cause` only for the log. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -112,7 +112,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** Whatever was thrown, as a `GatewayError`: one passes through, anything else becomes `internal` with it as the cause. */
+/** Converts whatever was thrown to a `GatewayError`: one is returned unchanged, anything else becomes `internal` with it as the cause. */
 export function toGatewayError(thrown: unknown): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   return new GatewayError('internal', 'The gateway failed.', { cause: thrown });

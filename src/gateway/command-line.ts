@@ -9,7 +9,7 @@ import { runProgram } from './run-program.ts';
 
 /** Runs the command that the process was started with. Returns its exit code. */
 export async function runCommandLine(): Promise<number> {
-  // The reader may stop early (`| head`): that is no failure, and a gateway outlives the reader of its banner.
+  // The reader may stop early (`| head`): that is not a failure, and a gateway outlives the reader of its banner.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
   });

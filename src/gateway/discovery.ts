@@ -31,7 +31,7 @@ interface Known {
   state: ServerState;
   /** Consecutive failed queries. */
   failures: number;
-  /** The last logged text: each is logged once. */
+  /** The last logged text: a repetition is not logged. */
   said: string;
 }
 

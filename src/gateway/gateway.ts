@@ -87,7 +87,7 @@ export interface Gateway {
    * `ms`.
    */
   findProviders(ms: number): Promise<FoundProvider[]>;
-  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
+  /** Stops the gateway: it takes no new requests, open streams get the grace period, and what remains is cut and settled. Resolves when all is closed, with whether all was stored. */
   stop(): Promise<boolean>;
   /** Ends the grace period of a stop that is under way. */
   hurry(): void;
@@ -385,8 +385,8 @@ function openResponses(
   const { box } = tools;
   const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
   const sessionMemory = () => {
-    const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-    return { bytesMax, ownerBytesMax };
+    const { sessionMemoryBytes: max, accountSessionMemoryBytes: ownerMax } = live.current.limits;
+    return { max, ownerMax };
   };
   const responses = new Responses({
     ...stores,
@@ -433,7 +433,7 @@ function listRunning(core: Core, workers: Workers | undefined): StoppableService
   return [core.batches, ...listRequestServices(core), ...(workers === undefined ? [] : [workers])];
 }
 
-/** The same of those that answer requests. */
+/** Returns the services that answer requests. */
 export function listRequestServices({ generations, images, embeddings, rerank }: RequestCore): StoppableService[] {
   return [generations, images, embeddings, rerank];
 }

@@ -103,8 +103,8 @@ export function openEdge(parts: EdgeParts, draining: () => boolean): FastifyInst
       const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
       // One body of the largest size always fits.
       return {
-        bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
-        ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
+        max: Math.max(bodyBytes, bodyMemoryBytes),
+        ownerMax: Math.max(bodyBytes, accountBodyMemoryBytes),
       };
     },
     get load() {

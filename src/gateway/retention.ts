@@ -8,7 +8,7 @@ const everyMs = 3_600_000;
 const firstMs = 60_000;
 /** The pause between two removing commands, so that requests come in between. */
 const pauseMs = 50;
-/** Events that were delivered or given up are shown that long. */
+/** How long events that were delivered or given up are shown. */
 export const eventsMs = 30 * 86_400_000;
 
 /** Removes rows after their configured retention time: hourly, a little at a time. Returns a function that stops it. */

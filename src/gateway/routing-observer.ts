@@ -74,8 +74,7 @@ export function observeKey(
 }
 
 /**
- * A request's own line can't say which provider failed, nor that one did if the next has answered. Rehearsals are
- * left out: they were ordered.
+ * A request's own line can't say which provider failed, nor that one did if the next has answered. Failures that a steering line ordered are left out.
  */
 function logFailure(
   logger: Logger,

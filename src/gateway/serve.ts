@@ -144,7 +144,7 @@ function startFailure(thrown: unknown, environment: Environment): string | undef
   return `The data directory ${environment.dataDir} can’t be used: ${thrown.message}. Choose another with TOLLGATE_DATA_DIR.`;
 }
 
-/** Returns whether a program that is too old was started on a database that others use: to start it again is no use. */
+/** Returns whether a program that is too old was started on a database that others use: restarting it would not help. */
 function isNewerDatabase(thrown: unknown, { databaseUrl }: Environment): boolean {
   return databaseUrl !== undefined && thrown instanceof LedgerStartError && thrown.code === 'newer';
 }
@@ -157,7 +157,7 @@ interface Stopped {
   readonly stoppedMs: number;
 }
 
-/** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: what comes so soon is the same wish. */
+/** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: a second signal within this time counts as the same one. */
 const sameWishMs = 1_000;
 
 /**

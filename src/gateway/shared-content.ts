@@ -41,7 +41,7 @@ export async function openSharedContent(
   try {
     return {
       claims,
-      shared: claims,
+      sharedClaims: claims,
       documents: openPostgresDocuments(database, { bytesMax, keptBytesMax: replayBytesMax }, close),
       files: openPostgresFiles(database, fileLifetimeMs),
       secrets: await shareSecrets(database, serverSecrets(dataDir)),

@@ -28,7 +28,7 @@ export interface StoppingParts {
   readonly unready: () => string | undefined;
 }
 
-/** Returns what ends a gateway, once: no new requests, streams in flight get the grace, the rest is cut and settled. `stop` resolves with whether all of it is stored; `hurry` ends the grace. Source: docs/architecture.md "Starting and stopping". */
+/** Returns what ends a gateway, once: it takes no new requests, open streams get the grace period, and what remains is cut and settled. `stop` resolves with whether all of it is stored; `hurry` ends the grace. Source: docs/architecture.md "Starting and stopping". */
 export function createStopping(parts: StoppingParts): { stop: () => Promise<boolean>; hurry: () => void } {
   const hurry = Promise.withResolvers<void>();
   let stopped: Promise<boolean> | undefined;

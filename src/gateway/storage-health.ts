@@ -78,7 +78,7 @@ export class StorageHealth {
     this.#onLow = onFree;
   }
 
-  /** Looks at the disk now and from now on. */
+  /** Checks the disk now and regularly from now on. */
   async start(): Promise<void> {
     await this.#look();
     this.#timer = setInterval(() => void this.#look(), lookMs).unref();

@@ -20,7 +20,7 @@ interface StorageViewOptions {
 /** Folders of the data directory, which may be missing. */
 const folders = ['images', 'files', backupsFolder];
 
-/** Returns what reads how much is stored, how much room there is, and how long what is stored is kept. */
+/** Returns the function that reads how much is stored, how much space is left, and how long things are kept. */
 export function storageView({ environment, live, health, stores }: StorageViewOptions): () => Promise<StorageState> {
   const { dataDir, databaseUrl } = environment;
   return async () => {

@@ -34,19 +34,22 @@ export interface Stores {
   /** Images that are delivered by address. */
   readonly files: Files;
   readonly claims: Claims;
-  /** The same if others than this thread may answer the same idempotency key. */
-  readonly shared: Claims | undefined;
-  /** Opens large files and journals; `bytesMax`: of all of them. Called once. */
+  /** `claims` if other threads or gateways may get the same idempotency key; undefined if this thread is alone. */
+  readonly sharedClaims: Claims | undefined;
+  /** Opens large files and journals; they share `bytesMax` bytes. Call it only once. */
   readonly openBulk: (bytesMax: () => number) => BulkFiles;
   /** Secrets for sealing, newest first: see `SealedBox`. */
   readonly secrets: readonly string[];
   /** Returns the size of the database in bytes; absent: everything is in the data directory. */
   readonly databaseBytes?: () => Promise<number>;
-  /** Tells when others may have ended what this gateway had under way, with the number of the instance that it continues as; absent: it is alone. */
+  /**
+   * Registers a listener for a lost lease: other gateways may have voided this one's requests. Passes the number of the new instance that it continues as.
+   * Absent without other gateways.
+   */
   readonly onLeaseEnded?: (listener: (instance: number) => void) => void;
 }
 
-/** Stores that workers use, too. */
+/** The stores of the main thread, which worker threads also use through messages. */
 export interface LendingStores extends Stores {
   readonly ledger: SqliteLedger;
   readonly documents: SharedDocuments;
@@ -88,11 +91,11 @@ export async function openStores(environment: Environment, config: Config, tools
   for (const violation of ledger.violationsAtStart)
     logger.error({ violation }, 'an invariant of the ledger does not hold');
   if (ledger.voidedHoldsAtStart > 0)
-    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'voided the holds that a crash left');
   const allClaims = new MemoryClaims();
   const claims = allClaims.of(0);
-  const shared = workers > 1 ? claims : undefined;
-  return { ledger, allClaims, claims, shared, ...(await openContent(ledger, dataDir, config, tools)) };
+  const sharedClaims = workers > 1 ? claims : undefined;
+  return { ledger, allClaims, claims, sharedClaims, ...(await openContent(ledger, dataDir, config, tools)) };
 }
 
 /** Opens the ledger and everything beside it in PostgreSQL. Throws `LedgerStartError` if the database is newer than the program or can't be reached. */
@@ -115,7 +118,9 @@ export async function openDatabaseStores(
     watch: health.ledgerWatch,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
     onLeaseEnded: () => {
-      logger.error('the lease of this gateway had ended: its requests were given back, and it goes on as another');
+      logger.error(
+        'this gateway lost its lease: other gateways may have voided its requests; it continues as a new instance',
+      );
       leaseEnded(ledger.instanceNumber);
     },
     onSnapshotAge: ageMs => health.metrics.oldestSnapshot(ageMs),
@@ -163,7 +168,7 @@ async function openContent(
         clock: systemClock,
         lifetimeMs: fileLifetimeMs,
         bytesMax: limits.imageFileBytes,
-        onFailure: error => logger.warn({ error }, 'an image whose hour is over can’t be removed'),
+        onFailure: error => logger.warn({ error }, 'could not remove an expired image'),
       }),
       documents: await openSqliteDocuments({
         dataDir,
@@ -190,6 +195,6 @@ function refuseMissing(dataDir: string): void {
   if (documents === 0) return;
   throw new LedgerStartError(
     'missing',
-    `There is no ledger ${path}, but content.db beside it has ${documents} documents of one. Restore ledger.sqlite from a backup; or, to begin with no accounts and no money, move content.db away.`,
+    `There is no ledger at ${path}, but content.db beside it has ${documents} documents that belong to one. Restore ledger.sqlite from a backup; or, to begin with no accounts and no money, move content.db away.`,
   );
 }

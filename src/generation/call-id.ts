@@ -1,7 +1,7 @@
 /** The longest id of a call that the interface takes. */
 export const callIdMax = 64;
 
-/** The id of a call as the interface takes it, the same for the same id. `otherwise` names a call that its upstream gave none. */
+/** Returns a call's id in a form that the interface accepts; equal ids give equal results. `otherwise` names a call that its upstream gave none. */
 export function callIdFor(callId: string, otherwise = 'call'): string {
   if (callId === '') return otherwise;
   if (callId.length <= callIdMax) return callId;

@@ -17,7 +17,7 @@ export interface DirectCall<Request> {
   readonly watch?: AttemptWatch | undefined;
 }
 
-/** Reported of the input by every such answer. */
+/** What every such answer reports about its input. */
 export interface DirectAnswer {
   /** The upstream's count; undefined: it reports none. */
   readonly inputTokens: number | undefined;

@@ -16,7 +16,7 @@ const rows: readonly (readonly [Endpoint, string])[] = [
 const paths: ReadonlyMap<Endpoint, string> = new Map(rows);
 const endpoints: ReadonlyMap<string, Endpoint> = new Map(rows.map(([endpoint, path]) => [path, endpoint]));
 
-/** The path of an endpoint; '' for the unspecified one and for one that only a newer peer knows. */
+/** Returns the path of an endpoint; '' for the unspecified one and for one that only a newer peer knows. */
 export function endpointPath(endpoint: Endpoint): string {
   return paths.get(endpoint) ?? '';
 }

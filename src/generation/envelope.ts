@@ -5,7 +5,7 @@ export const envelopeKind = 'tollgate.envelope';
 /** The kind of a blob that is a conversation summed up by its model: text, only ever seen sealed. */
 export const summaryKind = 'tollgate.summary';
 
-/** A sealed text as a blob. */
+/** Returns a sealed text as a blob. */
 export function makeEnvelope(data: string): Opaque {
   return { $typeName: 'tollgate.v1.Opaque', provider: 'tollgate', model: '', kind: envelopeKind, data };
 }

@@ -8,7 +8,7 @@ interface OpenDelta {
 }
 
 /**
- * Events that are kept for later, as few as say the same: deltas of a choice that follow each other at one place are one, whatever other choices say in between. A long answer kept
+ * Events that are kept for later, merged into as few as possible: deltas of a choice that follow each other at one place are one, whatever other choices say in between. A long answer kept
  * delta by delta is 40 times its text. The events that are added are never changed.
  */
 export class EventLog {

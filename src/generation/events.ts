@@ -140,7 +140,7 @@ export function annotationAdded(
   });
 }
 
-/** `extension`: members that the model has no field for, at their place in the protocol's frame. */
+/** `extension`: members that the contract has no field for, at their place in the protocol's frame. */
 export function extension(choice: number, scope: ExtensionScope, extra: Extra): GenerationEvent {
   return wrap(choice, { case: 'extension', value: { $typeName: 'tollgate.v1.Extension', scope, extra } });
 }

@@ -24,7 +24,7 @@ export interface FoldedChoice {
   readonly items: readonly Item[];
   /** Absent if the events end before it. */
   readonly finished: Finished | undefined;
-  /** Members of the protocol that the model has no field for, in order. */
+  /** Members of the protocol that the contract has no field for, in order. */
   readonly extensions: readonly Extension[];
 }
 
@@ -203,7 +203,7 @@ function addOpaque({ content }: Item, opaque: Opaque): void {
   else if (content.case === 'compaction') content.value.opaque = opaque;
 }
 
-/** A copy as deep as the fold writes. */
+/** Copies an item's content as deep as the fold changes it. */
 function copyContent(content: Item['content']): Item['content'] {
   switch (content.case) {
     case 'message':

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { decodeBase64, parseDataUrl } from './media.ts';
 
 describe('base64', () => {
-  test('of any bytes, of either alphabet, padded or not, decodes to them', () => {
+  test('decodes to the original bytes, in either alphabet, with or without padding', () => {
     fc.assert(
       fc.property(fc.uint8Array(), bytes => {
         const buffer = Buffer.from(bytes);
@@ -14,11 +14,11 @@ describe('base64', () => {
     );
   });
 
-  test('with line ends is read', () => {
+  test('with line ends is decoded', () => {
     expect(decodeBase64('aGVs\r\nbG8=\n')?.toString()).toBe('hello');
   });
 
-  test.each(['not base64!', 'aGVsbG8=aGVsbG8=', 'a', 'aGVsb€8='])('"%s" is none', text => {
+  test.each(['not base64!', 'aGVsbG8=aGVsbG8=', 'a', 'aGVsb€8='])('"%s" is rejected', text => {
     expect(decodeBase64(text)).toBeUndefined();
   });
 });
@@ -33,7 +33,7 @@ describe('a data URL', () => {
     expect(parseDataUrl('data:;base64,AAAA')).toEqual({ mediaType: '', base64: 'AAAA' });
   });
 
-  test.each(['https://example.com/a.png', 'data:image/png,AAAA', '', 'data:'])('"%s" is none', url => {
+  test.each(['https://example.com/a.png', 'data:image/png,AAAA', '', 'data:'])('"%s" is rejected', url => {
     expect(parseDataUrl(url)).toBeUndefined();
   });
 });

@@ -13,13 +13,13 @@ export interface ResponseOutcome {
   readonly status: ResponseStatus;
   /** The model's output, with public ids; phases as far as they are known. */
   readonly items: readonly Item[];
-  /** Why it ended; absent if it has not, or not by itself. */
+  /** Why generation ended; absent if it still runs, failed or was cancelled. */
   readonly finished?: Finished | undefined;
   /** Usage, cost, tier and time of the end; absent if it was not charged as a whole. */
   readonly completed?: Completed | undefined;
   /** Why it failed. */
   readonly error?: { readonly code: string; readonly message: string } | undefined;
-  /** Members of an upstream of the same protocol that the model has no field for. */
+  /** Members of an upstream of the same protocol that the contract has no field for. */
   readonly extensions?: FoldedChoice['extensions'];
 }
 

@@ -1,4 +1,4 @@
-/** Tags: names with values that requests are divided by. */
+/** Tags: names with values that label requests. */
 
 /** The most tags that a request brings, or that a key or a group has. */
 const tagsMax = 8;

@@ -34,7 +34,7 @@ const windowLength = 512;
  */
 const hardCutLength = 120;
 
-/** Visible and no mark that could join the space after it: the vocabulary's pattern never spans such a place. */
+/** Returns whether a character is visible and can't join the space after it: no token spans such a place. */
 function endsWord(code: number): boolean {
   return (code > 32 && code < 127) || (code >= 0xc0 && code < 0x1680) || (code > 0x3000 && code < 0xfeff);
 }
@@ -83,7 +83,7 @@ function utf8Length(codePoint: number): number {
   return codePoint < 0x10000 ? 3 : 4;
 }
 
-/** Walks ids and text side by side by their bytes, because a token may end inside a code point. */
+/** Walks ids and text in parallel, byte by byte, because a token may end inside a code point. */
 function* spell(run: string, ids: readonly number[], spellings: Spellings): Generator<TokenPiece> {
   let start = 0;
   let end = 0;

@@ -152,11 +152,11 @@ export class LedgerRequests {
   /** Returns the owner of the request's key, or the denial if it has none. */
   #findOwner(hash: Uint8Array): KeyOwner | Denied | Promise<KeyOwner | Denied> {
     const found = this.credentials.find(hash);
-    return found instanceof Promise ? found.then(ownerOf) : ownerOf(found);
+    return found instanceof Promise ? found.then(readKeyOwner) : readKeyOwner(found);
   }
 }
 
-function ownerOf(credential: Credential | undefined): KeyOwner | Denied {
+function readKeyOwner(credential: Credential | undefined): KeyOwner | Denied {
   if (credential?.kind === 'api_key') return { id: credential.keyId, accountId: credential.accountId };
   const refused = credential?.disabled === true ? 'key_disabled' : 'permission_denied';
   return { kind: 'denied', code: credential === undefined ? 'invalid_api_key' : refused, windows: [] };

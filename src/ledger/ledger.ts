@@ -11,7 +11,7 @@ import type {
   NewLimit,
   Tags,
 } from './control.ts';
-import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
+import type { RequestTimeline, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ActivityFilter, AnalyticsQuery, AnalyticsRefusal, AnalyticsRow, PaidLine } from './activity.ts';
 import type { History } from './history.ts';
@@ -48,7 +48,7 @@ export type {
   PageFilter,
   RecordedAction,
 } from './history.ts';
-export type { NewSession, RequestCourse, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
+export type { NewSession, RequestTimeline, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { AdmissionPreview, NextPayer } from './preview.ts';
 export type { VoidedHoldRow, VoidReason } from './voids.ts';
 export type { UsageBuckets };
@@ -365,8 +365,8 @@ export interface SettleCommand {
   /** The prices that apply (one version of the listed prices) and the tier's factor: `computePrice` computes the cost from them. */
   readonly prices: PriceSheet;
   readonly multiplierPermille: number;
-  /** Its course, as `writeCourse` returns it; absent: the other fields say it all. */
-  readonly course?: string | undefined;
+  /** Its timeline, as `writeTimeline` returns it; absent: the other fields are enough. */
+  readonly timeline?: string | undefined;
   /** Calls of tools with a price of their own; absent: none. */
   readonly tools?: readonly ToolCharge[] | undefined;
   /** A cost from another source (AccountingService): the prices are then not used. */
@@ -549,5 +549,5 @@ export interface UsageRow {
   readonly batchId: string | undefined;
   readonly tags: Tags;
   /** Only if one record was requested. */
-  readonly course?: RequestCourse;
+  readonly timeline?: RequestTimeline;
 }

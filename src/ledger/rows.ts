@@ -257,7 +257,7 @@ export interface Request {
   readonly discountPermille: number;
   readonly admittedAtMs: number;
   /** The requested amount, as one number that a repeat must match. */
-  readonly asked: bigint;
+  readonly requested: bigint;
   readonly admitted: bigint;
   /** null: it costs nothing. */
   readonly admittedTokens: number | null;
@@ -303,8 +303,8 @@ export interface Usage extends Request, UsageBuckets {
   readonly attempts: number;
   /** The provider's charge to the operator; null: unknown. */
   readonly providerCost: bigint | null;
-  /** As `writeCourse` returns it; null: the other fields say it all. */
-  readonly course: string | null;
+  /** As `writeTimeline` returns it; null: the other fields say it all. */
+  readonly timeline: string | null;
   /** Calls of tools with a price of their own. */
   readonly tools: readonly ToolCharge[];
 }

@@ -1,4 +1,4 @@
-import type { HoldExtension, RequestTry } from './course.ts';
+import type { HoldExtension, RequestAttempt } from './timeline.ts';
 
 /** Sessions of people at the dashboard in the ledger's commands and replies. */
 
@@ -31,18 +31,18 @@ export interface SessionFacts {
   readonly subject: string;
 }
 
-/** The course of a request between its admission and its charge. */
-export interface RequestCourse {
+/** The timeline of a request between its admission and its charge. */
+export interface RequestTimeline {
   /** The amount held at admission. */
   readonly admittedNanoUsd: bigint;
   /** From its admission to its first event; null: no event came. */
   readonly firstEventMs: number | null;
   /** The provider that answered; '': none did. */
   readonly provider: string;
-  /** The number of calls to routes. */
-  readonly attempts: number;
-  /** The calls in their order. */
-  readonly tries: readonly RequestTry[];
+  /** The number of attempts. */
+  readonly attemptCount: number;
+  /** The attempts, in order. */
+  readonly attempts: readonly RequestAttempt[];
   /** The extensions of its hold, in order of time. */
   readonly extensions: readonly HoldExtension[];
 }

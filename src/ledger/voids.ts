@@ -1,4 +1,4 @@
-/** Why a hold was given back. */
+/** Why a hold was voided. */
 export type VoidReason = 'rejected' | 'gateway_failure' | 'cancelled' | 'restarted' | 'expired';
 
 export interface VoidedHoldRow {

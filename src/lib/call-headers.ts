@@ -1,10 +1,10 @@
-/** Names a request that its caller may repeat: the same key again is the same answer. A caller's own word, in metadata as in HTTP. */
+/** The header with which a caller names a request that it may repeat: the same key gets the same answer. It is used in RPC metadata and in HTTP. */
 export const idempotencyKeyHeader = 'idempotency-key';
 
 /** The header with the hash of a keyed request's body, from an edge to the core; the network listener removes it from all other calls. */
 export const fingerprintHeader = 'x-tollgate-fingerprint';
 
-/** In which an edge in another process proves that it is one, by the edge token. */
+/** The header in which an edge in another process sends the edge token. */
 export const edgeHeader = 'x-tollgate-edge';
 
 /**

@@ -2,7 +2,7 @@
 const comparedLengthMax = 100;
 /** More candidates than this are not looked at: a wrong name must not cost more than a right one by much. */
 const candidatesMax = 2000;
-/** Texts that differ by more edits are no slip of the hand. */
+/** Texts that differ by more edits are not typing mistakes. */
 const editsMax = 3;
 
 // One comparison runs to its end before the next begins, so that all share these rows.

@@ -50,7 +50,7 @@ export function exactText(value: unknown): string {
   return restoreExact(JSON.stringify(value));
 }
 
-/** Returns the number that a value is, also one that `parseExact` marked; undefined if it is no number. */
+/** Returns the number that a value is, also one that `parseExact` marked; undefined if it is not a number. */
 export function numberIn(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   return typeof value === 'string' && value.startsWith(mark) ? Number(value.slice(mark.length)) : undefined;

@@ -67,7 +67,7 @@ export class IdSource {
     this.#last = last - (last % instances) + instance;
   }
 
-  /** Goes on as another instance; ids still grow. */
+  /** Continues as another instance; ids still grow. */
   renumber(instance: number): void {
     this.#last += instance - (this.#last % instances);
   }

@@ -14,13 +14,13 @@ export interface Sink<Message> {
 /** Controls the source of a stream, for its receiver. Every method may be called at any time and more than once. */
 export interface StreamControl {
   /**
-   * The rest is not wanted. The source stops its work; it still calls `end`, once it has finished its duties.
+   * Cancels the rest. The source stops its work; it still calls `end` once it has cleaned up.
    * `failure`: why the receiver can't take it, if that is not the caller's doing; remote sources do not get it.
    */
   cancel(failure?: Error): void;
-  /** Asks for no more messages for now. Those that are already on their way may still arrive. */
+  /** Asks the source to send no more messages for now. Those already on their way may still arrive. */
   pause(): void;
-  /** More is wanted again. */
+  /** Asks for messages again. */
   resume(): void;
 }
 

@@ -2,14 +2,14 @@ import { type Clock, systemClock } from './clock.ts';
 
 /** Something that is to happen later. */
 export interface Timer {
-  /** It does not happen. Harmless once it has. */
+  /** Cancels it. Does nothing if it has already happened. */
   cancel(): void;
   /** Reschedules it to that time from now, even if it was cancelled or has fired. */
   restart(ms: number): void;
 }
 
 /**
- * The program's source of time, timers and chance, so that a test can control all of it. Timers are coarse: they fire
+ * The program's source of time, timers and randomness, so that a test can control all of them. Timers are coarse: they fire
  * up to `tickMs` late, never early, and keep no process alive.
  */
 export interface Runtime extends Clock {
@@ -104,7 +104,7 @@ export class TimerWheel {
 
 const wheel = new TimerWheel(() => performance.now());
 
-/** The machine's time, timers and chance. */
+/** The machine's time, timers and randomness. */
 export const systemRuntime: Runtime = {
   now: () => systemClock.now(),
   monotonicMs: () => performance.now(),

@@ -32,7 +32,7 @@ export class SealedBox {
     this.#current = current;
   }
 
-  /** Returns whether a text claims to be one of these. */
+  /** Returns whether a text looks like a sealed one. */
   static isSealed(text: string): boolean {
     return text.startsWith(prefix);
   }

@@ -1,4 +1,4 @@
-/** A step of a stream: all of the stream's state lives inside, so that steps are pure to the outside and can be chained. */
+/** A step of a stream: all of the stream's state lives inside, so that steps can be chained. */
 export interface Stepper<In, Out> {
   /** Takes one input, and returns the outputs that it completes, in order. */
   push(input: In): Out[];

@@ -6,7 +6,7 @@ function endsInHalf(text: string): boolean {
 
 /**
  * Makes each piece of a text well-formed Unicode: a piece that ends in half a character waits for the other half, because a reader that
- * decodes piece by piece would see two broken ones. A half that stays alone becomes U+FFFD.
+ * decodes piece by piece would see two broken ones. A half without its other half becomes U+FFFD.
  */
 export class SurrogateGate {
   #half = '';

@@ -5,7 +5,7 @@ import {
   type GetAnalyticsResponse,
   type GetOwnKeyResponse,
   type NextPayment,
-  type RequestCourse,
+  type RequestTimeline,
   Payer,
   RecordState,
   type UsageSums,
@@ -69,19 +69,19 @@ export function arithmeticJson(record: ActivityRecord): object {
     latency_ms: Number(record.latencyMs),
     buckets: record.buckets.map(bucketJson),
     reasoning_tokens: record.usage?.reasoningTokens ?? 0,
-    course: courseJson(record.course),
+    timeline: timelineJson(record.timeline),
   };
 }
 
-/** Returns the course of a request: its attempts and the growth of its hold. */
-function courseJson(course: RequestCourse | undefined): object | null {
-  if (course === undefined) return null;
+/** Returns the timeline of a request: its attempts and the growth of its hold. */
+function timelineJson(timeline: RequestTimeline | undefined): object | null {
+  if (timeline === undefined) return null;
   return {
-    held_at_admission: dollars(course.admittedNanoUsd),
-    first_event_ms: course.firstEventMs === undefined ? null : Number(course.firstEventMs),
-    provider: course.provider,
-    attempts: course.attempts,
-    tries: course.tries.map(each => ({
+    held_at_admission: dollars(timeline.admittedNanoUsd),
+    first_event_ms: timeline.firstEventMs === undefined ? null : Number(timeline.firstEventMs),
+    provider: timeline.provider,
+    attempt_count: timeline.attemptCount,
+    attempts: timeline.attempts.map(each => ({
       provider: each.provider,
       model: each.model,
       reason: each.reason === '' ? null : each.reason,
@@ -91,7 +91,7 @@ function courseJson(course: RequestCourse | undefined): object | null {
       result: each.result,
       status: each.status ?? null,
     })),
-    extensions: course.extensions.map(({ atMs, heldNanoUsd }) => ({
+    extensions: timeline.extensions.map(({ atMs, heldNanoUsd }) => ({
       at_ms: Number(atMs),
       held: dollars(heldNanoUsd),
     })),

@@ -73,7 +73,7 @@ async function* watched(
   } catch (thrown) {
     throw call.fail(thrown);
   } finally {
-    // Not ended yet if the transport stops asking, because its caller has gone.
+    // It has not ended yet if the transport stops reading because the caller has disconnected.
     call.end('cancelled');
   }
 }
@@ -97,7 +97,7 @@ function watchCall({ service, method, requestHeader, signal }: Facts, { observe,
     });
   };
   const fail = (thrown: unknown): ConnectError => {
-    // If the caller stopped the call, whatever a service then throws is only the echo of it.
+    // If the caller stopped the call, whatever a service throws afterwards only follows from that.
     if (signal.aborted && !(thrown instanceof GatewayError)) {
       const stopped = ConnectError.from(signal.reason, Code.Canceled);
       end(stopped.code === Code.DeadlineExceeded ? 'deadline_exceeded' : 'cancelled');

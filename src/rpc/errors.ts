@@ -57,8 +57,7 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
 }
 
 /**
- * Returns the gateway error inside an RPC error. Without one: the error of the connection to the gateway, else `internal`; the RPC error is
- * its cause.
+ * Returns the gateway error inside an RPC error. If there is none, returns an error of the connection to the gateway, else `internal`, with the RPC error as its cause.
  */
 export function fromConnectError(thrown: unknown): GatewayError {
   if (!(thrown instanceof ConnectError)) return toGatewayError(thrown);

@@ -8,7 +8,7 @@ import { jsonDollars } from '../lib/dollars.ts';
  */
 
 /**
- * Returns an entry, or a charge, whose `entry_id` is null. It names its pocket: the key's, the group's, or, without either, the account's.
+ * Returns an entry, or a charge, whose `entry_id` is null. It names the balance that changed: the key's, the group's or, if neither is named, the account's.
  */
 export function entryJson(entry: Entry) {
   const { apiKeyId, groupId, requestId, kind } = entry;

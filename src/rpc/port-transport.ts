@@ -73,15 +73,15 @@ export class PortTransport implements PushTransport {
   };
 
   /** Takes a message about streams from the other end. Returns whether it was one. */
-  take(name: string, [stream, value]: readonly unknown[]): boolean {
+  take(name: string, [id, value]: readonly unknown[]): boolean {
     if (name !== 'rpc.message' && name !== 'rpc.end') return false;
-    const asked = this.#streams.get(Number(stream));
+    const stream = this.#streams.get(Number(id));
     if (name === 'rpc.message') {
-      asked?.message(value as Uint8Array);
+      stream?.message(value as Uint8Array);
       return true;
     }
-    this.#streams.delete(Number(stream));
-    asked?.end(value === undefined ? undefined : readError(value));
+    this.#streams.delete(Number(id));
+    stream?.end(value === undefined ? undefined : readError(value));
     return true;
   }
 }

@@ -16,7 +16,7 @@ export interface RemoteTarget {
 
 /** Interval at which the connection is pinged; the calls of a gateway that does not answer within it fail. */
 const pingMs = 30_000;
-/** Memory that the connection may take, in MB: what its paused streams have received. */
+/** Memory that the connection may take, in MB: what paused streams have received. */
 const sessionMegabytesMax = 1_024;
 /** The headers of a call that the core reads. */
 const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader, clientAddressHeader];

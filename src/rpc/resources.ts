@@ -90,7 +90,7 @@ const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.PRIORITY, 'priority'],
 ]);
 
-/** The model resource: the specification's fields and those that both official clients' list calls read. */
+/** The model resource: the documented fields and those that the list calls of both official clients read. */
 export function modelJson(model: Model) {
   return {
     id: model.id,

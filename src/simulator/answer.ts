@@ -42,7 +42,7 @@ export interface ChoicePlan {
   readonly reasoning: PlannedReasoning | undefined;
   readonly text: PlannedText | undefined;
   readonly calls: readonly PlannedCall[];
-  /** Undefined: as it comes. */
+  /** Undefined: the natural end. */
   readonly finish: OrderedFinish | undefined;
 }
 
@@ -63,7 +63,7 @@ export interface AnswerSettings {
 /** Tokens that frame a tool call in the output, besides its name and arguments. */
 const callFrameTokens = 3;
 
-/** Upstreams' own words for ends: Anthropic's on its interface, OpenAI's elsewhere. */
+/** The upstreams' own finish reasons: Anthropic's on its interface, OpenAI's elsewhere. */
 const nativeWords: Readonly<Partial<Record<number, readonly [messages: string, others: string]>>> = {
   [FinishReason.STOP]: ['end_turn', 'stop'],
   [FinishReason.LENGTH]: ['max_tokens', 'length'],
@@ -121,7 +121,7 @@ export class ChoiceWriter {
     yield* this.#faults(0);
     if (plan.text !== undefined) yield* this.#text(plan.text);
     for (const call of plan.calls) if (!this.#isCut && this.#matchedStop === undefined) yield* this.#call(call);
-    // A fault that lies beyond the end of a short answer comes at its end.
+    // A fault that was ordered beyond the end of a short answer happens at its end.
     yield* this.#faults(Infinity);
     yield this.#free(this.#end(plan));
   }

@@ -21,7 +21,7 @@ export function sumTokens({ segment, runs }: CountedSegment): number {
   return runs.reduce((sum, run) => sum + run.tokens, segment.flatTokens);
 }
 
-/** Runs of 512 characters (4 ms in all) between which others may run. */
+/** Runs of 512 characters (4 ms in all) after which other requests get their turn. */
 const runsInOneGo = 32;
 
 function tooLong(contextLength: number): UpstreamFailure {

@@ -36,7 +36,7 @@ function caching(read: number, write5m?: number, write1h?: number): MessageInitS
   };
 }
 
-/** The built-in text models, one for each thing that a catalogue can say. */
+/** The built-in text models, one for each combination of features that a catalogue can have. */
 export const simulatorModels: readonly SimulatorModel[] = [
   {
     ...textModel,

@@ -23,7 +23,7 @@ interface Boundary {
 
 /** The shortest prefix that is cached, as with OpenAI and most of Anthropic's models. */
 const prefixTokensMin = 1_024;
-/** Prefixes that agree by themselves are counted in steps of this many tokens (OpenAI). */
+/** Automatically cached prefixes are counted in steps of this many tokens (OpenAI). */
 const automaticStep = 128;
 /** How many pieces before a hint are searched for a cached prefix (Anthropic). */
 const lookback = 20;

@@ -42,7 +42,7 @@ export class SchemaBudget {
  * satisfied, because a client's regular expression could run for hours. If the budget ends, the rest counts as
  * satisfied.
  */
-export function keepsSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
+export function satisfiesSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
   return new Check(root, budget).keeps(schema, value, 0);
 }
 
@@ -85,7 +85,7 @@ class Check {
     const dependent = readObject(schema, 'dependentSchemas');
     if (!names.every(name => this.keeps(readMember(dependent, name) ?? true, value, depth + 1))) return false;
     const properties = readObject(schema, 'properties');
-    // Names that patterns could cover are let pass: patterns are not run.
+    // Names that a pattern could match are accepted, because patterns are not run.
     const others = schema['patternProperties'] === undefined ? (schema['additionalProperties'] ?? true) : true;
     return Object.entries(value).every(([name, member]) =>
       this.keeps(readMember(properties, name) ?? others, member, depth + 1),

@@ -22,7 +22,7 @@ export interface Demand {
   readonly groups: readonly (readonly Json[])[];
 }
 
-/** References and `allOf`s that are followed for one place in a schema; more of them are a circle. */
+/** References and `allOf`s that are followed for one place in a schema; more than that means a cycle. */
 const hopsMax = 64;
 
 /** Follows references and `allOf`, as far as the budget goes; undefined if nothing can hold (`false`). */
@@ -49,7 +49,7 @@ function alternativesIn(schema: JsonObject): (readonly Json[])[] {
   // A rule that depends on a member may also hold because the member is missing.
   for (const required of Object.values(readObject(schema, 'dependentRequired'))) groups.push([{ required }, true]);
   for (const dependent of Object.values(readObject(schema, 'dependentSchemas'))) groups.push([dependent, true]);
-  // No alternative, but as with them values are tried until one keeps it.
+  // `not` is no alternative, but values are tried until one satisfies it, as with alternatives.
   if (not !== undefined) groups.push([true]);
   return groups;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { spellPattern } from './schema-pattern.ts';
+import { generateMatch } from './schema-pattern.ts';
 
 describe('a pattern', () => {
   test.each([
@@ -19,13 +19,13 @@ describe('a pattern', () => {
     '^\\{\\}$',
     '^{"a":\\d+}$',
   ])('%s is spelled', pattern => {
-    const text = spellPattern(pattern);
+    const text = generateMatch(pattern);
     expect(text).toBeDefined();
     expect(text).toMatch(new RegExp(pattern));
   });
 
   test('is spelled as long as is asked, where it allows that', () => {
-    const text = spellPattern('^[a-z]{2,}(-\\d+)*$', 20, 64) ?? '';
+    const text = generateMatch('^[a-z]{2,}(-\\d+)*$', 20, 64) ?? '';
     expect(text.length).toBeGreaterThanOrEqual(20);
     expect(text).toMatch(/^[a-z]{2,}(-\d+)*$/);
   });
@@ -34,7 +34,7 @@ describe('a pattern', () => {
     '%s is given up',
     pattern => {
       const start = performance.now();
-      expect(spellPattern(pattern)).toBeUndefined();
+      expect(generateMatch(pattern)).toBeUndefined();
       expect(performance.now() - start).toBeLessThan(100);
     },
   );

@@ -108,7 +108,7 @@ function isIn(
  * Returns a text that matches the pattern, with a length between the two if its repetitions allow that; undefined if
  * the pattern uses unsupported syntax.
  */
-export function spellPattern(pattern: string, lengthMin = 0, lengthMax = spelledMax): string | undefined {
+export function generateMatch(pattern: string, lengthMin = 0, lengthMax = spelledMax): string | undefined {
   if (pattern.length > patternMax) return undefined;
   let best: string | undefined;
   try {

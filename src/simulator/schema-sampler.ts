@@ -11,16 +11,16 @@ import {
   readStrings,
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
-import { SchemaBudget, keepsSchema } from './schema-check.ts';
+import { SchemaBudget, satisfiesSchema } from './schema-check.ts';
 import { type Demand, commonTypes, findFirst, largest, readDemand, smallest } from './schema-demand.ts';
 import { formattedString } from './schema-formats.ts';
-import { spellPattern } from './schema-pattern.ts';
+import { generateMatch } from './schema-pattern.ts';
 
-/** Members that need not be there and further elements are given up below this depth, so that recursive schemas end. */
+/** From this depth on, optional members and extra elements are omitted, so that recursive schemas end. */
 const fullDepth = 4;
-/** Below this depth even required members are no longer filled: only a schema without an end comes here. */
+/** Below this depth even required members are no longer filled: only an infinitely recursive schema gets this deep. */
 const depthMax = 24;
-/** Maximum number of values in a sample; beyond it only required ones. */
+/** Above this number of values in a sample, only required ones are added. */
 const valuesMax = 500;
 /** Steps of work for one sample, retries and checks included: some 50 ms. */
 const stepsMax = 20_000;
@@ -50,7 +50,7 @@ export function sampleJson(schema: Json, values: PromptValues): Json {
 
 /** A position in the value being sampled. */
 interface Place {
-  /** The member's name; of an element its array's. */
+  /** The member's name; an element has the name of its array. */
   readonly name: string;
   readonly depth: number;
 }
@@ -70,7 +70,7 @@ class Sampler {
     this.#values = values;
   }
 
-  /** A value that keeps all of the schemas. */
+  /** Returns a value that satisfies all the schemas. */
   sample(schemas: readonly Json[], place: Place): Json {
     return this.#fill(readDemand(this.#root, schemas, this.#budget), place);
   }
@@ -81,19 +81,19 @@ class Sampler {
     return demand.groups.length === 0 ? this.#plain(demand.parts, place) : this.#alternatives(demand, place);
   }
 
-  /** Returns true if only required values are sampled: deep inside, and in a value that is already large. */
+  /** Returns true if only required values are sampled: deep inside the value, or if the value is already large. */
   #isFrugal(depth: number): boolean {
     return depth >= fullDepth || this.#count > valuesMax;
   }
 
-  #keeps(schemas: readonly Json[], value: Json): boolean {
-    return schemas.every(schema => keepsSchema(this.#root, schema, value, this.#budget));
+  #satisfies(schemas: readonly Json[], value: Json): boolean {
+    return schemas.every(schema => satisfiesSchema(this.#root, schema, value, this.#budget));
   }
 
-  /** Tries combinations of alternatives until the value satisfies everything. */
+  /** Tries combinations of alternatives until the value satisfies everything. If none does, returns the value of the first combination. */
   #alternatives({ schemas, parts, groups }: Demand, place: Place): Json {
     const ordered = groups.map(group => this.#ordered(group, place));
-    let nearest: Json = null;
+    let fallback: Json = null;
     const variation = this.#variation;
     for (let attempt = 0; attempt < triesMax; attempt += 1) {
       let index = attempt + (place.depth < fullDepth ? variation : 0);
@@ -102,23 +102,24 @@ class Sampler {
         index = Math.floor(index / Math.max(1, group.length));
         return branch;
       });
-      // Each try must differ from the others in its values.
+      // When all combinations have been used, the rest of the index varies the values.
       this.#variation = variation + index;
       const more = readDemand(this.#root, chosen, this.#budget);
       const both = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };
       const value = this.#fill(both, { name: place.name, depth: place.depth + 1 });
       this.#variation = variation;
-      if (this.#keeps(schemas, value)) return value;
-      if (attempt === 0) nearest = value;
+      if (this.#satisfies(schemas, value)) return value;
+      if (attempt === 0) fallback = value;
       if (this.#budget.isSpent) break;
     }
-    return nearest;
+    return fallback;
   }
 
-  /** In the schema's order, null last; if it is frugal, those first that end soonest. */
+  /** Returns the alternatives in the schema's order, null last; if only required values are sampled, those that end soonest come first. */
   #ordered(group: readonly Json[], { depth }: Place): readonly Json[] {
     const isFrugal = this.#isFrugal(depth);
-    const cost = (branch: Json): number => {
+    // Lower ends sooner; 9: impossible.
+    const depthRank = (branch: Json): number => {
       const demand = readDemand(this.#root, [branch], this.#budget);
       if (demand === undefined) return 9;
       const types = commonTypes(demand.parts) ?? [];
@@ -128,27 +129,28 @@ class Sampler {
       return types.includes('array') ? 1 + largest(demand.parts, 'minItems', 0) : 0;
     };
     return group
-      .map(branch => ({ branch, cost: cost(branch) }))
-      .toSorted((a, b) => a.cost - b.cost)
+      .map(branch => ({ branch, rank: depthRank(branch) }))
+      .toSorted((a, b) => a.rank - b.rank)
       .map(each => each.branch);
   }
 
   #plain(parts: Parts, place: Place): Json {
     const only = findFirst(parts, 'const');
     if (only !== undefined) return only;
-    const enumerated = parts.find(part => Array.isArray(part['enum']));
-    if (enumerated !== undefined) return this.#enumerated(parts, enumerated);
+    const partWithEnum = parts.find(part => Array.isArray(part['enum']));
+    if (partWithEnum !== undefined) return this.#pickFromEnum(parts, partWithEnum);
     const preset = findFirst(parts, 'default');
-    if (preset !== undefined && this.#variation === 0 && !isObject(preset) && this.#keeps(parts, preset)) return preset;
+    if (preset !== undefined && this.#variation === 0 && !isObject(preset) && this.#satisfies(parts, preset))
+      return preset;
     switch (typeFor(parts)) {
       case 'object':
         return this.#object(parts, place);
       case 'array':
         return this.#array(parts, place);
       case 'integer':
-        return this.#number(parts, 1);
+        return this.#number(parts, true);
       case 'number':
-        return this.#number(parts, 0);
+        return this.#number(parts, false);
       case 'boolean':
         return this.#variation % 2 === 0;
       case 'null':
@@ -158,11 +160,11 @@ class Sampler {
     }
   }
 
-  #enumerated(parts: Parts, enumerated: JsonObject): Json {
-    const { enum: _, ...rest } = enumerated;
-    const others = parts.map(part => (part === enumerated ? rest : part));
-    const allowed = readList(enumerated, 'enum').slice(0, enumeratedMax);
-    const kept = allowed.filter(each => this.#keeps(others, each));
+  #pickFromEnum(parts: Parts, partWithEnum: JsonObject): Json {
+    const { enum: _, ...rest } = partWithEnum;
+    const others = parts.map(part => (part === partWithEnum ? rest : part));
+    const allowed = readList(partWithEnum, 'enum').slice(0, enumeratedMax);
+    const kept = allowed.filter(each => this.#satisfies(others, each));
     const mentioned = kept.find(each => typeof each === 'string' && this.#values.mentions(each));
     if (mentioned !== undefined && this.#variation === 0) return mentioned;
     return kept[this.#variation % Math.max(1, kept.length)] ?? null;
@@ -192,8 +194,8 @@ class Sampler {
     const contained = parts.flatMap(part => part['contains'] ?? []);
     const needed = contained.length === 0 ? 0 : largest(parts, 'minContains', 1);
     const least = Math.max(largest(parts, 'minItems', 0), needed);
-    const closed = elements.flatMap(({ first, rest }) => (rest === false ? [first.length] : []));
-    const most = Math.min(smallest(parts, 'maxItems'), ...closed);
+    const fixedLengths = elements.flatMap(({ first, rest }) => (rest === false ? [first.length] : []));
+    const most = Math.min(smallest(parts, 'maxItems'), ...fixedLengths);
     const named = Math.max(...elements.map(({ first }) => first.length));
     const usual = this.#isFrugal(depth) ? 0 : Math.max(named, depth < 2 ? 2 : 1);
     const count = Math.min(Math.max(least, Math.min(usual, most)), elementsMax);
@@ -206,14 +208,14 @@ class Sampler {
       const value = this.#element(at < needed ? [...contained, ...plain] : plain, place, isUnique ? values : undefined);
       if (value === undefined && at >= least) break;
       values.push(value ?? null);
-      // The first two may both come from the user's text.
+      // Not after the first: elements 0 and 1 may both be taken from the user's text.
       if (at > 0 || isUnique) this.#variation += 1;
     }
     this.#variation = variation;
     return values;
   }
 
-  /** An element that is not among `others`; undefined if every one that was tried is. */
+  /** Returns an element that is not among `others`; undefined if all tries gave one that is. */
   #element(schemas: readonly Json[], place: Place, others: readonly Json[] = []): Json | undefined {
     for (let tries = 0; tries < triesMax * 2; tries += 1) {
       const value = this.sample(schemas, place);
@@ -223,27 +225,28 @@ class Sampler {
     return undefined;
   }
 
-  /** `unit`: 1 if it must be whole, 0 if not. */
-  #number(parts: Parts, unit: 0 | 1): number {
-    const allowed = (value: number): boolean => (unit === 0 || Number.isInteger(value)) && this.#keeps(parts, value);
+  /** Returns a number that satisfies the parts, taken from the user's text if one fits. */
+  #number(parts: Parts, isInteger: boolean): number {
+    const allowed = (value: number): boolean =>
+      (!isInteger || Number.isInteger(value)) && this.#satisfies(parts, value);
     const fromText = this.#variation === 0 ? this.#values.number(allowed) : undefined;
     if (fromText !== undefined) return fromText;
     const low = Math.max(largest(parts, 'minimum'), largest(parts, 'exclusiveMinimum'));
     const high = Math.min(smallest(parts, 'maximum'), smallest(parts, 'exclusiveMaximum'));
     const start = low > -Infinity ? low : high < 1 ? high - 10 : 1;
-    const step = largest(parts, 'multipleOf', unit);
+    const step = largest(parts, 'multipleOf', isInteger ? 1 : 0);
     const stride = step > 0 ? step : Math.min(1, (high - low) / 8) || 1;
     const first = step > 0 ? Math.ceil(start / step) : start / stride;
     for (let tried = 0; tried < 200; tried += 1) {
       const value = (first + this.#variation + tried) * stride;
       if (allowed(value)) return value;
     }
-    return [start, high, first * stride].find(allowed) ?? (unit === 1 ? Math.ceil(start) : start);
+    return [start, high, first * stride].find(allowed) ?? (isInteger ? Math.ceil(start) : start);
   }
 
   #string(parts: Parts, { name }: Place): string {
-    const spelled = spelledText(parts, this.#variation);
-    if (spelled !== undefined) return spelled;
+    const matching = textForPattern(parts, this.#variation);
+    if (matching !== undefined) return matching;
     const format = findFirst(parts, 'format');
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
@@ -259,18 +262,18 @@ const typeByKeyword: readonly (readonly [type: string, keywords: readonly string
   ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
 ];
 
-/** Returns the first common type that is not null; if none is named, the one that the other keywords are for. */
+/** Returns the first common type that is not null; if no type is given, the type that the other keywords imply. */
 function typeFor(parts: Parts): string | undefined {
   const types = commonTypes(parts);
   if (types !== undefined) return types.find(type => type !== 'null') ?? 'null';
   return typeByKeyword.find(([, keywords]) => keywords.some(each => findFirst(parts, each) !== undefined))?.[0];
 }
 
-/** Returns the schemas of a member: of each part its own schema, that of its pattern, or that of all others. */
+/** Returns the schemas of a member: for each part the schema of the property, else of the first matching pattern, else `additionalProperties`. */
 function memberSchemas(parts: Parts, name: string): Json[] {
   return parts.map(part => {
     const covering = Object.entries(readObject(part, 'patternProperties')).find(
-      ([pattern]) => spellPattern(pattern, Array.from(name).length) === name,
+      ([pattern]) => generateMatch(pattern, Array.from(name).length) === name,
     );
     return readMember(readObject(part, 'properties'), name) ?? covering?.[1] ?? part['additionalProperties'] ?? true;
   });
@@ -283,25 +286,25 @@ function* furtherNames(parts: Parts, known: readonly string[]): Generator<string
   const isClosed = parts.some(part => part['additionalProperties'] === false);
   const rules = parts.map(part => readObject(part, 'propertyNames'));
   for (let number = 1; number <= elementsMax; number += 1) {
-    const spelled = pattern === undefined ? undefined : spellPattern(pattern, number);
-    if (spelled !== undefined) yield spelled;
-    if (!isClosed) yield spelledText(rules, number) ?? fitLength(`field${number}`, rules, number);
+    const matching = pattern === undefined ? undefined : generateMatch(pattern, number);
+    if (matching !== undefined) yield matching;
+    if (!isClosed) yield textForPattern(rules, number) ?? fitLength(`field${number}`, rules, number);
   }
 }
 
-/** Spells the parts' pattern; undefined if they have none that can be spelled. */
-function spelledText(parts: Parts, variation: number): string | undefined {
+/** Returns a text that matches the parts' pattern; undefined if they have none for which a text can be generated. */
+function textForPattern(parts: Parts, variation: number): string | undefined {
   const pattern = findFirst(parts, 'pattern');
   if (typeof pattern !== 'string') return undefined;
   const [least, most] = lengthBounds(parts);
-  return spellPattern(pattern, least + variation, most);
+  return generateMatch(pattern, least + variation, most);
 }
 
 function lengthBounds(parts: Parts): readonly [least: number, most: number] {
   return [Math.min(largest(parts, 'minLength', 0), lengthMax), smallest(parts, 'maxLength', lengthMax)];
 }
 
-/** Makes a text of the allowed length; `variation` above 0 makes another one of it. */
+/** Cuts or pads a text to the allowed length; a `variation` above 0 gives a different text. */
 function fitLength(text: string, parts: Parts, variation: number): string {
   const [least, most] = lengthBounds(parts);
   const mark = variation === 0 ? '' : ` ${variation + 1}`;

@@ -99,7 +99,7 @@ function lastAsk(asks: readonly Ask[]): Ask {
   return last;
 }
 
-/** Returns a request with the items of all its prompts, as they were read. */
+/** Returns a request with the items of all its prompts, in the form in which the simulator read them. */
 function withItems(request: GenerateRequest, asks: readonly Ask[]): GenerateRequest {
   return asks.length === 1 && asks[0]?.request === request
     ? request

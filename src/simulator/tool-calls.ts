@@ -5,7 +5,7 @@ import { type JsonObject, isObject, readObject, parseJson, readStrings } from '.
 import type { PlanInput, Prompt } from './prompt.ts';
 import { PromptValues, splitName } from './prompt-values.ts';
 import { findTopics } from './prose.ts';
-import { spellPattern } from './schema-pattern.ts';
+import { generateMatch } from './schema-pattern.ts';
 import { sampleJson } from './schema-sampler.ts';
 
 /** A tool that can be called. */
@@ -59,7 +59,7 @@ function readRule({ request, steering }: PlanInput): Rule {
   };
 }
 
-/** A word without its usual endings, so that "cities" meets "city" and "booked" "book". */
+/** Returns a word without its usual endings, so that "cities" meets "city" and "booked" "book". */
 function stem(word: string): string {
   return word
     .replace(/ies$/, 'y')
@@ -75,7 +75,7 @@ function stems(text: string): Set<string> {
   );
 }
 
-/** Every word of a text, for the text that may be long. */
+/** Returns the stems of all words of a text, which may be long. */
 function allStems(text: string): Set<string> {
   const words =
     text
@@ -134,7 +134,7 @@ function takesOneName({ schema }: Callable): boolean {
 /** The most characters between two names of a list. */
 const betweenMax = 40;
 
-/** Names that form a list. */
+/** Returns whether names form a list in the text. */
 function isListed(names: readonly string[], text: string): boolean {
   return names.slice(1).every((name, at) => {
     const start = text.indexOf(names[at] ?? '') + (names[at] ?? '').length;
@@ -205,7 +205,7 @@ function withoutCalled(rule: Rule, { called }: Prompt): Rule {
 }
 
 function customInput({ schema: { syntax, definition } }: Callable, values: PromptValues): string {
-  const spelled = syntax === 'regex' && typeof definition === 'string' ? spellPattern(definition) : undefined;
+  const spelled = syntax === 'regex' && typeof definition === 'string' ? generateMatch(definition) : undefined;
   return spelled ?? values.phrase() ?? 'nothing';
 }
 
@@ -227,7 +227,7 @@ export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
       callId: `${prefix}_${id}`,
       name: tool.name,
       isCustom: tool.isCustom,
-      // Arguments of a function are an object whatever its schema forgets to say.
+      // The arguments of a function are always an object, even if its schema does not say so.
       arguments: tool.isCustom
         ? customInput(tool, values)
         : JSON.stringify(sampleJson({ type: 'object', ...tool.schema }, values)),

@@ -9,7 +9,7 @@ const simulator = createSimulator({ tokensPerSecond: 0, steering: true });
 
 type Source = { case: 'base64' | 'url' | 'fileId'; value: string };
 
-function picture(...sources: Source[]): Item {
+function makeImageItem(...sources: Source[]): Item {
   const images = sources.map(source => ({ content: { case: 'image' as const, value: { source: { source } } } }));
   const parts = [{ content: { case: 'text' as const, value: { text: 'What is this?' } } }, ...images];
   return create(ItemSchema, { content: { case: 'message', value: { role: Role.USER, parts } } });
@@ -28,7 +28,7 @@ describe('an image', () => {
     ['gif', 'GIF', '#00a000', 'green'],
   ] as const)('in %s is described by size and colour', async (format, name, colour, word) => {
     const value = await drawn(format, colour);
-    const { text } = await ask(simulator, { items: [picture({ case: 'base64', value })] });
+    const { text } = await ask(simulator, { items: [makeImageItem({ case: 'base64', value })] });
     expect(text).toContain(`Image 1 is 64 × 48 pixels (${name}), mostly ${word}`);
   });
 
@@ -37,7 +37,7 @@ describe('an image', () => {
     const grey = sharp({ create: { width: 9, height: 9, channels: 3, background: '#808080' } }).toColourspace('b-w');
     const value = (await grey.png().toBuffer()).toString('base64');
     const { text } = await ask(simulator, {
-      items: [picture({ case: 'base64', value: clear }, { case: 'base64', value })],
+      items: [makeImageItem({ case: 'base64', value: clear }, { case: 'base64', value })],
     });
     expect(text).toContain('Image 1 is 64 × 48 pixels (PNG), mostly white (#ffffff).');
     expect(text).toContain('Image 2 is 9 × 9 pixels (PNG), mostly grey (#808080).');
@@ -47,7 +47,7 @@ describe('an image', () => {
     const value = `data:image/png;base64,${await drawn('png', '#ff0000')}`;
     const { text } = await ask(simulator, {
       items: [
-        picture(
+        makeImageItem(
           { case: 'url', value },
           { case: 'url', value: 'https://example.com/a.png' },
           { case: 'fileId', value: 'f' },
@@ -60,7 +60,7 @@ describe('an image', () => {
   });
 
   test('of an earlier turn is not described again', async () => {
-    const first = picture({ case: 'base64', value: await drawn('png', '#ff0000') });
+    const first = makeImageItem({ case: 'base64', value: await drawn('png', '#ff0000') });
     const answer = await ask(simulator, { items: [first] });
     const { text } = await ask(simulator, { items: [first, ...answer.items, user('Thanks')] });
     expect(text).not.toContain('pixels');
@@ -72,7 +72,7 @@ describe('an image', () => {
     const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>').toString('base64');
     for (const value of [broken, svg, 'not base64!', '', 'AAAA', `data:image/png;base64,${broken}`]) {
       const source: Source = { case: value.startsWith('data:') ? 'url' : 'base64', value };
-      const items = [picture({ case: 'base64', value: good }, source), user('And now?')];
+      const items = [makeImageItem({ case: 'base64', value: good }, source), user('And now?')];
       const { answer, failure } = await askToFail(simulator, { items });
       expect(answer.events).toEqual([]);
       expect(failure).toMatchObject({ kind: 'status', facts: { status: 400 } });

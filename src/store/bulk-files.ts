@@ -23,9 +23,9 @@ export interface BulkWriter {
   /** Its bytes so far. */
   readonly size: number;
   append(bytes: Uint8Array): Promise<void>;
-  /** It is whole: durable under its name when the promise resolves. */
+  /** Completes the file: it is durable under its name when the promise resolves. */
   finish(): Promise<void>;
-  /** Deletes the draft. Does nothing once it is finished. */
+  /** Deletes the draft, at the latest when the gateway has ended. Does nothing once it is finished. Never rejects. */
   discard(): Promise<void>;
 }
 

@@ -27,7 +27,7 @@ export interface DocumentFacts extends DocumentName {
   readonly accountId: number;
   /** Absent if no API key owns it. */
   readonly apiKeyId?: number;
-  /** A word of the service that stores the document. */
+  /** A state that the service that stores the document defines. */
   readonly state: string;
   /** True if nothing is under way: it may be evicted if space is short, but replays, files and batches stay until they expire. */
   readonly finished: boolean;

@@ -14,9 +14,9 @@ export interface Files {
   open(name: string): Promise<OpenFile | undefined>;
   /** Removes an image before its time; does nothing if it does not exist. */
   delete(name: string): Promise<void>;
-  /** Removes what has ended; how many were removed. Runs by itself as well. */
+  /** Removes expired images; returns how many. It also runs by itself. */
   sweep(): Promise<number>;
-  /** Ends the sweeping; the images stay. */
+  /** Stops removing expired images; the images stay. */
   close(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Cut before it is looked at: a path of kilobytes is not worth its time. */
+/** Longer texts are cut first, so that a path of kilobytes costs no time. */
 const lengthMax = 300;
 /** Keys of this gateway and of the best-known providers, also masked or cut ones. */
 const keyLike = /\b(?:sk|mk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*….-]{8,}/gi;
@@ -6,7 +6,7 @@ const keyLike = /\b(?:sk|mk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*….-]{8,}/gi;
 const longRun = /[\w+/=-]{20,}/g;
 
 /**
- * Returns a text without what may be a secret: keys, and long runs of characters that are no words. Meant for texts that others wrote and that the log has to
+ * Returns a text without what may be a secret: keys, and long runs of characters that are not words. Meant for texts that others wrote and that the log has to
  * show (an unknown path, a provider's message).
  */
 export function redactTokens(text: string): string {

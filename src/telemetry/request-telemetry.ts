@@ -188,7 +188,7 @@ export class RequestTelemetry {
   }
 }
 
-/** The version, trace id, parent id and flags of W3C Trace Context; all zeros are no id. */
+/** The version, trace id, parent id and flags of W3C Trace Context; all zeros are not an id. */
 const traceparentPattern = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}/;
 const clientIdPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/;
 

@@ -18,7 +18,7 @@ const first = (value: string | string[] | undefined): string | undefined => (Arr
 
 /**
  * Returns the wait that an upstream requests, in ms, from `retry-after-ms` or `retry-after` (seconds or an HTTP date); undefined if there
- * is no plausible value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
+ * is not a plausible value. Source: RFC 9110 10.2.3, docs/errors.md "Errors of providers".
  */
 export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): number | undefined {
   const ms = Number(first(headers['retry-after-ms']) ?? Number.NaN);

@@ -217,7 +217,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const headers = [...own];
     for (let at = 0; at < more.length; at += 2) {
       const [name = '', value = ''] = more.slice(at, at + 2);
-      if (!this.#target.sets(name)) headers.push(name, value);
+      if (!this.#target.isConfigured(name)) headers.push(name, value);
     }
     return headers;
   }

@@ -15,13 +15,13 @@ export interface RevealableKey {
   reveal(): string;
 }
 
-/** A provider of the configuration, as far as HTTP goes. */
+/** The part of a configured provider that HTTP calls need. */
 export interface HttpTargetOptions {
   /** In the form that the protocol's official client takes. */
   readonly baseUrl: string;
   /** Used in rotation; empty: no credential is sent. */
   readonly keys: readonly RevealableKey[];
-  /** Sent with every call, in lower case; they override the gateway's own headers, except a key. */
+  /** Sent with every call, in lower case; they override the gateway's headers, except the one that carries the key. */
   readonly headers: Readonly<Record<string, RevealableKey>>;
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;
@@ -32,9 +32,9 @@ export interface HttpTargetOptions {
   readonly lookup?: LookupFunction;
 }
 
-type Headers = Readonly<Record<string, string>>;
+type HeaderMap = Readonly<Record<string, string>>;
 
-/** The target of requests to one provider, and what they share. */
+/** One provider as HTTP sees it: origin, headers, keys and connections, shared by all its calls. */
 export class HttpTarget {
   readonly origin: string;
   readonly keys: KeyRing;
@@ -43,8 +43,8 @@ export class HttpTarget {
   readonly #base: URL;
   readonly #settings: ConnectionSettings;
   readonly #configured: Readonly<Record<string, string>>;
-  /** One per key; one without a header if there are no keys. */
-  readonly #credentials: readonly Headers[];
+  /** The credential header of each key; a single empty entry if there are no keys. */
+  readonly #credentials: readonly HeaderMap[];
   readonly #clean: CleanMessage;
   /** Undefined before the first call. */
   #connections: Dispatcher | undefined;
@@ -75,10 +75,10 @@ export class HttpTarget {
   }
 
   /**
-   * Returns the headers to send with each key, by the key's index: names and values in turn. Configured ones win over `defaults`, `fixed` ones over both; of the header `joined`
-   * the default and the configured value are both sent. Lower-case names.
+   * Returns one flat list (name, value, name, value …) for each key, by the key's index. Precedence: the key's own header, `fixed`, configured, `defaults`. For the
+   * header named `joined`, the default and the configured value are sent together, separated by a comma. Lower-case names.
    */
-  headers(defaults: Headers, fixed: Headers = {}, joined = ''): string[][] {
+  headers(defaults: HeaderMap, fixed: HeaderMap = {}, joined = ''): string[][] {
     const headers: Record<string, string> = { ...defaults, ...this.#configured, ...fixed };
     const [first, second] = [defaults[joined], this.#configured[joined]];
     if (first !== undefined && second !== undefined) headers[joined] = `${first},${second}`;
@@ -86,7 +86,7 @@ export class HttpTarget {
   }
 
   /** Returns whether the configuration sets this header (lower case): then requests may not set it. */
-  sets(header: string): boolean {
+  isConfigured(header: string): boolean {
     return header in this.#configured;
   }
 

@@ -34,7 +34,7 @@ export function toLogMessage(message: string, body: Buffer | null, model: string
   return redactTokens(withoutQuotations(message, said)) || undefined;
 }
 
-/** Returns the texts of a request that are not the protocol's own words; a body that is no JSON is one text. */
+/** Returns the texts of a request that are not the protocol's own words; a body that is not JSON is one text. */
 function readTexts(value: Json | undefined, model: string): string[] {
   const texts: string[] = [];
   const read = (each: Json | undefined, name: string): void => {

@@ -11,7 +11,7 @@ export type CleanMessage = (text: string) => string | undefined;
 const messageMax = 1_000;
 /** Cut before the patterns run: a message of megabytes is not worth their time. */
 const readMax = 4_000;
-/** Shorter values would remove ordinary words, and are no secrets. */
+/** Shorter values are not secrets, and would remove ordinary words. */
 const secretMin = 6;
 
 const credential = '[credential]';

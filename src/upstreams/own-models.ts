@@ -5,10 +5,10 @@ import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
-/** More is no list of models. */
+/** A longer body is refused: no real list of models is that long. */
 const bytesMax = 8 * 1024 ** 2;
 
-/** An error of a list is read like any other; nothing of it can be too long. */
+/** Reads errors like any protocol, except that none means "input too long": a list request has no input, so the pattern never matches. */
 const codec = {
   parseError: (_: number, body: string) => readErrorBody(body, value => errorFacts(value, { message: /(?!)/ })),
 };
@@ -32,7 +32,7 @@ export async function listOwnModels(
   };
   const body = await fetchBody(target, request, bytesMax, signal);
   const list = objectIn(JSON.parse(body.toString('utf8')) as Json);
-  // Gemini's entries have a `name` with a folder before it, all others' an `id`.
+  // Gemini's entries have a `name` with the prefix `models/`, all others' an `id`.
   const entries = objectsIn(list?.['data'] ?? list?.['models']);
   return entries.map(({ id, name }) => textIn(id) || textIn(name).replace(/^models\//, '')).filter(each => each !== '');
 }

@@ -35,7 +35,7 @@ export interface ServerModel {
 
 type Asking = Pick<Question, 'path' | 'json'>;
 
-/** More is no list of models. */
+/** A longer answer is not a list of models. */
 const bytesMax = 8 * 1024 ** 2;
 
 /**

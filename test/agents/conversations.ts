@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import process from 'node:process';
 import type { Ended, RunningGateway } from './place.ts';
 
-/** What a conversation came to; absent: as it should. */
+/** What went wrong in a conversation; absent: nothing. */
 export type Outcome = string | undefined;
 
 /** A conversation of an agent with a model. */
@@ -14,7 +14,7 @@ export interface Conversation {
 /** Where a conversation takes place. */
 export interface ConversationPlace {
   readonly gateway: RunningGateway;
-  /** What agents are told that the gateway's address is. */
+  /** The gateway's address as the agents know it. */
   readonly url: string;
   readonly model: string;
 }
@@ -26,7 +26,7 @@ function jsonLines(text: string): Json[] {
   const lines: Json[] = [];
   for (const line of text.split('\n')) {
     try {
-      // What an agent prints: an object, if it is JSON at all.
+      // An agent prints JSON objects, and other lines.
       const value = JSON.parse(line) as Json | string | number | boolean | null;
       if (typeof value === 'object' && value !== null) lines.push(value);
     } catch {
@@ -183,12 +183,12 @@ const opencode: readonly Conversation[] = [
   },
 ];
 
-/** A budget that ends in the middle: the agent says why, and no more is spent. */
+/** A budget that is used up in the middle: the agent reports why, and no more is spent. */
 const budget: Conversation = {
   name: 'a budget of $0.05',
   run: async place => {
     const command = ['claude', '-p', 'Tell a story.\n!sim tokens=8000', ...claudeArguments];
-    for (let asked = 0; asked < 12; asked += 1) {
+    for (let requested = 0; requested < 12; requested += 1) {
       const { stdout, stderr } = await start(place, command, { budget: '0.05' });
       const spent = Number(/\$(\S+) spent/.exec(stderr)?.[1]);
       if (!(spent <= 0.05)) return `spent ${spent}: ${tail(stderr)}`;

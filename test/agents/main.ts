@@ -17,7 +17,7 @@ const refusedFolder = resolve(folder, 'refused');
 const pace = 'simulator: { tokens_per_second: 0 }\n';
 const models = ['chat', 'responses', 'messages'];
 
-/** The inner gateway as an upstream of each protocol, and names that agents take for models which they know. */
+/** The inner gateway as an upstream of each protocol, and model names that the agents recognize. */
 function outerConfig({ url, key }: RunningGateway): string {
   const base = (protocol: string): string => (protocol === 'messages' ? url : `${url}/v1`);
   const providers = models.map(
@@ -39,7 +39,7 @@ const modelsByClient: Readonly<Record<string, readonly string[]>> = {
   opencode: everyModel,
 };
 
-/** What a real provider would refuse as well: none. HEAD of the address is how Claude Code looks whether anybody is there. */
+/** Keeps refusals, except HEAD requests to the address, with which Claude Code checks whether a server answers. */
 function keep(refusals: readonly Refusal[], name: string): void {
   if (refusals.length === 0) return;
   mkdirSync(refusedFolder, { recursive: true });
@@ -52,7 +52,7 @@ function keep(refusals: readonly Refusal[], name: string): void {
 async function main(agents: readonly string[]): Promise<number> {
   rmSync(refusedFolder, { recursive: true, force: true });
   if (agents.some(agent => !agent.startsWith('python')) && !existsSync(resolve(folder, 'node_modules/.bin/claude'))) {
-    // Some platform packages of opencode are not in every registry, so that a lock file could not be kept to.
+    // Some platform packages of opencode are not in every registry, so a lock file would not work.
     const { status } = spawnSync('npm', ['install', '--no-package-lock'], { cwd: folder, stdio: 'inherit' });
     if (status !== 0) return 1;
   }
@@ -74,7 +74,7 @@ async function main(agents: readonly string[]): Promise<number> {
         const wrong = await run({ gateway, url, model });
         const refusals = recorder.take();
         const title = `${agent} ${model}: ${name}`;
-        // A budget ends with refusals.
+        // When a budget is used up, requests are refused.
         const refused = name.startsWith('a budget') ? [] : refusals;
         keep(refused, title);
         const sockets = recorder.sockets === before ? '' : `, ${recorder.sockets - before} WebSockets`;

@@ -35,7 +35,7 @@ function gather(child: ChildProcess): Promise<Ended> {
   return promise;
 }
 
-/** Starts a gateway with a configuration file of this text, and waits until it is ready. Throws with what it printed if it ends before. */
+/** Starts a gateway with a configuration file of this text, and waits until it is ready. Throws with its output if it ends before that. */
 export async function startGateway(config: string): Promise<RunningGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-agents-'));
   const work = join(folder, 'work');

@@ -7,7 +7,7 @@ import { type RunningGateway, startGateway } from './place.ts';
 
 const folder = resolve(import.meta.dirname, 'python');
 
-/** The Python clients and the versions that were tried. Each has an environment of its own, because their needs contradict each other. */
+/** The Python clients and the versions that were tried. Each has an environment of its own, because their dependencies conflict. */
 export const pythonClients: Readonly<Record<string, readonly string[]>> = {
   openai: ['openai==3.54.0'],
   anthropic: ['anthropic==2.12.0'],

@@ -72,7 +72,7 @@ export class Recorder {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Returns what was refused since it was last asked. */
+  /** Returns the refusals since the last call. */
   take(): Refusal[] {
     const taken = this.#refusals;
     this.#refusals = [];

@@ -1,4 +1,4 @@
-/** Providers that answer without end, whatever they were asked (docs/security.md "Responses"). */
+/** Providers whose answers never end (docs/security.md "Responses"). */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +9,7 @@ import { attackSize } from './scale.ts';
 
 const mebibyte = 1024 ** 2;
 
-/** What an endless provider says again and again, by the model that it is asked for. */
+/** What an endless provider repeats, by the requested model. */
 const said: Readonly<Record<string, (choice: number) => string>> = {
   text: choice => makeChunk(choice, { delta: { content: 'word '.repeat(200) } }),
   nothing: () => ': still there\n\n',
@@ -46,7 +46,7 @@ server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 afterAll(() => server.close());
 
-/** Sends until the gateway has had enough, or a gibibyte. */
+/** Sends until the gateway disconnects, at most a gibibyte. */
 async function pour(response: ServerResponse, model: string, n: number): Promise<void> {
   for (let turn = 0; !response.destroyed && sentBytes < 1024 * mebibyte; turn += 1) {
     const text = (said[model]?.(turn % n) ?? '').repeat(20);
@@ -115,13 +115,13 @@ test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, {
 
     expect(await holds.longest(gateway.url, sinceMs)).toBeLessThan(200);
     expect(text).toContain('upstream_error');
-    // 128 choices of 2 MiB, as they are in memory; and what lies in the sockets.
+    // 128 choices of 2 MiB in memory, plus the sockets' buffers.
     const several = 'n' in more && more.stream ? 128 : 1;
     expect(sentBytes).toBeLessThan((several * 12 + attackSize(80, 16)) * mebibyte);
     const record = await readRecord(gateway, id);
     const cost = before - (await readBalance(gateway));
     expect(record.costNanoUsd).toBe(cost);
-    // Nothing of a whole answer was delivered, and of a stream never more than the model gives.
+    // Nothing of an answer that is not streamed was delivered, and never more of a stream than the model's limit.
     const delivered = more.stream && model !== 'nothing' && model !== 'logprobs';
     if (delivered) expect(cost).toBeGreaterThan(100_000_000n);
     else expect(cost).toBeLessThan(10_000_000n);

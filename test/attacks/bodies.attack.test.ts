@@ -14,7 +14,7 @@ afterAll(() => holds.remove());
 afterAll(() => endGateway(gateway));
 
 const mebibyte = 1024 ** 2;
-/** How long the event loop may be held: 50 ms on a quiet machine; where other programs share the cores and their caches, the same work takes up to twice as long. */
+/** How long the event loop may be held: 50 ms on a quiet machine; if other programs share the cores and their caches, the same work takes up to twice as long. */
 const heldMsMax = 100;
 
 /** Sends a body. Returns the response, and the longest time that it held the event loop. */

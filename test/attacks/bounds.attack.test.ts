@@ -80,7 +80,7 @@ test.each([
   ['body_values', Array.from({ length: 12 }, () => Array.from({ length: 90 }, () => 1)), 400, 'more than 1000 values'],
   ['body_bytes', 'x'.repeat(3 * 2 ** 20), 413, 'larger than 3145728 bytes'],
 ])('limits.%s', async (_name, metadata, status, message) => {
-  // Bodies of up to 1 KiB are not looked through.
+  // Bodies of up to 1 KiB are not scanned.
   const reply = await post(tight, '/v1/chat/completions', chat('x'.repeat(1024), { metadata: { a: metadata } }));
   expect([reply.status, reply.message]).toEqual([status, expect.stringContaining(message)]);
 });
@@ -285,7 +285,7 @@ test('choices of a free request count in its windows, each as one', async () => 
   expect(await free(1)).toMatchObject({ status: 429 });
 });
 
-/** A PNG of one bit a pixel, of few bytes however large. */
+/** Makes a PNG with one bit per pixel: a small file however large the image. */
 function hugePng(side: number, isInterlaced: boolean): string {
   const chunk = (type: string, data: Buffer): Buffer => {
     const body = Buffer.concat([Buffer.from(type), data]);
@@ -317,17 +317,17 @@ test.each([
   ],
   [
     'a pattern that is slow to match',
-    chat('x', schemaOf({ type: 'string', pattern: '^(a+)+b(c{900}){900}$', minLength: 9_999_999 })),
+    chat('x', withSchema({ type: 'string', pattern: '^(a+)+b(c{900}){900}$', minLength: 9_999_999 })),
   ],
   [
     'a schema of large counts',
-    chat('x', schemaOf({ type: 'array', minItems: 1e9, items: { type: 'array', minItems: 1e9, items: {} } })),
+    chat('x', withSchema({ type: 'array', minItems: 1e9, items: { type: 'array', minItems: 1e9, items: {} } })),
   ],
   [
     'a schema of many branches',
     chat(
       'x',
-      schemaOf({ allOf: Array.from({ length: 2000 }, () => ({ anyOf: [{ $ref: '#' }, { type: 'string' }] })) }),
+      withSchema({ allOf: Array.from({ length: 2000 }, () => ({ anyOf: [{ $ref: '#' }, { type: 'string' }] })) }),
     ),
   ],
   [
@@ -342,6 +342,6 @@ test.each([
   expect(await holds.longest(slow.url, sinceMs)).toBeLessThan(200);
 });
 
-function schemaOf(schema: object): object {
+function withSchema(schema: object): object {
   return { response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } };
 }

@@ -1,6 +1,5 @@
 /**
- * Hostile requests, made from valid ones: over every route, every unary RPC, the frames of a WebSocket and what a provider answers. Whatever comes, nothing is 500, nothing crashes, nothing grows, and
- * what is charged was delivered. `npm run test:attack` makes a million of them.
+ * Hostile requests, made from valid ones: over every route, every unary RPC, the frames of a WebSocket and what a provider answers. No request may cause a 500, a crash or growing memory, and only what was delivered is charged. `npm run test:attack` makes a million of them.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -24,7 +23,7 @@ import { attackSize } from './scale.ts';
 
 /** `ATTACK_SEED` and `ATTACK_REQUESTS` choose other requests, and how many. */
 const seed = Number(process.env['ATTACK_SEED'] ?? 20_261_122);
-/** At a time. */
+/** How many run at a time. */
 const together = 24;
 const agent = new Agent({ connections: together, pipelining: 1 });
 
@@ -33,11 +32,11 @@ const valid =
   'data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}\n\n' +
   'data: {"id":"c","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\ndata: [DONE]\n\n';
 const answers = new Chance(seed + 1);
-const provider = createServer((asked, response) => {
-  // Where the gateway has had enough, nobody is left to be answered.
-  asked.on('error', () => undefined);
+const provider = createServer((requested, response) => {
+  // If the gateway has disconnected, there is no one to answer.
+  requested.on('error', () => undefined);
   response.on('error', () => undefined);
-  asked.resume().once('end', () => {
+  requested.resume().once('end', () => {
     response.writeHead(200, { 'content-type': answers.next() < 0.9 ? 'text/event-stream' : 'application/json' });
     response.end(answers.next() < 0.3 ? valid : mutateBytes(Buffer.from(valid), answers));
   });
@@ -143,11 +142,11 @@ const routes: readonly Route[] = [
   ['GET', '/v1/account/analytics?granularity=day&group_by=model', undefined, true],
 ];
 
-/** Answers that are allowed: a mistake of the client, or of the provider that answers oddly. */
+/** The allowed statuses: a mistake of the client, or of the scripted provider. */
 const allowed = new Set([200, 202, 400, 401, 403, 404, 405, 409, 413, 422, 429, 502]);
 const delivered = new Set<string>();
 
-/** Sends a request of which something is wrong. Returns its complaint if the gateway did what it must not. */
+/** Sends a request with something wrong in it. Returns a description if the gateway did what it must not do. */
 async function attackRoute(chance: Chance): Promise<string | undefined> {
   const [method, path, body, isManaged] = chance.pick(routes);
   const way = chance.next();
@@ -172,7 +171,7 @@ async function attackRoute(chance: Chance): Promise<string | undefined> {
   return undefined;
 }
 
-/** Sends a request of which nothing is wrong. */
+/** Sends a valid request. */
 async function sendValid(): Promise<void> {
   const headers = { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' };
   const answer = await request(`${gateway.url}/v1/responses`, {
@@ -256,7 +255,7 @@ async function attackRpc(chance: Chance): Promise<string | undefined> {
     return undefined;
   }
   const { code, message } = JSON.parse(text) as { code: string; message: string };
-  // What gRPC says of bytes that are no message.
+  // gRPC's error for bytes that are not a message.
   if (code === 'internal' && message.startsWith('parse binary')) return undefined;
   return rpcDefects.has(code)
     ? `${code} of ${path}: ${text.slice(0, 300)}; sent ${body.toString().slice(0, 600)}`
@@ -275,7 +274,7 @@ async function attackSocket(chance: Chance): Promise<string | undefined> {
   await once(socket, 'open');
   let complaint: string | undefined;
   let unanswered = 4;
-  // Who leaves early pays for what it does not see: the connection closes when all is answered.
+  // A client that leaves early pays for output that it does not see, so the connection closes only after all answers.
   const patience = setTimeout(() => {
     complaint = `${unanswered} frames were not answered`;
     socket.close();
@@ -297,7 +296,7 @@ async function attackSocket(chance: Chance): Promise<string | undefined> {
   for (let frames = unanswered; frames > 0; frames -= 1) {
     const frame = Buffer.from(JSON.stringify(mutateJson({ type: 'response.create', ...responses }, chance)));
     if (chance.next() < 0.8) socket.send(frame.toString());
-    // Text that is no UTF-8 would break the connection under the turns that run.
+    // Text that is not UTF-8 would break the connection during running turns.
     else if (chance.next() < 0.5) socket.send(mutateBytes(frame, chance).toString('latin1'));
     else socket.send(mutateBytes(frame, chance));
   }

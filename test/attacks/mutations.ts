@@ -30,7 +30,7 @@ export class Chance {
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)]);
 
-/** Values that no field wants. */
+/** Values that no field accepts. */
 const hostile: readonly unknown[] = [
   null,
   true,
@@ -70,13 +70,13 @@ const hostile: readonly unknown[] = [
 
 type Container = Record<string | number, unknown>;
 
-/** Every object and array of a value. */
+/** Returns every object and array in a value. */
 function containersIn(value: unknown): Container[] {
   if (typeof value !== 'object' || value === null) return [];
   return [value as Container, ...Object.values(value).flatMap(containersIn)];
 }
 
-/** A copy of a JSON value in which one to three things are wrong. */
+/** Returns a copy of a JSON value with one to three mutations. */
 export function mutateJson(value: unknown, chance: Chance): unknown {
   const copy = { root: structuredClone(value) };
   for (let changes = 1 + chance.below(3); changes > 0; changes -= 1) {
@@ -96,7 +96,7 @@ export function mutateJson(value: unknown, chance: Chance): unknown {
   return copy.root;
 }
 
-/** Bytes of which some are changed, cut off, doubled or put in. */
+/** Returns a copy of bytes with some of them changed, cut off, doubled or inserted. */
 export function mutateBytes(bytes: Buffer, chance: Chance): Buffer {
   const at = chance.below(bytes.length + 1);
   switch (chance.below(4)) {

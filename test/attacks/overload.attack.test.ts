@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { createAccount, endGateway, startGateway } from '../gateway.ts';
 import { attackSize, isFullSize } from './scale.ts';
 
-// Any lateness counts as too much: the machine that tests run on is never that idle.
+// Any delay counts as overload: a machine that runs tests is never that idle.
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\noverload: { loop_lag: 1ms }\n',
   balance: '1000',
@@ -32,7 +32,7 @@ async function ask(
   return { status: statusCode, tookMs: performance.now() - began, retryAfter: headers['retry-after'] };
 }
 
-/** Asks without a pause, as many times at once as said, until told to stop. */
+/** Sends requests without a pause, a given number at a time, until it is stopped. */
 function load(
   url: string,
   key: string,

@@ -1,4 +1,4 @@
-/** Clients that do not read what they have asked for (docs/security.md "Connections"). */
+/** Clients that do not read the answers that they requested (docs/security.md "Connections"). */
 import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -10,7 +10,7 @@ import { attackSize } from './scale.ts';
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nlimits: { stall_timeout: 3s, address_requests: 8 }\n',
   balance: '1000',
-  // Without it V8 collects so late that nothing can be told from the memory of the process.
+  // Without this limit V8 collects garbage so late that the memory of the process says nothing.
   environment: { NODE_OPTIONS: `--max-old-space-size=${attackSize(800, 256)}` },
 });
 afterAll(() => endGateway(gateway));

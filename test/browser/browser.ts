@@ -13,10 +13,10 @@ const options = [
   '--font-render-hinting=none',
 ];
 
-/** A phone as people hold it. */
+/** A phone in portrait format. */
 export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
-/** A page and what it did wrong so far. */
+/** A page and its faults so far. */
 export interface WatchedPage {
   readonly page: Page;
   /** Errors that the test expects are taken out of it by the test. */
@@ -45,7 +45,7 @@ export async function openPage(browser: Browser, more: BrowserContextOptions = {
   return watch(await context.newPage());
 }
 
-/** Notes what a page does wrong. */
+/** Records the faults of a page. */
 export function watch(page: Page): WatchedPage {
   const faults: string[] = [];
   page.on('pageerror', error => faults.push(`${error.name}: ${error.message}`));
@@ -55,7 +55,7 @@ export function watch(page: Page): WatchedPage {
   return { page, faults };
 }
 
-/** Nothing was wrong on the page. */
+/** Expects that the page had no faults. */
 export function expectClean({ faults }: WatchedPage): void {
   expect(faults).toEqual([]);
 }
@@ -70,9 +70,9 @@ interface AxeResult {
   }[];
 }
 
-/** Serious findings of axe on the page as it stands, as "rule: element". */
+/** Returns axe's serious findings on the current page, as "rule: element". */
 export async function findBarriers(page: Page): Promise<string[]> {
-  // Through the debugger, which the page's policy does not bind.
+  // Through the debugger, to which the page's policy does not apply.
   await page.evaluate(`${axe};0`);
   const { violations } = await page.evaluate<AxeResult>(
     'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] })',

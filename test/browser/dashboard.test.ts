@@ -1,4 +1,4 @@
-/** The dashboard in a real browser, in front of a running gateway: signing in, each page in each look, the first minute, and what must not happen. */
+/** The dashboard in a real browser, in front of a running gateway: signing in, each page in each colour scheme, the first minute, and what must not happen. */
 import { brotliCompressSync } from 'node:zlib';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -287,7 +287,7 @@ test('a running request appears with a hold that grows, then settles into the ta
   const watched = await openAsOperator();
   const { page } = watched;
   await page.getByText('No request runs now.').waitFor();
-  const asked = askModel(gateway.apiKey, {
+  const requested = askModel(gateway.apiKey, {
     model: 'sim/writer',
     stream: true,
     max_tokens: 3_000,
@@ -306,7 +306,7 @@ test('a running request appears with a hold that grows, then settles into the ta
       .then(text => Number.parseInt(text.replaceAll(',', ''), 10));
   const first = await output();
   await expect.poll(output).toBeGreaterThan(first);
-  const requestId = await asked;
+  const requestId = await requested;
   await page.getByRole('table', { name: 'Requests, newest first' }).getByText(requestId).waitFor();
   await page.getByText('No request runs now.').waitFor();
   await page.getByText(/^entry \d+$/).waitFor();

@@ -35,7 +35,7 @@ const [url, rpcUrl] = await new Promise<[string, string]>((found, failed) => {
   gateway.stderr.on('data', (chunk: Buffer) => {
     printed += chunk.toString();
     const read = (name: string): string | undefined => new RegExp(`"${name}":"([^"]+)"`).exec(printed)?.[1];
-    const [own, internal] = [read('url'), read('rpc_url')];
+    const [own, internal] = [read('public_url'), read('rpc_url')];
     if (own !== undefined && internal !== undefined) found([own, internal]);
   });
   gateway.stdout.resume();

@@ -64,7 +64,7 @@ function runProcess(args: readonly string[], environment: Record<string, string>
   });
 }
 
-/** The document that a command with `--json` prints; it must succeed and say nothing else. */
+/** Returns the document that a command with `--json` prints. The command must succeed and print nothing else. */
 async function json(...args: string[]): Promise<Json> {
   const { code, stdout, stderr } = await tollgate([...args, '--json']);
   expect([args.join(' '), code, stderr]).toEqual([args.join(' '), 0, '']);
@@ -502,7 +502,7 @@ test('config check needs no gateway; a bad file is 2 and names what is wrong', a
   expect(listed.code).toBe(2);
   expect(JSON.parse(listed.stdout)).toMatchObject({ valid: false, problems: [{ file: bad, line: 2, path: 'retrys' }] });
   expect((await check(join(folder, 'missing.yaml'))).code).toBe(2);
-  // The one in use is looked for where the process stands.
+  // The configuration in use is searched in the process's working directory.
   expect(await runProcess(['config', 'check'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^no file: /) });
 });
 

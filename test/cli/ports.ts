@@ -3,6 +3,7 @@ import type { CommandLinePorts } from '../../src/cli/ports.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { readEnvironment, type Variables } from '../../src/config/env.ts';
 import { runProgram } from '../../src/gateway/run-program.ts';
+import { verifyDatabase } from '../../src/ledger/postgres/verify.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 
 /** Ports over the given environment; `serve` ends at once with 3, so that its code is distinguishable. */
@@ -15,7 +16,10 @@ export function makePorts(variables: Variables): Omit<CommandLinePorts, 'streams
       loadConfig({ ...(path === undefined ? {} : { path }), environment: environment(), builtInIds: [] }),
     runProgram,
     openBrowser: () => undefined,
-    verifyLedger: verifyLedgerFile,
+    verifyLedger: async dataDir => {
+      const { databaseUrl } = environment();
+      return databaseUrl === undefined ? verifyLedgerFile(dataDir) : verifyDatabase(databaseUrl);
+    },
     makeBackup: () => Promise.reject(new Error('no backup here')),
     migrateStore: () => Promise.reject(new Error('no database here')),
     restoreBackup: () => Promise.reject(new Error('no backup here')),

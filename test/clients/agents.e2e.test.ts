@@ -10,13 +10,13 @@ afterAll(() => endTarget(gateway));
 
 setTracingDisabled(true);
 
-const asked: string[] = [];
+const cities: string[] = [];
 const weather = tool({
   name: 'get_weather',
   description: 'The weather of a city',
   parameters: z.object({ city: z.string() }),
   execute: ({ city }) => {
-    asked.push(city);
+    cities.push(city);
     return `Sunny in ${city}`;
   },
 });
@@ -35,15 +35,15 @@ describe.each([{ useResponses: false }, { useResponses: true }])('useResponses: 
   });
 
   test('an agent calls its tools in parallel and answers with their results', async () => {
-    asked.length = 0;
+    cities.length = 0;
     const agent = new Agent({ name: 'Forecaster', instructions: 'Use the tools.', model: payg, tools: [weather] });
     const result = await runner.run(agent, 'What is the weather in Paris and in Oslo?\n!sim calls=2');
-    expect(asked).toHaveLength(2);
+    expect(cities).toHaveLength(2);
     expect(result.finalOutput).toContain('Sunny');
   });
 
   test('a streamed run gives deltas, tool events and the same final output', async () => {
-    asked.length = 0;
+    cities.length = 0;
     const agent = new Agent({ name: 'Forecaster', instructions: 'Use the tools.', model: payg, tools: [weather] });
     const result = await runner.run(agent, 'The weather in Rome, please.\n!sim calls=1', { stream: true });
     const kinds = new Set<string>();
@@ -56,7 +56,7 @@ describe.each([{ useResponses: false }, { useResponses: true }])('useResponses: 
     expect([...kinds]).toEqual(
       expect.arrayContaining(['tool_call_item', 'tool_call_output_item', 'message_output_item']),
     );
-    expect(asked).toHaveLength(1);
+    expect(cities).toHaveLength(1);
     expect(text).toContain('Sunny');
     expect(result.finalOutput).toBe(text);
   });

@@ -29,15 +29,15 @@ const models = [
   { name: '@ai-sdk/openai-compatible', model: compatible(payg) },
 ] as const;
 
-const weather = (asked: string[]): { get_weather: ReturnType<typeof weatherTool> } => ({
-  get_weather: weatherTool(asked),
+const weather = (cities: string[]): { get_weather: ReturnType<typeof weatherTool> } => ({
+  get_weather: weatherTool(cities),
 });
-function weatherTool(asked: string[]) {
+function weatherTool(cities: string[]) {
   return tool({
     description: 'The weather of a city',
     inputSchema: z.object({ city: z.string() }),
     execute: ({ city }) => {
-      asked.push(city);
+      cities.push(city);
       return `Sunny in ${city}, 21 degrees`;
     },
   });
@@ -83,30 +83,30 @@ describe.each(models)('$name', ({ model }) => {
   });
 
   test('generateText goes through tools and comes back with text', async () => {
-    const asked: string[] = [];
+    const cities: string[] = [];
     const result = await generateText({
       model,
-      tools: weather(asked),
+      tools: weather(cities),
       stopWhen: isStepCount(4),
       prompt: 'What is the weather in Paris and in Oslo?\n!sim calls=2',
     });
     expect(result.steps.map(({ finishReason }) => finishReason)).toEqual(['tool-calls', 'stop']);
-    expect(asked).toHaveLength(2);
+    expect(cities).toHaveLength(2);
     expect(result.text).toContain('Sunny');
   });
 
   test('streamText goes through tools and comes back with text', async () => {
-    const asked: string[] = [];
+    const cities: string[] = [];
     const result = streamText({
       model,
-      tools: weather(asked),
+      tools: weather(cities),
       stopWhen: isStepCount(4),
       prompt: 'What is the weather in Paris?\n!sim calls=1',
     });
     await result.consumeStream();
     const steps = await result.steps;
     expect(steps.map(({ finishReason }) => finishReason)).toEqual(['tool-calls', 'stop']);
-    expect(asked).toHaveLength(1);
+    expect(cities).toHaveLength(1);
     expect(await result.text).toContain('Sunny');
   });
 

@@ -9,7 +9,7 @@ import { readBalance, makeKey } from '../gateway.ts';
 import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
 const upstream = upstreamProtocol();
-/** Chat and Gemini have no hints for a cache, and do not say which stop sequence came. */
+/** Chat and Gemini have no cache hints, and do not report which stop sequence matched. */
 const lacksHints = upstream === 'chat' || upstream === 'gemini';
 
 const gateway = await startTarget();
@@ -29,7 +29,7 @@ interface ClientSettings {
 function makeClient(settings: ClientSettings = {}): Anthropic {
   return new Anthropic({ baseURL: gateway.url, apiKey: gateway.apiKey, fetch: counting, ...settings });
 }
-/** The former major version; its types differ only where these conversations do not go. */
+/** The former major version; its types differ only in parts that these conversations do not use. */
 function makeFormerClient(settings: ClientSettings = {}): Anthropic {
   const client = new Anthropic0({ baseURL: gateway.url, apiKey: gateway.apiKey, fetch: counting, ...settings });
   return client as unknown as Anthropic;
@@ -161,7 +161,7 @@ describe.each([
     expect(first.content.map(({ type }) => type)).toEqual(['thinking', 'text']);
     const [thought] = first.content;
     expect(thought).toMatchObject({ type: 'thinking' });
-    // Gemini signs what follows its reasoning, not the reasoning.
+    // Gemini signs what follows the reasoning, not the reasoning itself.
     const isSigned = upstream !== 'gemini';
     expect(thought?.type === 'thinking' && thought.signature !== '').toBe(isSigned);
     const next = await one.messages
@@ -218,13 +218,13 @@ describe.each([
 });
 
 test('the tool runner runs a tool and continues with its result', async () => {
-  const asked: string[] = [];
+  const cities: string[] = [];
   const tool = betaTool({
     name: 'get_weather',
     description: 'The weather of a city',
     inputSchema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
     run: ({ city }) => {
-      asked.push(city);
+      cities.push(city);
       return `Sunny in ${city}`;
     },
   });
@@ -234,7 +234,7 @@ test('the tool runner runs a tool and continues with its result', async () => {
     tools: [tool],
     messages: [user('Weather in Paris?\n!sim calls=1')],
   });
-  expect(asked).toHaveLength(1);
+  expect(cities).toHaveLength(1);
   expect(final.stop_reason).toBe('end_turn');
 });
 
@@ -268,7 +268,7 @@ describe('stop reasons', () => {
 
   test.each([
     ['max_tokens', 'Go.\n!sim tokens=200', {}],
-    // Only Messages can say it.
+    // Only Messages can express it.
     [saysContext ? 'model_context_window_exceeded' : 'max_tokens', 'Go.\n!sim finish=context_window', {}],
     ['refusal', 'Go.\n!sim finish=refusal', {}],
     ['end_turn', 'Go.\n!sim finish=pause tokens=20', {}],

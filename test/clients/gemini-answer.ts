@@ -88,7 +88,7 @@ export class GeminiAnswer {
     const text = (delta.content ?? '') + (delta.refusal ?? '');
     if (text !== '') parts.push({ text });
     if (finish !== null) parts.push(...callParts(calls, finish));
-    // As the newest models do: the end of a text is signed by a part without words.
+    // Like the newest models: a part without text signs the end of a text.
     if (finish === 'stop' && calls.length === 0 && this.#name.signsTexts)
       parts.push({ text: '', thoughtSignature: textSignature });
     if (parts.length === 0 && finish === null) return [];

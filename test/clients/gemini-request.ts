@@ -59,7 +59,7 @@ function refuseUnknown(value: object, kind: string): void {
   }
 }
 
-/** The signature that this server gives with a call: it knows its own again. */
+/** Returns the signature that this server gives with a call, by which it recognizes its own. */
 export function makeSignature(name: string, args: unknown): string {
   return Buffer.from(`signed:${name}:${JSON.stringify(args)}`).toString('base64');
 }
@@ -80,7 +80,7 @@ function checkSignature({ functionCall, thoughtSignature: signature }: Part, isF
   }
 }
 
-/** Contents to Chat messages; ids are made up by place, as the protocol goes by name and order. */
+/** Converts contents to Chat messages; ids are made from positions, because the protocol identifies calls by name and order. */
 class Messages {
   readonly list: Json[] = [];
   #open: { id: string; name: string }[] = [];
@@ -159,7 +159,7 @@ function toPart({ text, inlineData, fileData }: Part): Json {
   return { type: 'file', file: { file_data: `data:${mimeType};base64,${data}`, filename: 'file' } };
 }
 
-/** The Chat request that says the same. `strict`: calls must be signed. Throws `InvalidArgument`. */
+/** Returns the equivalent Chat request. `strict`: calls must be signed. Throws `InvalidArgument`. */
 export function toChatRequest(body: GenerateContentBody, model: string, strict: boolean): Json {
   refuseUnknown(body, '');
   const messages = new Messages(strict);

@@ -16,7 +16,7 @@ export interface Behind {
   readonly apiKey: string;
 }
 
-/** The key that it takes. */
+/** The key that it accepts. */
 export const geminiKey = 'AIza-key-of-the-gemini-server';
 
 const path = /^\/v1beta\/models\/([^/:]+):(streamGenerateContent|generateContent)(\?alt=sse)?$/;
@@ -47,7 +47,7 @@ export class GeminiServer {
     return server;
   }
 
-  /** As the official client takes it. */
+  /** In the form that the official client takes. */
   get baseUrl(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
@@ -70,9 +70,9 @@ export class GeminiServer {
     for await (const part of request) parts.push(part as Buffer);
     const body = JSON.parse(Buffer.concat(parts).toString()) as GenerateContentBody;
     this.requests.push(body);
-    let asked: Record<string, unknown>;
+    let requested: Record<string, unknown>;
     try {
-      asked = toChatRequest(body, model, name.startsWith('gemini-3'));
+      requested = toChatRequest(body, model, name.startsWith('gemini-3'));
     } catch (error) {
       if (error instanceof InvalidArgument) return refuse(response, 400, error.message);
       throw error;
@@ -85,7 +85,7 @@ export class GeminiServer {
       includeThoughts,
       signsTexts: name.startsWith('gemini-3'),
     });
-    await pass(response, { behind, asked, answer, whole: method === 'generateContent' || sse === undefined });
+    await pass(response, { behind, requested, answer, whole: method === 'generateContent' || sse === undefined });
   }
 }
 
@@ -98,20 +98,20 @@ function refuse(response: ServerResponse, code: number, message: string, reason?
 
 interface Passing {
   readonly behind: Behind;
-  readonly asked: Record<string, unknown>;
+  readonly requested: Record<string, unknown>;
   readonly answer: GeminiAnswer;
   readonly whole: boolean;
 }
 
 /** Calls the second gateway and passes its stream on; a caller that leaves ends both. */
-async function pass(response: ServerResponse, { behind, asked, answer, whole }: Passing): Promise<void> {
+async function pass(response: ServerResponse, { behind, requested, answer, whole }: Passing): Promise<void> {
   const gone = new AbortController();
   response.on('close', () => gone.abort());
   try {
     const inner = await fetch(`${behind.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${behind.apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify(asked),
+      body: JSON.stringify(requested),
       signal: gone.signal,
     });
     if (inner.status !== 200 || inner.body === null) {

@@ -1,7 +1,6 @@
 /**
- * Signatures of reasoning through loops of tools: whichever client keeps the conversation, each call goes back to the
- * upstream with the signature that it came with, and the upstream gets what it got before, to the byte (case RE-22).
- * The server's signatures name their call; a switched-off check does not count as one.
+ * Signatures of reasoning through loops of tools: whichever client keeps the conversation, each call goes back to the upstream with its own signature, and earlier content is sent again byte for byte (case RE-22).
+ * The server's signatures name their call; a client that switches the check off does not pass.
  */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';

@@ -65,12 +65,12 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
     test('bindTools: parallel calls, their results, then text', async () => {
       const model = makeModel().bindTools([weather]);
       const question = new HumanMessage('What is the weather in Paris and in Oslo?\n!sim calls=2');
-      const asked = await model.invoke([question]);
-      expect(asked.tool_calls).toHaveLength(2);
+      const called = await model.invoke([question]);
+      expect(called.tool_calls).toHaveLength(2);
       const results = await Promise.all(
-        (asked.tool_calls ?? []).map(call => weather.invoke({ ...call, type: 'tool_call' })),
+        (called.tool_calls ?? []).map(call => weather.invoke({ ...call, type: 'tool_call' })),
       );
-      const answer = await model.invoke([question, asked, ...results]);
+      const answer = await model.invoke([question, called, ...results]);
       expect(answer.tool_calls).toEqual([]);
       expect(answer.text).toContain('Sunny');
     });

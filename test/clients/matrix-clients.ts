@@ -13,7 +13,7 @@ export interface Asked {
   readonly picture?: string;
   readonly reasoning?: true;
   readonly schema?: Record<string, unknown>;
-  /** A long beginning, which a cache may keep. */
+  /** A long system prompt, which a cache may keep. */
   readonly system?: string;
   readonly stop?: string;
   readonly limit?: number;
@@ -32,7 +32,7 @@ export interface Got {
 /** A client: sends a request, and continues after calls with a result for each. */
 export interface MatrixClient {
   readonly name: string;
-  ask(model: string, asked: Asked, streamed: boolean): Promise<{ got: Got; goOn: (result: string) => Promise<Got> }>;
+  ask(model: string, question: Asked, streamed: boolean): Promise<{ got: Got; goOn: (result: string) => Promise<Got> }>;
 }
 
 const weather = {
@@ -87,8 +87,8 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
   };
   return {
     name: 'Chat',
-    async ask(model, asked, streamed) {
-      const body: Body = { model, messages: chatMessages(asked), ...chatSettings(asked) };
+    async ask(model, question, streamed) {
+      const body: Body = { model, messages: chatMessages(question), ...chatSettings(question) };
       const first = await answer(body, streamed);
       return {
         got: readChatAnswer(first),
@@ -115,8 +115,8 @@ function chatMessages({ text, picture, system }: Asked): ChatCompletionCreatePar
   ];
 }
 
-function chatSettings(asked: Asked): Omit<ChatCompletionCreateParamsNonStreaming, 'model' | 'messages'> {
-  const { tools, reasoning, schema, stop, limit } = asked;
+function chatSettings(question: Asked): Omit<ChatCompletionCreateParamsNonStreaming, 'model' | 'messages'> {
+  const { tools, reasoning, schema, stop, limit } = question;
   const tool = { type: 'function' as const, function: { name: 'get_weather', description, parameters: weather } };
   return {
     ...(tools === undefined ? {} : { tools: [tool] }),
@@ -154,9 +154,9 @@ export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>
     streamed ? client.responses.stream({ ...body, stream: true }).finalResponse() : client.responses.create(body);
   return {
     name: 'Responses',
-    async ask(model, asked, streamed) {
-      const input = responsesInput(asked);
-      const body: Body = { model, input, store: false, ...responsesSettings(asked) };
+    async ask(model, question, streamed) {
+      const input = responsesInput(question);
+      const body: Body = { model, input, store: false, ...responsesSettings(question) };
       const first = await answer(body, streamed);
       return {
         got: readResponsesAnswer(first),
@@ -188,8 +188,8 @@ function responsesInput({ text, picture, system }: Asked): ResponseInputItem[] {
   ];
 }
 
-function responsesSettings(asked: Asked): Omit<ResponseCreateParamsNonStreaming, 'model' | 'input'> {
-  const { tools, reasoning, schema, limit } = asked;
+function responsesSettings(question: Asked): Omit<ResponseCreateParamsNonStreaming, 'model' | 'input'> {
+  const { tools, reasoning, schema, limit } = question;
   const tool = {
     type: 'function' as const,
     name: 'get_weather',
@@ -241,8 +241,8 @@ export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>)
     streamed ? client.messages.stream(body).finalMessage() : client.messages.create(body);
   return {
     name: 'Messages',
-    async ask(model, asked, streamed) {
-      const body = messagesBody(model, asked);
+    async ask(model, question, streamed) {
+      const body = messagesBody(model, question);
       const first = await answer(body, streamed);
       return {
         got: readMessagesAnswer(first),
@@ -262,8 +262,8 @@ export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>)
   };
 }
 
-function messagesBody(model: string, asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
-  const { text, picture, system, tools, reasoning, schema, stop, limit } = asked;
+function messagesBody(model: string, question: Asked): Anthropic.MessageCreateParamsNonStreaming {
+  const { text, picture, system, tools, reasoning, schema, stop, limit } = question;
   const image = {
     type: 'image' as const,
     source: { type: 'base64' as const, media_type: 'image/png' as const, data: picture ?? '' },

@@ -156,7 +156,7 @@ models:${upstreams.map(name => model(name, 'usual') + model(name, 'caching')).jo
 `;
 }
 
-/** Cells that cannot be, and why. */
+/** Impossible cells, and why. */
 const impossible: readonly { readonly client: string; readonly feature: string; readonly because: string }[] = [
   { client: 'Responses', feature: 'stop', because: 'Responses has no stop sequences' },
 ];
@@ -179,9 +179,9 @@ describe.each(clientNames)('a client of %s', client => {
         '%s',
         async (feature, { ask, check, model = 'usual' }) => {
           cells.set(toKey(client, upstream, way, feature), 'failed');
-          const asked = await ask();
+          const question = await ask();
           const run = () =>
-            clients[client]?.ask(`${upstream}/${model}`, asked, way === 'streamed') ?? expect.fail('no such client');
+            clients[client]?.ask(`${upstream}/${model}`, question, way === 'streamed') ?? expect.fail('no such client');
           const { got, goOn } = await run();
           await check(got, goOn, async () => (await run()).got);
           cells.set(toKey(client, upstream, way, feature), 'ok');

@@ -115,9 +115,9 @@ describe('text', () => {
       prompt_cache_key: 'k',
       store: false,
     } as const;
-    const asked = await client.responses.create({ ...body, tools: [...body.tools] });
+    const called = await client.responses.create({ ...body, tools: [...body.tools] });
     const { model: _, input: __, text, ...echoed } = body;
-    expect(asked).toMatchObject({ ...echoed, text: { format: { type: 'text' }, ...text } });
+    expect(called).toMatchObject({ ...echoed, text: { format: { type: 'text' }, ...text } });
     const plain = await client.responses.create({ model: payg, input: 'Hi\n!sim say=ok' });
     expect(plain).toMatchObject({
       temperature: 1,
@@ -230,8 +230,8 @@ describe('tools', () => {
 
   test.each([false, true])('calls and their outputs are sent on as items (stream: %s)', async isStreamed => {
     const input: ResponseInput = [{ role: 'user', content: question }];
-    const asked = await answered({ model: payg, input, tools: [weather] }, isStreamed);
-    const calls = readCalls(asked);
+    const called = await answered({ model: payg, input, tools: [weather] }, isStreamed);
+    const calls = readCalls(called);
     expect(calls).toHaveLength(2);
     expect(calls.every(call => 'city' in (JSON.parse(call.arguments) as object))).toBe(true);
     const outputs = calls.map(call => ({
@@ -240,7 +240,7 @@ describe('tools', () => {
       output: `Sunny in ${(JSON.parse(call.arguments) as { city: string }).city}`,
     }));
     const final = await answered(
-      { model: payg, input: [...input, ...(asked.output as ResponseInput), ...outputs], tools: [weather] },
+      { model: payg, input: [...input, ...(called.output as ResponseInput), ...outputs], tools: [weather] },
       isStreamed,
     );
     expect(readCalls(final)).toEqual([]);
@@ -321,8 +321,8 @@ describe('tools', () => {
     async isStreamed => {
       const tools = [{ type: 'custom' as const, name: 'shell', description: 'Runs a shell command' }];
       const input: ResponseInput = [{ role: 'user', content: 'Run the shell command for the date.\n!sim calls=1' }];
-      const asked = await answered({ model: payg, input, tools }, isStreamed);
-      const [call] = asked.output.filter(item => item.type === 'custom_tool_call');
+      const called = await answered({ model: payg, input, tools }, isStreamed);
+      const [call] = called.output.filter(item => item.type === 'custom_tool_call');
       expect(call).toMatchObject({ name: 'shell', input: expect.any(String), call_id: expect.any(String) });
       const output = {
         type: 'custom_tool_call_output' as const,
@@ -330,7 +330,7 @@ describe('tools', () => {
         output: 'Sat Nov 21',
       };
       const final = await answered(
-        { model: payg, input: [...input, ...(asked.output as ResponseInput), output], tools },
+        { model: payg, input: [...input, ...(called.output as ResponseInput), output], tools },
         isStreamed,
       );
       expect(final.output_text).toContain('Sat Nov 21');
@@ -348,16 +348,16 @@ describe('reasoning', () => {
     store: false,
   };
   const question: ResponseInput = [{ role: 'user', content: 'The weather in Paris?\n!sim calls=1' }];
-  const outputsFor = (asked: Response): ResponseInput =>
-    readCalls(asked).map(({ call_id }) => ({ type: 'function_call_output' as const, call_id, output: 'Sunny' }));
+  const outputsFor = (called: Response): ResponseInput =>
+    readCalls(called).map(({ call_id }) => ({ type: 'function_call_output' as const, call_id, output: 'Sunny' }));
 
   test.each([false, true])(
     'come sealed, and go back with the calls that follow them (stream: %s)',
     async isStreamed => {
-      const asked = await answered({ ...asking, input: question }, isStreamed);
-      const [thought] = asked.output;
+      const called = await answered({ ...asking, input: question }, isStreamed);
+      const [thought] = called.output;
       expect(thought).toMatchObject({ type: 'reasoning', encrypted_content: expect.stringMatching(/^tg1\./) });
-      const input = [...question, ...(asked.output as ResponseInput), ...outputsFor(asked)];
+      const input = [...question, ...(called.output as ResponseInput), ...outputsFor(called)];
       const { data, response } = await client.responses.create({ ...asking, input }).withResponse();
       expect(data.output_text).toContain('Sunny');
       // They were not dropped on the way, nor was anything else of them.
@@ -368,11 +368,11 @@ describe('reasoning', () => {
   test('are not shown sealed where no one requested it, and refused where they were changed', async () => {
     const plain = await client.responses.create({ ...asking, include: [], input: question });
     expect(plain.output[0]).not.toHaveProperty('encrypted_content');
-    const asked = await client.responses.create({ ...asking, input: question });
-    const changed = asked.output.map(item =>
+    const called = await client.responses.create({ ...asking, input: question });
+    const changed = called.output.map(item =>
       item.type === 'reasoning' ? { ...item, encrypted_content: `${item.encrypted_content ?? ''}A` } : item,
     );
-    const input = [...question, ...(changed as ResponseInput), ...outputsFor(asked)];
+    const input = [...question, ...(changed as ResponseInput), ...outputsFor(called)];
     const failure = await client.responses.create({ ...asking, input }).catch((error: unknown) => error);
     expect(failure).toMatchObject({ status: 400 });
   });
@@ -457,7 +457,7 @@ describe('ends', () => {
     ],
     [
       { input: [{ type: 'function_call_output', call_id: 'c', output: 'x' }] },
-      // A Responses upstream judges it itself.
+      // A Responses upstream checks it itself.
       { status: 400, code: expect.stringMatching(/^(unsupported_parameter|upstream_rejected)$/), param: 'input' },
     ],
   ])('%j is refused', async (change, expected) => {
@@ -488,7 +488,7 @@ describe('ends', () => {
     });
   });
 
-  /** Failures in a row close a route; a success in between does not let it come to that. */
+  /** Failures in a row open the circuit breaker of a route; a success in between prevents that. */
   const mendRoute = async (): Promise<void> => {
     expect((await client.responses.create({ model: payg, input: 'Hello\n!sim say=ok' })).status).toBe('completed');
   };

@@ -102,14 +102,14 @@ describe('a stored response', () => {
     const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 1_000_000_000n });
     const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
     const other = makeClient(made.key?.key ?? '');
-    for (const asked of [
+    for (const requested of [
       () => other.responses.retrieve(id),
       () => other.responses.cancel(id),
       () => other.responses.delete(id),
       () => other.responses.inputItems.list(id),
       () => other.responses.retrieve(id, { stream: true }),
     ]) {
-      const error = await refused(Promise.resolve(asked()));
+      const error = await refused(Promise.resolve(requested()));
       expect([error.status, error.code]).toEqual([404, 'not_found']);
     }
     const continued = await refused(other.responses.create({ model, input: 'x', previous_response_id: id }));
@@ -197,13 +197,13 @@ describe('a conversation', () => {
 
   test('with tools continues by the previous response alone, whose calls alone can be answered (RP-15)', async () => {
     const input = 'What is the weather in Oslo?';
-    const asked = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
-    const call = asked.output.find(item => item.type === 'function_call');
+    const requested = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
+    const call = requested.output.find(item => item.type === 'function_call');
     expect(call?.name).toBe('get_weather');
     const answered = await client.responses.create({
       model,
       tools: [weather],
-      previous_response_id: asked.id,
+      previous_response_id: requested.id,
       input: [{ type: 'function_call_output', call_id: call?.call_id ?? '', output: 'Sunny, 21 degrees' }],
     });
     expect(answered.status).toBe('completed');
@@ -214,11 +214,11 @@ describe('a conversation', () => {
       client.responses.create({
         model,
         tools: [weather],
-        previous_response_id: asked.id,
+        previous_response_id: requested.id,
         input: [{ type: 'function_call_output', call_id: 'call_no', output: 'Sunny' }],
       }),
     );
-    // A Responses upstream judges it itself.
+    // A Responses upstream checks it itself.
     const code = upstream === 'responses' ? 'upstream_rejected' : 'unsupported_parameter';
     expect([unknown.status, unknown.code, unknown.param]).toEqual([400, code, 'input']);
     expect(unknown.message).toContain('call_no');
@@ -313,13 +313,13 @@ describe('a conversation', () => {
   });
 
   test('keeps sealed reasoning between turns that no one stores', async () => {
-    const asked = {
+    const requested = {
       model,
       store: false,
       reasoning: { effort: 'low' as const },
       include: ['reasoning.encrypted_content' as const],
     };
-    const first = await client.responses.create({ ...asked, input: '!sim say=Thought about.' });
+    const first = await client.responses.create({ ...requested, input: '!sim say=Thought about.' });
     const [reasoning] = first.output;
     if (reasoning?.type !== 'reasoning') throw new Error('no reasoning');
     expect(reasoning.encrypted_content).toMatch(/^tg1\.[\w-]+$/);
@@ -327,9 +327,11 @@ describe('a conversation', () => {
       ...(first.output as ResponseInputItem[]),
       { role: 'user', content: '!sim say=Again.' },
     ];
-    expect((await client.responses.create({ ...asked, input: again })).output_text).toBe('Again.');
+    expect((await client.responses.create({ ...requested, input: again })).output_text).toBe('Again.');
     const broken = { ...reasoning, encrypted_content: `tg1.${'A'.repeat(80)}` };
-    const error = await refused(client.responses.create({ ...asked, input: [broken, { role: 'user', content: 'x' }] }));
+    const error = await refused(
+      client.responses.create({ ...requested, input: [broken, { role: 'user', content: 'x' }] }),
+    );
     expect([error.status, error.param]).toEqual([400, 'input.0.encrypted_content']);
   });
 });
@@ -416,9 +418,9 @@ describe('in the background', () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=200', background: true });
     const following = client.responses.retrieve(id, { stream: true }).then(stream => all(stream));
     while ((await client.responses.retrieve(id)).output_text.length < 40) await sleep(10);
-    const asked = performance.now();
+    const requested = performance.now();
     const cancelled = await client.responses.cancel(id);
-    expect(performance.now() - asked).toBeLessThan(1_000);
+    expect(performance.now() - requested).toBeLessThan(1_000);
     expect(cancelled.status).toBe('cancelled');
     const { output_text: delivered, ...stored } = await client.responses.retrieve(id);
     expect(delivered.length).toBeGreaterThanOrEqual(40);

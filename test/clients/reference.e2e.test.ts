@@ -1,4 +1,4 @@
-/** The API reference as others see it: a linter of OpenAPI passes, and what the official clients send and get is what it says. */
+/** The API reference: a linter of OpenAPI accepts it, and it describes what the official clients send and get. */
 import Anthropic from '@anthropic-ai/sdk';
 import { createConfig, lint } from '@redocly/openapi-core';
 import OpenAI from 'openai';
@@ -26,7 +26,7 @@ const recorded: typeof fetch = async (input, init) => {
   const matches = operations.filter(
     ({ path, method: each }) => each === method && new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`).test(pathname),
   );
-  // The most literal path is the one that is meant.
+  // The path with the fewest parameters is the right one.
   const operation = matches.toSorted((one, other) => one.path.split('{').length - other.path.split('{').length)[0];
   const sent = request.headers.get('content-type') === 'application/json' ? await request.clone().json() : undefined;
   const answer = await fetch(request);
@@ -65,10 +65,10 @@ test('what the official clients of OpenAI send and get is what it says', async (
     type: 'function',
     function: { name: 'look', parameters: { type: 'object', properties: {} } },
   } as const;
-  const asked = { ...user, content: 'Look.\n!sim calls=1' };
+  const requested = { ...user, content: 'Look.\n!sim calls=1' };
   const called = await openai.chat.completions.create({
     model,
-    messages: [asked],
+    messages: [requested],
     tools: [tool],
     tool_choice: 'required',
   });
@@ -77,7 +77,7 @@ test('what the official clients of OpenAI send and get is what it says', async (
   if (message !== undefined)
     await openai.chat.completions.create({
       model,
-      messages: [asked, message, { role: 'tool', tool_call_id: id, content: '7' }],
+      messages: [requested, message, { role: 'tool', tool_call_id: id, content: '7' }],
       tools: [tool],
     });
   for await (const _ of await openai.chat.completions.create({ model, messages: [user], stream: true }));

@@ -1,4 +1,4 @@
-/** Whatever an upstream may say, the official clients' readers of streams put together what the gateway wrote. */
+/** Whatever an upstream sends, the official clients' stream readers assemble what the gateway wrote. */
 import { createOpenAI } from '@ai-sdk/openai';
 import { streamText } from 'ai';
 import fc from 'fast-check';
@@ -78,7 +78,7 @@ function readCalls(events: readonly GenerationEvent[]): string[] {
   return (choice?.items ?? []).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : []));
 }
 
-/** A free-form call that a limit cut: this client calls it an error, which is better than half a command that looks whole. */
+/** Returns whether a limit cut a free-form call. This client reports an error for it, which is better than half a command that looks complete. */
 function hasCutInput(events: readonly GenerationEvent[]): boolean {
   const [choice] = foldEvents(events).choices;
   return (choice?.items ?? []).some(

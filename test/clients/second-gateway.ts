@@ -11,7 +11,7 @@ const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
 export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
 let behind: UpstreamName | undefined;
 
-/** What a gateway has behind it: its key of the second gateway, which the targets of a file share. */
+/** The key of a gateway for the second gateway, which the targets of a file share, and its Gemini server. */
 interface Behind {
   readonly key: NewKey;
   readonly server: GeminiServer | undefined;
@@ -36,7 +36,7 @@ export function upstreamProtocol(): UpstreamName | undefined {
   return behind;
 }
 
-/** Starts what a suite speaks to; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
+/** Starts the target of a suite; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
 export async function startTarget(): Promise<Gateway> {
   if (behind === undefined) return startGateway({ config: builtIn });
   inner ??= await startGateway({ config: `${builtIn}retries: 0\n`, balance: '1000' });
@@ -56,7 +56,7 @@ export async function endTarget(gateway: Gateway): Promise<void> {
   const ended = targets.get(gateway);
   if (ended === undefined || inner === undefined) return;
   targets.delete(gateway);
-  // Nothing was answered by the front alone.
+  // The inner gateway has answered: the front did not answer everything itself.
   expect((await inner.account.listActivity({ limit: 1, apiKeyId: ended.key.id })).records).toHaveLength(1);
   await ended.server?.stop();
   if (targets.size > 0) return;

@@ -1,4 +1,4 @@
-/** Generated answers: valid streams of events as a codec's upstream could have said them, to be rendered and parsed again. */
+/** Generated answers: valid streams of events that an upstream of the codec could have sent, to be rendered and parsed again. */
 import fc from 'fast-check';
 import {
   type Annotation,
@@ -129,7 +129,7 @@ function partSteps(part: number, content: Part['content'], inside: readonly Step
   ];
 }
 
-/** An item: its start, what stands in it, and whether its arguments are whole where it is a call. */
+/** An item: its start, its content, and, if it is a call, whether its arguments are complete. */
 interface ItemPlan {
   readonly kind: 'message' | 'reasoning' | 'call';
   readonly item: Item;
@@ -277,7 +277,7 @@ const usage: fc.Arbitrary<Usage> = fc
     reasoningTokens: Math.floor(output * part),
   }));
 
-/** Puts the choices' events side by side, each choice's in its order. */
+/** Interleaves the events of the choices; those of one choice keep their order. */
 function mingled(choices: readonly GenerationEvent[][], seed: number): GenerationEvent[] {
   const rest = choices.map(events => [...events]);
   const all: GenerationEvent[] = [];

@@ -1,9 +1,9 @@
-/** Answers of each protocol, streamed and whole, and the places in them where an upstream may say what nobody knows. */
+/** Answers of each protocol, streamed and whole, and the places in them where an upstream may add unknown members. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
 import { unknownJson, withMember } from './unknown-arbitraries.ts';
 
-/** A place for an unknown member: the number of a frame (0 of a whole answer) and the object in it. */
+/** A place for an unknown member: the number of a frame (0 for an answer that is not streamed) and the object in it. */
 interface AnswerPlace {
   readonly frame: number;
   readonly path: TreePath;
@@ -14,7 +14,7 @@ export interface AnswerSample {
   readonly frames: readonly object[];
   /** Objects that may get members. */
   readonly places: readonly AnswerPlace[];
-  /** Frames of types that nobody knows, by the number of the frame that they follow. */
+  /** Frames of unknown types, by the number of the frame that they follow. */
   readonly extra?: readonly { readonly after: number; readonly frame: object }[];
 }
 
@@ -270,7 +270,7 @@ export const answerSamples: Readonly<Record<'chat' | 'responses' | 'messages', A
 /** An unknown member that was put into an answer. */
 export interface Planted {
   readonly name: string;
-  /** The `type` of its frame; '' where frames have none. */
+  /** The `type` of its frame; '' if frames have none. */
   readonly type: string;
   /** The names on the way to it; no places in lists. */
   readonly path: readonly string[];

@@ -23,7 +23,7 @@ import { Validator } from '../../src/generation/guard/validate.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { SseReader } from '../../src/lib/sse.ts';
 
-/** One codec and what is known of it. */
+/** A codec, and the facts that the suite needs. */
 export interface CodecUnderTest {
   readonly name: string;
   readonly codec: ClientCodec & UpstreamCodec;
@@ -31,7 +31,7 @@ export interface CodecUnderTest {
   readonly provider: string;
   /** Streams of the protocol that end well, as bytes; at least one with text and calls. */
   readonly goldens: Readonly<Record<string, Buffer>>;
-  /** A frame of a kind that nobody knows, and one that only keeps the stream alive. */
+  /** Frames of an unknown kind, and frames that only keep the stream alive. */
   readonly strangeFrames: readonly string[];
   /** How many frames at the end of a golden may be missing without loss. */
   readonly optionalFrames: number;
@@ -256,7 +256,7 @@ function catchFailure(act: () => unknown): string {
   return 'none';
 }
 
-/** The text of a body, what was marked in it put back. */
+/** Returns the text of a body with its exact numbers restored. */
 function written({ body, restore }: EncodedRequest): string {
   const text = JSON.stringify(body);
   return restore === undefined ? text : restore(text);

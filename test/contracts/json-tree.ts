@@ -1,4 +1,4 @@
-/** JSON as a test compares it: numbers with all their digits, members in their order. It reads text by itself, so that nothing of the gateway's is trusted. */
+/** JSON as a test compares it: numbers with all their digits, members in their order. It has a parser of its own, so that no code of the gateway is trusted. */
 
 /** A JSON value. */
 export type JsonTree =

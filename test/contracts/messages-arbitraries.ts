@@ -225,7 +225,7 @@ const userPart = fc.oneof(
 );
 
 type Turn = (turn: number) => Item[];
-const asked: fc.Arbitrary<Turn> = fc.array(userPart, { minLength: 1, maxLength: 3 }).map(
+const requested: fc.Arbitrary<Turn> = fc.array(userPart, { minLength: 1, maxLength: 3 }).map(
   (parts): Turn =>
     turn => [makeItem(messageContent(Role.USER, parts), turn)],
 );
@@ -279,9 +279,9 @@ const called: fc.Arbitrary<readonly [Turn, Turn]> = fc
 export const messagesRequests: fc.Arbitrary<GenerateRequest> = fc
   .record({
     system: fc.option(fc.array(textPart, { minLength: 1, maxLength: 2 })),
-    first: asked,
+    first: requested,
     rounds: fc.array(called, { maxLength: 2 }),
-    last: asked,
+    last: requested,
     tools: fc.boolean(),
     choice: fc.option(fc.constantFrom(ToolChoiceMode.AUTO, ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED)),
     parallel: fc.option(fc.boolean()),

@@ -1,6 +1,5 @@
 /**
- * Judges what the gateway writes by the public Open Responses schema of 2026-04-24 (Apache-2.0). Its facts stand in `open-responses.json`: for each type its fields, optional ones
- * with a question mark, and what they hold, as TypeScript would write it.
+ * Checks the gateway's output against the public Open Responses schema of 2026-04-24 (Apache-2.0). The schema is in `open-responses.json`: for each type its fields with their types in TypeScript's notation, optional ones with a question mark.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -8,7 +7,7 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 import { listIn, objectIn, textIn } from '../../src/codecs/json.ts';
 
-/** Fields of an object, or the notation of a type that is no object. */
+/** Fields of an object, or the notation of a type that is not an object. */
 type Shape = string | Readonly<Record<string, string>>;
 
 const shapes = JSON.parse(readFileSync(resolve(import.meta.dirname, 'open-responses.json'), 'utf8')) as Readonly<
@@ -16,7 +15,7 @@ const shapes = JSON.parse(readFileSync(resolve(import.meta.dirname, 'open-respon
 >;
 
 /**
- * Where the gateway deviates from the schema, each with its source. Nothing else is removed before the schema judges.
+ * Where the gateway deviates from the schema, each with its source. Nothing else is removed before the check.
  */
 export const deviations = {
   schema:
@@ -94,7 +93,7 @@ function findFault(validate: ValidateFunction, value: JsonObject | undefined): s
 const ownEvents = new Set(['response.custom_tool_call_input.delta', 'response.custom_tool_call_input.done']);
 const hosted = /^(web_search_call|web_search)$/;
 
-/** The same without what the deviations name: what they replace stands for it. Undefined where all of it is a deviation. */
+/** Returns the value with every deviation replaced by what the schema expects. Undefined if all of it is a deviation. */
 function followed(value: JsonObject): JsonObject | undefined {
   if (ownEvents.has(textIn(value['type']))) return undefined;
   const copy = structuredClone(value);
@@ -130,7 +129,7 @@ function followResource(response: JsonObject): void {
   }
 }
 
-/** A list with what a deviation stands for; what is no list is left for the schema to refuse. */
+/** Applies this to the entries of a list. A value that is not a list is left for the schema to refuse. */
 function each(value: Json | undefined, follow: (entry: JsonObject) => JsonObject | undefined): Json {
   if (!Array.isArray(value)) return value ?? null;
   return objects(value)

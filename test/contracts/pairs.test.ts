@@ -1,7 +1,5 @@
 /**
- * Every pair of protocols: what both sides can say is kept, in requests and in answers. The generated requests and answers have only what all protocols can say;
- * what one of them lacks is in the tables of `test/translation`. Reasoning effort is not drawn: the
- * matrix of `test/clients` and the tables show it.
+ * Every pair of protocols: what both can express is kept, in requests and in answers. The generated requests and answers have only what all protocols can express; what one of them lacks is tested by the tables of `test/translation`. Reasoning effort is not generated: the matrix of `test/clients` and the tables cover it.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';

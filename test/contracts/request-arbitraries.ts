@@ -1,4 +1,4 @@
-/** Generated requests: what a codec's decoder can make of a body, to be encoded and decoded again. */
+/** Generated requests: what a codec can decode from a body, to be encoded and decoded again. */
 import fc from 'fast-check';
 import { type Item, type Part, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import {

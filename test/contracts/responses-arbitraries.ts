@@ -112,7 +112,7 @@ const annotation: fc.Arbitrary<Annotation> = fc
   )
   .map(value => ({ $typeName: 'tollgate.v1.Annotation', annotation: value }));
 
-/** The events of an item, the last of an answer that a limit cut where `isCut`. */
+/** The events of an item. `isCut`: it is the last one of an answer that a limit cut. */
 type Block = (item: number, isCut: boolean) => GenerationEvent[];
 
 function closed(item: number, isCut: boolean, phase: Phase = Phase.UNSPECIFIED): GenerationEvent {
@@ -121,7 +121,7 @@ function closed(item: number, isCut: boolean, phase: Phase = Phase.UNSPECIFIED):
   return event;
 }
 
-/** Words of refusal only where the answer ends for them. */
+/** A refusal text only if the answer ends with it. */
 const message = (refuses: boolean): fc.Arbitrary<Block> =>
   fc
     .record({
@@ -509,7 +509,7 @@ export const responsesRequests: fc.Arbitrary<GenerateRequest> = fc
     });
   });
 
-/** The same requests with members that nobody knows in items, parts and tools. */
+/** The same requests with unknown members in items, parts and tools. */
 export const strangeRequests: fc.Arbitrary<GenerateRequest> = fc
   .tuple(responsesRequests, fc.array(strange, { minLength: 1, maxLength: 4 }))
   .map(([request, extras]) => {
@@ -520,7 +520,7 @@ export const strangeRequests: fc.Arbitrary<GenerateRequest> = fc
     return { ...request, items };
   });
 
-/** An answer as an upstream says it that knows no phases: messages wait for what follows them. */
+/** Returns an answer without phases, as from an upstream that has none: the phase of a message depends on what follows it. */
 export function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
   return events.map(each => {
     const { event } = each;

@@ -1,4 +1,4 @@
-/** Requests of each protocol with things that nobody knows: members, blocks, items, roles, values. */
+/** Requests of each protocol with unknown members, blocks, items, roles and values. */
 import fc from 'fast-check';
 import { type JsonTree, readTree, treeAt, type TreePath, writeTree } from './json-tree.ts';
 
@@ -272,7 +272,7 @@ export const unknownJson = json;
 
 const newName = fc.nat({ max: 99 }).map(number_ => `x_new_${number_}`);
 
-/** A change of a request: what is put where. */
+/** A change of a request: a value and its place. */
 type Change =
   | { readonly kind: 'member'; readonly path: TreePath; readonly name: string; readonly json: string }
   | {

@@ -55,13 +55,13 @@ test('a running request is seen with its hold, which grows, and the account’s 
     funds: { balanceNanoUsd: 10_000_000_000n, heldNanoUsd: 0n },
   });
   expect(idle.lastEntry).toBe(1n);
-  const asked = await ask(gateway.apiKey, '!sim tokens=5000 tps=800\nWrite.');
+  const requested = await ask(gateway.apiKey, '!sim tokens=5000 tps=800\nWrite.');
   const first = await until(read, ({ runningCount }) => runningCount === 1);
-  expect(first.running[0]).toMatchObject({ requestId: asked.id, model: 'sim/large', accountId: 1n, apiKeyId: 1n });
+  expect(first.running[0]).toMatchObject({ requestId: requested.id, model: 'sim/large', accountId: 1n, apiKeyId: 1n });
   expect(first.running[0]?.heldNanoUsd).toBe(first.runningHeldNanoUsd);
   const grown = await until(read, ({ runningHeldNanoUsd }) => runningHeldNanoUsd > first.runningHeldNanoUsd);
   expect(grown.funds?.heldNanoUsd).toBeGreaterThanOrEqual(first.runningHeldNanoUsd);
-  await asked.cancel();
+  await requested.cancel();
   const settled = await until(read, ({ runningCount, funds }) => runningCount === 0 && funds?.heldNanoUsd === 0n);
   const { balanceNanoUsd } = await gateway.account.getBalance({});
   expect(settled.funds?.balanceNanoUsd).toBe(balanceNanoUsd);
@@ -76,7 +76,7 @@ test('no one sees what runs for another account or another key, and the operator
     gateway.admin.createManagementKey({ accountId: other, scopes: ['all'] }),
     gateway.admin.createApiKey({ accountId: 1n }),
   ]);
-  const asked = await ask(gateway.apiKey, '!sim tokens=5000 tps=400\nWrite.');
+  const requested = await ask(gateway.apiKey, '!sim tokens=5000 tps=400\nWrite.');
   const link = (await gateway.admin.createSignInLink({})).url.split('#token=')[1] ?? '';
   const seen = async (page: PageCaller) => {
     const now = await until(page.client(DashboardService).watchNow({}, { timeoutMs: 10_000 }), () => true);
@@ -86,11 +86,11 @@ test('no one sees what runs for another account or another key, and the operator
   expect(await seen(await signedIn(gateway.url, manager.key?.key ?? ''))).toEqual([0, [], balance]);
   expect(await seen(await signedIn(gateway.url, theirs.key?.key ?? ''))).toEqual([0, [], undefined]);
   expect(await seen(await signedIn(gateway.url, sibling.key?.key ?? ''))).toEqual([0, [], undefined]);
-  expect(await seen(await signedIn(gateway.url, gateway.apiKey))).toEqual([1, [asked.id], undefined]);
+  expect(await seen(await signedIn(gateway.url, gateway.apiKey))).toEqual([1, [requested.id], undefined]);
   const operator = await signedIn(gateway.rpcUrl, link);
-  expect(await seen(operator)).toEqual([1, [asked.id], undefined]);
+  expect(await seen(operator)).toEqual([1, [requested.id], undefined]);
   expect(await seen(operator.set('x-tollgate-account-id', String(other)))).toEqual([0, [], balance]);
-  await asked.cancel();
+  await requested.cancel();
 });
 
 test('a stream ends with the session, and errors are counted for whom they met', async () => {

@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import type { DescService } from '@bufbuild/protobuf';
 import { DashboardService, type WhoAmIResponse } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 
-/** A browser's tab as far as the gateway sees it: a cookie, and what the browser says of each request. */
+/** A browser's tab as the gateway sees it: a cookie, and the headers that a browser adds to each request. */
 export class PageCaller {
   readonly origin: string;
   cookie = '';
@@ -30,7 +30,7 @@ export class PageCaller {
     });
   }
 
-  /** Signs in. Returns who that is. */
+  /** Signs in. Returns who is signed in. */
   async signIn(credential: string): Promise<WhoAmIResponse> {
     const { session, identity } = await this.client(DashboardService).signIn({ credential });
     expect(session, 'the session is in the cookie alone').toBe('');

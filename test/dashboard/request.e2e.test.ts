@@ -95,13 +95,15 @@ test('a record says which routes were tried, why, and how each ended', async () 
   const { id, status } = await send('/v1/chat/completions', chat('The lighthouse of Alexandria'));
   expect(status).toBe(200);
   const { body } = await read(`/activity/${id}`);
-  const course = body['course'] as { tries: Json[]; extensions: Json[]; provider: string };
-  expect(course.provider).toBe('alive');
-  expect(course.tries.map(({ provider, model, reason, result }) => ({ provider, model, reason, result }))).toEqual([
-    { provider: 'dead', model: 'up', reason: 'priority', result: 'connect' },
-    { provider: 'alive', model: 'up', reason: 'fallback', result: 'completed' },
-  ]);
-  expect(course.extensions).toEqual([]);
+  const timeline = body['timeline'] as { attempts: Json[]; extensions: Json[]; provider: string };
+  expect(timeline.provider).toBe('alive');
+  expect(timeline.attempts.map(({ provider, model, reason, result }) => ({ provider, model, reason, result }))).toEqual(
+    [
+      { provider: 'dead', model: 'up', reason: 'priority', result: 'connect' },
+      { provider: 'alive', model: 'up', reason: 'fallback', result: 'completed' },
+    ],
+  );
+  expect(timeline.extensions).toEqual([]);
 });
 
 test('a hold that grew shows each growth, and the last one covers the cost', async () => {
@@ -112,7 +114,7 @@ test('a hold that grew shows each growth, and the last one covers the cost', asy
   });
   expect(status).toBe(200);
   const { record } = await gateway.account.getActivity({ requestId: id });
-  const { admittedNanoUsd = 0n, extensions = [] } = record?.course ?? {};
+  const { admittedNanoUsd = 0n, extensions = [] } = record?.timeline ?? {};
   const held = [admittedNanoUsd, ...extensions.map(({ heldNanoUsd }) => heldNanoUsd)];
   expect(held.length).toBeGreaterThan(1);
   expect(held).toEqual([...held].sort((one, other) => Number(one - other)));
@@ -128,8 +130,8 @@ test('nothing is kept of a request unless the configuration or the key says so',
 
 test('a key that keeps all: client, contract and upstream, as they were, and no secret of a provider', async () => {
   const { key } = await keyThatKeeps('all');
-  const asked = chat('The lighthouse of Messages');
-  const streamed = { ...asked, max_tokens: 50, stream: true, top_k: 3, thinking: { type: 'disabled' } };
+  const requested = chat('The lighthouse of Messages');
+  const streamed = { ...requested, max_tokens: 50, stream: true, top_k: 3, thinking: { type: 'disabled' } };
   const { id, text, status } = await send('/v1/messages', streamed, key);
   expect([status, text]).toEqual([200, expect.stringContaining('A harbour.')]);
   const { body } = await read(`/activity/${id}/bodies`);
@@ -138,7 +140,7 @@ test('a key that keeps all: client, contract and upstream, as they were, and no 
   expect(kept['client_answer']?.text).toBe(text);
   expect(kept['contract_request']?.text).toContain('The lighthouse of Messages');
   expect(kept['contract_answer']?.text).toContain('A harbour.');
-  // The dead route was never reached: what was meant for it is there, and it answered nothing.
+  // The dead route was never reached: the request for it is stored, and its answer is empty.
   const exchanges = body['upstream'] as { provider: string; request: { text: string }; answer: { text: string } }[];
   expect(exchanges.map(({ provider }) => provider)).toEqual(['dead', 'alive']);
   expect(exchanges[0]?.answer.text).toBe('');

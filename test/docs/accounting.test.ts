@@ -1,4 +1,4 @@
-/** The worked examples of docs/accounting.md, computed by what charges. */
+/** The worked examples of docs/accounting.md, computed by the code that charges. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';

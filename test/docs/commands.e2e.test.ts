@@ -1,4 +1,4 @@
-/** The commands of the documents, run as they stand there (blocks of `console`), against one gateway. What the first minute's `npm ci && npm start` does is tested by itself. */
+/** Runs the commands of the documents (blocks of `console`) unchanged against one gateway. `npm ci && npm start` has tests of its own. */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -81,6 +81,6 @@ test.each(commands)('%s: %s', { timeout: 60_000 }, async (_, command) => {
   });
   const { code, stdout, stderr } = await ended;
   expect([code, stderr]).toEqual([0, '']);
-  // If nothing was left in doubt, the example prints nothing.
+  // The example of metering prints nothing if nothing was left unfinished.
   expect(stdout === '' && !/metering\/main.ts$/.test(command)).toBe(false);
 });

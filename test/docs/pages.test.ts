@@ -1,4 +1,4 @@
-/** The documents: what they and the comments lead to is there, and nothing leads out of this repository. */
+/** The documents: every link and citation in them and in the comments leads to an existing place in this repository. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -14,7 +14,7 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .split('\n')
   .filter(path => existsSync(join(root, path)));
 const pages = tracked.filter(path => path.endsWith('.md'));
-/** The places of citations in comments and texts; this file contains what is forbidden. */
+/** The files that may contain citations; this file is left out, because it contains forbidden ones. */
 const sources = tracked.filter(
   path =>
     /\.(ts|tsx|mjs|css|proto|ya?ml|md|html)$/.test(path) &&

@@ -216,7 +216,7 @@ describe('where space is short', () => {
     await put('b', { parentId: 'a' });
     await put('c', { parentId: 'b' });
     await put('d', { parentId: 'c' });
-    // Only the conversation itself could be evicted, and what continues from its end needs all of it.
+    // Only the conversation itself could be evicted, and what continues it needs all of it.
     await expect(put('e', { parentId: 'd' })).rejects.toMatchObject({ code: 'overloaded' });
     expect(await put('other')).toEqual({ kind: 'stored' });
     expect(rows()).toEqual(['other']);
@@ -258,7 +258,7 @@ describe('space is shared', () => {
     // The smallest account gets room from the largest, whichever is older.
     await put('another', { accountId: 3 });
     expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
-    // More than anybody has left.
+    // More space than can be freed.
     await expect(put('large', { accountId: 3, body: new Uint8Array(9_800) })).rejects.toMatchObject({
       code: 'overloaded',
     });

@@ -42,7 +42,7 @@ export interface RecordJson {
 }
 
 /** A record with its arithmetic. */
-export interface ArithmeticJson extends RecordJson {
+export interface RecordDetailJson extends RecordJson {
   readonly written_off: number;
   readonly usage_source: string;
   readonly latency_ms: number;
@@ -156,7 +156,7 @@ export async function call<T = object>(
   return { status: response.status, headers: response.headers, text, body: JSON.parse(text) as Reply<T>['body'] };
 }
 
-/** A new key of the management key's account. Throws where it is refused. */
+/** A new key of the management key's account. Throws if it is refused. */
 export async function newKey(gateway: Gateway, settings: object = {}, key = gateway.managementKey): Promise<KeyJson> {
   const made = await call<{ data: KeyJson }>(gateway, 'POST', '/keys', { key, body: settings });
   if (made.status !== 200) throw new Error(made.text);

@@ -1,4 +1,4 @@
-/** Two accounts × every account route × every id: nothing of the one reaches the other. Each scope opens its routes and no others (docs/security.md "Credentials"). */
+/** Two accounts × every account route × every id: neither can see or change anything of the other. Each scope opens its routes and no others (docs/security.md "Credentials"). */
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import {

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import {
   type AnalyticsJson,
-  type ArithmeticJson,
+  type RecordDetailJson,
   call,
   readDollars,
   type KeyJson,
@@ -93,7 +93,7 @@ describe('keys', () => {
     }
   });
 
-  test('a key shows what it used today, in the last minute and when', async () => {
+  test('a key shows its use of today and of the last minute, and when it was last used', async () => {
     const made = await newKey(gateway);
     const before = Date.now();
     const answer = await complete(gateway, hello, { key: made.key });
@@ -105,7 +105,7 @@ describe('keys', () => {
     expect(Date.parse(shown.last_used_at ?? '')).toBeGreaterThanOrEqual(before - 1);
   });
 
-  test('a deleted key answers 401 at once, is not found any more, and can’t be deleted twice', async () => {
+  test('requests with a deleted key get 401 at once; the key is not found, and can’t be deleted twice', async () => {
     const made = await newKey(gateway, { balance: 1 });
     expect((await complete(gateway, hello, { key: made.key })).status).toBe(200);
     const before = await readDollars(gateway);
@@ -120,7 +120,7 @@ describe('keys', () => {
     expect((await patch(made.api_key_id, { label: 'x' })).status).toBe(404);
     const { data } = (await call<{ data: KeyJson[] }>(gateway, 'GET', '/keys')).body;
     expect(data.some(({ api_key_id }) => api_key_id === made.api_key_id)).toBe(false);
-    // What the key had left is the account's again; what it did stays.
+    // What the key had left is the account's again; its records stay.
     expect(await readDollars(gateway)).toBeCloseTo(before + left, 9);
     const { data: records } = (
       await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${made.api_key_id}`)
@@ -128,7 +128,7 @@ describe('keys', () => {
     expect(records).toHaveLength(1);
   });
 
-  test('the operator’s word on a key shows: disabled, monthly limit', async () => {
+  test('a key shows what the operator set: disabled, monthly limit', async () => {
     const { api_key_id: id } = await newKey(gateway);
     await gateway.cli(['keys', 'disable', String(id)]);
     await gateway.cli(['keys', 'monthly-limit', String(id), '12.5']);
@@ -179,7 +179,7 @@ describe('money', () => {
 });
 
 describe('activity', () => {
-  test('a page has one record a request, newest first, with what was asked and paid', async () => {
+  test('a page has one record per request, newest first, with model, tokens and cost', async () => {
     const { managementKey: key } = await newAccount(gateway, 5);
     const [one, other] = [await newKey(gateway, {}, key), await newKey(gateway, {}, key)];
     const large = await complete(gateway, hello, { key: one.key });
@@ -238,9 +238,9 @@ describe('activity', () => {
     expect(await ids('?end=2026-01-01')).toEqual([]);
   });
 
-  test('one record shows the arithmetic: the buckets’ exact costs, rounded once, are what was paid', async () => {
+  test('one record shows its arithmetic: each bucket’s price, multiplier and cost, and the request’s cost', async () => {
     const answer = await complete(gateway, { ...hello, service_tier: 'flex' });
-    const { body, status } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${readRequestId(answer)}`);
+    const { body, status } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${readRequestId(answer)}`);
     const input = answer.body.usage.prompt_tokens;
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -262,13 +262,14 @@ describe('activity', () => {
       end_user: null,
       tags: {},
       batch_id: null,
-      course: {
-        attempts: 1,
+      timeline: {
+        attempt_count: 1,
         extensions: [],
         first_event_ms: expect.any(Number),
         held_at_admission: expect.any(Number),
         provider: 'simulator',
-        tries: [],
+        // Empty, because the one attempt needed no choice of route.
+        attempts: [],
       },
       buckets: [
         { kind: 'input', tokens: input, price: 1, multiplier: 0.5, discount: 0, cost: input / 2e6, paid_by: 'account' },
@@ -278,7 +279,7 @@ describe('activity', () => {
   });
 
   test.each(['req_nothing', 'req_0Xg5QH9qtM0udaYIIl74P', '1', 'req_%00', '..%2Fkeys'])(
-    'a record %s that is not there is not found',
+    'an unknown id %s is 404',
     async id => {
       const reply = await call(gateway, 'GET', `/activity/${id}`);
       expect([reply.status, reply.body.error.code]).toEqual([404, 'not_found']);
@@ -287,17 +288,17 @@ describe('activity', () => {
 });
 
 describe('analytics', () => {
-  test('sums are those of the records, in all and by period, model and key', async () => {
+  test('the sums equal those over the records, in total and by period, model and key', async () => {
     const { managementKey: key } = await newAccount(gateway, 5);
     const [one, other] = [await newKey(gateway, {}, key), await newKey(gateway, {}, key)];
     const began = new Date();
-    const asked = [
+    const requested = [
       [one, hello],
       [one, { ...hello, model: 'sim/small' }],
       [other, hello],
       [other, ask('x\n!sim status=500')],
     ] as const;
-    for (const [{ key: apiKey }, body] of asked) await complete(gateway, body, { key: apiKey });
+    for (const [{ key: apiKey }, body] of requested) await complete(gateway, body, { key: apiKey });
     const analytics = async (query: string) => {
       const reply = await call<AnalyticsJson>(gateway, 'GET', `/analytics${query}`, { key });
       expect(reply.status).toBe(200);
@@ -307,7 +308,7 @@ describe('analytics', () => {
     const latencies = await Promise.all(
       data.map(
         async ({ request_id }) =>
-          (await call<ArithmeticJson>(gateway, 'GET', `/activity/${request_id}`, { key })).body.latency_ms,
+          (await call<RecordDetailJson>(gateway, 'GET', `/activity/${request_id}`, { key })).body.latency_ms,
       ),
     );
     const sum = (of: (record: RecordJson) => number, records = data): number =>
@@ -347,10 +348,10 @@ describe('analytics', () => {
     expect(await requestsBy('api_key')).toEqual({ [one.api_key_id]: 2, [other.api_key_id]: 2 });
 
     // Exact to the millisecond, although the sums are kept by the hour.
-    const second = [...data].reverse()[1]?.created_at ?? '';
-    const after = data.filter(({ created_at }) => created_at >= second).length;
-    expect((await analytics(`?start=${second}`)).metrics.requests).toBe(after);
-    expect((await analytics(`?end=${second}&start=${began.toISOString()}`)).metrics.requests).toBe(4 - after);
+    const secondCreatedAt = [...data].reverse()[1]?.created_at ?? '';
+    const after = data.filter(({ created_at }) => created_at >= secondCreatedAt).length;
+    expect((await analytics(`?start=${secondCreatedAt}`)).metrics.requests).toBe(after);
+    expect((await analytics(`?end=${secondCreatedAt}&start=${began.toISOString()}`)).metrics.requests).toBe(4 - after);
     expect((await analytics('?start=2020-01-01&end=2020-02-01')).series).toEqual([]);
   });
 
@@ -371,26 +372,29 @@ describe('analytics', () => {
 });
 
 describe('lists', () => {
-  test.each(['/keys', '/limits', '/groups', '/activity'])('%s pages, with at most 1,000 entries', async path => {
-    for (const name of ['one', 'two', 'three']) {
-      await call(gateway, 'POST', '/keys', { body: { label: name } });
-      await call(gateway, 'POST', '/groups', { body: { name } });
-      const body = { scope: { type: 'account' }, unit: 'requests', window: 'day', max: 1_000_000 };
-      await call(gateway, 'POST', '/limits', { body });
-      await complete(gateway, hello);
-    }
-    // By their ids: a rolling window resets at another time in each answer.
-    const page = async (query: string): Promise<unknown[]> =>
-      (await call<{ data: object[] }>(gateway, 'GET', `${path}?${query}`)).body.data.map(
-        each => Object.values(each)[0],
-      );
-    const all = await page('limit=1000');
-    expect(all.length).toBeGreaterThanOrEqual(3);
-    expect([...(await page('limit=2')), ...(await page('limit=1&offset=2'))]).toEqual(all.slice(0, 3));
-    expect(await page(`offset=${all.length}`)).toEqual([]);
-    for (const query of ['limit=0', 'limit=1001', 'offset=-1']) {
-      const refused = await call<{ detail: { loc: string[] }[] }>(gateway, 'GET', `${path}?${query}`);
-      expect([refused.status, refused.body.detail[0]?.loc]).toEqual([400, ['query', query.split('=')[0]]]);
-    }
-  });
+  test.each(['/keys', '/limits', '/groups', '/activity'])(
+    '%s is paginated, at most 1,000 entries a page',
+    async path => {
+      for (const name of ['one', 'two', 'three']) {
+        await call(gateway, 'POST', '/keys', { body: { label: name } });
+        await call(gateway, 'POST', '/groups', { body: { name } });
+        const body = { scope: { type: 'account' }, unit: 'requests', window: 'day', max: 1_000_000 };
+        await call(gateway, 'POST', '/limits', { body });
+        await complete(gateway, hello);
+      }
+      // Returns ids only, because `resets_at` of a rolling window differs in each answer.
+      const page = async (query: string): Promise<unknown[]> =>
+        (await call<{ data: object[] }>(gateway, 'GET', `${path}?${query}`)).body.data.map(
+          each => Object.values(each)[0],
+        );
+      const all = await page('limit=1000');
+      expect(all.length).toBeGreaterThanOrEqual(3);
+      expect([...(await page('limit=2')), ...(await page('limit=1&offset=2'))]).toEqual(all.slice(0, 3));
+      expect(await page(`offset=${all.length}`)).toEqual([]);
+      for (const query of ['limit=0', 'limit=1001', 'offset=-1']) {
+        const refused = await call<{ detail: { loc: string[] }[] }>(gateway, 'GET', `${path}?${query}`);
+        expect([refused.status, refused.body.detail[0]?.loc]).toEqual([400, ['query', query.split('=')[0]]]);
+      }
+    },
+  );
 });

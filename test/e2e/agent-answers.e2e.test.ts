@@ -117,7 +117,7 @@ describe.each(jsonPairs)('$title: a call whose arguments broke off', pair => {
     if (pair.face.name === 'Responses') expect(calls.map(call => call.status)).toEqual(['completed', 'incomplete']);
   });
 
-  // A whole answer of Messages has no text of its arguments that could be cut.
+  // In an answer of Messages that is not streamed, arguments are not a text that could be cut.
   if (pair.streamed || pair.protocol !== 'messages')
     test.each(['cut-success', 'cut-stop'])(
       '%s fails as the upstream’s failure, and is not charged as an answer',
@@ -135,8 +135,8 @@ describe.each(jsonPairs)('$title: a call whose arguments broke off', pair => {
 test('in Chat the upstream’s stop stays if the client named the function', async () => {
   for (const streamed of [true, false]) {
     const tool_choice = { type: 'function', function: { name: 'f' } };
-    const asked = { face: findInterface('Chat'), model: 'up/chat', word: 'stop-beside-calls', streamed };
-    const { finish, calls } = await askFor(gateway, asked, { tool_choice });
+    const requested = { face: findInterface('Chat'), model: 'up/chat', word: 'stop-beside-calls', streamed };
+    const { finish, calls } = await askFor(gateway, requested, { tool_choice });
     expect([finish, calls.length]).toEqual(['stop', 2]);
   }
 });

@@ -1,6 +1,5 @@
 /**
- * What coding agents speak to in tests: a gateway with a model of its own and models of a second gateway, behind upstreams of every protocol. What each upstream is
- * sent is kept.
+ * The target of coding agents in tests: a gateway with a model of its own and models of a second gateway, behind upstreams of every protocol. Records what each upstream was sent.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -66,9 +65,9 @@ export interface AgentChain {
   readonly gateway: Gateway;
   /** The latest body that the upstream of a model was sent, as text. */
   sentText(model: ChainModel): string;
-  /** The same, read. */
+  /** The same, parsed. */
   sent(model: ChainModel): SentJson;
-  /** The headers of the same. */
+  /** The headers of that request. */
   sentHeaders(model: ChainModel): IncomingMessage['headers'];
   end(): Promise<void>;
 }

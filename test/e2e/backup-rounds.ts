@@ -1,4 +1,4 @@
-/** Backups beside a gateway that works, some of them killed. */
+/** Backups of a running gateway, some of them killed. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, rmSync } from 'node:fs';
@@ -14,12 +14,12 @@ import { ask, complete, stream } from './chat-client.ts';
 
 const funds = 1_000_000_000_000n;
 
-/** A client that works until `isOver`; notes the requests that it was told the cost of. */
-async function converse(gateway: Gateway, isOver: () => boolean, told: Set<string>, seed: number): Promise<void> {
+/** A client that sends requests until `isOver`, and notes those whose cost it got. */
+async function converse(gateway: Gateway, isOver: () => boolean, known: Set<string>, seed: number): Promise<void> {
   for (let turn = seed; !isOver(); turn += 7) {
     const body = ask(`Tolls\n!sim tokens=${5 + (turn % 60)}`);
     const { headers } = await (turn % 2 === 0 ? complete(gateway, body) : stream(gateway, body));
-    told.add(headers.get('x-request-id') ?? '');
+    known.add(headers.get('x-request-id') ?? '');
   }
 }
 
@@ -28,7 +28,7 @@ interface Sums {
   readonly costs: ReadonlyMap<string, bigint>;
 }
 
-/** What the ledger of a data directory says, read without the gateway's code. */
+/** Reads the sums of a data directory's ledger, without the gateway's code. */
 function readSums(dataDir: string): Sums {
   const db = new Database(join(dataDir, 'ledger.sqlite'), { readonly: true });
   db.defaultSafeIntegers(true);
@@ -52,7 +52,7 @@ async function restore(source: string, dataDir: string): Promise<Sums | undefine
   return readSums(dataDir);
 }
 
-/** Backs up, and kills the backup after that long unless it has ended; answers whether it ended by itself. */
+/** Backs up, and kills the backup after that long unless it has ended; returns whether it ended by itself. */
 async function backUp({ home }: Gateway, backup: string, killAfterMs: number | undefined): Promise<boolean> {
   const child = spawn(process.execPath, [join(root, 'src/main.ts'), 'backup', backup], {
     cwd: home.folder,
@@ -71,26 +71,26 @@ async function backUp({ home }: Gateway, backup: string, killAfterMs: number | u
   return code === 0;
 }
 
-/** What backups under load came to. */
+/** The results of backups under load. */
 export interface BackupRounds {
   readonly complete: number;
   readonly refused: number;
   readonly requests: number;
 }
 
-/** Makes backups under load, two of three of them killed at some moment, and restores each: it is the ledger at one moment, or refused. */
+/** Makes backups under load, two of three of them killed at some moment, and restores each: each is the ledger of one moment, or is refused. */
 export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
   const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
   const { folder } = gateway.home;
   let isOver = false;
-  const told = new Set<string>();
-  const clients = Promise.all(Array.from({ length: 4 }, (_, seed) => converse(gateway, () => isOver, told, seed)));
-  while (told.size < 20) await sleep(10);
+  const known = new Set<string>();
+  const clients = Promise.all(Array.from({ length: 4 }, (_, seed) => converse(gateway, () => isOver, known, seed)));
+  while (known.size < 20) await sleep(10);
   const restored: Sums[] = [];
   let refused = 0;
   for (let round = 0; round < rounds; round += 1) {
     const [backup, dataDir] = [join(folder, `backup-${round}`), join(folder, `restored-${round}`)];
-    const toldBefore = told.size;
+    const knownBefore = known.size;
     const ended = await backUp(gateway, backup, round % 3 === 0 ? undefined : (round % 3) * 2 * (round % 12));
     const sums = await restore(backup, dataDir);
     rmSync(backup, { recursive: true });
@@ -102,7 +102,7 @@ export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
     }
     const total = [...sums.costs.values()].reduce((sum, cost) => sum + cost, 0n);
     expect(sums.balance, 'every debit has its record').toBe(funds - total);
-    expect(sums.costs.size, 'what clients were told before it began is in it').toBeGreaterThanOrEqual(toldBefore);
+    expect(sums.costs.size, 'what clients were told before it began is in it').toBeGreaterThanOrEqual(knownBefore);
     restored.push(sums);
   }
   isOver = true;

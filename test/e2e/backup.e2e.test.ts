@@ -1,4 +1,4 @@
-/** Backups beside a gateway that works: each is the data directory at one moment, or refused. `test/long/backup-kill.test.ts` makes 50 of them. */
+/** Backups of a running gateway: each is the data directory of one moment, or is refused. `test/long/backup-kill.test.ts` makes 50 of them. */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../src/lib/clock.ts';

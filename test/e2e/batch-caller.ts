@@ -32,7 +32,7 @@ interface AnswerBody {
   readonly [name: string]: unknown;
 }
 
-/** What was answered. */
+/** An answer. */
 export interface Called<Body> {
   readonly status: number;
   readonly body: Body;
@@ -58,7 +58,7 @@ export async function call<Body>(
   return { status: response.status, body: (text === '' ? null : JSON.parse(text)) as Body };
 }
 
-/** A chat item whose answer the built-in model is told. */
+/** Returns a chat item whose steering line determines the answer. */
 export function chatItem(id: string, line: string, more: object = {}): object {
   const messages = [{ role: 'user', content: `x\n!sim ${line}` }];
   return {
@@ -93,8 +93,8 @@ export async function createBatch(
   more: object = {},
 ): Promise<BatchBody> {
   const { body: file } = await upload(gateway, typeof items === 'string' ? items : jsonLines(items));
-  const asked = { input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h', ...more };
-  const { status, body } = await call<BatchBody>(gateway, '/v1/batches', { method: 'POST', body: asked });
+  const requested = { input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h', ...more };
+  const { status, body } = await call<BatchBody>(gateway, '/v1/batches', { method: 'POST', body: requested });
   if (status !== 200) throw new Error(`no batch: ${JSON.stringify(body)}`);
   return body;
 }

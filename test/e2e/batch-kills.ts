@@ -53,9 +53,9 @@ export async function killBatchOften({ items, kills, line }: BatchKills): Promis
     expect([names.length, new Set(names).size], 'each item has one result').toEqual([items, items]);
     const records = (await allRecords(gateway)).filter(({ batchId }) => batchId === made.id);
     const charged = new Map(records.map(({ requestId, costNanoUsd }) => [requestId, Number(costNanoUsd) / 1e9]));
-    const told = results.map(({ response }) => [response?.request_id ?? '', response?.body.usage?.cost] as const);
+    const shown = results.map(({ response }) => [response?.request_id ?? '', response?.body.usage?.cost] as const);
     expect(records.filter(({ costNanoUsd }) => costNanoUsd > 0n)).toHaveLength(results.length);
-    expect(told.filter(([id, cost]) => charged.get(id) !== cost)).toEqual([]);
+    expect(shown.filter(([id, cost]) => charged.get(id) !== cost)).toEqual([]);
     const total = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
     expect(1_000n * 1_000_000_000n - (await readBalance(gateway))).toBe(total);
     expect(batch.usage.cost).toBeCloseTo(Number(total) / 1e9, 9);

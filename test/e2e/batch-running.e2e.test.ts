@@ -99,13 +99,13 @@ async function age(home: Home, id: string): Promise<void> {
 }
 
 test('no item begins while requests wait for a place at the same provider', async () => {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const answers: (() => void)[] = [];
   const upstream = createServer((request, response) => {
     let text = '';
     request.on('data', (chunk: Buffer) => (text += chunk.toString()));
     request.on('end', () => {
-      asked.push(text.includes('from a batch') ? 'batch' : 'interactive');
+      requested.push(text.includes('from a batch') ? 'batch' : 'interactive');
       answers.push(() => {
         const choice = { index: 0, message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' };
         const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 };
@@ -138,12 +138,12 @@ models:
     const made = await createBatch(gateway, items);
     for (let at = 0; at < 6; at += 1) {
       await expect.poll(() => answers.length).toBeGreaterThan(at);
-      // Time for whoever would take the place.
+      // Time for another request to take the place.
       await sleep(150);
-      expect(asked).toHaveLength(at + 1);
+      expect(requested).toHaveLength(at + 1);
       answers[at]?.();
     }
-    expect(asked).toEqual([...Array<string>(3).fill('interactive'), ...Array<string>(3).fill('batch')]);
+    expect(requested).toEqual([...Array<string>(3).fill('interactive'), ...Array<string>(3).fill('batch')]);
     await Promise.all(waiting);
     expect((await endedBatch(gateway, made.id)).request_counts.completed).toBe(3);
   } finally {

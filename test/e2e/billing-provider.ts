@@ -1,4 +1,4 @@
-/** A Chat provider over HTTP that thinks where nobody sees it, streams slowly, stops when its client leaves, and keeps its own bill with a tokenizer and a chat template of its own. */
+/** A Chat provider over HTTP whose reasoning is hidden. It streams slowly, stops when its client leaves, and keeps its own bill with a tokenizer and a chat template of its own. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,7 +21,7 @@ interface Order {
   readonly say: string;
   /** How often. */
   readonly times: number;
-  /** For how long it thinks before, in ms. */
+  /** How long it reasons first, in ms. */
   readonly thinkMs: number;
 }
 
@@ -32,7 +32,7 @@ export type RunningCount = 'timings' | 'usage' | undefined;
 export const templateTokens = 25;
 const reasoningTokensPerMs = 0.4;
 
-/** Its tokenizer: up to three letters, any other character that is no space. East Asian characters are one and a half. */
+/** Its tokenizer: up to three letters, any other character that is not a space. East Asian characters are one and a half. */
 export function countTokens(text: string): number {
   const wide = text.match(/[\u2e80-\uffff]/g)?.length ?? 0;
   return Math.ceil(wide * 1.5) + (text.match(/[a-z]{1,3}|[^a-z\s\u2e80-\uffff]/gi)?.length ?? 0);

@@ -1,4 +1,4 @@
-/** Secrets and what customers write, as canaries in every place: whatever happens, none is found in a log, a metric, an error or the ledger's files. */
+/** Secrets and content of clients are planted as canaries everywhere: whatever happens, none is found in a log, a metric, an error or the ledger's files. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -57,7 +57,7 @@ const calls = frame({
 });
 const finish = `${frame({ delta: {}, finish_reason: 'tool_calls' })}data: [DONE]\n\n`;
 
-/** The upstream's ways; all of them tell more than they should. */
+/** The upstream's behaviours; all of them reveal more than they should. */
 const behaviours: Record<string, Behaviour> = {
   whole: socket =>
     void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(text + calls + finish), Buffer.from(lastChunk)])),
@@ -117,7 +117,7 @@ const behaviours: Record<string, Behaviour> = {
 
 const collector = await Collector.start();
 const upstream = await RawUpstream.start((socket, request) => {
-  // What the operator asks for: the list of models.
+  // The operator's request for the list of models.
   if (request.body === '') return void socket.write(whole(404, '{}'));
   const { model } = JSON.parse(request.body) as { model: string };
   return behaviours[model]?.(socket, request);
@@ -160,8 +160,8 @@ const models = [...Object.keys(behaviours).map(name => `acme/${name.replaceAll('
 
 let gateway: Gateway;
 let operatorToken: string;
-/** What callers were answered, headers and all: successes apart from errors. */
-const told = { errors: '', successes: '' };
+/** All answers that callers got, with their headers: successes and errors separately. */
+const collected = { errors: '', successes: '' };
 let made: { key: string; managementKey: string };
 
 const start = (): Promise<Gateway> =>
@@ -179,7 +179,7 @@ const start = (): Promise<Gateway> =>
   });
 
 beforeAll(async () => {
-  // A first start prints the keys it takes: that is decided, and over here.
+  // A first start prints the keys that it makes, as documented. It happens before the log is watched.
   await (await start()).stop();
   gateway = await start();
   operatorToken = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
@@ -218,8 +218,8 @@ const body = (model: string, stream: boolean): object => ({
 async function ask(path: string, init: RequestInit): Promise<void> {
   const response = await fetch(gateway.url + path, init);
   const heard = JSON.stringify([...response.headers]) + (await response.text());
-  if (response.status === 200 && !heard.includes('"error"')) told.successes += heard;
-  else told.errors += heard;
+  if (response.status === 200 && !heard.includes('"error"')) collected.successes += heard;
+  else collected.errors += heard;
 }
 
 const makeHeaders = (key: string): Record<string, string> => ({
@@ -227,7 +227,7 @@ const makeHeaders = (key: string): Record<string, string> => ({
   'content-type': 'application/json',
 });
 
-/** Every way of the upstream, whole and as a stream, and some that leave. */
+/** Every behaviour of the upstream, streamed and not, and clients that leave. */
 async function customersAsk(): Promise<void> {
   for (const model of models) {
     for (const stream of [false, true]) {
@@ -287,7 +287,7 @@ async function rawly(bytes: string): Promise<void> {
   const socket = connect(Number(port), hostname);
   socket.on('error', () => undefined);
   socket.end(bytes);
-  for await (const heard of socket) told.errors += String(heard);
+  for await (const heard of socket) collected.errors += String(heard);
 }
 
 /** The same over RPC. */
@@ -298,8 +298,8 @@ async function callersAsk(): Promise<void> {
     items: [{ message: { role: 'ROLE_USER', parts: [{ text: { text: prompt.user } }] } }],
   });
   const keep = ({ detail, code, text: heard }: Called): void => {
-    told.errors += `${code} ${detail === undefined ? '' : JSON.stringify({ ...detail, retryAfterMs: 0, denial: '', limits: '' })}`;
-    told.successes += heard;
+    collected.errors += `${code} ${detail === undefined ? '' : JSON.stringify({ ...detail, retryAfterMs: 0, denial: '', limits: '' })}`;
+    collected.successes += heard;
   };
   const callers = programs.filter(({ name }) => name === 'grpc-js' || name.startsWith('curl'));
   for (const program of callers) {
@@ -323,7 +323,7 @@ async function callersAsk(): Promise<void> {
     for (const key of [home.apiKey, home.managementKey, made.managementKey, stranger]) {
       const response = await fetch(gateway.rpcUrl + path, { method: 'POST', headers: makeHeaders(key), body: '{}' });
       const heard = await response.text();
-      told[response.status === 200 ? 'successes' : 'errors'] += heard;
+      collected[response.status === 200 ? 'successes' : 'errors'] += heard;
     }
   }
 }
@@ -339,11 +339,11 @@ async function operatorsErr(): Promise<void> {
   );
   const checked = await gateway.cli(['config', 'check', file]);
   expect(checked.code).toBe(2);
-  told.errors += checked.stdout + checked.stderr;
+  collected.errors += checked.stdout + checked.stderr;
   writeFileSync(file, config());
 }
 
-/** As it is, as it stands in a URL, in base64 and in hexadecimal. */
+/** Returns a value as it is, in a URL, in base64 and in hexadecimal. */
 function spellings(value: string): string[] {
   const bytes = Buffer.from(value);
   return [
@@ -376,8 +376,8 @@ test('the canaries were where they are meant to be: in requests and answers', ()
   const { headers, body: sent } = upstream.requests[0] ?? expect.fail();
   expect([headers['authorization'], headers['x-own']]).toEqual([`Bearer ${provider.first}`, provider.header]);
   expect(found(sent, prompt)).toEqual(Object.keys(prompt));
-  expect(found(told.successes, output)).toEqual(['text', 'arguments']);
-  expect(told.errors.length).toBeGreaterThan(5_000);
+  expect(found(collected.successes, output)).toEqual(['text', 'arguments']);
+  expect(collected.errors.length).toBeGreaterThan(5_000);
 });
 
 test('the log at its most talkative has neither credentials nor content', () => {
@@ -403,18 +403,18 @@ test('metrics have neither', async () => {
 
 describe('errors', () => {
   test('have no credential, and nothing of the upstream but its message', () => {
-    expect(found(told.errors, { ...credentials(), answerHeader, port: `127.0.0.1:${upstream.port}` })).toEqual([]);
+    expect(found(collected.errors, { ...credentials(), answerHeader, port: `127.0.0.1:${upstream.port}` })).toEqual([]);
   });
 
   test('say what the upstream says, without the key in it', () => {
-    expect(told.errors.includes(`can't: {`)).toBe(true);
-    expect(told.errors.split('[credential]').length).toBeGreaterThan(10);
-    expect(told.errors.includes('[address]')).toBe(true);
+    expect(collected.errors.includes(`can't: {`)).toBe(true);
+    expect(collected.errors.split('[credential]').length).toBeGreaterThan(10);
+    expect(collected.errors.includes('[address]')).toBe(true);
   });
 });
 
 test('successes have no credential', () => {
-  expect(found(told.successes, { ...credentials(), answerHeader })).toEqual([]);
+  expect(found(collected.successes, { ...credentials(), answerHeader })).toEqual([]);
 });
 
 test('what is stored has neither, but for the end user in the ledger; only its own files have the gateway’s secrets', async () => {
@@ -473,14 +473,14 @@ test('process lists, names of backups, the completion of shells and the state of
   const commands = [['run', '--', 'sleep', '0.2'], ...(isOnPostgres ? [] : [['backup', backup]])];
   const processes = await Promise.all(commands.map(command => gateway.cli(command)));
   clearInterval(looking);
-  // Later: what runs inside this process keeps it from looking.
+  // After that: commands inside this process block it, so that it can't list processes.
   const inside = await Promise.all([
     ...['bash', 'zsh', 'fish'].map(shell => runInside(gateway, ['completion', shell])),
     ...['status', 'doctor'].map(command => runInside(gateway, [command])),
   ]);
   const ended = [...processes, ...inside];
   expect(ended.map(({ code }) => code)).toEqual(ended.map(() => 0));
-  // They were looked at while they ran.
+  // The processes were listed while they ran.
   expect(lists.some(list => list.includes(backup))).toBe(!isOnPostgres);
   expect(lists.some(list => list.includes('sleep\u{0}0.2'))).toBe(true);
   const names = isOnPostgres ? [] : readdirSync(backup, { recursive: true, encoding: 'utf8' });

@@ -1,4 +1,4 @@
-/** A gateway whose upstream is another gateway: Chat to Chat over HTTP, with what the second one's steering makes go wrong. */
+/** A gateway whose upstream is another gateway: Chat to Chat over HTTP, with the failures that the second one's steering lines order. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';

@@ -1,4 +1,4 @@
-/** A Chat client without a library: it shows every byte of an answer that the tests judge. */
+/** A Chat client without a library: it shows every byte that the tests check. */
 import type { Gateway } from '../gateway.ts';
 
 /** A request body; the model and the messages have defaults. */
@@ -43,7 +43,7 @@ export interface ChatUsage {
   readonly cost: number;
 }
 
-/** What is read of a whole answer; an error has `error` alone. */
+/** The parts of an answer that tests read; an error has only `error`. */
 export interface ChatAnswer {
   readonly id: string;
   readonly object: string;
@@ -99,7 +99,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly body: ChatAnswer;
-  /** Text of choice 0; '' where it has none. */
+  /** Text of choice 0; '' if it has none. */
   readonly text: string;
   readonly calls: readonly ToolCall[];
   readonly finish: string | undefined;
@@ -107,7 +107,7 @@ export interface Answer {
   readonly ms: number;
 }
 
-/** A stream, read to its end or to where it was given up. */
+/** A stream, read to its end or until the client left. */
 export interface Streamed {
   readonly status: number;
   readonly headers: Headers;
@@ -168,7 +168,7 @@ export async function complete(gateway: Gateway, body: ChatBody | string, option
   };
 }
 
-/** Sends a request for a stream with usage and reads it; `until` ends the reading by going away. */
+/** Sends a request for a stream with usage and reads it; `until` decides when the client leaves. */
 export async function stream(
   gateway: Gateway,
   body: ChatBody,

@@ -1,6 +1,5 @@
 /**
- * What Claude Code 2.1.330 sends, written by hand, on the built-in models and on upstreams of every protocol: a conversation with tools, instructions in its middle, a tool
- * search, a picture, a model that was fallen back to. Nothing of it may be an error.
+ * What Claude Code 2.1.330 sends, written by hand, on the built-in models and on upstreams of every protocol: a conversation with tools, instructions in its middle, a tool search, an image, a fallback model. None of it may be an error.
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AgentChain, chainModels, startAgentChain } from './agent-chain.ts';
@@ -204,22 +203,22 @@ describe('what upstreams are sent', () => {
     const messages = [question, midSystem];
     await ask('via/messages', messages);
     // The name of the user is the account's own, and a tool that costs extra has no price here.
-    const { model: _, max_tokens: __, metadata: ___, tools, ...asked } = makeBody('via/messages', messages);
-    expect(chain.sent('via/messages')).toMatchObject({ ...asked, tools: (tools as unknown[]).slice(0, 3) });
+    const { model: _, max_tokens: __, metadata: ___, tools, ...requested } = makeBody('via/messages', messages);
+    expect(chain.sent('via/messages')).toMatchObject({ ...requested, tools: (tools as unknown[]).slice(0, 3) });
     expect(chain.sentHeaders('via/messages')['anthropic-beta']).toBe(headers['anthropic-beta']);
   });
 
   test.each(translated)(
     '%s gets instructions in their place, no hosted and no deferred tool, and the client is told',
     async model => {
-      const { headers: told } = await ask(model, [question, midSystem, { role: 'user', content: 'Go on.' }]);
+      const { headers: answerHeaders } = await ask(model, [question, midSystem, { role: 'user', content: 'Go on.' }]);
       const text = chain.sentText(model);
       expect(text.indexOf('list files')).toBeLessThan(text.indexOf('opened main.ts'));
       expect(text.indexOf('opened main.ts')).toBeLessThan(text.indexOf('Go on.'));
       expect(text).toContain('ToolSearch');
       expect(text).not.toMatch(/WebFetch|web_search/);
-      expect(told.get('x-tollgate-warnings')).toContain('tools.web_search_20260209');
-      expect(told.get('x-tollgate-warnings')).toContain('context_management');
+      expect(answerHeaders.get('x-tollgate-warnings')).toContain('tools.web_search_20260209');
+      expect(answerHeaders.get('x-tollgate-warnings')).toContain('context_management');
     },
   );
 

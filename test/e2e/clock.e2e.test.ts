@@ -1,6 +1,5 @@
 /**
- * A running gateway whose wall clock is set: windows, caps and plans at the edges of their periods, a leap day, steps back (docs/architecture.md "Time"; docs/accounting.md "Windows"). Every time that is
- * told is at least some seconds from an edge, so that a slow machine changes nothing.
+ * A running gateway whose wall clock is set: windows, caps and plans at the edges of their periods, a leap day, steps back (docs/architecture.md "Time"; docs/accounting.md "Windows"). Every time in this test is at least some seconds from an edge, so that a slow machine makes no difference.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -31,7 +30,7 @@ describe('a gateway whose clock is set while it runs', () => {
     clock.remove();
   });
 
-  const told = ({ status, body, headers }: Answer): unknown[] => [
+  const gist = ({ status, body, headers }: Answer): unknown[] => [
     status,
     status === 200 ? undefined : body.error.code,
     headers.get('x-ratelimit-remaining-requests'),
@@ -47,16 +46,16 @@ describe('a gateway whose clock is set while it runs', () => {
       ['2028-02-29T23:50:00Z', '2028-03-01T00:00:00Z'],
     ] as const) {
       clock.set(evening);
-      expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+      expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
       expect((await readKey(id)).usage_today).toBeGreaterThan(0);
       const refused = await complete(gateway, short, { key });
-      expect(told(refused)).toEqual([429, 'rate_limit', '0']);
+      expect(gist(refused)).toEqual([429, 'rate_limit', '0']);
       expect(readWait(refused)).toBeGreaterThan(540);
       expect(readWait(refused)).toBeLessThanOrEqual(600);
       clock.set(midnight);
       expect((await readKey(id)).usage_today).toBe(0);
     }
-    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+    expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
   test('a key works until it expires, and what is left of its balance is back in the account by then', async () => {
@@ -79,28 +78,28 @@ describe('a gateway whose clock is set while it runs', () => {
     });
     const patch = { body: { expires_at: null, balance: 1 } };
     await call(gateway, 'PATCH', `/keys/${made.api_key_id}`, patch);
-    expect(told(await complete(gateway, short, { key: made.key }))[0]).toBe(200);
+    expect(gist(await complete(gateway, short, { key: made.key }))[0]).toBe(200);
   });
 
   test('a rolling minute ends 60 s after the admission, and a step back gives no second one', async () => {
     const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
     clock.set('2028-03-05T12:00:00Z');
-    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+    expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
     clock.set('2028-03-05T12:00:45Z');
     const refused = await complete(gateway, short, { key });
-    expect(told(refused)).toEqual([429, 'rate_limit', '0']);
+    expect(gist(refused)).toEqual([429, 'rate_limit', '0']);
     expect([readWait(refused) >= 1, readWait(refused) <= 61]).toEqual([true, true]);
     clock.set('2028-03-05T12:01:30Z');
-    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+    expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
     for (const back of ['2028-03-05T12:01:00Z', '2028-03-05T11:00:00Z', '2028-02-29T12:00:00Z']) {
       clock.set(back);
       const early = await complete(gateway, short, { key });
-      expect(told(early)).toEqual([429, 'rate_limit', '0']);
+      expect(gist(early)).toEqual([429, 'rate_limit', '0']);
       expect(readWait(early)).toBeLessThanOrEqual(61);
     }
     expect((await readKey(id)).usage_minute).toBeGreaterThan(0);
     clock.set('2028-03-05T12:03:00Z');
-    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+    expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
   test('a month’s limit is what was spent in that month, the leap day included', async () => {
@@ -110,15 +109,15 @@ describe('a gateway whose clock is set while it runs', () => {
     const bound = await complete(gateway, ask('Tolls\n!sim tokens=2000'), { key });
     expect([bound.status, bound.finish]).toEqual([200, 'length']);
     const refused = await complete(gateway, short, { key });
-    expect(told(refused)).toEqual([429, 'spending_limit', null]);
+    expect(gist(refused)).toEqual([429, 'spending_limit', null]);
     expect(Math.abs(readWait(refused) - 12 * 3_600)).toBeLessThan(60);
     clock.set('2028-02-29T23:55:00Z');
-    expect(told(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
+    expect(gist(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
     clock.set('2028-03-01T00:00:00Z');
-    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, null]);
-    // What was spent on 29 February is spent whenever it is that month again.
+    expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, null]);
+    // What was spent on 29 February still counts when the clock returns to that month.
     clock.set('2028-02-29T12:30:00Z');
-    expect(told(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
+    expect(gist(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
   });
 
   test('a plan of the 31st is renewed on the leap day at its time, once, whatever the clock does then', async () => {
@@ -146,7 +145,7 @@ describe('a gateway whose clock is set while it runs', () => {
     clock.set('2028-02-29T10:05:00Z');
     expect(await show()).toEqual({ minute: '2028-03-31T10:0', tokensLeft: 3_000n, freeLeftToday: 1 });
     expect(await paid()).toBe(4n);
-    // Back into the first period: the present one goes on, nothing is paid again.
+    // Back into the first period: the current one continues, nothing is paid again.
     for (const time of ['2028-02-10T12:00:00Z', '2028-02-29T10:10:00Z']) {
       clock.set(time);
       expect(await show()).toMatchObject({ minute: '2028-03-31T10:0', tokensLeft: 3_000n });

@@ -1,4 +1,4 @@
-/** The Completions interface before Chat: the built-in model, a second gateway in front of it, and providers that answer what a test tells them. */
+/** The Completions interface before Chat: the built-in model, a second gateway in front of it, and providers whose answers the test scripts. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -120,12 +120,12 @@ describe.each([
   });
 
   test('streams, with usage only where it is requested', async () => {
-    const asked = { model, prompt: '!sim say=one two three' };
-    const plain = await stream(gateway, asked);
+    const requested = { model, prompt: '!sim say=one two three' };
+    const plain = await stream(gateway, requested);
     expect([said(plain.chunks), plain.isDone]).toEqual(['one two three', true]);
     expect(plain.chunks.every(({ usage }) => usage == null)).toBe(true);
     expect(plain.chunks.at(-1)?.choices[0]?.finish_reason).toBe('stop');
-    const counted = await stream(gateway, { ...asked, stream_options: { include_usage: true } });
+    const counted = await stream(gateway, { ...requested, stream_options: { include_usage: true } });
     expect(counted.chunks.at(-1)?.choices).toEqual([]);
     expect(counted.chunks.at(-1)?.usage?.completion_tokens).toBe(3);
   });
@@ -177,7 +177,7 @@ describe.each([
 
 describe('what is refused, named and free', () => {
   const model = 'sim/small';
-  const refused: [name: string, body: object, told: [status: number, code: string, param: string]][] = [
+  const refused: [name: string, body: object, expected: [status: number, code: string, param: string]][] = [
     ['no prompt', { model }, [422, 'validation_error', 'prompt']],
     ['an empty list', { model, prompt: [] }, [422, 'validation_error', 'prompt']],
     ['a number in a list of texts', { model, prompt: ['a', 1] }, [422, 'validation_error', 'prompt[1]']],
@@ -187,10 +187,10 @@ describe('what is refused, named and free', () => {
     ['log probabilities', { model, prompt: 'a', logprobs: 2 }, [400, 'unsupported_feature', 'logprobs']],
     ['a model without the path', { model: 'sim/large', prompt: 'a' }, [400, 'model_not_supported', 'model']],
   ];
-  test.each(refused)('%s', async (_, body, told) => {
+  test.each(refused)('%s', async (_, body, expected) => {
     const before = await readBalance(inner);
     const answer = await complete(inner, body);
-    expect([answer.status, answer.body.error?.code, answer.body.error?.param]).toEqual(told);
+    expect([answer.status, answer.body.error?.code, answer.body.error?.param]).toEqual(expected);
     expect(await readBalance(inner)).toBe(before);
   });
 
@@ -206,7 +206,7 @@ describe('providers', () => {
   test('the body travels as it came, and what comes back too', async () => {
     received.length = 0;
     const logprobs = { tokens: ['a', 'b'], token_logprobs: [null, -0.5], top_logprobs: null, text_offset: [0, 1] };
-    const asked = {
+    const requested = {
       prompt: [[1, 2], [3]],
       suffix: 'end',
       max_tokens: 4,
@@ -219,8 +219,8 @@ describe('providers', () => {
     const second = { text: 'cd', index: 1, logprobs: null, finish_reason: 'eos', matched: 1 };
     answers = [{ id: 'x', choices: [...first, second], usage, kv: 1 }];
     const before = await readBalance(outer);
-    const { body } = await complete(outer, { model: 'acme/base', ...asked });
-    expect(received).toEqual([{ path: '/v1/completions', body: { model: 'base-1', ...asked } }]);
+    const { body } = await complete(outer, { model: 'acme/base', ...requested });
+    expect(received).toEqual([{ path: '/v1/completions', body: { model: 'base-1', ...requested } }]);
     expect(body).toMatchObject({ kv: 1, choices: [...first, second] });
     expect(before - (await readBalance(outer))).toBe(5_000n + 6_000n);
   });
@@ -246,7 +246,7 @@ describe('providers', () => {
       { text: 'b', index: 0, logprobs: lists('b'), finish_reason: null },
       { text: '', index: 0, logprobs: null, finish_reason: 'length' },
     ]);
-    // A stop sequence makes the gateway ask for a stream.
+    // A stop sequence makes the gateway request a stream.
     const whole = await complete(outer, { model: 'acme/base', prompt: 'p', logprobs: 0, stop: 'x' });
     expect(whole.body.choices).toEqual([
       {

@@ -41,7 +41,7 @@ const clients = [
     },
     kept: 'vi',
     suffix: '',
-    asked: '/v1/messages',
+    requested: '/v1/messages',
   },
   {
     name: 'codex',
@@ -55,7 +55,7 @@ const clients = [
     ],
     kept: 'never',
     suffix: '/v1',
-    asked: '/v1/responses',
+    requested: '/v1/responses',
   },
   {
     name: 'opencode',
@@ -76,7 +76,7 @@ const clients = [
     },
     kept: 'dark',
     suffix: '/v1',
-    asked: '/v1/chat/completions',
+    requested: '/v1/chat/completions',
   },
   {
     name: 'qwen-code',
@@ -88,7 +88,7 @@ const clients = [
         .concat(/^THEME=(.*)$/m.exec(text)?.[1]),
     kept: 'dark',
     suffix: '/v1',
-    asked: '/v1/chat/completions',
+    requested: '/v1/chat/completions',
   },
   {
     name: 'continue',
@@ -100,12 +100,12 @@ const clients = [
     },
     kept: 'Other',
     suffix: '/v1',
-    asked: '/v1/chat/completions',
+    requested: '/v1/chat/completions',
   },
 ] as const;
 
 test.each(clients)('$name: its settings get the gateway beside what they had, a copy and a test call', async client => {
-  const { name, path, own, find, kept, suffix, asked } = client;
+  const { name, path, own, find, kept, suffix, requested } = client;
   write(path, own);
   const { code, stdout, stderr } = await connect(name, '--model', 'sim/large');
   expect([code, stderr]).toEqual([0, '']);
@@ -115,7 +115,7 @@ test.each(clients)('$name: its settings get the gateway beside what they had, a 
   expect(read(`${path}.before-tollgate`)).toBe(own);
   expect(statSync(join(home, path)).mode & 0o777).toBe(0o600);
   expect(stdout).toMatch(
-    new RegExp(`^Test call: POST ${gateway.url}${asked} with sim/large: 200, ".+", \\$0\\.\\d+$`, 'm'),
+    new RegExp(`^Test call: POST ${gateway.url}${requested} with sim/large: 200, ".+", \\$0\\.\\d+$`, 'm'),
   );
   expect(await keys(name)).toHaveLength(1);
 

@@ -9,7 +9,7 @@ import { ask, complete, stream } from './chat-client.ts';
 
 const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 200ms\nexpose_route: true\n',
-  // So that memory that grows is memory that is kept, not garbage that nobody was in a hurry to collect.
+  // With a small heap, growing memory means that it is kept, and not that garbage is collected late.
   environment: { NODE_OPTIONS: '--max-old-space-size=160' },
 });
 afterAll(() => endGateway(gateway));

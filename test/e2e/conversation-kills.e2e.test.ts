@@ -21,13 +21,13 @@ async function call<Answer>({ url, apiKey }: Gateway, path: string, body?: objec
   return (await response.json()) as Answer;
 }
 
-/** Makes responses in a conversation until the gateway is gone; the ids of the output items that were told go into `told`. */
-async function converse(gateway: Gateway, conversation: string, told: Set<string>): Promise<void> {
+/** Makes responses in a conversation until the gateway is gone; adds the ids of the output items that the client got to `known`. */
+async function converse(gateway: Gateway, conversation: string, known: Set<string>): Promise<void> {
   for (let turn = 0; ; turn += 1) {
     const body = { model: 'sim/small', input: `!sim say=Turn ${turn}.`, conversation, store: turn % 2 === 0 };
     try {
       const { output } = await call<{ output: Item[] }>(gateway, '/v1/responses', body);
-      for (const { id } of output) told.add(id);
+      for (const { id } of output) known.add(id);
     } catch {
       return;
     }
@@ -58,14 +58,14 @@ async function chargedRequests({ account }: Gateway): Promise<Set<string>> {
 test('a response that was charged has added its items, and no other has', async () => {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;
-  const told = new Set<string>();
+  const known = new Set<string>();
   const conversations = await Promise.all(
     Array.from({ length: 4 }, () => call<{ id: string }>(gateway, '/v1/conversations', {})),
   );
   for (let round = 0; round < rounds; round += 1) {
-    const before = told.size;
-    const clients = conversations.map(({ id }) => converse(gateway, id, told));
-    for (const deadline = performance.now() + 10_000; told.size < before + 20 && performance.now() < deadline;) {
+    const before = known.size;
+    const clients = conversations.map(({ id }) => converse(gateway, id, known));
+    for (const deadline = performance.now() + 10_000; known.size < before + 20 && performance.now() < deadline;) {
       await sleep(1);
     }
     await sleep(round * 7);
@@ -77,13 +77,13 @@ test('a response that was charged has added its items, and no other has', async 
   const added = new Set<string>();
   for (const { id } of conversations) {
     const items = await listItems(gateway, id);
-    // A turn is there with both its sides.
+    // A turn is stored with both its sides.
     expect(items.map(({ role }) => role)).toEqual(items.map((_, at) => (at % 2 === 0 ? 'user' : 'assistant')));
     for (const item of items) if (item.role === 'assistant') added.add(`req_${item.id.split('_')[1] ?? ''}`);
   }
   expect(added).toEqual(charged);
-  expect([...told].filter(id => !added.has(`req_${id.split('_')[1] ?? ''}`))).toEqual([]);
-  expect(told.size).toBeGreaterThan(rounds * 10);
+  expect([...known].filter(id => !added.has(`req_${id.split('_')[1] ?? ''}`))).toEqual([]);
+  expect(known.size).toBeGreaterThan(rounds * 10);
   await endGateway(gateway);
 }, 60_000);
 
@@ -95,7 +95,7 @@ async function outlive(gateway: Gateway, pass: (part: number) => Promise<void>):
   await pass(0.7);
   await call(gateway, '/v1/responses', { model: 'sim/small', input: '!sim say=yes', conversation: id });
   await pass(0.7);
-  // Reading is no use.
+  // Reading does not count as use.
   expect(await listItems(gateway, id)).toHaveLength(3);
   await pass(0.5);
   await expect(listItems(gateway, id)).rejects.toThrow('404');

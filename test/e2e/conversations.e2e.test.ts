@@ -207,7 +207,7 @@ describe('a response in a conversation', () => {
     expect((await respond({ input: '!sim fail=2', conversation: id })).status).toBe(502);
     expect((await respond({ input: 'a', conversation: id, model: 'no/such' })).status).toBe(400);
     expect((await list(id)).data).toHaveLength(2);
-    // None of them has left it locked.
+    // None of them left it locked.
     expect((await respond({ input: 'a', conversation: id })).status).toBe(200);
   });
 
@@ -242,10 +242,10 @@ describe('a response in a conversation', () => {
 
   test('its id never travels: another gateway has never heard of it', async () => {
     const made = await call('POST', '/v1/conversations', { items: [user('over there')] }, { at: outer });
-    const asked = { model: 'acme/small', input: '!sim say=through', conversation: made.body.id };
-    const first = await respond(asked, { at: outer });
+    const requested = { model: 'acme/small', input: '!sim say=through', conversation: made.body.id };
+    const first = await respond(requested, { at: outer });
     expect([first.status, first.body.conversation]).toEqual([200, { id: made.body.id }]);
-    expect((await respond(asked, { at: outer })).status).toBe(200);
+    expect((await respond(requested, { at: outer })).status).toBe(200);
     const { body } = await call('GET', `/v1/conversations/${made.body.id}/items?order=asc`, undefined, { at: outer });
     expect(readTexts(body.data).filter(text => text === 'through')).toHaveLength(2);
   });

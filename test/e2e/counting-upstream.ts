@@ -1,4 +1,4 @@
-/** An upstream that reports whatever usage a test orders, in the words of the protocol that it is asked in. */
+/** An upstream that reports whatever usage a test orders, in the format of the request's protocol. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -18,7 +18,7 @@ export interface Counted {
 /** What an upstream is to report. */
 export interface Order {
   readonly usage: Counted;
-  /** In the words of the decisions; absent: it names none. */
+  /** The tier by its general name; absent: it reports none. */
   readonly tier?: 'default' | 'flex' | 'priority';
 }
 
@@ -102,7 +102,7 @@ function chat({ usage, tier }: Order): string[] {
   ];
 }
 
-/** Anthropic: cached and written tokens stand beside the input's; the input is told first, the output last. */
+/** Anthropic: cached and written tokens are counted besides the input; the input is reported first, the output last. */
 function messages({ usage, tier }: Order): string[] {
   const { input, read, write5m, write1h, output } = usage;
   const event = (type: string, more: object): string => `event: ${type}\n${frame({ type, ...more })}`;
@@ -127,7 +127,7 @@ function messages({ usage, tier }: Order): string[] {
   ];
 }
 
-/** Google: cached tokens are part of the prompt's, thoughts stand beside the candidates; writes to a cache are not reported. */
+/** Google: cached tokens are part of the prompt's, reasoning is counted besides the candidates; writes to a cache are not reported. */
 function gemini({ usage, tier }: Order): string[] {
   const { input, read, output, reasoning } = usage;
   return [

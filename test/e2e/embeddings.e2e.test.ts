@@ -1,5 +1,5 @@
 /**
- * Embeddings over REST: the built-in model, a second gateway in front of it, and providers that answer what a test tells them. Vectors are compared bit for bit, money by the
+ * Embeddings over REST: the built-in model, a second gateway in front of it, and providers whose answers the test scripts. Vectors are compared bit for bit, money by the
  * test's own arithmetic.
  */
 import { once } from 'node:events';
@@ -17,9 +17,9 @@ const scripted = createServer((request, response) => {
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
-    const asked = JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>;
-    received.push({ path: request.url ?? '', body: asked });
-    const { status, body } = (answers.shift() ?? (() => ({ status: 500, body: {} })))(asked);
+    const requested = JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>;
+    received.push({ path: request.url ?? '', body: requested });
+    const { status, body } = (answers.shift() ?? (() => ({ status: 500, body: {} })))(requested);
     response.writeHead(status, { 'content-type': 'application/json' });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   });
@@ -162,7 +162,7 @@ describe('the built-in model', () => {
 });
 
 describe('what is refused, named and free', () => {
-  const refused: [name: string, body: object, told: [status: number, code: string, param: string]][] = [
+  const refused: [name: string, body: object, expected: [status: number, code: string, param: string]][] = [
     ['no input', { model: 'sim/embed' }, [422, 'validation_error', 'input']],
     ['an empty string', { model: 'sim/embed', input: '' }, [422, 'validation_error', 'input']],
     ['an empty array', { model: 'sim/embed', input: [] }, [422, 'validation_error', 'input']],
@@ -179,10 +179,10 @@ describe('what is refused, named and free', () => {
     ['a text model', { model: 'sim/large', input: 'a' }, [400, 'model_not_supported', 'model']],
     ['an unknown model', { model: 'no/such', input: 'a' }, [400, 'model_not_found', 'model']],
   ];
-  test.each(refused)('%s', async (_, body, told) => {
+  test.each(refused)('%s', async (_, body, expected) => {
     const before = await readBalance(inner);
     const answer = await embed(inner, body);
-    expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(told);
+    expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(expected);
     expect(await readBalance(inner)).toBe(before);
   });
 
@@ -265,7 +265,7 @@ describe('providers', () => {
     expect(status).toBe(200);
     expect(body.data.map(({ embedding }) => embedding[0])).toEqual(input.map((_, at) => at));
     expect(headers.get('x-tollgate-warnings')).toBe('dropped=extra');
-    expect(received.map(({ path, body: asked }) => [path, (asked['requests'] as object[]).length])).toEqual([
+    expect(received.map(({ path, body: requested }) => [path, (requested['requests'] as object[]).length])).toEqual([
       ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 100],
       ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 30],
     ]);

@@ -20,7 +20,7 @@ export interface Sample {
 const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const labelPair = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y;
 
-/** Reads a page. Throws what is wrong with it, with its line. */
+/** Reads a page. Throws an error that names what is wrong, and the line. */
 export function readPage(page: string): Map<string, Family> {
   const families = new Map<string, Family & { labels: Set<string>; samples: Sample[] }>();
   let help = '';
@@ -116,7 +116,7 @@ export interface Query {
   readonly labels: readonly string[];
 }
 
-/** Reads a query with Prometheus' grammar. Throws where it is none. */
+/** Reads a query with Prometheus' grammar. Throws if it is not one. */
 export function readQuery(text: string): Query {
   const query = text.replaceAll('$__rate_interval', '5m');
   const metrics: string[] = [];

@@ -1,6 +1,5 @@
 /**
- * Across protocols nothing changes in silence (docs/interfaces/README.md "Refused, listed or dropped"): refused, listed, or a pure hint; and what an upstream lacks is made up for: a schema by a tool,
- * several answers by several calls. Clients on one side, servers that note every byte on the other.
+ * No content changes silently between protocols (docs/interfaces/README.md "Refused, listed or dropped"): it is refused, listed, or a pure hint. What an upstream lacks is replaced: a schema by a tool, several answers by several calls. Real clients on one side, servers that record every byte on the other.
  */
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -143,16 +142,16 @@ async function tell(path: string, body: Json, headers: Record<string, string> = 
 }
 
 describe('an answer by a schema, from a model that takes none', () => {
-  const asked = {
+  const requested = {
     model: 'up/older',
     messages: user,
     response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict: true } },
   };
 
   test('is a tool’s call upstream and text for a client of Chat, whole and as a stream', async () => {
-    const whole = await complete(gateway, asked);
+    const whole = await complete(gateway, requested);
     expect([whole.text, whole.finish, whole.calls]).toEqual(['{"minutes":12}', 'stop', []]);
-    const streamed = await stream(gateway, asked);
+    const streamed = await stream(gateway, requested);
     expect([streamed.text, streamed.finish, streamed.calls, streamed.done]).toEqual([
       '{"minutes":12}',
       'stop',
@@ -195,8 +194,8 @@ describe('an answer by a schema, from a model that takes none', () => {
 });
 
 test('several answers of a server that gives one: as many calls, each choice paid once', async () => {
-  const asked = { model: 'up/local', messages: user, n: 3, max_completion_tokens: 300 };
-  const whole = await complete(gateway, asked);
+  const requested = { model: 'up/local', messages: user, n: 3, max_completion_tokens: 300 };
+  const whole = await complete(gateway, requested);
   const texts = (choices: readonly { message: { content: string | null } }[]): string[] =>
     choices.map(({ message }) => message.content ?? '').toSorted();
   expect(texts(whole.body.choices)).toEqual(['answer 1', 'answer 2', 'answer 3']);
@@ -210,7 +209,7 @@ test('several answers of a server that gives one: as many calls, each choice pai
   const record = await readRecord(gateway, whole.headers.get('x-request-id') ?? '');
   expect([record.state, record.costNanoUsd]).toEqual([RecordState.COMPLETED, 90_000n]);
   answered = 0;
-  const streamed = await stream(gateway, asked);
+  const streamed = await stream(gateway, requested);
   const said = [0, 1, 2].map(index =>
     streamed.chunks
       .flatMap(({ choices }) => choices.filter(choice => choice.index === index))
@@ -265,12 +264,12 @@ describe('what the upstream’s protocol can’t say', () => {
   test('is left out in silence where it is a hint, also for a strict client', async () => {
     const hints = { prompt_cache_key: 'k', safety_identifier: 's', user: 'u' };
     for (const model of ['up/messages', 'up/gemini']) {
-      const told = await tell('/v1/chat/completions', { model, messages: user, ...hints }, strict);
-      expect([told.status, told.warnings]).toEqual([200, null]);
+      const listed = await tell('/v1/chat/completions', { model, messages: user, ...hints }, strict);
+      expect([listed.status, listed.warnings]).toEqual([200, null]);
     }
     const cached = [{ role: 'user', content: [{ type: 'text', text: 'hi', cache_control: { type: 'ephemeral' } }] }];
-    const told = await tell('/v1/messages', { model: 'up/chat', max_tokens: 50, messages: cached }, strict);
-    expect([told.status, told.warnings]).toEqual([200, null]);
+    const listed = await tell('/v1/messages', { model: 'up/chat', max_tokens: 50, messages: cached }, strict);
+    expect([listed.status, listed.warnings]).toEqual([200, null]);
   });
 });
 

@@ -1,4 +1,4 @@
-/** Bodies that no schema foresaw: whatever JSON comes, the answer is a 200 or names a mistake of the client; the gateway never fails over it. */
+/** Unforeseen bodies: whatever JSON comes, the answer is a 200 or names a mistake of the client; the gateway itself never fails. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { readBalance, endGateway, makeKey, startGateway } from '../gateway.ts';
@@ -82,10 +82,10 @@ function placesIn(value: unknown, at: Path = []): Path[] {
   ];
 }
 
-/** A copy with another value at a place; undefined takes the place away. */
+/** A copy with another value at a place; undefined removes it. */
 function changed(value: unknown, [step, ...rest]: Path, put: unknown): unknown {
   if (step === undefined) return put;
-  // An earlier change has taken the place away.
+  // An earlier change has removed the place.
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value))
     return value.map((each: unknown, index) => (index === step ? changed(each, rest, put) : each));

@@ -10,10 +10,10 @@ const config = 'simulator: { tokens_per_second: 0 }\n';
 const dollars = (amount: number): bigint => BigInt(Math.round(amount * 1e9));
 const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line}`);
 
-/** What clients were told: request id → cost in nano-dollars. */
+/** What clients know: request id → cost in nano-dollars. */
 type Acknowledged = Map<string, bigint>;
 
-/** One client: whole answers and streams in turn until the gateway is gone; what it was told goes into `acknowledged`. */
+/** One client: requests streamed and other answers in turn until the gateway is gone, and adds every cost that it got to `acknowledged`. */
 async function converse(gateway: Gateway, acknowledged: Acknowledged, seed: number): Promise<void> {
   for (let turn = seed; ; turn += 1) {
     const line = turn % 5 === 0 ? `tokens=${200 + turn} tps=2000` : `tokens=${5 + (turn % 40)}`;
@@ -40,7 +40,7 @@ async function allRecords({ account }: Gateway): Promise<ActivityRecord[]> {
   }
 }
 
-/** Kills a gateway under mixed load `rounds` times, and holds the ledger against what clients were told. Answers how long the starts took, in ms, shortest first. */
+/** Kills a gateway under mixed load `rounds` times, and compares the ledger with what clients know. Returns how long the starts took, in ms, shortest first. */
 export async function killGatewayOften(rounds: number): Promise<number[]> {
   const funds = 1_000n * 1_000_000_000n;
   let gateway = await startGateway({ config, balance: '1000' });
@@ -51,7 +51,7 @@ export async function killGatewayOften(rounds: number): Promise<number[]> {
     for (let round = 0; round < rounds; round += 1) {
       const clients = Array.from({ length: 8 }, (_, index) => converse(gateway, acknowledged, round * 8 + index));
       await sleep(120 + ((round * 53) % 260));
-      // A busy machine answers nobody so soon.
+      // A busy machine needs more time for the first answers.
       const enough = (round + 1) * 6;
       for (const deadline = performance.now() + 10_000; acknowledged.size < enough && performance.now() < deadline;) {
         await sleep(1);
@@ -70,7 +70,7 @@ export async function killGatewayOften(rounds: number): Promise<number[]> {
     expect(lost).toEqual([]);
     const total = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
     expect(funds - (await readBalance(gateway))).toBe(total);
-    // Killed requests were given up without a charge and are listed for the operator.
+    // The holds of killed requests were voided without a charge and are listed for the operator.
     const { holds } = await gateway.admin.listVoidedHolds({ limit: 1_000 });
     expect(holds.length).toBeGreaterThan(0);
     expect(holds.every(({ reason }) => reason === 'restarted')).toBe(true);

@@ -1,4 +1,4 @@
-/** What a Gemini upstream alone says of an answer, as each client and the ledger see it: blocked prompts, cached input, thoughts, cut calls (docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-14, US-11, US-18). */
+/** What only Gemini upstreams report, as each client and the ledger see it: blocked prompts, cached input, reasoning, cut calls (docs/providers.md "The Gemini protocol"; docs/interfaces/README.md "Translation"; cases FI-11, FI-14, US-11, US-18). */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -173,10 +173,10 @@ test.each([
 ])('$what is told to no one', async ({ word, expected, next }) => {
   for (const [index, { path, body }] of Object.values(interfaces).entries()) {
     const response = await post(gateway, path, { model: 'google/flash', ...body(word) });
-    const told = JSON.stringify([...response.headers]) + (await response.clone().text());
+    const shown = JSON.stringify([...response.headers]) + (await response.clone().text());
     const { error } = (await response.json()) as { error: Json };
     expect([response.status, error['code'], error['message']]).toEqual(index === 0 ? expected : next);
-    expect(told).not.toContain('canary');
+    expect(shown).not.toContain('canary');
   }
   await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toContain(`"code":"${expected[1]}"`);
   expect(gateway.printed()).not.toContain('canary');

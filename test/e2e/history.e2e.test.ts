@@ -1,4 +1,4 @@
-/** Entries and the audit, as a client of REST and the operator meet them (docs/interfaces/account.md "Entries and audit". */
+/** Entries and the audit, as a client of REST and the operator see them (docs/interfaces/account.md "Entries and audit"). */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { call, type GroupJson, newKey } from './account-client.ts';
@@ -87,7 +87,7 @@ test('every change of a balance is an entry of its pocket, and with the charges 
 
 test('pages of entries and charges are parts of the whole list, balances included, whatever ran beside each other', async () => {
   const { key } = await newKey(gateway, { label: 'paged', balance: 1 });
-  // Begun together and ended one after the other, the first at last.
+  // They begin together and end one after the other, the first one last.
   await Promise.all(
     [50, 40, 30, 20, 10, 5].map(tokens => complete(gateway, ask(`Hello\n!sim tokens=${tokens} rate=200`), { key })),
   );

@@ -1,4 +1,4 @@
-/** What every answer of the public listener has, and the catalogue as REST shows it (docs/errors.md "The envelope"; docs/interfaces/models.md "The list"). */
+/** The common parts of every answer of the public listener, and the catalogue over REST (docs/errors.md "The envelope"; docs/interfaces/models.md "The list"). */
 import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, makeKey, startGateway } from '../gateway.ts';

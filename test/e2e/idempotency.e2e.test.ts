@@ -32,7 +32,7 @@ async function came(response: Response): Promise<Came> {
 interface Interface {
   readonly name: string;
   readonly path: string;
-  /** The prompt in the interface's own words, and what it insists on. */
+  /** Returns a body with that prompt, and the members that the interface requires. */
   readonly ask: (text: string) => object;
 }
 const makeMessages = (content: string) => ({ messages: [{ role: 'user', content }] });
@@ -67,8 +67,8 @@ async function customer(on: Gateway = gateway, settings: object = {}) {
   };
 }
 
-/** What a repeat has to share with the first answer. */
-const told = ({ status, text, headers }: Came) => ({
+/** Returns the parts of an answer that a repeat must have in common with the first one. */
+const gist = ({ status, text, headers }: Came) => ({
   status,
   text,
   headers: ['content-type', 'x-request-id', 'request-id', 'x-tollgate-cost', 'x-tollgate-warnings'].map(name =>
@@ -76,23 +76,23 @@ const told = ({ status, text, headers }: Came) => ({
   ),
 });
 
-describe.each([chat, messages, responses])('$name', asked => {
+describe.each([chat, messages, responses])('$name', requested => {
   describe.each([
     ['whole', false],
     ['streamed', true],
   ] as const)('%s', (_, stream) => {
-    const { path } = asked;
+    const { path } = requested;
 
     test('a repeat is the same answer, byte for byte, from one generation', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = makeBody(asked, 'tokens=60', stream);
+      const body = makeBody(requested, 'tokens=60', stream);
       const first = await send(path, body, key);
       expect(first.status).toBe(200);
       expect(first.headers.get('idempotent-replayed')).toBeNull();
       for (let count = 0; count < 3; count += 1) {
         const again = await send(path, body, key);
-        expect(told(again)).toEqual(told(first));
+        expect(gist(again)).toEqual(gist(first));
         expect(again.headers.get('idempotent-replayed')).toBe('true');
       }
       const made = await records();
@@ -109,7 +109,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('the key with another body, be it by a blank, is refused with 422', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = makeBody(asked, 'tokens=5', stream);
+      const body = makeBody(requested, 'tokens=5', stream);
       await send(path, body, key);
       for (const changed of [
         ` ${body}`,
@@ -130,7 +130,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('while the first runs a repeat is told 409 and when to come back; another body 422', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = makeBody(asked, 'tokens=20 tps=20', stream);
+      const body = makeBody(requested, 'tokens=20 tps=20', stream);
       const first = send(path, body, key);
       await sleep(300);
       const early = await send(path, body, key);
@@ -141,14 +141,14 @@ describe.each([chat, messages, responses])('$name', asked => {
       ]);
       expect((await send(path, `${body} `, key)).code).toBe('idempotency_key_reused');
       const answered = await first;
-      expect(told(await send(path, body, key))).toEqual(told(answered));
+      expect(gist(await send(path, body, key))).toEqual(gist(answered));
       expect(await records()).toHaveLength(1);
     });
 
     test('a client that disconnects does not end it: its repeat finds the whole answer', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = makeBody(asked, 'tokens=40 tps=40', stream);
+      const body = makeBody(requested, 'tokens=40 tps=40', stream);
       await expect(send(path, body, key, AbortSignal.timeout(300))).rejects.toThrow();
       let again = await send(path, body, key);
       expect(again.code).toBe('idempotency_in_progress');
@@ -164,14 +164,14 @@ describe.each([chat, messages, responses])('$name', asked => {
       const { send, records } = await customer();
       const key = randomUUID();
       const refused = [
-        [422, path, makeBody(asked, 'tokens=5', stream).replace('"model"', '"temperature":9,"model"')],
-        [400, path, makeBody(asked, 'tokens=5', stream).replace('sim/large', 'sim/none')],
-        [400, path, makeBody(asked, 'nonsense=1', stream)],
-        [502, path, makeBody(asked, 'status=500', stream)],
+        [422, path, makeBody(requested, 'tokens=5', stream).replace('"model"', '"temperature":9,"model"')],
+        [400, path, makeBody(requested, 'tokens=5', stream).replace('sim/large', 'sim/none')],
+        [400, path, makeBody(requested, 'nonsense=1', stream)],
+        [502, path, makeBody(requested, 'status=500', stream)],
         [400, path, '{'],
       ] as const;
       for (const [status, to, body] of refused) expect((await send(to, body, key)).status).toBe(status);
-      const answered = await send(path, makeBody(asked, 'tokens=5', stream), key);
+      const answered = await send(path, makeBody(requested, 'tokens=5', stream), key);
       expect(answered.status).toBe(200);
       expect((await records()).map(({ state }) => state)).toEqual(['completed', 'upstream_failed']);
     });
@@ -179,7 +179,7 @@ describe.each([chat, messages, responses])('$name', asked => {
     test('of many at once one is answered, and all others repeat it', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
-      const body = makeBody(asked, 'tokens=30', stream);
+      const body = makeBody(requested, 'tokens=30', stream);
       const insist = async (): Promise<Came> => {
         for (;;) {
           const reply = await send(path, body, key);
@@ -207,10 +207,10 @@ describe.each([chat, messages, responses])('$name', asked => {
     const { send, records } = await customer();
     const key = randomUUID();
     for (const [index, fault] of ['fail=4', 'cut=4', 'stall=4'].entries()) {
-      const body = makeBody(asked, `tokens=50 ${fault}`, true);
-      const first = await send(asked.path, body, key + fault);
+      const body = makeBody(requested, `tokens=50 ${fault}`, true);
+      const first = await send(requested.path, body, key + fault);
       expect(first.text).toContain('"error"');
-      expect(told(await send(asked.path, body, key + fault))).toEqual(told(first));
+      expect(gist(await send(requested.path, body, key + fault))).toEqual(gist(first));
       const made = await records();
       expect(made).toHaveLength(index + 1);
       expect(made[0]?.state).toBe('upstream_failed');
@@ -261,7 +261,7 @@ describe('whose key it is', () => {
     const free = body.replace('sim/large', 'sim/small:free');
     const first = await send(chat.path, free, key);
     const again = await send(chat.path, free, key);
-    expect(told(again)).toEqual(told(first));
+    expect(gist(again)).toEqual(gist(first));
     expect(again.headers.get('x-ratelimit-remaining-requests')).toBe(
       first.headers.get('x-ratelimit-remaining-requests'),
     );
@@ -274,7 +274,7 @@ describe('whose key it is', () => {
     expect(await records()).toHaveLength(2);
     const long = 'k'.repeat(255);
     const first = await send(chat.path, body, long);
-    expect(told(await send(chat.path, body, long))).toEqual(told(first));
+    expect(gist(await send(chat.path, body, long))).toEqual(gist(first));
     const refused = await send(chat.path, body, `${long}k`);
     expect([refused.status, refused.code]).toEqual([400, 'invalid_request']);
   });
@@ -299,7 +299,7 @@ describe('Responses in the background, and compactions', () => {
     const body = background('tokens=20 tps=40', false);
     const first = await send(responses.path, body, key);
     const again = await send(responses.path, body, key);
-    expect(told(again)).toEqual({ ...told(first), headers: told(again).headers });
+    expect(gist(again)).toEqual({ ...gist(first), headers: gist(again).headers });
     expect(again.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'));
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     const { id, status } = JSON.parse(first.text) as { id: string; status: string };
@@ -309,7 +309,7 @@ describe('Responses in the background, and compactions', () => {
       return ((await response.json()) as { status: string }).status;
     };
     await expect.poll(read, { timeout: 8_000 }).toBe('completed');
-    expect(told(await send(responses.path, body, key)).text).toBe(first.text);
+    expect(gist(await send(responses.path, body, key)).text).toBe(first.text);
     expect(await records()).toHaveLength(1);
     expect((await send(responses.path, background('tokens=21', false), key)).code).toBe('idempotency_key_reused');
   });
@@ -337,7 +337,7 @@ describe('Responses in the background, and compactions', () => {
     const path = `${responses.path}/compact`;
     const first = await send(path, body, key);
     const again = await send(path, body, key);
-    expect([first.status, told(again)]).toEqual([200, told(first)]);
+    expect([first.status, gist(again)]).toEqual([200, gist(first)]);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     expect(await records()).toHaveLength(1);
     expect((await send(responses.path, body, key)).code).toBe('idempotency_key_reused');
@@ -348,7 +348,7 @@ describe('Responses in the background, and compactions', () => {
     const key = randomUUID();
     const body = makeBody(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
     const first = await send(responses.path, body, key);
-    expect(told(await send(responses.path, body, key))).toEqual(told(first));
+    expect(gist(await send(responses.path, body, key))).toEqual(gist(first));
     const { id } = JSON.parse(first.text) as { id: string };
     const read = await fetch(`${gateway.url}${responses.path}/${id}`, { headers: { 'x-api-key': apiKey.key } });
     expect(read.status).toBe(404);
@@ -362,7 +362,7 @@ describe('Responses in the background, and compactions', () => {
       const body = JSON.stringify({ model: 'sim/large', stream, input: 'Tolls\n!sim tokens=20', ...more });
       const first = await send(responses.path, body, key + String(stream));
       expect(first.text).toContain('tg1.');
-      expect(told(await send(responses.path, body, key + String(stream)))).toEqual(told(first));
+      expect(gist(await send(responses.path, body, key + String(stream)))).toEqual(gist(first));
     }
   });
 });
@@ -420,7 +420,7 @@ describe('the process ends', () => {
     killed = await startGateway({ config, home: killed.home });
     const send = async (body: string, key: string): Promise<Came> =>
       came(await post(killed, chat.path, body, { key: mine.apiKey.key, headers: { 'idempotency-key': key } }));
-    expect(told(await send(keptBody, kept))).toEqual(told(first));
+    expect(gist(await send(keptBody, kept))).toEqual(gist(first));
     const again = await send(cutBody.replace('tps=20', 'tps=0'), cut);
     expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, null]);
     const { data } = (await call<{ data: RecordJson[] }>(killed, 'GET', '/activity', { key: mine.managementKey })).body;
@@ -449,9 +449,9 @@ describe('the process ends', () => {
       killed = await startGateway({ config, home: killed.home });
       const again = await came(await post(killed, chat.path, body, options));
       expect(again.status).toBe(200);
-      // Who has seen the whole answer sees the same one again.
+      // A client that has got the whole answer gets the same one again.
       if (seen?.text.endsWith('data: [DONE]\n\n') === true || seen?.text.endsWith('}') === true) {
-        expect(told(again)).toEqual(told(seen));
+        expect(gist(again)).toEqual(gist(seen));
       }
       const { data } = (await call<{ data: RecordJson[] }>(killed, 'GET', '/activity', { key: mine.managementKey }))
         .body;

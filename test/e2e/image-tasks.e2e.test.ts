@@ -1,4 +1,4 @@
-/** Image tasks: what their maker is told, and that no crash, stop or clock loses one or charges it twice. */
+/** Image tasks: what their caller gets, and that no crash, stop or clock change loses one or charges it twice. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { clockAhead } from '../fake-clock.ts';
@@ -62,9 +62,9 @@ describe('a task', () => {
 
   test('draws what the same request draws at once; b64_json stays with the task', async () => {
     const gateway = await started;
-    const asked = { prompt: 'hills', seed: 5, response_format: 'b64_json' };
-    const task = await ended(gateway, (await create(gateway, asked)).task_id);
-    const atOnce = await postImages(gateway, 'generations', { ...small, ...asked, async: false });
+    const requested = { prompt: 'hills', seed: 5, response_format: 'b64_json' };
+    const task = await ended(gateway, (await create(gateway, requested)).task_id);
+    const atOnce = await postImages(gateway, 'generations', { ...small, ...requested, async: false });
     expect(task.result?.data).toEqual(atOnce.body.data);
   });
 
@@ -150,7 +150,7 @@ describe('a gateway that ends', () => {
     const roomy = config.replace('image_task_queue: 3', 'image_task_queue: 20');
     let gateway = await startGateway({ config: roomy });
     const before = await readBalance(gateway);
-    // Killed again and again at moments that spread over all that a task goes through.
+    // Killed again and again, at moments spread over all stages of a task.
     const tasks: string[] = [];
     for (let kill = 0; kill < 6; kill += 1) {
       for (let number = 0; number < 2; number += 1) {
@@ -177,7 +177,7 @@ describe('a gateway that ends', () => {
       expect((await listFiles(gateway)).length).toBeGreaterThanOrEqual(tasks.length);
       await gateway.kill();
       gateway = await startGateway({ config: roomy, home: gateway.home, environment: clockAhead(61).environment });
-      expect(await listFiles(gateway)).toEqual([]);
+      await expect.poll(() => listFiles(gateway)).toEqual([]);
     } finally {
       await endGateway(gateway);
     }
@@ -244,7 +244,7 @@ describe('a clock that moves between two starts', () => {
 
     const later = await startGateway({ config, home: first.home, environment: clockAhead(61).environment });
     expect((await fetch(`${later.url}${path}`)).status).toBe(404);
-    expect(await listFiles(later)).toEqual([]);
+    await expect.poll(() => listFiles(later)).toEqual([]);
     expect((await getTask(later, made.task_id)).body.status).toBe('completed');
     await later.kill();
 

@@ -1,4 +1,4 @@
-/** 200 damaged files: each is edited or refused by name, and the gateway is as it was before. */
+/** 200 damaged files: each is edited or refused with an error that names it, and the gateway is unchanged. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, expect, test } from 'vitest';
 import sharp from 'sharp';

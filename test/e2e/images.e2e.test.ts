@@ -1,4 +1,4 @@
-/** Pictures over REST from the built-in models: what is drawn, what it costs, where it is kept, what is refused. */
+/** Images over REST from the built-in models: what is drawn, what it costs, how long it is stored, what is refused. */
 import sharp from 'sharp';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
@@ -130,8 +130,8 @@ describe('money', () => {
     [{ quality: 'standard' }, '0.02'],
     [{ size: '2048x2048' }, '0.04'],
     [{ size: '1024x1536' }, '0.02'],
-  ])('%j costs %s', async (asked, cost) => {
-    const { headers } = await generate({ prompt: 'x', ...asked });
+  ])('%j costs %s', async (requested, cost) => {
+    const { headers } = await generate({ prompt: 'x', ...requested });
     expect(headers.get('x-tollgate-cost')).toBe(cost);
   });
 
@@ -470,16 +470,16 @@ describe('the steering line', () => {
   test('a client that goes away stops the drawing, and pays nothing', async () => {
     const before = await readBalance(gateway);
     const leave = new AbortController();
-    const asked = postImages(
+    const requested = postImages(
       gateway,
       'generations',
       { ...small, prompt: '!sim delay_ms=60000' },
       { signal: leave.signal },
     );
-    asked.catch(() => undefined);
+    requested.catch(() => undefined);
     while ((await heldBy(gateway)) === 0n);
     leave.abort();
-    await expect(asked).rejects.toThrow();
+    await expect(requested).rejects.toThrow();
     await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
     expect(await readBalance(gateway)).toBe(before);
   });

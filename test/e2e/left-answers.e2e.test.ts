@@ -1,5 +1,5 @@
 /**
- * What an answer that its client left is charged, against the bill of a provider that counts by itself (docs/accounting.md "Settlement"): within the margins that the tests state, once
+ * The charge for an answer that its client left, compared with the bill of a provider that counts by itself (docs/accounting.md "Settlement"): within the margins that the tests state, once
  * some answers of the same kind were reported.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -72,12 +72,12 @@ async function whole(body: Json): Promise<void> {
   await response.text();
 }
 
-/** Leaves after so many ms; the record and the bill of that request. */
+/** Leaves after that many ms. Returns the record and the bill of the request. */
 async function leave(provider: BillingProvider, body: Json, afterMs: number) {
   const before = provider.bills.length;
   const aborting = new AbortController();
-  const asked = post(gateway, '/v1/chat/completions', body, { signal: aborting.signal });
-  asked.then(response => response.text()).catch(() => undefined);
+  const requested = post(gateway, '/v1/chat/completions', body, { signal: aborting.signal });
+  requested.then(response => response.text()).catch(() => undefined);
   await eventually('the request', () => (provider.bills.length > before ? true : undefined));
   await sleep(afterMs);
   aborting.abort();
@@ -107,7 +107,7 @@ describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
     const { bill, record } = await leave(plain, body, 300);
     expect(bill.isWhole).toBe(false);
     expectNear(record.usage?.inputTokens, bill.input);
-    // A chunk that was on its way is the provider's.
+    // A chunk that was still on its way is counted by the provider only.
     expectNear(record.usage?.outputTokens, bill.output);
   });
 });
@@ -137,7 +137,7 @@ test('reasoning that no one saw is charged at the rate that was learned', async 
   const body = makeBody('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 5_000 });
   const { bill, record } = await leave(plain, body, 600);
   expect(bill.output).toBeGreaterThan(150);
-  // Two clocks: the provider stops when it hears of it.
+  // Two clocks: the provider stops a moment after the client has left.
   expectNear(record.usage?.outputTokens, bill.output, 0.25);
   expect(record.usage?.reasoningTokens).toBe(record.usage?.outputTokens);
 });
@@ -162,8 +162,8 @@ test('timings that the client did not ask for are not shown to it', async () => 
   const raw = await (await post(gateway, '/v1/chat/completions', body)).text();
   expect(raw).toContain('Hello');
   expect(raw).not.toContain('timings');
-  const asked = await (await post(gateway, '/v1/chat/completions', { ...body, timings_per_token: true })).text();
-  expect(asked).toContain('timings');
+  const requested = await (await post(gateway, '/v1/chat/completions', { ...body, timings_per_token: true })).text();
+  expect(requested).toContain('timings');
 });
 
 test('of an answer that is requested whole, what ran is estimated by how fast its route was', async () => {
@@ -177,13 +177,13 @@ test('of an answer that is requested whole, what ran is estimated by how fast it
 
 test('a built-in model that no one waited for is charged no output', async () => {
   const aborting = new AbortController();
-  const asked = post(
+  const requested = post(
     gateway,
     '/v1/chat/completions',
     { model: 'sim/large', messages: [{ role: 'user', content: '!sim delay_ms=5000 tokens=10' }], max_tokens: 50 },
     { signal: aborting.signal },
   );
-  asked.catch(() => undefined);
+  requested.catch(() => undefined);
   await sleep(500);
   aborting.abort();
   const { usage } = await readAborted('sim/large');

@@ -1,4 +1,4 @@
-/** First start, restart, stop and wrong configuration, as an operator meets them (docs/architecture.md "Starting and stopping"). */
+/** First start, restart, stop and wrong configuration, as an operator sees them (docs/architecture.md "Starting and stopping"). */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -110,7 +110,7 @@ describe('probes', () => {
     }
     expect((await fetch(`${gateway.rpcUrl}/metrics`)).status).toBe(200);
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404);
-    // A stream keeps it from ending at once.
+    // A running stream keeps the gateway from ending at once.
     const open = stream(gateway, steer('tokens=300 tps=100'));
     await sleep(500);
     const ended = gateway.stop();

@@ -1,4 +1,4 @@
-/** Servers of one's own, as llama.cpp b10434 and Ollama 0.17 answer: what they are asked, what is listed, and what becomes of their errors. */
+/** Local servers that answer like llama.cpp b10434 and Ollama 0.17: what they are sent, which models are listed, and how their errors are shown. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -53,7 +53,7 @@ const file = '/models/SmolLM2-135M-Instruct.Q4_1.gguf';
 const seen: { url: string; body: string }[] = [];
 let loading = 0;
 let listRefused = false;
-/** The context that Ollama says; undefined: none. */
+/** The context that Ollama reports; undefined: none. */
 let cutsAt: number | undefined = 4_096;
 
 function llama(path: string, body: string): Reply {
@@ -303,7 +303,7 @@ test('counts are the server’s own, with the template that it applies; one that
 
 describe('what a server does in silence', () => {
   const logged = (text: string): number => gateway.printed().split(text).length - 1;
-  // An Ollama does not say its context if nobody has set it: the prompt goes there.
+  // Ollama does not report a context that was never set, so the prompt is sent.
   const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);
 
   test('a prompt that it cuts is warned of, and logged once', async () => {

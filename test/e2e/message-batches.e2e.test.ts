@@ -1,4 +1,4 @@
-/** Batches of Anthropic's interface, and what both interfaces share with other callers: the contract, the command line, prices of the configuration. */
+/** Batches of Anthropic's interface, and what both batch interfaces share: the contract, the command line, prices of the configuration. */
 import { createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -166,8 +166,8 @@ test('the contract offers files and batches too, and the command line lists a ba
   await files.appendFile({ uploadId, content: text.subarray(20) });
   const { file } = await files.finishFile({ uploadId, filename: 'a.jsonl', purpose: 'batch' });
   expect(file?.bytes).toBe(BigInt(text.length));
-  const asked = { inputFileId: file?.id ?? '', endpoint: Endpoint.CHAT_COMPLETIONS };
-  const id = (await batches.createBatch(asked)).batch?.id ?? '';
+  const requested = { inputFileId: file?.id ?? '', endpoint: Endpoint.CHAT_COMPLETIONS };
+  const id = (await batches.createBatch(requested)).batch?.id ?? '';
   const rest = await endedBatch(gateway, id);
   const { batch } = await batches.getBatch({ batchId: id });
   expect([batch?.state, batch?.counts?.completed]).toEqual([BatchState.COMPLETED, 2]);

@@ -1,7 +1,7 @@
-/** A caller of the Anthropic interface, reduced to what the tests of upstreams judge. */
+/** A caller of the Anthropic interface, reduced to what the tests of upstreams check. */
 import type { Gateway } from '../gateway.ts';
 
-/** What came of a request. */
+/** The outcome of a request. */
 export interface MessagesSeen {
   readonly status: number;
   readonly headers: Headers;
@@ -9,7 +9,7 @@ export interface MessagesSeen {
   readonly error?: Readonly<Record<string, unknown>>;
   readonly text: string;
   readonly arguments: string;
-  /** In Chat's words. */
+  /** Chat's finish reason. */
   readonly finish: string | undefined;
   /** `message_stop` came, and nothing after it. */
   readonly done: boolean;
@@ -27,7 +27,7 @@ interface Block {
 const toFinish = (reason: unknown): string | undefined =>
   reason === 'tool_use' ? 'tool_calls' : (reason as undefined);
 
-/** Asks, whole or as a stream, and reads the answer to its end. */
+/** Sends a request, streamed or not, and reads the answer to its end. */
 export async function askMessages(gateway: Gateway, body: Json): Promise<MessagesSeen> {
   const began = performance.now();
   const response = await fetch(`${gateway.url}/v1/messages`, {

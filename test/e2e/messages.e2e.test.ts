@@ -36,7 +36,7 @@ function parseEvents(text: string): Json[] {
   return data.map(line => JSON.parse(line.slice('data: '.length)) as Json);
 }
 
-/** What an answer says, whichever interface it came through. */
+/** The content of an answer, whichever interface it came through. */
 interface Gist {
   text: string;
   thoughts: string;
@@ -104,7 +104,7 @@ const parameters = {
 const image = await makePngUrl(8, 8, 'red');
 const imageData = image.slice(image.indexOf(',') + 1);
 
-/** A conversation that both interfaces can say. */
+/** A conversation that both interfaces can express. */
 interface Talk {
   readonly system: string | null;
   readonly words: string;
@@ -250,7 +250,7 @@ describe('the envelope of the Anthropic interface', () => {
   });
 });
 
-/** An upstream that keeps the bodies it was sent and answers with what the built-in models of the gateway say. */
+/** Starts an upstream that records the bodies it gets and answers with the gateway's built-in models. */
 async function recordingUpstream(): Promise<{ url: string; bodies: string[]; headers: IncomingHttpHeaders[] }> {
   const bodies: string[] = [];
   const headers: IncomingHttpHeaders[] = [];
@@ -290,7 +290,7 @@ models:
     routes: [{ provider: inner, model: sim/large }]
 `;
 
-/** The answer's blocks as the agent gives them back: from the stream, as it came. */
+/** Reads the answer's blocks from the stream, as the agent sends them back. */
 function readBlocks(events: readonly Json[]): Json[] {
   const blocks: Json[] = [];
   const inputs: string[] = [];

@@ -1,9 +1,9 @@
-/** What a gateway says at `/metrics` is what Prometheus takes, what the documents name, and what alerts and dashboard ask for. */
+/** The text of `/metrics` is what Prometheus accepts, what the documents list, and what the alerts and the dashboard query. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { endGateway, type Gateway, root, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, isOnPostgres, root, startGateway } from '../gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type Family, lint, readPage, readQuery } from './exposition.ts';
 
@@ -46,6 +46,12 @@ models:
   }
   page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
   families = readPage(page);
+  // A gateway on PostgreSQL has no files of its own to measure: the page has the family without samples, which would show its label.
+  const files = families.get('tollgate_file_bytes');
+  if (isOnPostgres && files !== undefined) {
+    expect([...files.labels]).toEqual([]);
+    families.set('tollgate_file_bytes', { ...files, labels: new Set(['file']) });
+  }
 });
 afterAll(async () => {
   await endGateway(gateway);
@@ -90,12 +96,12 @@ test('the document names every metric with its type and labels, and no other', (
 
 const queryLabels = new Set(['le', 'job', 'instance']);
 
-/** That a query asks only for what there is. */
+/** Expects that a query uses only existing metrics and labels. */
 function expectAnswerable(query: string): void {
   const { metrics, labels } = readQuery(query);
-  const asked = metrics.filter(name => !labels.includes(name));
-  expect([query, asked.length > 0]).toEqual([query, true]);
-  const known = asked.map(name => {
+  const requested = metrics.filter(name => !labels.includes(name));
+  expect([query, requested.length > 0]).toEqual([query, true]);
+  const known = requested.map(name => {
     const family = families.get(name) ?? families.get(name.replace(/_(?:bucket|sum|count)$/, ''));
     return family ?? expect.fail(`${name} is no metric: ${query}`);
   });

@@ -31,7 +31,7 @@ const prompt = fc.tuple(text, order).map(([said, line]) => said + line);
 const message = (content: string): object[] => [{ role: 'user', content }];
 
 /** Any request that is answered at once, on any path that is paid. */
-const asked: fc.Arbitrary<Asked> = fc.oneof(
+const requested: fc.Arbitrary<Asked> = fc.oneof(
   prompt.map(said => ({
     path: '/v1/chat/completions',
     body: { model: 'sim/large:flex', messages: message(said), max_tokens: 40 },
@@ -78,7 +78,7 @@ async function readReceipt(response: Response): Promise<Receipt> {
 
 test('usage, header, record, receipt and balance agree on every path', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 6 }), async requests => {
+    fc.asyncProperty(fc.array(requested, { minLength: 1, maxLength: 6 }), async requests => {
       for (const each of requests) {
         const before = await readBalance(gateway);
         const { response, answer } = await ask(each);
@@ -92,7 +92,7 @@ test('usage, header, record, receipt and balance agree on every path', async () 
         } else {
           expect([response.status, debited, receipt.state]).toEqual([502, 0n, 'upstream_failed']);
         }
-        // What each bucket says of itself, and all of them together.
+        // Each bucket by itself, and all of them together.
         for (const { kind, tokens, price, multiplier, cost } of receipt.buckets) {
           const isPiece = kind === 'image' || kind === 'search';
           expect(cost).toBeCloseTo((tokens * price * multiplier) / (isPiece ? 1 : 1e6), 12);

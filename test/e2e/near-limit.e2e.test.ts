@@ -1,9 +1,9 @@
-/** An input near the context length is counted before anyone is asked: an upstream that takes it all the same would cut it. */
+/** An input near the context length is counted before anything is sent: an upstream that accepts it anyway would cut it. */
 import { afterAll, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { complete } from './chat-client.ts';
 
-// Nobody listens there: whatever is sent is 502.
+// Nothing listens there: every request that is sent fails with 502.
 const gateway = await startGateway({
   config: `
 retries: 0

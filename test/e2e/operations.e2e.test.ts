@@ -1,4 +1,4 @@
-/** What an operator reads of usage and requests. */
+/** What an operator sees of usage and requests. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -132,7 +132,7 @@ test('a settled request is listed, and shown with its arithmetic', async () => {
 });
 
 test('what stands alone is its list, the version is said, and a reader that has enough is no failure', async () => {
-  // Not limits: when a rolling one resets is told by the clock.
+  // Not limits: the reset time of a rolling one changes with the clock.
   const ofAccount = ['credits', 'keys', 'groups', 'management-keys', 'entries', 'requests', 'webhooks'];
   const commands = [
     ...['accounts', 'models', 'holds', 'audit', 'sessions'].map(name => [name]),

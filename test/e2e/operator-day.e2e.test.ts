@@ -1,6 +1,5 @@
 /**
- * A day of an operator who knows docs/operations.md "Logs, metrics and traces" only: a provider with a bad key, one that is slow, one that answers as another model, and a customer's complaint that is followed from its
- * `x-request-id` alone.
+ * A day of an operator who knows docs/operations.md "Logs, metrics and traces" only: a provider with a bad key, one that is slow, one that answers as another model, and a complaint that is traced by its `x-request-id` alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -144,16 +143,16 @@ test('a complaint: its x-request-id alone says what was tried, what was slow, an
     ],
     provider_cost: 0.0018,
     margin: 0.0024,
-    course: {
+    timeline: {
       provider: 'keyed',
-      attempts: 2,
-      tries: [
+      attempt_count: 2,
+      attempts: [
         { provider: 'slow', model: 'slow', reason: 'priority', result: 'first_event_timeout' },
         { provider: 'keyed', model: 'm', reason: 'fallback', result: 'completed' },
       ],
     },
   });
-  const [slow] = (shown['course'] as { tries: { duration_ms: number }[] }).tries;
+  const [slow] = (shown['timeline'] as { attempts: { duration_ms: number }[] }).attempts;
   expect(slow?.duration_ms).toBeGreaterThanOrEqual(300);
   expect(Number(shown['latency_ms'])).toBeGreaterThanOrEqual(300);
   const route = (await rows('routes')).find(({ provider, model }) => model === 'acme/both' && provider === 'slow');

@@ -1,4 +1,4 @@
-/** Events of what happens outside requests, as the operator’s webhook is told of them (docs/operations.md), and the end of an account. */
+/** Events of what happens outside requests, as the operator’s webhook gets them (docs/operations.md), and the end of an account. */
 import { afterAll, expect, test } from 'vitest';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { FakeClock } from '../fake-clock.ts';
@@ -41,18 +41,18 @@ afterAll(async () => {
   clock.remove();
 });
 
-/** Goes on with a clock that stands that many days ahead. */
+/** Restarts the gateway with a clock that many days ahead. */
 async function restartLater(days: number): Promise<void> {
   await gateway.stop();
   clock.set(new Date(startMs + days * day).toISOString());
   gateway = await startGateway({ config, home: gateway.home, environment: clock.environment });
 }
 
-// Nobody listens there: what is to be delivered is listed.
+// Nothing listens there: events that wait for delivery are listed.
 const made = await gateway.cli(['webhooks', 'create', '--url', 'http://127.0.0.1:9/', '--json']);
 const webhookId = BigInt((made.json as { webhook_id: number }).webhook_id);
 
-/** What was told of these types, oldest first. */
+/** Returns the events of these types, oldest first. */
 async function readEvents(types: readonly string[]): Promise<readonly [string, Record<string, unknown>][]> {
   const { events } = await gateway.admin.listAccountWebhookEvents({ query: { webhookId } });
   const wanted = events.filter(({ type }) => types.includes(type)).toReversed();
@@ -63,7 +63,7 @@ test('a route that opens and closes is reported once each', async () => {
   behaviour = refuses(500);
   const types = ['route.opened', 'route.closed'];
   const route = { provider: 'up', model: 'lab/one', upstream_model: 'm' };
-  // The same request again says nothing new of the route.
+  // A repetition of the same request would not count against the route.
   for (let n = 0; n < 5; n++) await complete(gateway, ask(`Hello ${n}`, { model: 'lab/one' }));
   await expect.poll(() => readEvents(types)).toEqual([['route.opened', route]]);
   behaviour = answers;

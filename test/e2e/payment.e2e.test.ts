@@ -1,9 +1,9 @@
-/** Who pays for what (docs/accounting.md "Who pays"), as seen in balances, answers and the ledger's records. */
+/** Who pays for what (docs/accounting.md "Who pays"), as shown by balances, answers and the ledger's records. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { readBalance, endGateway, makeKey, readRecord, startGateway } from '../gateway.ts';
-import { ask, type ChatUsage, complete, payg, post, stream } from './chat-client.ts';
+import { ask, type ChatUsage, complete, payg as paidModel, post, stream } from './chat-client.ts';
 
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
 afterAll(() => endGateway(gateway));
@@ -36,7 +36,7 @@ describe('one request', () => {
     expect(before - (await readBalance(gateway))).toBe(nano);
     const record = await readRecord(gateway, readRequestId(answer));
     expect(record).toMatchObject({
-      model: payg,
+      model: paidModel,
       costNanoUsd: nano,
       writtenOffNanoUsd: 0n,
       state: RecordState.COMPLETED,
@@ -70,9 +70,9 @@ describe('one request', () => {
     ['priority', ServiceTier.PRIORITY, 2_000n],
   ] as const)('%s multiplies the price, requested by field or by suffix', async (tier, billed, permille) => {
     const byField = await complete(gateway, steer('tokens=40', { service_tier: tier }));
-    const bySuffix = await complete(gateway, steer('tokens=40', { model: `${payg}:${tier}` }));
+    const bySuffix = await complete(gateway, steer('tokens=40', { model: `${paidModel}:${tier}` }));
     for (const answer of [byField, bySuffix]) {
-      expect(answer.body).toMatchObject({ model: payg, service_tier: tier });
+      expect(answer.body).toMatchObject({ model: paidModel, service_tier: tier });
       const usage: ChatUsage = answer.body.usage;
       const nano = ((BigInt(usage.prompt_tokens) * 1_000n + 160_000n) * permille) / 1_000n;
       const record = await readRecord(gateway, readRequestId(answer));
@@ -80,8 +80,8 @@ describe('one request', () => {
     }
   });
 
-  test('a tier given both ways and different is 400', async () => {
-    const answer = await complete(gateway, steer('tokens=1', { model: `${payg}:flex`, service_tier: 'priority' }));
+  test('different tiers in field and suffix are refused with 400', async () => {
+    const answer = await complete(gateway, steer('tokens=1', { model: `${paidModel}:flex`, service_tier: 'priority' }));
     expect(answer.status).toBe(400);
   });
 
@@ -93,7 +93,7 @@ describe('one request', () => {
     expect(await readBalance(gateway)).toBe(before);
   });
 
-  test('n answers are charged for all of them, and their input once', async () => {
+  test('all n answers are charged, their input once', async () => {
     const one = await complete(gateway, steer('tokens=30'));
     const three = await complete(gateway, steer('tokens=30', { n: 3 }));
     expect(three.body.usage.completion_tokens).toBe(90);
@@ -115,7 +115,7 @@ describe('one request', () => {
     expect(record.costNanoUsd).toBeLessThan(dollars(first.body.usage.cost));
   });
 
-  test('prices above a threshold hold for the whole request', async () => {
+  test('a request above a threshold pays the higher prices for all its tokens', async () => {
     const body = ask(`${'word '.repeat(33_000)}\n!sim tokens=10`, { model: 'sim/long' });
     const answer = await complete(gateway, body);
     expect(answer.body.usage.prompt_tokens).toBeGreaterThan(32_000);
@@ -128,7 +128,7 @@ describe('one request', () => {
 });
 
 test.each([false, true])(
-  'tries that fail before the first event are made again and paid once (stream: %s)',
+  'attempts that fail before the first event are repeated; only the answer is charged (stream: %s)',
   async streamed => {
     const send = streamed ? stream : complete;
     const before = await readBalance(gateway);
@@ -168,7 +168,7 @@ describe('clients that go away', () => {
     expect(records[0]?.usage?.outputTokens).toBeLessThan(400);
   });
 
-  test('before the first event: the input at most', async () => {
+  test('before the first event: no output is charged', async () => {
     const { key, id } = await makeKey(gateway);
     const leave = AbortSignal.timeout(300);
     await expect(stream(gateway, steer('delay_ms=20000'), { key, signal: leave })).rejects.toThrow();
@@ -181,7 +181,7 @@ describe('clients that go away', () => {
 });
 
 describe('a key’s own balance', () => {
-  test('is moved out of the account, pays, and is never stepped in for', async () => {
+  test('is moved out of the account, pays alone, and returns when the key is deleted', async () => {
     const before = await readBalance(gateway);
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 1_000_000n });
     expect(before - (await readBalance(gateway))).toBe(1_000_000n);
@@ -190,6 +190,8 @@ describe('a key’s own balance', () => {
     expect(record.buckets.map(({ paidBy }) => paidBy)).toEqual([Payer.KEY_BALANCE, Payer.KEY_BALANCE]);
     const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
     expect(shown?.balanceNanoUsd).toBe(1_000_000n - record.costNanoUsd);
+    const tooLong = await complete(gateway, ask('word '.repeat(5_000)), { key });
+    expect([tooLong.status, tooLong.body.error.code]).toEqual([429, 'insufficient_balance']);
     expect(before - (await readBalance(gateway))).toBe(1_000_000n);
     await gateway.account.deleteKey({ apiKeyId: id });
     expect(before - (await readBalance(gateway))).toBe(record.costNanoUsd);
@@ -197,7 +199,7 @@ describe('a key’s own balance', () => {
   });
 
   test.each([false, true])(
-    'that runs out ends the answer with finish length, never below zero (stream: %s)',
+    'when exhausted, ends the answer with finish reason length and stays at or above zero (stream: %s)',
     async streamed => {
       // Pays for some 500 tokens of output.
       const { key, id } = await makeKey(gateway, { balanceNanoUsd: 2_000_000n });
@@ -214,7 +216,7 @@ describe('a key’s own balance', () => {
     },
   );
 
-  test('that can’t pay for the input and 16 tokens is refused before anything is asked', async () => {
+  test('that can’t pay for the input and 16 tokens is refused without a record', async () => {
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 20_000n });
     const answer = await complete(gateway, ask('word '.repeat(500)), { key });
     expect(answer.status).toBe(429);
@@ -224,7 +226,7 @@ describe('a key’s own balance', () => {
     expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
   });
 
-  test('pays a short answer where the client’s own lower limit is all that it can pay', async () => {
+  test('pays for an answer that the client’s `max_tokens` makes short enough', async () => {
     // Pays for the input and 5 tokens, not for 16.
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 80_000n });
     expect((await complete(gateway, steer('tokens=50'), { key })).status).toBe(429);
@@ -282,11 +284,17 @@ describe('a thousand requests at once', () => {
   });
 });
 
-test('count and list of models cost nothing and leave no record', async () => {
+test('listing models, counting tokens and a malformed request cost nothing and leave no record', async () => {
   const { key, id } = await makeKey(gateway);
+  const before = await readBalance(gateway);
   const response = await fetch(`${gateway.url}/v1/models`, { headers: { 'x-api-key': key } });
   expect(response.status).toBe(200);
   await response.arrayBuffer();
+  const body = { model: paidModel, messages: [{ role: 'user', content: 'Tolls' }] };
+  const count = await post(gateway, '/v1/messages/count_tokens', body, { key });
+  expect(count.status).toBe(200);
+  expect(((await count.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(0);
   expect((await post(gateway, '/v1/chat/completions', '{', { key })).status).toBe(400);
   expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+  expect(await readBalance(gateway)).toBe(before);
 });

@@ -1,4 +1,4 @@
-/** Providers that the environment alone switches on: their catalogue, a local server and another Tollgate that are asked for their models. */
+/** Providers that the environment alone switches on: their catalogue, a local server and another Tollgate that are queried for their models. */
 import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
@@ -40,14 +40,14 @@ const lists: Readonly<Record<string, object>> = {
   },
 };
 /** An Ollama, as far as its Chat interface goes, and those. */
-const asked: { url: string; body: string; authorization: string | undefined }[] = [];
+const requested: { url: string; body: string; authorization: string | undefined }[] = [];
 let models = ['qwen3:8b'];
 const local: Server = createServer((request, response) => {
   void (async () => {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const { authorization } = request.headers;
-    asked.push({ url: request.url ?? '', body: Buffer.concat(parts).toString(), authorization });
+    requested.push({ url: request.url ?? '', body: Buffer.concat(parts).toString(), authorization });
     response.setHeader('content-type', 'application/json');
     const list = lists[request.url ?? ''];
     if (list !== undefined) {
@@ -128,7 +128,7 @@ test('a key switches the models of its provider on, with prices', async () => {
 test('a local server is queried for its models, which cost nothing; its limit is called as it knows it', async () => {
   await expect.poll(async () => (await listed()).map(({ id }) => id), { timeout: 20_000 }).toContain('ollama/qwen3:8b');
   expect(await say({ model: 'ollama/qwen3:8b', max_completion_tokens: 7 })).toEqual([200, 'local']);
-  const sent = JSON.parse(asked.at(-1)?.body ?? '{}') as Record<string, unknown>;
+  const sent = JSON.parse(requested.at(-1)?.body ?? '{}') as Record<string, unknown>;
   expect([sent['model'], sent['max_tokens'], sent['max_completion_tokens']]).toEqual(['qwen3:8b', 7, undefined]);
   expect(await heldBy(gateway)).toBe(0n);
 });
@@ -142,7 +142,7 @@ test('every kind of local server is asked at its own address, with its key; what
   await expect
     .poll(local, { timeout: 20_000 })
     .toEqual(['llama-cpp/qwen3.gguf 0 0 4096', 'lm-studio/qwen3-8b 1 2 null', 'vllm/Qwen/Qwen3-8B 0 0 40960']);
-  const keys = asked
+  const keys = requested
     .filter(({ url }) => url in lists)
     .map(({ url, authorization }) => `${url} ${authorization ?? '-'}`);
   expect([...new Set(keys)].toSorted()).toEqual([

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, newAccount, newKey } from './account-client.ts';
+import { type RecordDetailJson, call, newAccount, newKey } from './account-client.ts';
 import { post } from './chat-client.ts';
 import {
   type Counted,
@@ -95,7 +95,7 @@ function pico(price: string): bigint {
   return BigInt(whole + fraction.padEnd(6, '0'));
 }
 
-/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what the discount leaves (in hundredths), and the digits that are left over. */
+/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what the discount leaves (in hundredths). */
 function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: number; discount: boolean }): bigint {
   const all = counted.input + counted.read + counted.write5m + counted.write1h;
   const step = [...(shape.above ?? [])].sort((a, b) => b.from - a.from).find(({ from }) => all > from);
@@ -132,7 +132,7 @@ function counts(seed: number): (max: number) => number {
   };
 }
 
-/** What an upstream of the protocol can have counted: Google's says nothing of writes, Anthropic's nothing of reasoning. */
+/** What an upstream of the protocol can have counted: Google does not report writes, Anthropic does not report reasoning. */
 function countedBy(protocol: CountingProtocol, seed: number): Counted {
   const below = counts(seed);
   // Around the thresholds as often as anywhere.
@@ -168,7 +168,7 @@ const tiers = [
 interface Interface {
   readonly name: 'Chat' | 'Responses' | 'Messages';
   readonly path: string;
-  /** A prompt in its words, and what it insists on. */
+  /** Returns a body with that prompt, and the members that the interface requires. */
   readonly ask: (text: string, stream: boolean) => object;
 }
 const makeMessages = (content: string) => ({ messages: [{ role: 'user', content }] });
@@ -225,8 +225,8 @@ interface Case {
   readonly discount: boolean;
 }
 
-async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typeof tiers)[number]): Promise<void> {
-  const { shape, protocol, seed, stream, discount } = asked;
+async function checkCase(requested: Case, { name, path, ask }: Interface, tier: (typeof tiers)[number]): Promise<void> {
+  const { shape, protocol, seed, stream, discount } = requested;
   const usage = countedBy(protocol, seed);
   orderCount += 1;
   orders.set(orderCount, { usage, ...(tier.reported === undefined ? {} : { tier: tier.reported }) });
@@ -264,7 +264,7 @@ async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typ
   );
   const id = response.headers.get('x-request-id') ?? '';
   const options = discount ? { key: discountManagementKey } : {};
-  const { body: record, text: recordText } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, options);
+  const { body: record, text: recordText } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, options);
   expect([toNano(record.cost), record.written_off, record.usage_source, record.service_tier]).toEqual([
     nano(exact),
     0,
@@ -288,7 +288,7 @@ async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typ
   });
   expect(costs.reduce((sum, cost) => sum + cost, 0n)).toBe(exact);
   for (const bucket of record.buckets) {
-    // Nothing is taken off nothing.
+    // A tier without a price has no discount.
     expect([bucket.multiplier, bucket.discount]).toEqual([tier.billed, discount && shape !== 'nothing' ? 0.05 : 0]);
     expect(bucket.paid_by).toBe(shape === 'nothing' ? 'free' : 'account');
   }
@@ -297,13 +297,13 @@ async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typ
 let seed = 0;
 describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
   describe.each(protocols)('from an upstream that uses %s', protocol => {
-    test.each(interfaces)('$name shows, records and debits what a second calculation says', async asked => {
+    test.each(interfaces)('$name shows, records and debits what a second calculation says', async requested => {
       for (const tier of tiers) {
         seed += 1;
         for (const stream of [false, true]) {
-          await checkCase({ shape, protocol, seed, stream, discount: seed % 4 === 0 }, asked, tier);
+          await checkCase({ shape, protocol, seed, stream, discount: seed % 4 === 0 }, requested, tier);
         }
-        // Eleven a test in all: no divisor in common with what the counts and the discount go by, so that every tier meets each of them.
+        // In steps that share no divisor with the cycles of counts and discounts, so that every tier is combined with each of them.
         seed += 2;
       }
     });
@@ -328,7 +328,7 @@ test.each(interfaces)(
     const exact = exactCost(shapes['cached'] ?? { input: '', output: '' }, usage, { tier: 1, discount: false });
     expect(toNano(usageIn(await response.text()).cost)).toBe(10_000_000n);
     const id = response.headers.get('x-request-id') ?? '';
-    const record = (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+    const record = (await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
     expect(toNano(record.cost) + toNano(record.written_off)).toBe(nano(exact));
     expect(toNano(record.cost)).toBe(10_000_000n);
     expect((await call(gateway, 'GET', '/balance', { key: managementKey })).text).toBe('{"balance":0}');

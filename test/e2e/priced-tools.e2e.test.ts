@@ -1,10 +1,10 @@
 /** Tools that the provider runs and that have a price by the call (`pricing.tools`): held before, charged as the provider reports, shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, readDollars, newAccount, newKey } from './account-client.ts';
+import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';
 import { dataFrame, type Json, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
 
-/** What each upstream answers: a search or two, then a word. Its tokens cost nothing, so that what is charged is the calls. */
+/** The upstreams' answers: a search or two, then a word. Tokens cost nothing, so that only the calls are charged. */
 const chatUsage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
 const chatChunk = (delta: Json, finish: string | null): string =>
   dataFrame({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason: finish }] });
@@ -143,7 +143,7 @@ interface Asked {
   readonly dollars: number;
 }
 
-/** A further account of so many dollars, whose key asks. */
+/** Creates an account with that many dollars and a key. */
 async function newAsker(dollars: number, settings: object = {}): Promise<Asked & { readonly accountId: bigint }> {
   const { accountId, managementKey } = await newAccount(gateway, dollars);
   return { accountId, managementKey, dollars, key: (await newKey(gateway, settings, managementKey)).key };
@@ -170,8 +170,8 @@ async function ask(
   };
 }
 
-async function receipt({ managementKey }: Asked, id: string): Promise<ArithmeticJson> {
-  return (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+async function receipt({ managementKey }: Asked, id: string): Promise<RecordDetailJson> {
+  return (await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
 }
 
 const webSearch = { chat: { web_search_options: {} }, responses: { tools: [{ type: 'web_search' }] } };

@@ -1,4 +1,4 @@
-/** Provider cost: every endpoint records it, the operator's sums show it with the margin, and customers can't see it anywhere. */
+/** Provider cost: every endpoint records it, the operator's sums show it with the margin, and accounts can't see it anywhere. */
 import { create, toJsonString } from '@bufbuild/protobuf';
 import { Code, createClient } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -65,7 +65,7 @@ interface Shown {
 }
 
 const messages = [{ role: 'user', content: 'What do you charge?\n!sim tokens=40' }];
-const asked: Readonly<Record<string, readonly [path: string, body: object]>> = {
+const requested: Readonly<Record<string, readonly [path: string, body: object]>> = {
   chat: ['/v1/chat/completions', { model: 'acme/text', messages }],
   flex: ['/v1/chat/completions', { model: 'acme/text', messages, service_tier: 'flex' }],
   responses: ['/v1/responses', { model: 'acme/text', input: 'How much?\n!sim tokens=30', store: false }],
@@ -87,7 +87,7 @@ async function listRecords(...filter: string[]): Promise<readonly Shown[]> {
 
 beforeAll(async () => {
   const names = new Map<string | null, string>();
-  for (const [name, [path, body]] of Object.entries(asked)) {
+  for (const [name, [path, body]] of Object.entries(requested)) {
     const answer = await fetch(gateway.url + path, {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
@@ -130,7 +130,7 @@ test('without `cost` on the route, provider cost and margin are null', () => {
 });
 
 test('a batch item has the provider cost of the tier that it was sent with, here flex', async () => {
-  const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: asked['chat']?.[1] };
+  const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: requested['chat']?.[1] };
   const batch = await endedBatch(gateway, (await createBatch(gateway, [line])).id);
   const [record] = await listRecords('--batch', batch.id);
   if (record === undefined) throw new Error('the batch has no record');

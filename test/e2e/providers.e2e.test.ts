@@ -84,8 +84,8 @@ async function ask(model: string): Promise<number> {
   return response.status;
 }
 
-/** The models that the upstream was asked for since this was asked last. */
-const asked = (): string[] =>
+/** Returns the models that were requested from the upstream since the last call. */
+const requested = (): string[] =>
   upstream.requests
     .splice(0)
     .flatMap(({ body }) => (body === '' ? [] : [(JSON.parse(body) as { model: string }).model]));
@@ -153,7 +153,7 @@ describe('after one request', () => {
 
 describe('`tollgate provider test`', () => {
   test('requests one token, the models, and what the model can do', async () => {
-    asked();
+    requested();
     const { json, code } = await gateway.cli(['provider', 'test', 'slow', '--model', 'fast', '--json']);
     expect(code).toBe(0);
     expect(json).toMatchObject({
@@ -186,15 +186,15 @@ describe('`tollgate provider test`', () => {
 
 describe('a model’s strategy', () => {
   test('cheapest takes the route that costs least, whatever its priority', async () => {
-    asked();
+    requested();
     for (let time = 0; time < 3; time += 1) expect(await ask('acme/cheapest')).toBe(200);
-    expect(asked()).toEqual(['cheap', 'cheap', 'cheap']);
+    expect(requested()).toEqual(['cheap', 'cheap', 'cheap']);
   });
 
   test('fastest measures its routes, takes the faster one, and stays with it', async () => {
-    asked();
+    requested();
     for (let time = 0; time < 200; time += 1) expect(await ask('acme/fastest')).toBe(200);
-    const order = asked();
+    const order = requested();
     expect(order.slice(0, 3)).toEqual(['slow', 'slow', 'slow']);
     const settled = order.findLastIndex(model => model === 'slow');
     expect(order.length - settled).toBeGreaterThan(10);

@@ -1,4 +1,4 @@
-/** The configuration read again, by signal and by the operator's call: all of it or nothing (docs/configuration.md "Reloading"). */
+/** The configuration is reloaded, by signal and by the operator's call: all of it or nothing (docs/configuration.md "Reloading"). */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConnectError } from '@connectrpc/connect';
@@ -20,7 +20,7 @@ const answer = (text: string): string =>
 let first: RawUpstream;
 let second: RawUpstream;
 let gateway: Gateway;
-/** The first upstream answers what says "wait" when this is resolved. */
+/** The first upstream answers prompts with "wait" when this is resolved. */
 const waiting = Promise.withResolvers<undefined>();
 beforeAll(async () => {
   first = await RawUpstream.start(async (socket, { body }) => {
@@ -87,7 +87,7 @@ test('SIGHUP does the same', async () => {
 test('what takes effect only at the next start is named', async () => {
   write(config(second, 'aliases: { other: acme/a }\nmetrics: public'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
-  // It still needs one, until the file says again what the process was started with.
+  // It still needs a restart, until the file has the values of the start again.
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
   write(config(second, 'aliases: { other: acme/a }'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual([]);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sseMessages } from './sse-reader.ts';
 
-/** A caller of the Responses interface over plain HTTP that knows nothing but its messages. */
+/** A client of the Responses interface over plain HTTP, without a library. */
 
 /** A resource, whole: it is compared as a value. */
 export type Resource = Readonly<Record<string, unknown>> & {
@@ -60,12 +60,12 @@ export class ResponsesCaller {
     return { status: response.status, headers: response.headers, body: await response.json() };
   }
 
-  /** Makes a response; throws where it is refused. */
+  /** Makes a response; throws if it is refused. */
   create(body: unknown): Promise<Resource> {
     return this.#resource('POST', '', body);
   }
 
-  /** Reads a response; throws where it is refused. */
+  /** Reads a response; throws if it is refused. */
   get(id: string): Promise<Resource> {
     return this.#resource('GET', `/${id}`);
   }

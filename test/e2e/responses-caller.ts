@@ -1,7 +1,7 @@
-/** A caller of the Responses interface, reduced to what the tests of upstreams judge. */
+/** A caller of the Responses interface, reduced to what the tests of upstreams check. */
 import type { Gateway } from '../gateway.ts';
 
-/** What came of a request. */
+/** The outcome of a request. */
 export interface ResponsesSeen {
   readonly status: number;
   readonly headers: Headers;
@@ -9,9 +9,9 @@ export interface ResponsesSeen {
   readonly error?: Readonly<Record<string, unknown>>;
   readonly text: string;
   readonly arguments: string;
-  /** In Chat's words. */
+  /** Chat's finish reason. */
   readonly finish: string | undefined;
-  /** What is not as a reader of streams needs it. */
+  /** Violations of what stream readers rely on. */
   readonly wrong: readonly string[];
   readonly ms: number;
 }
@@ -29,13 +29,13 @@ interface Resource {
   readonly output: readonly Item[];
 }
 
-/** The end of a response; undefined where it was none. */
+/** Returns why a response ended; undefined if it has not. */
 function readFinish({ status, output }: Resource): string | undefined {
   if (status !== 'completed') return undefined;
   return output.some(({ type }) => type === 'function_call') ? 'tool_calls' : 'stop';
 }
 
-/** Asks, whole or as a stream, and reads the answer to its end. */
+/** Sends a request, streamed or not, and reads the answer to its end. */
 export async function askResponses(gateway: Gateway, body: Json): Promise<ResponsesSeen> {
   const began = performance.now();
   const response = await fetch(`${gateway.url}/v1/responses`, {

@@ -12,17 +12,17 @@ afterAll(() => endGateway(gateway));
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A conversation, in no interface's words. */
+/** A conversation, independent of an interface. */
 interface Conversation {
   readonly system: string | undefined;
   readonly turns: readonly { readonly user: string; readonly assistant: string }[];
-  /** Cities that a tool was asked about before. */
-  readonly asked: readonly string[];
+  /** Cities of earlier calls of the tool. */
+  readonly requested: readonly string[];
   readonly question: string;
   readonly tier: 'flex' | 'priority' | undefined;
 }
 
-/** What an interface answered, in common words. */
+/** The members of an answer that are read. */
 interface JsonMembers {
   readonly text: string;
   readonly calls: readonly string[];
@@ -64,14 +64,14 @@ const finishes: Readonly<Record<string, JsonMembers['finish']>> = {
 };
 const call = (name: string, args: string): string => `${name}(${JSON.stringify(JSON.parse(args))})`;
 
-async function chat({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<JsonMembers> {
+async function chat({ system, turns, requested, question, tier }: Conversation, stream: boolean): Promise<JsonMembers> {
   const messages = [
     ...(system === undefined ? [] : [{ role: 'system', content: system }]),
     ...turns.flatMap(turn => [
       { role: 'user', content: turn.user },
       { role: 'assistant', content: turn.assistant },
     ]),
-    ...asked.flatMap((city, index) => [
+    ...requested.flatMap((city, index) => [
       { role: 'user', content: `And ${city}?` },
       {
         role: 'assistant',
@@ -124,7 +124,10 @@ async function chat({ system, turns, asked, question, tier }: Conversation, stre
   };
 }
 
-async function messages({ system, turns, asked, question, tier }: Conversation, stream: boolean): Promise<JsonMembers> {
+async function messages(
+  { system, turns, requested, question, tier }: Conversation,
+  stream: boolean,
+): Promise<JsonMembers> {
   const answer = await post('/v1/messages', {
     model: payg,
     ...(system === undefined ? {} : { system }),
@@ -133,7 +136,7 @@ async function messages({ system, turns, asked, question, tier }: Conversation, 
         { role: 'user', content: turn.user },
         { role: 'assistant', content: turn.assistant },
       ]),
-      ...asked.flatMap((city, index) => [
+      ...requested.flatMap((city, index) => [
         { role: 'user', content: `And ${city}?` },
         { role: 'assistant', content: [{ type: 'tool_use', id: `c${index}`, name: 'get_weather', input: { city } }] },
         { role: 'user', content: [{ type: 'tool_result', tool_use_id: `c${index}`, content: `Sunny in ${city}` }] },
@@ -194,7 +197,7 @@ async function messages({ system, turns, asked, question, tier }: Conversation, 
 }
 
 async function responses(
-  { system, turns, asked, question, tier }: Conversation,
+  { system, turns, requested, question, tier }: Conversation,
   stream: boolean,
 ): Promise<JsonMembers> {
   const answer = await post('/v1/responses', {
@@ -205,7 +208,7 @@ async function responses(
         { role: 'user', content: turn.user },
         { role: 'assistant', content: turn.assistant },
       ]),
-      ...asked.flatMap((city, index) => [
+      ...requested.flatMap((city, index) => [
         { role: 'user', content: `And ${city}?` },
         { type: 'function_call', call_id: `c${index}`, name: 'get_weather', arguments: JSON.stringify({ city }) },
         { type: 'function_call_output', call_id: `c${index}`, output: `Sunny in ${city}` },
@@ -263,7 +266,7 @@ const steering = fc.constantFrom(
 const conversation: fc.Arbitrary<Conversation> = fc.record({
   system: fc.option(fc.constantFrom('You are brief.', 'Answer in verse.'), { nil: undefined }),
   turns: fc.array(fc.record({ user: words, assistant: words }), { maxLength: 2 }),
-  asked: fc.array(fc.constantFrom('Paris', 'Oslo'), { maxLength: 2 }),
+  requested: fc.array(fc.constantFrom('Paris', 'Oslo'), { maxLength: 2 }),
   question: fc.tuple(words, steering).map(([text, order]) => text + order),
   tier: fc.constantFrom(undefined, undefined, 'flex', 'priority'),
 });

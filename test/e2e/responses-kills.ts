@@ -1,4 +1,4 @@
-/** Kill -9 of a gateway in the middle of conversations: what a client was told stays as it was, what it was not told is free, nothing stays held. */
+/** Kill -9 of a gateway in the middle of conversations: what a client got stays unchanged, what it did not get is free, nothing stays held. */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -10,14 +10,14 @@ import { SocketClient, type SocketResponse } from './socket-client.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 
-/** What clients were told: responses whose end they saw, and those that were begun in the background. */
-interface Told {
+/** What clients know: responses whose end they got, and those that they began in the background. */
+interface Known {
   readonly ended: Map<string, Resource | SocketResponse>;
   readonly begun: Set<string>;
 }
 
-/** One client that goes on until the gateway is gone. */
-type Converse = (gateway: Gateway, told: Told) => Promise<void>;
+/** One client that continues until the gateway is gone. */
+type Converse = (gateway: Gateway, known: Known) => Promise<void>;
 
 const chained: Converse = async (gateway, { ended }) => {
   const caller = new ResponsesCaller(gateway, gateway.apiKey);
@@ -66,8 +66,8 @@ async function listRecords({ account }: Gateway): Promise<Map<string, bigint>> {
   }
 }
 
-/** Holds what is stored against what clients were told and against the ledger. */
-async function compare(gateway: Gateway, { ended, begun }: Told): Promise<void> {
+/** Compares what is stored with what clients know and with the ledger. */
+async function compare(gateway: Gateway, { ended, begun }: Known): Promise<void> {
   const caller = new ResponsesCaller(gateway, gateway.apiKey);
   const costs = await listRecords(gateway);
   for (const [id, response] of ended) {
@@ -77,8 +77,8 @@ async function compare(gateway: Gateway, { ended, begun }: Told): Promise<void> 
   for (const id of begun) {
     const { status, error, usage } = await caller.get(id);
     const cost = costs.get(toRequestId(id) ?? '');
-    const told = [status, error?.code, usage?.['cost']];
-    expect(told).toEqual(
+    const known = [status, error?.code, usage?.['cost']];
+    expect(known).toEqual(
       cost === undefined ? ['failed', 'server_restarted', undefined] : ['completed', undefined, Number(cost) / 1e9],
     );
   }
@@ -88,24 +88,24 @@ async function compare(gateway: Gateway, { ended, begun }: Told): Promise<void> 
 export async function killConversations(rounds: number): Promise<void> {
   let gateway = await startGateway({ config, balance: '1000' });
   const { home } = gateway;
-  const told: Told = { ended: new Map(), begun: new Set() };
+  const known: Known = { ended: new Map(), begun: new Set() };
   const before = await readBalance(gateway);
   try {
     for (let round = 0; round < rounds; round += 1) {
-      const running = clients.map(converse => converse(gateway, told).catch(() => undefined));
+      const running = clients.map(converse => converse(gateway, known).catch(() => undefined));
       await sleep(400 + ((round * 137) % 700));
       await gateway.kill();
       await Promise.all(running);
       gateway = await startGateway({ config, home });
       expect(await heldBy(gateway), `held after kill ${round}`).toBe(0n);
     }
-    expect(told.ended.size).toBeGreaterThan(rounds * 5);
-    expect(told.begun.size).toBeGreaterThan(rounds);
-    await compare(gateway, told);
+    expect(known.ended.size).toBeGreaterThan(rounds * 5);
+    expect(known.begun.size).toBeGreaterThan(rounds);
+    await compare(gateway, known);
     const costs = await listRecords(gateway);
     expect(before - (await readBalance(gateway))).toBe([...costs.values()].reduce((sum, cost) => sum + cost, 0n));
     const caller = new ResponsesCaller(gateway, gateway.apiKey);
-    for (const id of [...told.ended.keys()].slice(-20)) {
+    for (const id of [...known.ended.keys()].slice(-20)) {
       const next = await caller.create({ model, input: '!sim say=And on.', previous_response_id: id });
       expect(readText(next)).toBe('And on.');
     }

@@ -1,4 +1,4 @@
-/** What time does to stored responses and to connections. */
+/** Lifetimes of stored responses and of connections. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { FakeClock } from '../fake-clock.ts';
@@ -20,7 +20,7 @@ async function textsBefore(caller: ResponsesCaller, id: string): Promise<(string
 
 const conversation = ['!sim say=First.', 'First.', '!sim say=Second.', 'Second.', '!sim say=Third.'];
 
-/** A response and one that goes on from it, the second half-way through the first one's life; then the first one's end. */
+/** Makes a response, half a lifetime later one that continues it, and waits for the first one's end. */
 async function outlive(gateway: Gateway, halfWay: () => Promise<void>, end: () => Promise<void>): Promise<void> {
   const caller = new ResponsesCaller(gateway, gateway.apiKey);
   const first = await caller.create({ model, input: '!sim say=First.' });

@@ -28,12 +28,12 @@ async function openDocuments(): Promise<Documents> {
   return openPostgresDocuments({ pool, boot: () => 0 }, { bytesMax: 1e9, keptBytesMax: 1e9 }, () => pool.close());
 }
 
-/** Stores turns as an earlier process has stored them: asking one by one would take longer than all other tests of the folder. */
+/** Stores turns as an earlier process would have: making them one by one would take longer than all other tests of the folder. */
 async function storeConversation(): Promise<string[]> {
   const documents = await openDocuments();
   const ids = new IdSource(systemClock);
   const stored: string[] = [];
-  const puts = Array.from({ length: turns }, (_, turn) => {
+  for (let turn = 0; turn < turns; turn += 1) {
     const id = toResponseId(publicRequestId(ids.next()));
     const message = (role: Role, text: string): Item => textMessage(role, `${text} of turn ${turn}.`);
     const input = withIds(id, [message(Role.USER, 'Question')]);
@@ -50,7 +50,7 @@ async function storeConversation(): Promise<string[]> {
     };
     const parentId = stored.at(-1);
     stored.push(id);
-    return documents.put({
+    const outcome = await documents.put({
       kind: 'response',
       id,
       accountId: 1,
@@ -61,8 +61,8 @@ async function storeConversation(): Promise<string[]> {
       body: encodeBody({ head, input, answer: { output, extensions: [] } }),
       ...(parentId === undefined ? {} : { parentId }),
     });
-  });
-  for (const outcome of await Promise.all(puts)) expect(outcome).toEqual({ kind: 'stored' });
+    expect(outcome).toEqual({ kind: 'stored' });
+  }
   await documents.close();
   return stored;
 }
@@ -116,7 +116,7 @@ test('turn 1,000 continues from all that was said, in its order, and so do the n
   expect(readTexts(items)).toEqual([...history, '!sim say=Here.']);
   expect(new Set(items.map(item => item.id)).size).toBe(2 * turns + 1);
 
-  // From the middle, the beginning and the last but one: none of them can be gone on from, and nothing is missing.
+  // From the middle, the beginning and the last but one: none of them can be continued any more, and nothing is missing.
   for (const index of [0, 500, turns - 1]) expect((await caller.ask('DELETE', `/${stored[index]}`)).status).toBe(200);
   const refused = await caller.ask('POST', '', { model, input: 'x', previous_response_id: stored[500] });
   expect(refused.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
@@ -135,7 +135,7 @@ test('turn 1,000 continues from all that was said, in its order, and so do the n
 /** Takes a million tokens. */
 const large = 'sim/long';
 
-/** A file of so many characters of base64 and what is to be said to it. */
+/** Returns a file of that many base64 characters, and a prompt about it. */
 const makeFile = (characters: number, say: string): unknown[] => {
   const file_data = `data:application/pdf;base64,${'QUJD'.repeat(characters / 4)}`;
   const text = `!sim say=${say}`;
@@ -150,7 +150,7 @@ const makeFile = (characters: number, say: string): unknown[] => {
   ];
 };
 
-/** The longest that the gateway let anybody wait while some work was done, in ms. */
+/** Returns the longest time that another request waited during some work, in ms. */
 async function longestWait(work: Promise<unknown>): Promise<number> {
   let isDone = false;
   const done = work.finally(() => (isDone = true));

@@ -13,7 +13,7 @@ const caller = new ResponsesCaller(gateway, gateway.apiKey);
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** One way to make a response: answers its final resource. */
+/** One way to make a response; returns its final resource. */
 type Way = (body: Body) => Promise<Resource>;
 
 const whole: Way = body => caller.create(body);
@@ -51,7 +51,7 @@ function expectFinal(resource: Resource | undefined): Resource {
   return resource;
 }
 
-/** Without what says when and as what it was made: times, and ids, which follow from the response's own. */
+/** Returns a resource without times and without ids, which are derived from the response's own. */
 function comparable(resource: Resource): unknown {
   const suffix = resource.id.slice('resp_'.length);
   const previous = resource['previous_response_id'];
@@ -76,7 +76,7 @@ const custom = { type: 'custom', name: 'run', description: 'Runs a program' };
 
 const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map(each => each.replaceAll('\n', ' '));
 
-/** What a turn is asked for; tool calls are answered in the next one. */
+/** What a turn requests; the results of its tool calls come with the next turn. */
 const turn = fc.record(
   {
     words: text,

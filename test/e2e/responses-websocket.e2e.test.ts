@@ -157,10 +157,10 @@ test('a loop of tool calls continues by the last response alone', async () => {
     },
   ];
   const client = await open();
-  const asked = await answered(client, { input: 'Weather in Oslo?', tools, tool_choice: 'required', store: false });
-  const call = asked.output.find(item => item.type === 'function_call');
+  const called = await answered(client, { input: 'Weather in Oslo?', tools, tool_choice: 'required', store: false });
+  const call = called.output.find(item => item.type === 'function_call');
   const output = { type: 'function_call_output', call_id: call?.call_id, output: 'sunny' };
-  const done = await answered(client, { input: [output], tools, store: false, previous_response_id: asked.id });
+  const done = await answered(client, { input: [output], tools, store: false, previous_response_id: called.id });
   expect(done.status).toBe('completed');
   expect(done.output.some(item => item.type === 'message')).toBe(true);
   await client.close();

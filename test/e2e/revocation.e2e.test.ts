@@ -1,4 +1,4 @@
-/** What runs for a key when it is revoked, and what is answered to a client that sends nothing more. */
+/** Running requests of a key that is revoked, and answers to a client that has closed its sending side. */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -58,7 +58,7 @@ test.each(['the operator', 'its account'])(
     expect(await listStates(id)).toEqual(Array(4).fill(RecordState.CLIENT_ABORTED));
     expect(await readBalance(gateway)).toBeLessThan(before);
     const { records } = await gateway.account.listActivity({ apiKeyId: id });
-    // A picture that was not drawn is free.
+    // An image that was not drawn is free.
     for (const { model, costNanoUsd } of records)
       expect([model, costNanoUsd > 0n]).toEqual([model, model !== 'sim/image']);
     const found = await post(gateway, `/v1/responses/${responseId}/cancel`, {}, { key: other.key });

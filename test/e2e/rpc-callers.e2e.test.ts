@@ -1,4 +1,4 @@
-/** Internal callers with whatever program they have: Generate with a customer's key, admitted, routed to an HTTP upstream, stopped and paid as a REST customer's. */
+/** Internal callers with various programs: Generate with an API key is admitted, routed to an HTTP upstream, stopped and paid like a REST request. */
 import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,7 +24,7 @@ const end =
   'data: [DONE]\n\n';
 
 const requests = new Map<string, SeenRequest>();
-/** Answers; or says its words and no more; or says them again and again, as fast as they are taken. */
+/** Answers; or sends its words and stops; or repeats them as fast as they are read. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, user } = JSON.parse(request.body) as { model: string; user: string };
   // Providers get it behind the account's number.
@@ -84,7 +84,7 @@ async function expectStopped(label: string, leftAtMs: number): Promise<void> {
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
-/** Delivered words were paid and no more, and nobody waited for the rest. */
+/** Only the delivered words were paid, and nothing waited for the rest. */
 function expectDelivered(record: ActivityRecord): void {
   const { inputTokens = 0, outputTokens = 0 } = record.usage ?? {};
   expect([record.state, outputTokens]).toEqual([RecordState.CLIENT_ABORTED, words.length]);
@@ -129,8 +129,8 @@ describe.each(programs)('$name', (program: Program) => {
       call(makeRequest('acme/quick', 'x'), poor.key),
       call(makeRequest('acme/quick', 'x'), `sk-tg-${'0'.repeat(43)}`),
     ]);
-    const told = ({ code, detail }: Called): unknown[] => [code, detail?.code, detail?.param, detail?.httpStatus];
-    expect([unknown, invalid, empty, stranger].map(told)).toEqual([
+    const gist = ({ code, detail }: Called): unknown[] => [code, detail?.code, detail?.param, detail?.httpStatus];
+    expect([unknown, invalid, empty, stranger].map(gist)).toEqual([
       ['invalid_argument', 'model_not_found', 'model', 400],
       ['invalid_argument', 'validation_error', 'temperature', 422],
       ['resource_exhausted', 'insufficient_balance', '', 429],
@@ -256,7 +256,7 @@ test('1,000 calls at once on a key with 5 cents spend 5 cents at most, to the na
   expect(records.filter(({ writtenOffNanoUsd }) => writtenOffNanoUsd !== 0n)).toEqual([]);
   const left = async (): Promise<bigint> => (await gateway.account.getKey({ apiKeyId: id })).key?.balanceNanoUsd ?? -1n;
   expect(await left()).toBe(money - spent);
-  // What is left can be spent to where not even 16 tokens can be paid, never below zero.
+  // The rest can be spent until not even 16 tokens can be paid, never below zero.
   for (let index = 0; (await call(index)).code === 'ok'; index += 1) expect(await left()).toBeGreaterThanOrEqual(0n);
   expect(await left()).toBeLessThan(200_000n);
 });

@@ -26,22 +26,22 @@ const path = 'tollgate.v1.GenerationService/Generate';
 export interface Call {
   /** The request, as protobuf's JSON. */
   readonly request: JsonObject;
-  /** Headers or metadata: the credential, and what else a caller may think of. */
+  /** Headers or metadata: the credential, and others. */
   readonly headers: Readonly<Record<string, string>>;
   readonly deadlineMs?: number;
-  /** The program leaves when it is aborted, as roughly as it can. */
+  /** When it is aborted, the program is ended abruptly. */
   readonly signal?: AbortSignal;
 }
 
-/** What came of it. */
+/** The outcome of a call. */
 export interface Called {
   /** Text deltas, joined. */
   readonly text: string;
   /** Whether `completed` was the last event. */
   readonly completed: boolean;
-  /** As the answer's header names it; undefined where the program shows no headers. */
+  /** As the answer's header names it; undefined if the program shows no headers. */
   readonly requestId: string | undefined;
-  /** The RPC code in lower case; `ok` where there was no error, `left` where the program was ended by its signal. */
+  /** The RPC code in lower case; `ok` if there was no error, `left` if its signal ended the program. */
   readonly code: string;
   readonly detail: ErrorDetail | undefined;
 }
@@ -256,7 +256,7 @@ function enveloped(message: JsonObject): Buffer {
 
 interface Frames {
   readonly replies: { readonly events?: readonly Event[] }[];
-  /** The last frame, which ends the stream; undefined where it did not come. */
+  /** The last frame, which ends the stream; undefined if it did not come. */
   readonly end: { readonly error?: JsonError } | undefined;
 }
 

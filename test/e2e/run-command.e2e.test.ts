@@ -16,7 +16,7 @@ import {
 
 const main = resolve(import.meta.dirname, '../../src/main.ts');
 let gateway: Gateway;
-/** Asks what its first argument says, as often as its second says, and ends with the code of its third. */
+/** A program that sends its first argument as a prompt, as often as the second says, and exits with the code in the third. */
 let agent = '';
 
 beforeAll(async () => {
@@ -140,7 +140,7 @@ test('if it is killed itself, its key ends by itself and the rest of the budget 
     expect.stringContaining('expired') as unknown,
   ]);
   expect(before - (await readBalance(gateway))).toBeLessThan(10_000_000n);
-  // It outlived the one that started it.
+  // It outlived the process that started it.
   process.kill(pid);
   await running.ended;
 });

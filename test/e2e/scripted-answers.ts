@@ -11,7 +11,7 @@ export interface ScriptedCall {
 export interface Answer {
   readonly text?: string;
   readonly calls?: readonly ScriptedCall[];
-  /** In the words of Chat. */
+  /** Chat's finish reason. */
   readonly finish: 'stop' | 'length' | 'tool_calls';
   /** Calls come after a finish of `stop`, with no finish of their own. */
   readonly late?: boolean;
@@ -137,7 +137,7 @@ function messages(answer: Answer): Scripted {
     type: 'tool_use',
     id: `toolu_${place}`,
     name,
-    // A cut input is what a server could read of it: nothing.
+    // A server can't parse a cut input: it is empty.
     input: isJson(args) ? JSON.parse(args) : {},
   }));
   return {

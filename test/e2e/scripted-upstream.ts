@@ -1,4 +1,4 @@
-/** An upstream over HTTP that answers what the prompt names, as a stream or whole, and how callers of each interface see it. */
+/** An upstream over HTTP whose answer the prompt selects, streamed or not, and readers for the callers of each interface. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -20,7 +20,7 @@ export const dataFrame = (value: unknown): string => `data: ${JSON.stringify(val
 /** A frame with the name that its type says. */
 export const typedFrame = (type: string, members: Json): string => `event: ${type}\n${dataFrame({ type, ...members })}`;
 
-/** A server that answers by the first of its words that stands in a request; others get 404. */
+/** A server that selects the answer by the first of its words that a request contains; other requests get 404. */
 export class ScriptedUpstream {
   readonly bodies: Json[] = [];
   readonly #server: Server;
@@ -86,7 +86,7 @@ export interface SeenAnswer {
   readonly calls: readonly SeenCall[];
   /** The code of the error that it ended with. */
   readonly error: string | undefined;
-  /** What the answer says beside that: the whole body, or all events. */
+  /** The whole body, or all events. */
   readonly said: Json | readonly Json[];
 }
 
@@ -206,10 +206,10 @@ export const interfaces: readonly Interface[] = [chat, responses, messages];
 /** Asks for the answer that `word` names. */
 export async function askFor(
   gateway: Gateway,
-  asked: { readonly face: Interface; readonly model: string; readonly word: string; readonly streamed: boolean },
+  requested: { readonly face: Interface; readonly model: string; readonly word: string; readonly streamed: boolean },
   more: Json = {},
 ): Promise<SeenAnswer> {
-  const { face, model, word, streamed } = asked;
+  const { face, model, word, streamed } = requested;
   const response = await post(gateway, face.path, { model, ...face.body(word), ...more, stream: streamed });
   const raw = await response.text();
   const facts = { status: response.status, requestId: response.headers.get('x-request-id') ?? '' };
@@ -228,7 +228,7 @@ export async function askFor(
   return { ...facts, ...face.stream(events), error, said: events };
 }
 
-/** The face of a name. */
+/** Returns the interface with that name. */
 export function findInterface(name: string): Interface {
   return interfaces.find(face => face.name === name) ?? expect.fail(name);
 }

@@ -1,4 +1,4 @@
-/** Secrets in files: the providers' keys hold as soon as their file changes, and the first keys need not be printed. */
+/** Secrets in files: the providers' keys take effect as soon as their file changes, and the first keys need not be printed. */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

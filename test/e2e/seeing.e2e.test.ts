@@ -1,4 +1,4 @@
-/** What an operator sees of a running gateway: the request's line, what becomes of keys that providers refuse, and the line of a start. */
+/** What an operator sees of a running gateway: the request's line, what happens to keys that providers refuse, and the log line of a start. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -75,7 +75,7 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-/** What the upstream was sent since this was asked last. */
+/** Returns the requests to the upstream since the last call. */
 const sent = () => upstream.requests.splice(0);
 
 async function ask(id: string, headers: Record<string, string> = {}) {
@@ -124,8 +124,8 @@ test('the first line says what was started: version, places, listeners, provider
 });
 
 test('a key that is refused is seen within one request: the next one answers, and it rests', async () => {
-  const asked = await ask('acme/keyed');
-  expect([asked.status, sent().map(({ headers }) => headers['authorization'])]).toEqual([
+  const reply = await ask('acme/keyed');
+  expect([reply.status, sent().map(({ headers }) => headers['authorization'])]).toEqual([
     200,
     [`Bearer ${keys.bad}`, `Bearer ${keys.good}`],
   ]);
@@ -173,8 +173,8 @@ describe('a provider whose only key is refused', () => {
 });
 
 test('what a provider says of the request itself reaches the client', async () => {
-  const asked = await ask('acme/rejects');
-  expect([asked.status, JSON.parse(asked.text).error.message]).toEqual([400, 'The image is too small: 3 pixels.']);
+  const reply = await ask('acme/rejects');
+  expect([reply.status, JSON.parse(reply.text).error.message]).toEqual([400, 'The image is too small: 3 pixels.']);
 });
 
 test('the request’s line has all that is known of it, after a try that failed too', async () => {
@@ -182,12 +182,12 @@ test('the request’s line has all that is known of it, after a try that failed 
   const clientId = `order ${randomBytes(4).toString('hex')}`;
   const trace = randomBytes(16).toString('hex');
   const traceparent = `00-${trace}-${randomBytes(8).toString('hex')}-01`;
-  const asked = await ask('acme/two', { 'x-request-id': clientId, traceparent });
-  expect(asked.status).toBe(200);
+  const reply = await ask('acme/two', { 'x-request-id': clientId, traceparent });
+  expect(reply.status).toBe(200);
   for (const { headers } of sent()) {
     expect([headers['x-request-id'], headers['traceparent']]).toEqual([clientId, traceparent]);
   }
-  const requestId = asked.headers.get('x-request-id');
+  const requestId = reply.headers.get('x-request-id');
   expect(requestId).toMatch(/^req_\w{21}$/);
   const [failure, line, ...others] = await findLines(requestId);
   expect(others).toEqual([]);

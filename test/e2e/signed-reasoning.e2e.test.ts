@@ -1,4 +1,4 @@
-/** What an upstream signed goes back to it as it came, text and kind included, through the clients of every interface, streamed and whole (docs/interfaces/README.md "Reasoning and signatures"). */
+/** What an upstream signed is sent back to it unchanged, with its text and kind, through the clients of every interface, streamed and not (docs/interfaces/README.md "Reasoning and signatures"). */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import type { UpstreamProtocol } from './scripted-answers.ts';
@@ -19,7 +19,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 const args = '{"city":"Paris"}';
 const usage = { input_tokens: 7, output_tokens: 9 };
 
-/** Thoughts as an upstream of each protocol signs them, and where they stand in what it is sent next. */
+/** Reasoning as an upstream of each protocol signs it, and where it is in the next request. */
 const signed: Readonly<Record<UpstreamProtocol, { answer: Scripted; wanted: Json[]; sent(body: Json): unknown[] }>> = {
   messages: (() => {
     const thinking = { type: 'thinking', thinking: 'Hm,\n\nthe wéather.', signature: 'SIG+/=' };
@@ -130,7 +130,7 @@ const continued: Readonly<Record<string, (said: Json | readonly Json[]) => Json>
   },
 };
 
-/** A message put together as Chat clients do: entries of thoughts by their index. */
+/** Assembles a message like Chat clients: entries of reasoning by their index. */
 function chatMessage(chunks: readonly Json[]): Json {
   const deltas = chunks.flatMap(chunk => list(chunk['choices'])).map(choice => object(choice['delta']));
   const details: Json[] = [];
@@ -202,11 +202,11 @@ const pairs = protocols.flatMap(protocol =>
 );
 
 test.each(pairs)('$title', async ({ protocol, face, streamed }) => {
-  const asked = { face, model: `up/${protocol}`, word: 'signed', streamed };
+  const requested = { face, model: `up/${protocol}`, word: 'signed', streamed };
   const more = face.name === 'Responses' ? { include: ['reasoning.encrypted_content'], store: false } : {};
-  const first = await askFor(gateway, asked, more);
+  const first = await askFor(gateway, requested, more);
   expect(first.status).toBe(200);
-  const next = await askFor(gateway, asked, { ...more, ...continued[face.name]?.(first.said) });
+  const next = await askFor(gateway, requested, { ...more, ...continued[face.name]?.(first.said) });
   expect(next.status).toBe(200);
   const { wanted, sent } = signed[protocol];
   expect(sent(upstreams.get(protocol)?.bodies.at(-1) ?? {})).toMatchObject(wanted);

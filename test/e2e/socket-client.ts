@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 
-/** A client of the WebSocket transport that knows nothing but its messages. */
+/** A client of the WebSocket transport, without a library. */
 
 /** A message of the gateway. */
 export interface SocketEvent {
@@ -55,7 +55,7 @@ export class SocketClient {
     });
   }
 
-  /** Opens a connection; throws what `ws` throws where the gateway refuses it. */
+  /** Opens a connection; throws the error of `ws` if the gateway refuses it. */
   static async open(url: string, apiKey: string): Promise<SocketClient> {
     const address = `${url.replace('http', 'ws')}/v1/responses`;
     const socket = new WebSocket(address, { headers: { authorization: `Bearer ${apiKey}` } });
@@ -69,7 +69,7 @@ export class SocketClient {
     this.socket.send(JSON.stringify({ type: 'response.create', ...body }));
   }
 
-  /** The next message; throws where the connection ends first. */
+  /** The next message; throws if the connection ends first. */
   async next(): Promise<SocketEvent> {
     while (this.#events.length === 0) {
       if (this.closeCode !== undefined) throw new Error(`closed with ${this.closeCode}`);
@@ -93,7 +93,7 @@ export class SocketClient {
     }
   }
 
-  /** Sends a turn and waits for its end; answers the final resource, or the error that it failed with. */
+  /** Sends a turn and waits for its end; returns the final resource, or the error that it failed with. */
   async ask(body: Readonly<Record<string, unknown>>): Promise<{ response: SocketResponse } | { error: SocketEvent }> {
     this.create(body);
     const last = (await this.turn()).at(-1);

@@ -1,4 +1,4 @@
-/** The data of each message of a stream's text that is whole; comments are none. */
+/** Returns the data of every complete message in a stream's text; comments and an unfinished last message are omitted. */
 export function sseMessages(text: string): string[] {
   return text
     .split('\n\n')

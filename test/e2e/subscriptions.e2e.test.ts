@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { clockAhead } from '../fake-clock.ts';
 import { endGateway, type Gateway, makeKey, readRecord, startGateway } from '../gateway.ts';
 import { type Answer, ask, complete, stream } from './chat-client.ts';
-import type { ArithmeticJson } from './account-client.ts';
+import type { RecordDetailJson } from './account-client.ts';
 
 const config = `simulator: { tokens_per_second: 0 }
 plans:
@@ -50,14 +50,14 @@ async function readBalance({ id }: Owner): Promise<bigint> {
 }
 
 /** A request's record by the account's own management key. */
-async function readArithmetic({ id }: Owner, answer: { readonly headers: Headers }): Promise<ArithmeticJson> {
+async function readArithmetic({ id }: Owner, answer: { readonly headers: Headers }): Promise<RecordDetailJson> {
   const { key } = await gateway.admin.createManagementKey({ accountId: BigInt(id), scopes: ['account:activity'] });
   const requestId = answer.headers.get('x-request-id') ?? '';
   const response = await fetch(`${gateway.url}/v1/account/activity/${requestId}`, {
     headers: { authorization: `Bearer ${key?.key ?? ''}` },
   });
   expect(response.status).toBe(200);
-  return (await response.json()) as ArithmeticJson;
+  return (await response.json()) as RecordDetailJson;
 }
 
 const steer = (line: string, more: object = {}): Record<string, unknown> => ask(`Tolls\n!sim ${line}`, { ...more });
@@ -115,7 +115,7 @@ test('without the fallback the plan’s end cuts the answer like a length limit,
   const owner = await subscribe('core_pro', { fallbackToPayg: false });
   const cut = await complete(gateway, steer('tokens=1000'), owner);
   expect([cut.status, cut.finish, cut.body.usage.cost]).toEqual([200, 'length', 0]);
-  // A hold has a margin for the input; what is not used is given back.
+  // A hold has a margin for the input; the unused part is released.
   expect(readTokens(cut)).toBeLessThanOrEqual(400);
   expect(readTokens(cut)).toBeGreaterThan(380);
   const refused = await complete(gateway, steer('tokens=100'), owner);

@@ -1,5 +1,5 @@
 /**
- * Unknown is not invalid: whatever a client invents reaches an upstream of its protocol as it came, as JSON values with all digits and members in their order. An upstream of
+ * Unknown is not invalid: whatever a client adds reaches an upstream of its protocol unchanged, as JSON values with all digits and members in their order. An upstream of
  * another protocol, or a built-in model, refuses what its model would have read, and goes without the rest.
  */
 import { once } from 'node:events';
@@ -104,7 +104,7 @@ async function post(protocol: ProtocolName, body: string): Promise<{ status: num
   return { status: response.status, text: await response.text(), headers: response.headers };
 }
 
-/** What the route writes itself. */
+/** Members that the gateway sets for a route. */
 const routed = new Set([
   'model',
   'stream',

@@ -1,4 +1,4 @@
-/** A start on the data of an older version makes a backup first, and the old version can go on from it. */
+/** A start on the data of an older version makes a backup first, and the old version can continue with it. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';

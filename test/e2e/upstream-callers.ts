@@ -1,4 +1,4 @@
-/** The eight ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
+/** The eight ways to get an answer, reduced to what the tests of upstreams check. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
@@ -22,7 +22,7 @@ export interface Seen {
   readonly status?: number;
   readonly code?: string;
   readonly retryAfter?: string;
-  /** Members of the error that are not as decided. */
+  /** Members of the error that are not as documented. */
   readonly wrong: readonly string[];
   readonly text: string;
   readonly arguments: string;
@@ -30,14 +30,14 @@ export interface Seen {
   readonly ms: number;
 }
 
-/** A way of asking. */
+/** A way to send a request. */
 export interface Way {
   readonly name: string;
   readonly streamed: boolean;
   readonly ask: (gateway: Gateway, model: string, more?: object) => Promise<Seen>;
 }
 
-/** What `probe` finds, asked again and again for up to 5 s; for concurrent tests, which vitest's own polling does not serve. */
+/** Calls `probe` again and again for up to 5 s and returns its result; for concurrent tests, in which vitest's own polling does not work. */
 export async function eventually<Value>(
   what: string,
   probe: () => Promise<Value | undefined> | Value | undefined,

@@ -1,4 +1,4 @@
-/** A client that goes away at any point of an answer: its upstream is stopped within a second, what was delivered is charged, nothing stays held (docs/interfaces/README.md "Clients that leave"; docs/accounting.md "Settlement"). */
+/** A client that disconnects at any point of an answer: its upstream is stopped within a second, what was delivered is charged, nothing stays held (docs/interfaces/README.md "Clients that leave"; docs/accounting.md "Settlement"). */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -65,7 +65,7 @@ const upstream = await RawUpstream.start(async (socket, request) => {
   }
 });
 
-/** As much as is taken, without an end. */
+/** Sends without end, as fast as the gateway reads. */
 async function flood(socket: Socket, it: Sent): Promise<void> {
   const text = chunk(frame({ delta: { content: ' go'.repeat(2_000) } }));
   socket.write(streamHead);
@@ -133,7 +133,7 @@ async function readWords(socket: Socket, count: number): Promise<void> {
   });
 }
 
-/** Goes away in its way and answers when. */
+/** Disconnects in the given way. Returns when. */
 async function leave(leaving: Leaving, place: number): Promise<number> {
   const model = nameModel(leaving, place);
   if (leaving === 'RPC cancelled') return cancel(model, place);

@@ -1,4 +1,4 @@
-/** What upstreams of every family say when they refuse or fail, as clients of every interface read it: the cases of `test/translation/cases.json`, by their ids. */
+/** The errors of upstreams of every family, as clients of every interface get them: the cases of `test/translation/cases.json`, by their ids. */
 import type { Socket } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
@@ -106,7 +106,7 @@ function ask({ client, family, way = 'whole' }: Asked, name: string): Promise<An
   return post(path, { model: nameModel(family, name, way), ...body, stream: way === 'streamed' });
 }
 
-/** The ten members of docs/errors.md "The envelope", and what the Anthropic interface has beside them. */
+/** The ten members of docs/errors.md "The envelope", and the additional ones of the Anthropic interface. */
 const members = [
   'code',
   'community',
@@ -124,15 +124,15 @@ const cells = (Object.keys(clients) as ClientName[]).flatMap(client =>
   families.flatMap(family => ways.map(way => ({ client, family, way }))),
 );
 
-describe.each(cells)('a client of $client, $way, on an upstream of $family', asked => {
-  const { client } = asked;
+describe.each(cells)('a client of $client, $way, on an upstream of $family', requested => {
+  const { client } = requested;
   test.concurrent.each(Object.entries(answers))(
     'HD-09, HD-10, HD-12: %s is told in the client’s own family',
     async (name, [status]) => {
       const rejected = status === 400;
-      const { status: told, headers: sent, body } = await ask(asked, name);
+      const { status: shown, headers: sent, body } = await ask(requested, name);
       const { error } = body;
-      expect([told, error['status_code'], error['code']]).toEqual(
+      expect([shown, error['status_code'], error['code']]).toEqual(
         rejected ? [400, 400, 'upstream_rejected'] : [502, 502, 'upstream_error'],
       );
       const isMessages = client === 'messages';
@@ -154,7 +154,7 @@ describe.each(cells)('a client of $client, $way, on an upstream of $family', ask
   test('HD-13: an overloaded upstream (529) is tried again, then it is 502', async () => {
     const name = `overloaded-${client}`;
     const before = upstream.requests.length;
-    const { status, body } = await ask(asked, name);
+    const { status, body } = await ask(requested, name);
     expect([status, body.error['code']]).toEqual([502, 'upstream_error']);
     expect(upstream.requests.slice(before).filter(request => request.body.includes(name))).toHaveLength(2);
   });

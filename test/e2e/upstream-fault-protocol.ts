@@ -5,7 +5,7 @@ let protocol: FaultProtocol = 'chat';
 /** Runs the fault suite against upstreams that speak this protocol. */
 export async function testFaults(spoken: FaultProtocol): Promise<void> {
   protocol = spoken;
-  // The question mark makes it a module of its own, so that it runs again where files share a process.
+  // The question mark makes it a module of its own, so that it runs again if files share a process.
   await import(`./upstream-fault-suite.ts?${spoken}`);
 }
 

@@ -1,6 +1,5 @@
 /**
- * Every fault of an upstream at every moment, for upstreams of a protocol and callers of every kind (docs/errors.md "Errors of providers"; docs/interfaces/README.md "Finish reasons"; docs/accounting.md "Settlement"): the caller is told an error or gets a finish that the model
- * made, soon, and is charged what was decided.
+ * Every fault of an upstream at every moment, for upstreams of a protocol and callers of every kind (docs/errors.md "Errors of providers"; docs/interfaces/README.md "Finish reasons"; docs/accounting.md "Settlement"): the caller soon gets an error or the model's own finish, and is charged as documented.
  */
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -27,7 +26,7 @@ import { faultProtocol } from './upstream-fault-protocol.ts';
 import { chatWire, geminiWire, messagesWire, responsesWire, type Wire } from './upstream-wires.ts';
 
 const faultWires = { chat: chatWire, responses: responsesWire, messages: messagesWire, gemini: geminiWire };
-/** The protocol of the upstreams: each entry of the suite names its own. */
+/** The protocol of the upstreams: each file that imports the suite sets its own. */
 const wire: Wire = faultWires[faultProtocol()];
 const moments: Readonly<Record<MomentName, Moment>> = listMoments(wire);
 const usages = listUsages(wire);
@@ -73,7 +72,7 @@ const ownProvider = (model: string, index: number): string => `own-${[...resting
 /** A request of a cell, with what came of it. */
 interface Ran {
   readonly seen: Seen;
-  /** Undefined where the request left none. */
+  /** Undefined if the request left none. */
   readonly record: ActivityRecord | undefined;
 }
 const ran = new Map<string, Ran>();
@@ -162,7 +161,7 @@ function expectedEnd(fault: FaultName, moment: MomentName, way: Way): (string | 
   if (stage === 'finished' && wire.needsEnd && meaning !== 'reported') {
     return way.streamed ? ['broken', 'upstream_error'] : ['refused', 502, 'upstream_error'];
   }
-  // After the finish only usage can be missing, which is no reason to fail; an error that the upstream reports is, unless all was told with the finish.
+  // After the finish only usage can be missing, which is not a failure. An error that the upstream reports is one, unless the finish came together with the usage.
   const isOver = wire.finish === undefined;
   if (stage === 'finished' && (isOver || meaning === 'error' || meaning === 'timeout')) return ['answer'];
   if (meaning === 'rejected') return ['refused', 400, 'upstream_rejected'];
@@ -170,7 +169,7 @@ function expectedEnd(fault: FaultName, moment: MomentName, way: Way): (string | 
   return way.streamed && stage !== 'nothing' ? ['broken', code] : ['refused', 502, code];
 }
 
-/** Tokens charged: undefined where the request leaves no record. */
+/** Returns the charged tokens; undefined if the request leaves no record. */
 function expectedCharge(fault: FaultName, moment: MomentName, way: Way): Charged | undefined {
   const { meaning }: Fault = faults[fault];
   const { delivered, usage, stage }: Moment = moments[moment];
@@ -273,7 +272,7 @@ test('the lines to upstreams that failed are closed', () => {
       .map(({ fault, moment }) => nameModel(fault, moment)),
   );
   const open = upstream.requests.filter(request => failed.has(modelIn(request)) && !request.socket.destroyed);
-  // An answer that ends by the rules of HTTP leaves its connection in order.
+  // An answer that ends properly by HTTP's rules leaves its connection usable.
   expect(open.map(modelIn).filter(model => !/status|truncated/.test(model))).toEqual([]);
 });
 
@@ -304,7 +303,7 @@ test('the gateway still answers', async () => {
   expect((await readRecord(gateway, seen?.requestId ?? '')).state).toBe(RecordState.COMPLETED);
 });
 
-/** One letter for each way: A answered, R refused, B broken off; in capitals where it was charged for. */
+/** One letter for each way: A answered, R refused, B broken off; in capitals if it was charged. */
 function letters(fault: FaultName, moment: MomentName): string {
   return ways
     .map(way => {

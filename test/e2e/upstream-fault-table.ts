@@ -1,10 +1,10 @@
-/** What an upstream can do wrong and when, as the bytes that it writes, and what was decided that each of it means. */
+/** The faults of an upstream and their moments, as the bytes that it writes, and the documented meaning of each. */
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Behaviour, chunk, lastChunk, streamHead, whole } from '../upstreams/raw-upstream.ts';
 import { argumentParts, type Counts, type Wire, words } from './upstream-wires.ts';
 
-/** What the whole answer says. */
+/** The content of the whole answer. */
 export const wholeAnswer = {
   text: words.join(''),
   arguments: argumentParts.join(''),
@@ -35,7 +35,7 @@ export interface Moment {
   readonly delivered: string;
   /** Whether the usage had come. */
   readonly usage?: true;
-  /** It can't be where the protocol tells the finish together with the usage. */
+  /** Impossible if the protocol sends the finish together with the usage. */
   readonly needsFinish?: true;
 }
 
@@ -137,7 +137,7 @@ const errorEvent =
   (socket: Socket, wire: Wire): unknown =>
     socket.write(chunk(wire.error(message, code)));
 
-/** A head that comes byte by byte, slower than anybody waits. */
+/** Sends a head byte by byte, more slowly than the gateway waits. */
 async function dripHead(socket: Socket): Promise<void> {
   for (const byte of streamHead) {
     if (socket.destroyed) return;
@@ -193,7 +193,7 @@ export const faults = {
 /** A fault's name. */
 export type FaultName = keyof typeof faults;
 
-/** A usage as upstreams get it wrong. What is charged of it, where it is not the gateway's own estimate. */
+/** A wrong usage of an upstream, and what is charged for it if that is not the gateway's own estimate. */
 export interface UsageCase {
   /** Undefined: none is sent. */
   readonly sent: unknown;
@@ -260,7 +260,7 @@ export interface ChargedUsage {
 export function answerWith(wire: Wire, name: UsageName): Behaviour {
   const given = listUsages(wire)[name];
   const { begun, texts, call, finish, end, withoutUsage } = wire;
-  // Counts that grow are told by protocols that tell them apart from the finish.
+  // Running counts are only sent by protocols that send them separately from the finish.
   const before = given.before === undefined || finish === undefined ? '' : wire.usage(given.before);
   const after = given.sent === undefined ? withoutUsage : wire.usage(given.sent);
   const output = texts.join('') + call.map(({ frame }) => frame).join('');
@@ -275,7 +275,7 @@ export function failWith(wire: Wire, faultName: FaultName, momentName: MomentNam
   return async socket => {
     if (sent !== undefined) {
       socket.write(sent);
-      // What was written must be read before a reset throws it away.
+      // The gateway must read what was written before a reset discards it.
       await sleep(50);
     }
     await fault.strike?.(socket, wire);

@@ -1,4 +1,4 @@
-/** The way to a provider: certificates, proxies and who is told what when it is barred. A real process, a real TLS server, a real proxy. */
+/** The way to a provider: certificates, proxies, and the errors that clients and the operator get when it is blocked. A real process, a real TLS server, a real proxy. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer, type IncomingMessage, type Server } from 'node:http';
@@ -22,7 +22,7 @@ const answer = JSON.stringify({
   usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
 });
 
-/** The provider, over TLS with a certificate that nobody vouches for, and without TLS. */
+/** The provider, over TLS with a certificate that no authority has signed, and without TLS. */
 const seen: string[] = [];
 const serve = (request: IncomingMessage, response: { end(text: string): void }): void => {
   seen.push(request.headers['authorization'] ?? '');
@@ -32,8 +32,8 @@ const serve = (request: IncomingMessage, response: { end(text: string): void }):
 const secure = createTlsServer({ key: pem, cert: pem }, serve);
 const plain = createHttpServer(serve);
 
-/** A proxy as it is deployed: it tunnels, passes plain requests on, and wants a password. It may be told to send all names to the provider. */
-const asked: { line: string; authorization: string | undefined; credential: string | undefined }[] = [];
+/** A proxy as it is deployed: it tunnels, passes plain requests on, and wants a password. It can be set to send all names to the provider. */
+const proxied: { line: string; authorization: string | undefined; credential: string | undefined }[] = [];
 const tunnels = new Set<Socket>();
 let isOpen = true;
 const proxy = createHttpServer((request, response) => {
@@ -60,7 +60,7 @@ proxy.on('connect', (request: IncomingMessage, socket: Socket) => {
 
 function note({ method, url, headers }: IncomingMessage): void {
   const { authorization, 'proxy-authorization': credential } = headers;
-  asked.push({ line: `${method} ${url}`, authorization, credential });
+  proxied.push({ line: `${method} ${url}`, authorization, credential });
 }
 
 const readPort = (server: Server): number => (server.address() as AddressInfo).port;
@@ -70,9 +70,9 @@ const provider = (name: string, address: string): string =>
 const model = (name: string): string =>
   `  - { id: acme/${name}, endpoints: [/v1/chat/completions], pricing: { input: 1, output: 1 }, routes: [{ provider: ${name}, model: m }] }\n`;
 
-/** Sees the certificate as a stranger's. Its operator has switched the checks of Node.js off, which must change nothing. */
+/** Does not trust the certificate. Its operator has switched off the checks of Node.js, which must make no difference. */
 let distrustful: Gateway;
-/** Was told to trust it. */
+/** Is configured to trust it. */
 let trustful: Gateway;
 beforeAll(async () => {
   for (const server of [secure, plain, proxy]) {
@@ -100,7 +100,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   seen.length = 0;
-  asked.length = 0;
+  proxied.length = 0;
   isOpen = true;
 });
 afterAll(async () => {
@@ -129,7 +129,7 @@ async function ask(gateway: Gateway, name: string): Promise<[number, string]> {
   return [status, status === 200 ? text : `${answered.body.error.code}: ${answered.body.error.message}`];
 }
 
-/** What the operator reads of that provider's last failure, once it says `reason`. */
+/** Returns the provider's last failure as the operator sees it, once it contains `reason`. */
 async function failure(of: string, reason: RegExp): Promise<Record<string, unknown>> {
   const read = (): Record<string, unknown> | undefined =>
     distrustful
@@ -149,7 +149,7 @@ describe('a certificate', () => {
   test('that no one vouches for is refused, nothing is sent, and the log says which provider and why', async () => {
     expect(await ask(distrustful, 'secure')).toEqual([502, unreachable]);
     const streamed = await stream(distrustful, { model: 'acme/secure', messages: [{ role: 'user', content: 'hi' }] });
-    expect([streamed.status, seen, asked]).toEqual([502, [], []]);
+    expect([streamed.status, seen, proxied]).toEqual([502, [], []]);
     const line = await failure('secure', /self-signed certificate/);
     expect(line).toMatchObject({ level: 'warn', model: 'acme/secure', result: 'connect', attempt: 1 });
     expect(streamed.headers.get('x-request-id')).toMatch(/^req_\w{21}$/);
@@ -160,14 +160,14 @@ describe('a certificate', () => {
 
   test('that the operator vouches for is taken', async () => {
     expect(await ask(trustful, 'near')).toEqual([200, 'safe']);
-    expect([seen, asked]).toEqual([[`Bearer ${key}`], []]);
+    expect([seen, proxied]).toEqual([[`Bearer ${key}`], []]);
   });
 });
 
 describe('a proxy', () => {
   test('gets the names of TLS providers and nothing of what they are told; hosts of NO_PROXY are reached directly', async () => {
     expect(await ask(trustful, 'secure')).toEqual([200, 'safe']);
-    expect(asked.splice(0)).toEqual([
+    expect(proxied.splice(0)).toEqual([
       {
         line: `CONNECT 127.0.0.1:${readPort(secure)}`,
         authorization: undefined,
@@ -175,14 +175,14 @@ describe('a proxy', () => {
       },
     ]);
     expect(await ask(trustful, 'plain')).toEqual([200, 'safe']);
-    expect([asked, seen]).toEqual([[], [`Bearer ${key}`, `Bearer ${key}`]]);
+    expect([proxied, seen]).toEqual([[], [`Bearer ${key}`, `Bearer ${key}`]]);
     expect(await ask(trustful, 'far')).toEqual([200, 'safe']);
-    expect(asked.map(({ line }) => line)).toEqual(['POST http://models.example/v1/chat/completions']);
+    expect(proxied.map(({ line }) => line)).toEqual(['POST http://models.example/v1/chat/completions']);
   });
 
   test('that answers in a provider’s stead is not believed, and one that refuses is named as the reason', async () => {
     expect(await ask(distrustful, 'named')).toEqual([502, unreachable]);
-    expect([asked.map(({ line }) => line), seen]).toEqual([['CONNECT models.example:443'], []]);
+    expect([proxied.map(({ line }) => line), seen]).toEqual([['CONNECT models.example:443'], []]);
     await failure('named', /certificate/);
     isOpen = false;
     expect(await ask(distrustful, 'named')).toEqual([502, unreachable]);
@@ -194,7 +194,7 @@ test('a provider of the environment is asked at its own address, over TLS; its m
   isOpen = false;
   const models = ['openai/gpt-5', 'anthropic/claude-sonnet-5', 'google/gemini-2.5-pro', 'mistral/codestral-2508'];
   for (const id of models) expect(await ask(distrustful, id)).toEqual([502, unreachable]);
-  expect(asked.map(({ line }) => line)).toEqual([
+  expect(proxied.map(({ line }) => line)).toEqual([
     'CONNECT api.openai.com:443',
     'CONNECT api.anthropic.com:443',
     'CONNECT generativelanguage.googleapis.com:443',

@@ -1,4 +1,4 @@
-/** Routes, retries, keys and limits of providers as customers see them (docs/architecture.md "Routing"): no error while another route is up, and one charge whatever was tried. */
+/** Routes, retries, keys and limits of providers as clients see them (docs/architecture.md "Routing"): no error while another route is up, and one charge whatever was tried. */
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -70,7 +70,7 @@ const routesByModel: Record<string, string> = {
   pair: '[{ provider: first, model: m, priority: 1 }, { provider: second, model: m, priority: 2 }]',
   alone: '[{ provider: alone, model: m }]',
   weighed: '[{ provider: heavy, model: m, weight: 3 }, { provider: light, model: m, weight: 1 }]',
-  // What a key has met stays with its provider: each test has one of its own.
+  // The state of a key stays with its provider, so each test has a provider of its own.
   ...Object.fromEntries(keyedNames.map(name => [name, `[{ provider: ${name}, model: m }]`])),
   narrow: '[{ provider: narrow, model: m }]',
   moody: '[{ provider: moody, model: m }]',
@@ -129,7 +129,7 @@ async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
 
 let seeds = 0;
 
-/** Customers who ask without a pause, half of them for streams, until told to stop. */
+/** Clients that send requests without a pause, half of them for streams, until they are stopped. */
 function load(id: string, key: string, customers: number): { stop(): Promise<(Answer | Streamed)[]> } {
   let isOver = false;
   const done = Promise.all(
@@ -156,26 +156,26 @@ describe.concurrent('a route that dies', () => {
     const running = load('pair', key, 6);
     await eventuallyWithin(15_000, () => first.count > 10);
     expect(second.count).toBe(0);
-    // Streams break before their first event, which is all that can be taken back; whole answers in the middle.
+    // Streams break before their first event, the only moment at which they can be repeated; other answers break in the middle.
     first.now = (socket, request) => (request.body.includes(':streams"') ? dies(socket, request) : breaks(socket));
     const diedAtMs = performance.now();
-    // The breaker opens, and when the requests that were on their way have had their last try the dead route is not even tried.
-    let asked = first.count;
+    // The breaker opens, and after the last attempts of requests that were on their way, the dead route gets no more requests.
+    let requested = first.count;
     await eventuallyWithin(openMs - 1_000, async () => {
       const before = first.count;
       await sleep(1_000);
-      asked = first.count;
-      return asked === before && second.count > 20;
+      requested = first.count;
+      return requested === before && second.count > 20;
     });
     first.now = answers;
-    const returned = await eventuallyWithin(openMs + 3_000, () => first.count > asked + 20);
+    const returned = await eventuallyWithin(openMs + 3_000, () => first.count > requested + 20);
     expect(returned - diedAtMs).toBeGreaterThan(openMs - 500);
     const seen = await running.stop();
     expect([...new Set(seen.map(answer => `${answer.status} ${readErrorCode(answer)}`))]).toEqual(['200 undefined']);
     expect([...new Set(seen.map(({ text }) => text))]).toEqual(['Well done']);
     const last = await complete(gateway, body('pair'), { key });
     expect(readRoute(last)).toBe('first');
-    // Every customer paid once for each answer, whatever was tried for it.
+    // Every client paid once for each answer, however many attempts it took.
     const { balanceNanoUsd } = await spentBy(id, seen.length + 1);
     expect(balanceNanoUsd).toBe(BigInt(seen.length + 1) * price);
   });
@@ -376,7 +376,7 @@ describe('a request that is tried again', () => {
     expect((await readRecord(gateway, readRequestId(broken))).usage?.outputTokens).toBe(1);
   });
 
-  /** Leaves in the pause after the first try; undefined where the next try came before that, as the jitter may have it. */
+  /** Leaves in the pause after the first attempt; undefined if the next attempt came earlier, because the pause is random. */
   const leaveInPause = async (fault: Behaviour): Promise<bigint | undefined> => {
     inTurn(fault, fault, fault);
     const { key, id } = await makeKey(gateway);

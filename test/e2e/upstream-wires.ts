@@ -2,7 +2,7 @@
 
 /** What the whole answer says: five words, then one call. */
 export const words = [' one', ' two', ' three', ' four', ' five'] as const;
-/** The call's arguments, as they come where they come in pieces. */
+/** The call's arguments, in the pieces in which some protocols send them. */
 export const argumentParts = ['{"city"', ':"Par', 'is"}'] as const;
 
 /** Counts as a test means them: the input with what was read from a cache. Absent: left out. */
@@ -29,9 +29,9 @@ export interface Wire {
   readonly texts: readonly string[];
   /** The frames of the call, and how much of it each has shown. */
   readonly call: readonly { readonly frame: string; readonly shown: string }[];
-  /** Undefined where the finish is told together with the usage. */
+  /** Undefined if the protocol sends the finish together with the usage. */
   readonly finish: string | undefined;
-  /** The formal end; '' where there is none. */
+  /** The formal end; '' if there is none. */
   readonly end: string;
   /** Without its formal end an answer is not whole, whatever came before. */
   readonly needsEnd: boolean;

@@ -1,4 +1,4 @@
-/** Tools whose form only one vendor's models know: plain functions elsewhere, whose calls come back as the typed ones. */
+/** Tools in a form that only one provider's models know: elsewhere they are plain functions, and their calls are converted back. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AgentChain, startAgentChain } from './agent-chain.ts';
 
@@ -31,7 +31,7 @@ async function stream(body: Json): Promise<{ readonly added: readonly Json[]; re
   return { added, response: events.at(-1)?.response ?? {} };
 }
 
-/** The output but for thoughts, in which Gemini’s signatures stand. */
+/** The output without reasoning, which contains Gemini’s signatures. */
 const readOutput = (response: Json): readonly Json[] =>
   (response['output'] as Json[]).filter(item => item['type'] !== 'reasoning');
 

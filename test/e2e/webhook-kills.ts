@@ -7,7 +7,7 @@ import { WebhookReceiver } from './webhook-receiver.ts';
 
 const config = 'simulator: { enabled: true }\nwebhooks: { allow_private: true }\n';
 
-/** Kills a gateway that often. Returns how many events came, and how many deliveries that took. */
+/** Kills a gateway that many times. Returns how many events arrived, and in how many deliveries. */
 export async function killBeforeDelivery(times: number): Promise<{ events: number; deliveries: number }> {
   const receiver = new WebhookReceiver();
   await receiver.open();

@@ -1,4 +1,4 @@
-/** A receiver of webhooks that verifies, remembers, and misbehaves when told to. */
+/** A receiver of webhooks that verifies and records them, and misbehaves on request. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
@@ -65,7 +65,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** Waits for events, each once whatever how often it came; fails with what came instead. */
+  /** Waits for events, counting each once however often it came; fails with the events that came instead. */
   async expectTypes(types: readonly string[], timeout = 15_000): Promise<readonly Received[]> {
     const unique = (): Received[] => [...new Map(this.received.map(each => [each.id, each])).values()];
     await expect.poll(() => unique().map(({ type }) => type), { timeout, interval: 50 }).toEqual(types);

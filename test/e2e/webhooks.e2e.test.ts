@@ -139,7 +139,7 @@ test('a balance that falls below what its owner named is reported, and again whe
   await newKey(gateway, { balance: 2 });
   const isLow = ({ type }: { readonly type: string }): boolean => type === 'balance.low';
   await expect.poll(() => receiver.received.filter(isLow).length, { timeout: 15_000 }).toBe(3);
-  // Scopes are told apart from each other: only within one is there an order.
+  // Scopes are compared separately: only events of one scope are in order.
   const of = ({ data }: { readonly data: Readonly<Record<string, unknown>> }): number => ('api_key_id' in data ? 0 : 1);
   const events = receiver.received.filter(isLow).toSorted((a, b) => of(a) - of(b));
   expect(events.map(({ data }) => [data['scope'], data['balance'], data['low_balance']])).toEqual([
@@ -158,10 +158,10 @@ test('a key that expires soon is reported once', async () => {
   await expect
     .poll(() => receiver.received.filter(({ type }) => type === 'key.expiring').length, { timeout: 45_000 })
     .toBe(2);
-  const told = receiver.received
+  const delivered = receiver.received
     .filter(({ type }) => type === 'key.expiring')
     .map(({ data }) => [data['api_key_id'], data['days']]);
-  expect(told.toSorted(([a], [b]) => Number(a) - Number(b))).toEqual([
+  expect(delivered.toSorted(([a], [b]) => Number(a) - Number(b))).toEqual([
     [week.api_key_id, 7],
     [day.api_key_id, 1],
   ]);
@@ -181,7 +181,7 @@ test('a receiver that fails, closes, redirects or is away is tried again with th
   expect(Date.now() - startedMs).toBeLessThan(6_000);
   expect(receiver.received.map(({ type }) => type)).toEqual(['key.created', 'key.rotated', 'key.rotated']);
   await receiver.close();
-  // A person who has mended the receiver does not wait for the next attempt.
+  // An operator who has repaired the receiver need not wait for the next attempt.
   await receiver.open();
   receiver.mood = 'well';
   const [waiting] = (await listEvents('?state=pending')).filter(({ type }) => type === 'key.rotated');
@@ -195,7 +195,7 @@ test('a receiver that fails, closes, redirects or is away is tried again with th
   expect(replayed.status).toBe(200);
   const events = await receiver.expectTypes(['key.created', 'key.rotated', 'key.revoked']);
   expect(new Set(receiver.received.filter(({ type }) => type === 'key.rotated').map(each => each.id)).size).toBe(1);
-  // What was delivered is delivered again when that is asked for.
+  // A delivered event is delivered again on request.
   const before = receiver.received.length;
   await call(gateway, 'POST', `/webhooks/${hook.webhook_id}/events/${events[0]?.id ?? ''}/replay`);
   await expect.poll(() => receiver.received.length, { timeout: 5_000 }).toBe(before + 1);

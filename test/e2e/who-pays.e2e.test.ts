@@ -1,8 +1,8 @@
-/** Who pays for what (docs/accounting.md "Settlement"): every way in which an answer can end, for every interface, streamed and not, as the customer's record shows it. */
+/** Who pays for what (docs/accounting.md "Settlement"): every way in which an answer can end, for every interface, streamed and not, as the account's records show it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
-import { type ArithmeticJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
+import { type RecordDetailJson, call, readDollars, newAccount, newKey, type RecordJson } from './account-client.ts';
 import { post } from './chat-client.ts';
 
 const gateway = await startGateway({
@@ -21,14 +21,14 @@ const interfaces: readonly Interface[] = [
   { name: 'Messages', path: '/v1/messages', more: { max_tokens: 3000 } },
 ];
 
-/** What the record of a request says. `some`: more than nothing, less than all. */
+/** The expected record of a request. `some`: more than nothing, less than all. */
 interface Row {
   readonly what: string;
   /** The steering line. */
   readonly line: string;
   /** Fields of the request. */
   readonly more?: object;
-  /** When the client goes away; absent: it stays. */
+  /** When the client leaves; absent: it stays. */
   readonly leaveAfterMs?: number;
   readonly status?: { readonly streamed: number; readonly whole: number };
   readonly state: { readonly streamed: string; readonly whole: string };
@@ -167,14 +167,14 @@ async function ask(
   }
 }
 
-describe.each(interfaces)('$name', asked => {
+describe.each(interfaces)('$name', requested => {
   describe.each([
     ['streamed', true],
     ['whole', false],
   ] as const)('%s', (delivery, stream) => {
     test.concurrent.each(table)('an answer that is $what', async row => {
       const { managementKey, key, records } = await customer();
-      const status = await ask(asked, row, { key, stream });
+      const status = await ask(requested, row, { key, stream });
       if (row.leaveAfterMs === undefined) expect(status).toBe((row.status ?? ok)[delivery]);
       let [record] = await records();
       for (const deadline = performance.now() + 5_000; record === undefined && performance.now() < deadline;) {
@@ -183,7 +183,7 @@ describe.each(interfaces)('$name', asked => {
       }
       expect(await records()).toHaveLength(1);
       const id = record?.request_id ?? '';
-      const { body } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey });
+      const { body } = await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey });
       const output = row.output[delivery];
       expect([body.state, body.input_tokens > 0]).toEqual([row.state[delivery], row.input[delivery]]);
       if (output === 'some') {
@@ -201,27 +201,30 @@ describe.each(interfaces)('$name', asked => {
   });
 });
 
-test.each(interfaces)('a request that is refused before its model is asked leaves no record ($name)', async asked => {
-  const { managementKey, key, records } = await customer();
-  for (const row of ['status=400', 'status=422', 'nonsense=1']) {
-    const refused: Row = { what: '', line: row, state: both(''), output: both(0), input: both(false) };
-    for (const stream of [false, true]) expect(await ask(asked, refused, { key, stream })).toBe(400);
-  }
-  expect(await records()).toEqual([]);
-  expect(await readDollars(gateway, managementKey)).toBe(1);
-});
+test.each(interfaces)(
+  'a request that is refused before its model is asked leaves no record ($name)',
+  async requested => {
+    const { managementKey, key, records } = await customer();
+    for (const row of ['status=400', 'status=422', 'nonsense=1']) {
+      const refused: Row = { what: '', line: row, state: both(''), output: both(0), input: both(false) };
+      for (const stream of [false, true]) expect(await ask(requested, refused, { key, stream })).toBe(400);
+    }
+    expect(await records()).toEqual([]);
+    expect(await readDollars(gateway, managementKey)).toBe(1);
+  },
+);
 
 describe.each([false, true])('streamed: %s', stream => {
   test.each(interfaces)(
     'an answer that reaches the end of the money is cut there, and nothing is written off ($name)',
-    async asked => {
+    async requested => {
       const { managementKey } = await newAccount(gateway, 0.0002);
       const { key } = await newKey(gateway, {}, managementKey);
       const row: Row = { what: '', line: 'tokens=2000', state: both(''), output: both(0), input: both(true) };
-      expect(await ask(asked, row, { key, stream })).toBe(200);
+      expect(await ask(requested, row, { key, stream })).toBe(200);
       const { data } = (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body;
       const path = `/activity/${data[0]?.request_id}`;
-      const { body } = await call<ArithmeticJson>(gateway, 'GET', path, { key: managementKey });
+      const { body } = await call<RecordDetailJson>(gateway, 'GET', path, { key: managementKey });
       expect([body.state, body.written_off]).toEqual(['incomplete', 0]);
       expect(body.output_tokens).toBeGreaterThan(16);
       expect(body.cost).toBeLessThanOrEqual(0.0002);

@@ -49,8 +49,8 @@ test('a whole answer carries its cost, its warnings and the tightest window', as
 
 test('a whole answer of a key without windows, warnings and route says nothing of them', async () => {
   const { headers } = await chat(await startListener());
-  const told = Object.keys(headers).filter(name => name.startsWith('x-'));
-  expect(told.toSorted()).toEqual(['x-content-type-options', 'x-request-id', 'x-tollgate-cost']);
+  const names = Object.keys(headers).filter(name => name.startsWith('x-'));
+  expect(names.toSorted()).toEqual(['x-content-type-options', 'x-request-id', 'x-tollgate-cost']);
 });
 
 test('more warnings than a header holds are cut, and marked', async () => {

@@ -196,7 +196,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
     otherBodyBytesMax: 1_048_576,
     fileBytesMax: 1024 ** 2,
     bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
-    bodyMemory: { bytesMax: 256 << 20, ownerBytesMax: 128 << 20 },
+    bodyMemory: { max: 256 << 20, ownerMax: 128 << 20 },
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
     unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
     strangersMax: 256,

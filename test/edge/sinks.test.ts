@@ -18,23 +18,23 @@ interface Pushed {
   readonly socket: Socket;
   readonly response: ServerResponse;
   /** The edge's control calls, in order. */
-  readonly asked: ('cancel' | 'pause' | 'resume')[];
+  readonly controls: ('cancel' | 'pause' | 'resume')[];
   readonly push: (events: GenerationEvent[]) => void;
   readonly end: (error?: Error) => void;
 }
 
 /** Requests a stream and waits until the core is called. */
 async function open(keepAliveMs: number): Promise<Pushed> {
-  const asked: Pushed['asked'] = [];
+  const controls: Pushed['controls'] = [];
   const { promise, resolve } = Promise.withResolvers<Sink<GenerateResponse>>();
   const listener = await startListener({
     keepAliveMs,
     push: sink => {
       resolve(sink);
       return {
-        cancel: () => asked.push('cancel'),
-        pause: () => asked.push('pause'),
-        resume: () => asked.push('resume'),
+        cancel: () => controls.push('cancel'),
+        pause: () => controls.push('pause'),
+        resume: () => controls.push('resume'),
       };
     },
   });
@@ -44,18 +44,18 @@ async function open(keepAliveMs: number): Promise<Pushed> {
   const sink = await promise;
   const [{ socket }, response] = await answered;
   const push = (events: GenerationEvent[]): void => sink.message({ $typeName: 'tollgate.v1.GenerateResponse', events });
-  return { listener, connection, socket, response, asked, push, end: error => sink.end(error) };
+  return { listener, connection, socket, response, controls, push, end: error => sink.end(error) };
 }
 
 const large = 'x'.repeat(3_000_000);
 
 /** Pushes until the client, which does not read, has to catch up: the kernel's buffers take some megabytes first. */
-async function pushUntilPaused({ asked, push }: Pushed): Promise<void> {
+async function pushUntilPaused({ controls, push }: Pushed): Promise<void> {
   do {
-    asked.length = 0;
+    controls.length = 0;
     push(deltas([large]));
     await sleep(50);
-  } while (asked.length !== 1);
+  } while (controls.length !== 1);
 }
 
 test('what the core pushes is written in the same call', async () => {
@@ -73,18 +73,18 @@ test('what the core pushes is written in the same call', async () => {
 
 test('a write that the client takes at once asks nothing of the core; one that it does not take pauses it until it does', async () => {
   const pushed = await open(60_000);
-  const { connection, asked, push, end } = pushed;
+  const { connection, controls, push, end } = pushed;
   connection.socket.pause();
   push([...opening(), ...deltas(['a'])]);
-  expect(asked).toEqual([]);
+  expect(controls).toEqual([]);
   await pushUntilPaused(pushed);
   // Messages on their way may still come, and cause no further control call.
   push(deltas(['on its way']));
   await sleep(50);
-  expect(asked).toEqual(['pause']);
+  expect(controls).toEqual(['pause']);
   connection.socket.resume();
-  await eventually(() => asked.length === 2);
-  expect(asked).toEqual(['pause', 'resume']);
+  await eventually(() => controls.length === 2);
+  expect(controls).toEqual(['pause', 'resume']);
   push(ending());
   end();
   await connection.until(/"content":"on its way"[^]*\[DONE\]/);
@@ -103,16 +103,16 @@ test('while the client does not read, no keep-alive is added', async () => {
 
 test('a client that goes away while it is waited for cancels the call, nothing is written after, and the request is over when the core says so', async () => {
   const pushed = await open(60_000);
-  const { listener, connection, socket, asked, push, end } = pushed;
+  const { listener, connection, socket, controls, push, end } = pushed;
   connection.socket.pause();
   push(opening());
   await pushUntilPaused(pushed);
   connection.socket.destroy();
-  await eventually(() => asked.includes('cancel'));
+  await eventually(() => controls.includes('cancel'));
   const written = socket.bytesWritten + socket.writableLength;
   push(deltas(['more']));
   await sleep(20);
-  expect(asked).toEqual(['pause', 'cancel']);
+  expect(controls).toEqual(['pause', 'cancel']);
   expect(socket.bytesWritten + socket.writableLength).toBe(written);
   expect([listener.app.openAnswers(), listener.log.length]).toEqual([1, 0]);
   end(new Error('cancelled'));

@@ -1,4 +1,4 @@
-/** A process that dies at a chosen moment: from then on nothing it calls is done, or answers. */
+/** A process that dies at a chosen moment: from then on its calls have no effect and never return. */
 export class Mortal {
   /** How many calls it has made. */
   calls = 0;

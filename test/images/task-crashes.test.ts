@@ -112,7 +112,7 @@ const balance = async (): Promise<bigint> => (await bench.ledger.findAccount(1))
 const held = async (): Promise<bigint> => (await bench.ledger.findAccount(1))?.held ?? 0n;
 const filesNow = (): number => readdirSync(folder).length;
 
-/** A task's state as it is stored: looking at it is no call of the process. */
+/** A task's state as it is stored: reading it is not a call of the process. */
 async function readState(id: string): Promise<string | undefined> {
   return (await documents.find({ kind: 'image_task', id }))?.state;
 }
@@ -150,13 +150,13 @@ test('a task takes at least nine steps at which a process can die', () => {
 describe('a process that dies', () => {
   test.each(moments)('at call $call, done: $doesLast', async ({ call, doesLast }) => {
     const [before, filesBefore] = [await balance(), filesNow()];
-    const told = await createIn(new Mortal(call, doesLast));
+    const returned = await createIn(new Mortal(call, doesLast));
     // The next process gives back what the dead one held.
     await bench.reopen();
     const left = await documents.unfinished('image_task');
     const next = processOn(immortal());
     await next.images.resume();
-    const known = told ?? left[0]?.id;
+    const known = returned ?? left[0]?.id;
     if (known !== undefined) {
       await completed(known);
       expect((await next.findTask(known))?.status).toBe(ImageTaskStatus.COMPLETED);

@@ -36,8 +36,8 @@ const times = fc.oneof(
 beforeAll(async () => {
   bench = await openBench({ balance: 10n ** 12n });
   const { ledger } = bench;
-  const outer = numberOf(await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } }));
-  const inner = numberOf(await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer } }));
+  const outer = expectGroupId(await ledger.createGroup({ accountId: 1, settings: { name: 'outer' } }));
+  const inner = expectGroupId(await ledger.createGroup({ accountId: 1, settings: { name: 'inner', parentId: outer } }));
   // The first key is in no group.
   const keyGroups = [[], [outer], [inner, outer]];
   for (const [index, name] of keyNames.slice(1).entries()) {
@@ -67,7 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.end());
 
-function numberOf(group: GroupRow | string): number {
+function expectGroupId(group: GroupRow | string): number {
   if (typeof group === 'string') throw new Error(`no group was made: ${group}`);
   return group.groupId;
 }

@@ -129,7 +129,7 @@ function planned(next: () => number): WireCommand[][] {
   ];
 }
 
-/** Runs it, sending again what was not done, as the calling thread would. Answers the last reply to each command. */
+/** Runs the workload, and sends failed commands again, as the calling thread would. Returns the last reply to each command. */
 export function runAll(engine: Engine): { replies: Map<string, unknown>; undone: number } {
   const replies = new Map<string, unknown>();
   let undone = 0;
@@ -186,7 +186,7 @@ const kinds = ['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_BUSY', 'SQLITE_CONST
 /** Every kind of failure, at statements and at commits. */
 export const faultPlans = [
   ...kinds.map(kind => ({ point: 'statement' as const, kind, times: 1 })),
-  // The second failure meets the batch where each command runs apart.
+  // The second failure happens when each command of the batch runs by itself.
   { point: 'statement' as const, kind: 'SQLITE_CONSTRAINT_CHECK' as const, times: 2 },
   { point: 'statement' as const, kind: 'SQLITE_FULL' as const, times: 2 },
   ...kinds.map(kind => ({ point: 'commit' as const, kind, times: 1 })),

@@ -37,7 +37,7 @@ export class TestClock implements Clock {
     return this.nowMs;
   }
 
-  /** Moves by that many ms; back where negative. */
+  /** Moves by that many ms; back if negative. */
   step(byMs: number): void {
     this.nowMs += byMs;
   }
@@ -169,7 +169,7 @@ export interface Bench {
   ledger: TestLedger;
   /** Time on the processor that the last opening took, all threads: other work on the machine does not count. */
   openingCpuMs: number;
-  /** Opens it, where it was closed. */
+  /** Opens it after it was closed. */
   open(): Promise<void>;
   /** Closes and opens it again. */
   reopen(): Promise<void>;
@@ -177,7 +177,7 @@ export interface Bench {
   query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Makes the database fail until the returned function is called; undefined on SQLite, for which there is the option `fault`. */
   readonly failDatabase: (() => Promise<() => Promise<void>>) | undefined;
-  /** Closes it, sees that every invariant holds, removes it. */
+  /** Closes it, checks every invariant, and removes it. */
   end(): Promise<void>;
 }
 

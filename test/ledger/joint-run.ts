@@ -27,7 +27,7 @@ const shapes: readonly (readonly [LimitUnit, LimitWindow | null])[] = [
 const limit = fc.record({
   scope: fc.constantFrom(...scopes),
   shape: fc.constantFrom(...shapes),
-  /** Of what a request takes at least. */
+  /** Multiples of the least that a request takes. */
   times: fc.integer({ min: 0, max: 12 }),
   timeZone: fc.constantFrom('UTC', 'Asia/Kolkata'),
   models: fc.constantFrom(null, null, null, ['acme/other']),
@@ -125,7 +125,7 @@ class Pair {
     }
   }
 
-  /** Ends both without a word. */
+  /** Ends both without closing them. */
   async restart(): Promise<void> {
     await this.flush();
     const [plain, joint] = await this.#each(subject => subject.restart(this.nowMs));

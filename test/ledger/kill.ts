@@ -20,7 +20,7 @@ interface Acknowledged {
   readonly openingCpuMs: number[];
 }
 
-/** Starts the load, kills it with SIGKILL some time after it is ready, and notes what it said. */
+/** Starts the load, kills it with SIGKILL some time after it is ready, and notes what it reported. */
 async function runAndKill(dataDir: string, afterMs: number, said: Acknowledged): Promise<void> {
   const file = join(dataDir, 'said.txt');
   writeFileSync(file, '');

@@ -48,8 +48,8 @@ test('a record keeps its arithmetic and is found by its request id, by its own a
   await ledger.settle(makeSettleCommand(7, 50, { multiplierPermille: 2000, serviceTier: 'priority' }));
   const found = await ledger.findActivity(1, requestId);
   expect(found?.row).toMatchObject({ requestId, model: 'acme/large', costNanoUsd: 600_000n, serviceTier: 'priority' });
-  expect(found?.row.course).toMatchObject({ firstEventMs: 50, provider: 'local', attempts: 1 });
-  expect(found?.row.course?.admittedNanoUsd).toBeGreaterThanOrEqual(600_000n / 2n);
+  expect(found?.row.timeline).toMatchObject({ firstEventMs: 50, provider: 'local', attemptCount: 1 });
+  expect(found?.row.timeline?.admittedNanoUsd).toBeGreaterThanOrEqual(600_000n / 2n);
   const common = { multiplierPermille: 2000, discountPermille: 0, paidBy: 'account' };
   expect(found?.lines).toEqual([
     { kind: 'input', tokens: 100, pricePicoUsd: 1_000_000n, ...common },

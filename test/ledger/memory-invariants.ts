@@ -12,89 +12,90 @@ function total<T>(rows: readonly T[], value: (row: T) => bigint): bigint {
   return rows.reduce((sum, row) => sum + value(row), 0n);
 }
 
-/** Returns what breaks them; empty: all hold. */
+/** Returns a message for each broken invariant; empty if there is none. */
 export function checkRows(rows: MemoryRows): string[] {
   const [holds, usage, voids] = [rows.holds.all(), rows.usage.all(), rows.voids];
   const found: string[] = [];
-  const same = (what: string, is: unknown, due: unknown): void => {
-    if (!isDeepStrictEqual(is, due)) found.push(`${what}: ${String(is)} instead of ${String(due)}`);
+  const expectSame = (what: string, actual: unknown, expected: unknown): void => {
+    if (!isDeepStrictEqual(actual, expected)) found.push(`${what}: ${String(actual)} instead of ${String(expected)}`);
   };
-  const sumEntries = (of: (entry: Entry) => boolean): bigint => total(rows.entries.filter(of), entry => entry.amount);
+  const sumEntries = (isCounted: (entry: Entry) => boolean): bigint =>
+    total(rows.entries.filter(isCounted), entry => entry.amount);
 
   for (const { id, balance, held, entries } of rows.accounts.all()) {
-    const own = (entry: Entry): boolean => entry.accountId === id;
+    const isOfAccount = (entry: Entry): boolean => entry.accountId === id;
     const paid = usage.filter(({ accountId, payer }) => accountId === id && payer === 'account');
-    const moved = sumEntries(entry => own(entry) && entry.keyId === null && entry.groupId === null);
-    same(`balance of account ${id}`, balance, moved - total(paid, record => record.cost));
+    const moved = sumEntries(entry => isOfAccount(entry) && entry.keyId === null && entry.groupId === null);
+    expectSame(`balance of account ${id}`, balance, moved - total(paid, record => record.cost));
     const live = holds.filter(({ accountId, payer }) => accountId === id && payer === 'account');
-    same(
+    expectSame(
       `held of account ${id}`,
       held,
       total(live, hold => hold.held),
     );
-    same(
-      `numbers of account ${id}`,
-      rows.entries.filter(own).map(({ number }) => number),
+    expectSame(
+      `entry numbers of account ${id}`,
+      rows.entries.filter(isOfAccount).map(({ number }) => number),
       countTo(entries),
     );
   }
   for (const { id, balance, held } of rows.keys.all()) {
-    const own = ({ keyId, payer }: Request): boolean => keyId === id && payer === 'key_balance';
+    const isOfKey = ({ keyId, payer }: Request): boolean => keyId === id && payer === 'key_balance';
     const moved = sumEntries(entry => entry.keyId === id);
-    same(`balance of key ${id}`, balance ?? 0n, moved - total(usage.filter(own), record => record.cost));
-    same(
+    expectSame(`balance of key ${id}`, balance ?? 0n, moved - total(usage.filter(isOfKey), record => record.cost));
+    expectSame(
       `held of key ${id}`,
       held,
-      total(holds.filter(own), hold => hold.held),
+      total(holds.filter(isOfKey), hold => hold.held),
     );
   }
   for (const { id, balance, held, spent, running } of rows.groups.all()) {
-    const own = ({ payerGroup }: Request): boolean => payerGroup === id;
+    const isOfGroup = ({ payerGroup }: Request): boolean => payerGroup === id;
     const moved = sumEntries(entry => entry.groupId === id);
-    const paid = total(usage.filter(own), record => record.cost);
-    const live = holds.filter(own);
-    same(`balance and spending of group ${id}`, [balance ?? 0n, spent], [moved - paid, paid]);
-    same(
+    const paid = total(usage.filter(isOfGroup), record => record.cost);
+    const live = holds.filter(isOfGroup);
+    expectSame(`balance and spending of group ${id}`, [balance ?? 0n, spent], [moved - paid, paid]);
+    expectSame(
       `held of group ${id}`,
       [held, running],
       [total(live, hold => hold.held), live.filter(({ tokens }) => tokens !== null).length],
     );
   }
   for (const { keyId, day, ...sums } of rows.keyDays.all()) {
-    const on = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>
+    const isOnDay = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>
       row.keyId === keyId && toDay(row.admittedAtMs) === day;
-    const records = usage.filter(on);
-    const own = records.filter(({ payer }) => payer === 'key_balance');
+    const records = usage.filter(isOnDay);
+    const paidByKey = records.filter(({ payer }) => payer === 'key_balance');
     const due = [
-      holds.filter(on).length + records.length + voids.filter(on).length,
+      holds.filter(isOnDay).length + records.length + voids.filter(isOnDay).length,
       total(records, record => record.cost),
-      total(own, record => record.cost),
-      total(holds.filter(on), hold => hold.held),
+      total(paidByKey, record => record.cost),
+      total(holds.filter(isOnDay), hold => hold.held),
     ];
-    same(`day ${day} of key ${keyId}`, [sums.requests, sums.spent, sums.spentOwn, sums.held], due);
+    expectSame(`day ${day} of key ${keyId}`, [sums.requests, sums.spent, sums.spentOwn, sums.held], due);
   }
   for (const { accountId, number, held, used } of rows.periods.all()) {
-    const of = (request: Request): boolean => request.accountId === accountId && request.period === number;
+    const isInPeriod = (request: Request): boolean => request.accountId === accountId && request.period === number;
     const tokens = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0);
     const due = [
-      tokens(holds.filter(of).map(hold => hold.planHeld)),
-      tokens(usage.filter(of).map(record => record.planTokens)),
+      tokens(holds.filter(isInPeriod).map(hold => hold.planHeld)),
+      tokens(usage.filter(isInPeriod).map(record => record.planTokens)),
     ];
-    same(`period ${number} of account ${accountId}`, [held, used], due);
+    expectSame(`period ${number} of account ${accountId}`, [held, used], due);
   }
   const writtenOff = usage
     .filter(record => record.writtenOff > 0n)
-    .map(({ id, writtenOff: off, payer, keyId, payerGroup }) =>
-      [id, off, payer === 'key_balance' ? keyId : null, payerGroup].join(),
+    .map(({ id, writtenOff: amount, payer, keyId, payerGroup }) =>
+      [id, amount, payer === 'key_balance' ? keyId : null, payerGroup].join(),
     );
   const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
-  same(
+  expectSame(
     'write-offs',
-    entries.map(({ usageId, writtenOff: off, keyId, groupId }) => [usageId, off, keyId, groupId].join()).sort(),
+    entries.map(({ usageId, writtenOff: amount, keyId, groupId }) => [usageId, amount, keyId, groupId].join()).sort(),
     writtenOff.sort(),
   );
   found.push(...checkEntries(rows), ...checkChains(rows));
-  same(
+  expectSame(
     'sums',
     rows.sums.map(sum => [describePlace(sum), sum.usage.id].join()).sort(),
     usage.flatMap(record => sumsDue(rows, record)).sort(),
@@ -102,30 +103,33 @@ export function checkRows(rows: MemoryRows): string[] {
   return found;
 }
 
-/** Each entry of a pocket that no request was debited to begins with what the entry before it has left. */
+/**
+ * Returns a message for each entry whose balance is not the previous balance plus its amount; for a balance that requests were debited from,
+ * only if it is higher than that.
+ */
 function checkEntries({ entries, usage }: MemoryRows): string[] {
   const debited = new Set(
     usage
       .all()
       .map(({ payer, keyId, payerGroup, accountId }) =>
-        namePocket(payer === 'key_balance' ? keyId : null, payerGroup, accountId),
+        nameBalance(payer === 'key_balance' ? keyId : null, payerGroup, accountId),
       ),
   );
   const balances = new Map<string, bigint>();
   return entries.flatMap(({ accountId, keyId, groupId, amount, balanceAfter, number }) => {
-    const pocket = namePocket(keyId, groupId, accountId);
-    const due = (balances.get(pocket) ?? 0n) + amount;
-    balances.set(pocket, balanceAfter);
-    const isWrong = debited.has(pocket) ? balanceAfter > due : balanceAfter !== due;
+    const balanceName = nameBalance(keyId, groupId, accountId);
+    const due = (balances.get(balanceName) ?? 0n) + amount;
+    balances.set(balanceName, balanceAfter);
+    const isWrong = debited.has(balanceName) ? balanceAfter > due : balanceAfter !== due;
     return isWrong ? [`entry ${number} of account ${accountId}: ${balanceAfter} instead of ${due}`] : [];
   });
 }
 
-function namePocket(keyId: number | null, groupId: number | null, accountId: number): string {
+function nameBalance(keyId: number | null, groupId: number | null, accountId: number): string {
   return [keyId ?? '', groupId ?? '', accountId].join();
 }
 
-/** Each row of the audit follows the one before it, and its chain knows the last one. */
+/** Returns a message for each audit row that does not follow the row before it, and for each account whose chain row lacks the number and hash of its last row. */
 function checkChains({ audit, auditChains }: MemoryRows): string[] {
   const last = new Map<number, AuditRow>();
   const broken = audit.filter(row => {
@@ -138,8 +142,10 @@ function checkChains({ audit, auditChains }: MemoryRows): string[] {
     return row?.auditId !== number || row.hash !== hash;
   });
   return [
-    ...broken.map(({ accountId, auditId }) => `audit row ${auditId} of account ${accountId} follows no other`),
-    ...ends.map(({ accountId }) => `the audit of account ${accountId} ends otherwise`),
+    ...broken.map(
+      ({ accountId, auditId }) => `audit row ${auditId} of account ${accountId} does not follow the row before it`,
+    ),
+    ...ends.map(({ accountId }) => `the chain of account ${accountId} does not name its last audit row`),
   ];
 }
 
@@ -158,7 +164,7 @@ function sumsDue(rows: MemoryRows, usage: Usage): string[] {
     ['day', toDay(admittedAtMs)],
   ] as const;
   const tags = tagsId === null ? [] : Object.entries(JSON.parse(rows.tagSets[tagsId - 1] ?? '{}') as object);
-  const divided = [
+  const groupings = [
     ['kind', rows.kinds.indexOf([modelId, providerId, endpointId].join()) + 1],
     ['key', keyId],
     ...groups.slice(0, 1).map(group => ['group', group]),
@@ -166,6 +172,6 @@ function sumsDue(rows: MemoryRows, usage: Usage): string[] {
     ...tags.map(tag => ['tag', rows.tags.indexOf(tag.join()) + 1]),
   ];
   return periods.flatMap(([period, number]) =>
-    divided.map(([grouped, group]) => [accountId, period, grouped, number, group, id].join()),
+    groupings.map(([grouped, group]) => [accountId, period, grouped, number, group, id].join()),
   );
 }

@@ -115,7 +115,7 @@ export class MemoryRows implements Rows {
   audit: readonly AuditRow[] = [];
   entries: readonly Entry[] = [];
   sums: readonly SumChange[] = [];
-  /** All admissions that were given back, because `voided` has the last of each id alone. */
+  /** All voided admissions, because `voided` has only the last one of each id. */
   voids: readonly Row<'voided'>[] = [];
 
   constructor() {

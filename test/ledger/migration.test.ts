@@ -10,12 +10,12 @@ import { migrate } from '../../src/lib/sqlite/migrations.ts';
 import { makeAdmitCommand, dollar, estimate, plans, settleAmount, temporaryDirectory, TestClock } from './fixture.ts';
 
 /**
- * A data directory as commit 0c78f51 wrote it (16 days of requests by four keys of two accounts, plans, voids, write-offs, a revoked key that holds, live
- * holds of the gateway's and of another service), and what that commit said of it. Both were written by a program that ran on that commit.
+ * A data directory as commit 0c78f51 wrote it (16 days of requests by four keys of two accounts, plans, voids, write-offs, a revoked key with held money, live
+ * holds of the gateway and of another service), and the answers of that commit's ledger. Both were written by a program that ran on that commit.
  */
 const folder = join(import.meta.dirname, 'fixtures');
 const rows = readFileSync(join(folder, '0c78f51.sql'), 'utf8');
-const said = JSON.parse(readFileSync(join(folder, '0c78f51.json'), 'utf8'), (_, value: unknown) =>
+const oldAnswers = JSON.parse(readFileSync(join(folder, '0c78f51.json'), 'utf8'), (_, value: unknown) =>
   typeof value === 'string' && /^\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
 ) as Record<string, never> & { nowMs: number; keys: unknown[][]; lastId: number };
 const oldPlans = {
@@ -34,7 +34,7 @@ afterEach(async () => {
   directory.remove();
 });
 
-/** Writes the old file, after `change`. */
+/** Writes the old file, then executes the SQL of `change` on it. */
 function writeOldFile(change = ''): void {
   const db = openForWriting(join(directory.path, 'ledger.sqlite'));
   db.pragma('foreign_keys = OFF');
@@ -45,7 +45,7 @@ function writeOldFile(change = ''): void {
 }
 
 async function open(): Promise<SqliteLedger> {
-  const clock = new TestClock(said.nowMs);
+  const clock = new TestClock(oldAnswers.nowMs);
   ledger = await openSqliteLedger({ dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans: oldPlans });
   return ledger;
 }
@@ -56,25 +56,25 @@ const columns = `count(*), sum(state = 'upstream_failed'), sum(input), sum(cache
   sum(reasoning), sum(images), sum(cost), sum(written_off), sum(latency_ms)`;
 
 async function readAnalytics(of: SqliteLedger): Promise<unknown[]> {
-  const asked = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
+  const requested = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
   const found: unknown[] = [];
   for (const accountId of [1, 2]) {
     for (const groupBy of ['none', 'model', 'api_key'] as const) {
       for (const granularity of ['hour', 'day'] as const) {
-        found.push(await of.analytics({ ...asked, accountId, groupBy, granularity }));
+        found.push(await of.analytics({ ...requested, accountId, groupBy, granularity }));
       }
     }
   }
   return plain(found);
 }
 
-/** Returns the sums that the older program named. It knew no provider's cost. */
-function saidAnalytics(): unknown {
-  const sums = said['analytics'] as unknown as readonly (readonly object[])[];
+/** Returns the recorded sums, plus the two fields that the older program did not have: a provider's cost and the margin, both 0. */
+function oldAnalytics(): unknown {
+  const sums = oldAnswers['analytics'] as unknown as readonly (readonly object[])[];
   return sums.map(rows => rows.map(row => ({ ...row, providerCostNanoUsd: 0n, marginNanoUsd: 0n })));
 }
 
-/** Without what JSON leaves out. */
+/** Returns the value as JSON would keep it: without undefined members. Bigints stay bigints. */
 function plain<T>(value: T): T {
   const text = JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
   return JSON.parse(text, (_, each: unknown) =>
@@ -82,14 +82,14 @@ function plain<T>(value: T): T {
   ) as T;
 }
 
-test('records, sums, balances, plans and minutes of a file of before are as they were', async () => {
+test('a file of an older version keeps its keys, records, sums and plans', async () => {
   writeOldFile();
   const opened = await open();
   expect(opened.violationsAtStart).toEqual([]);
-  // The gateway's own holds are given back, as after any end of a process.
+  // The gateway's own holds are voided, as after any end of a process.
   expect(opened.voidedHoldsAtStart).toBe(6);
   expect(plain([await opened.listKeys(1), await opened.listKeys(2)])).toEqual(
-    said.keys.map(keys =>
+    oldAnswers.keys.map(keys =>
       keys.map(key =>
         Object.assign(key as object, {
           groupId: null,
@@ -102,19 +102,19 @@ test('records, sums, balances, plans and minutes of a file of before are as they
       ),
     ),
   );
-  expect(plain(await opened.listManagementKeys(1))).toEqual(said['managementKeys']);
-  expect(plain(await opened.findSubscription(2))).toEqual(said['subscription']);
+  expect(plain(await opened.listManagementKeys(1))).toEqual(oldAnswers['managementKeys']);
+  expect(plain(await opened.findSubscription(2))).toEqual(oldAnswers['subscription']);
   const page = { limit: 1000, offset: 0 };
   const activity = [1, 2].map(accountId => opened.listActivity({ accountId, ...page }));
-  const records = said['activity'] as unknown as object[][];
+  const records = oldAnswers['activity'] as unknown as object[][];
   expect(plain(await Promise.all(activity))).toEqual(records.map(of => of.map(record => ({ ...record, tags: {} }))));
-  expect(await readAnalytics(opened)).toEqual(saidAnalytics());
-  expect(opened.lastId).toBe(said.lastId);
+  expect(await readAnalytics(opened)).toEqual(oldAnalytics());
+  expect(opened.lastId).toBe(oldAnswers.lastId);
   expect(await opened.verify()).toEqual([]);
 });
 
-test('limits and windows of a file of before are as they were', async () => {
-  // That program's load counted requests as free whatever their model; the gateway's own free requests are those of `:free` models.
+test('a file of an older version keeps its limits and windows', async () => {
+  // The script that made the fixture marked requests of any model as free; in the gateway only those of `:free` models are, so they are moved to one.
   const tables = ['usage', 'hold', 'voided'];
   writeOldFile(`INSERT INTO model (id, name) VALUES (6, 'acme/large:free');
     DROP TRIGGER usage_is_never_changed; DROP TRIGGER voided_is_never_changed;
@@ -122,13 +122,13 @@ test('limits and windows of a file of before are as they were', async () => {
     DELETE FROM usage_sum WHERE grouped = 'model';
     ${periods.map(([period, ms]) => `INSERT INTO usage_sum SELECT account_id, '${period}', 'model', created_at_ms / ${ms}, model_id, ${columns} FROM usage GROUP BY 1, 4, 5;`).join('')}`);
   const opened = await open();
-  const windows = said['windows'] as unknown as object[][];
+  const windows = oldAnswers['windows'] as unknown as object[][];
   expect(plain(await Promise.all([1, 2, 3].map(key => opened.windows(key, true))))).toEqual(
     windows.map(ofKey => ofKey.map(window => ({ ...window, unit: 'requests' }))),
   );
-  const ofKeys = await opened.listLimits({ accountId: 1 });
+  const limits = await opened.listLimits({ accountId: 1 });
   expect(
-    ofKeys.map(({ scope, scopeId, unit, window, max, locked }) => [scope, scopeId, unit, window, max, locked]),
+    limits.map(({ scope, scopeId, unit, window, max, locked }) => [scope, scopeId, unit, window, max, locked]),
   ).toEqual([
     ['account', 1, 'requests', 'minute', 20n, true],
     ['account', 1, 'requests', 'day', 200n, true],
@@ -138,17 +138,17 @@ test('limits and windows of a file of before are as they were', async () => {
   ]);
 });
 
-test('accounts have what they had, with the holds of other services alone', async () => {
+test('accounts keep their balance, and only the holds of other services', async () => {
   writeOldFile();
   const opened = await open();
-  const [first, second] = said['accounts'] as unknown as { balance: bigint }[];
+  const [first, second] = oldAnswers['accounts'] as unknown as { balance: bigint }[];
   expect(await opened.findAccount(1)).toMatchObject({ balance: first?.balance, held: dollar + 7n });
-  // The revoked key's held part moved back when its hold was given back.
+  // The revoked key's held money went back to the account when its hold was voided.
   expect(await opened.findAccount(2)).toMatchObject({ balance: (second?.balance ?? 0n) + dollar / 2n, held: 0n });
   expect(await opened.settle(settleAmount(202, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
 });
 
-test('repeats of what was done before are recognised, and numbers continue', async () => {
+test('commands from before the upgrade are recognised when repeated, and ids continue', async () => {
   writeOldFile();
   const opened = await open();
   expect(await opened.admit(makeAdmitCommand(219, { funds: estimate() }))).toMatchObject({ kind: 'admitted', id: 219 });
@@ -158,7 +158,7 @@ test('repeats of what was done before are recognised, and numbers continue', asy
   expect(await opened.addCredit({ accountId: 2, amount: 1n, note: '' })).toMatchObject({ accountId: 2 });
 });
 
-test('sums of a file that kept them by key and model are kept by each of the two', async () => {
+test('sums kept per pair of key and model are converted to sums per key and sums per model', async () => {
   const schema = ledgerMigrations()[0]?.sql ?? '';
   const tables = periods.map(([period, ms]) => {
     const create = new RegExp(`CREATE TABLE usage_${period} [^;]+;`).exec(schema)?.[0] ?? '';
@@ -168,5 +168,5 @@ test('sums of a file that kept them by key and model are kept by each of the two
   writeOldFile(
     `DROP TABLE usage_sum; DROP INDEX usage_key_model; DELETE FROM migration WHERE number > 2; ${tables.join('')}`,
   );
-  expect(await readAnalytics(await open())).toEqual(saidAnalytics());
+  expect(await readAnalytics(await open())).toEqual(oldAnalytics());
 });

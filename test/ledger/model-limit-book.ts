@@ -89,7 +89,7 @@ export class LimitBook {
     return Math.max(0, Math.min(Infinity, ...rooms));
   }
 
-  /** The first limit that is no money and has no room. */
+  /** Returns the refusal of the first limit, other than of money, that has no room. */
   refusal(
     { free, requests = 1, text }: AdmitCommand,
     binding: Binding,
@@ -106,7 +106,7 @@ export class LimitBook {
     return undefined;
   }
 
-  /** A field of a key changes the limit that it has made, where that is still as the field would make it. */
+  /** Changes the limit that a field of a key has made, if it was not edited since. */
   setField(key: ModelKey, field: 'minute_limit' | 'daily_limit' | 'monthly_limit', value: bigint): void {
     const isDollars = field === 'monthly_limit' || (field === 'daily_limit' && this.#unit === 'dollars');
     const max = field === 'daily_limit' && isDollars ? value * 1_000_000_000n : value;

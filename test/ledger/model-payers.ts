@@ -31,7 +31,7 @@ export function mostTokens(money: bigint, held: number, price: bigint): number {
   return most(tokens => tokenCost(held + tokens, price) - tokenCost(held, price) <= money);
 }
 
-/** The largest number that fits, where 0 does and what fits lies below what does not. */
+/** Returns the largest number that fits. 0 fits, and no number above one that does not fit. */
 export function most(fits: (number: number) => boolean): number {
   let low = 0;
   let high = 1;
@@ -50,7 +50,7 @@ function inputCost({ inputNanoUsd, inputTokens }: FundsEstimate, tokens: number)
   return exact % BigInt(inputTokens) === 0n ? exact / BigInt(inputTokens) : exact / BigInt(inputTokens) + 1n;
 }
 
-/** How they share the input and that much output; undefined where they can't pay it. Money that pays must be there. */
+/** Returns how the payers share the input and that much output; undefined if they can't pay it. */
 export function computeShare(order: Order, left: Left, funds: FundsEstimate, output: number): Share | undefined {
   const { inputTokens, inputNanoUsd, outputPicoUsd } = funds;
   const all = inputNanoUsd + tokenCost(output, outputPicoUsd);

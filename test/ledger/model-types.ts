@@ -67,7 +67,7 @@ export interface ModelRequest {
   readonly model: string;
   readonly free: boolean;
   readonly text: TextEstimate | undefined;
-  /** As how many it counts where it is free. */
+  /** How many requests it counts as, if it is free. */
   readonly requests: number;
   readonly endUser: string | undefined;
   /** The key's group then, and those above it. */
@@ -81,7 +81,7 @@ export interface ModelRequest {
   readonly firstSpent: boolean;
   planPaid: number;
   readonly admittedAtMs: number;
-  readonly asked: bigint;
+  readonly requested: bigint;
   readonly admitted: bigint;
   readonly price: bigint;
   held: bigint;

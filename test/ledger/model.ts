@@ -446,7 +446,7 @@ export class Model {
       firstSpent,
       planPaid: 0,
       admittedAtMs: now,
-      asked: requestedAmount(command),
+      requested: requestedAmount(command),
       admitted: held,
       price:
         funds === undefined || paying.order === 'free_request' ? 0n : discounted(funds, paying.discount).outputPicoUsd,
@@ -486,7 +486,7 @@ export class Model {
       known.key === key &&
       known.model === command.model &&
       known.free === command.free &&
-      known.asked === requestedAmount(command);
+      known.requested === requestedAmount(command);
     return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
   }
 

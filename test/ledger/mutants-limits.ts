@@ -61,7 +61,7 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'a window that is first asked for is taken for empty',
     file: 'rules/limits.ts',
-    from: 'rows.limitUses.get(limit.id, window.number, 0) ?? countUses(rows, limit, window, nowMs)',
+    from: 'rows.limitUses.get(limit.id, window.number, 0) ?? recountWindow(rows, limit, window, nowMs)',
     to: 'rows.limitUses.get(limit.id, window.number, 0) ?? emptyUse({ limit, window, endUser: 0 })',
   },
   {

@@ -71,7 +71,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the monthly cap counts only what was settled',
     file: 'rules/funds.ts',
-    from: 'used: amountBeside(use, admittedAtMs, nowMs), max',
+    from: 'used: amountAgainst(use, admittedAtMs, nowMs), max',
     to: 'used: use.used, max',
   },
   {

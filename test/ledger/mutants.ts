@@ -1,6 +1,5 @@
 /**
- * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs the model test on it: `node test/ledger/mutants.ts [NUMBER]`. Prints
- * who was killed after how many traces; exits 1 where one survives. As a library: `plant` and `kill`.
+ * Plants each mutant of `mutants-table.ts` in a copy of the engine and runs the model test on it: `node test/ledger/mutants.ts [NUMBER]`. Prints after how many traces each was found; exits 1 if one survives. As a library: `plant` and `kill`.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -16,11 +15,11 @@ import { traces } from './trace.ts';
 const root = resolve(import.meta.dirname, '../..');
 const tracesMax = 20_000;
 
-/** A copy of `src` with the mutant in it, outside node_modules, where Node strips no types. Throws where the mutant does not fit. */
+/** A copy of `src` with the mutant in it, outside node_modules, where Node strips no types. Throws if the mutant does not fit. */
 export function plant(mutant: Mutant, index: number): { src: string; remove(): void } {
   const folder = mkdtempSync(join(tmpdir(), `tollgate-mutant-${index}-`));
   const src = join(folder, 'src');
-  for (const part of ['lib', 'errors', 'gen', 'generation', 'ledger']) {
+  for (const part of ['lib', 'errors', 'gen', 'generation', 'ledger', 'store']) {
     cpSync(join(root, 'src', part), join(src, part), { recursive: true });
   }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
@@ -33,7 +32,7 @@ export function plant(mutant: Mutant, index: number): { src: string; remove(): v
   return { src, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** How many traces, or tests that failed, it took to find the mutant; undefined where it lives on. */
+/** How many traces, or tests that failed, it took to find the mutant; undefined if it survives. */
 export async function kill(
   mutant: Mutant,
   index: number,
@@ -55,7 +54,7 @@ export async function kill(
   }
 }
 
-/** Runs a file of tests beside the planted copy. Returns how many of them fail; undefined: none. Throws where they could not run. */
+/** Runs a file of tests beside the planted copy. Returns how many of them fail; undefined: none. Throws if they could not run. */
 function countFailures(src: string, file: string): number | undefined {
   const folder = resolve(src, '..');
   cpSync(import.meta.dirname, join(folder, 'test/ledger'), { recursive: true });

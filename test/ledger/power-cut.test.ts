@@ -12,8 +12,7 @@ import { type Connection, openForWriting } from '../../src/lib/sqlite/database.t
 import { makeAdmitCommand, amount, makeHash, plans, settleAmount, temporaryDirectory } from './fixture.ts';
 
 /**
- * The power goes. What the log had when a sync of it began is on the disk after the sync; what was written later may be there, be missing or be torn. Nothing
- * that was answered as durable may be lost then, and what is left is a ledger on which every invariant holds.
+ * Simulates power cuts. What the log contained when a sync began is on the disk after the sync; what was written later may be there, be missing or be torn. Nothing that was reported as durable may be lost, and every invariant must hold on the rest.
  */
 
 const now = Date.parse('2026-05-10T12:00:00Z');
@@ -40,8 +39,8 @@ class Machine {
   /** Bytes of the log that are on the disk. */
   #syncedBytes = 0;
   /** What was done and waits for its sync, and what was reported. */
-  #done: Told = { settled: [], held: [], credits: 0n };
-  told: Told = { settled: [], held: [], credits: 0n };
+  #done: Reported = { settled: [], held: [], credits: 0n };
+  reported: Reported = { settled: [], held: [], credits: 0n };
 
   constructor() {
     this.#db = openForWriting(this.#path, 'NORMAL');
@@ -66,7 +65,7 @@ class Machine {
     this.#done = done;
   }
 
-  #command(step: 'admit' | 'durable' | 'settle' | 'credit'): [WireCommand, Told] {
+  #command(step: 'admit' | 'durable' | 'settle' | 'credit'): [WireCommand, Reported] {
     const { settled, held, credits } = this.#done;
     if (step === 'credit') {
       const credit = { accountId: 1, amount: 7n, note: 'load' };
@@ -93,14 +92,14 @@ class Machine {
       this.#sync.run(error => (error === null ? resolve() : reject(error)));
     });
     this.#syncedBytes = bytes;
-    this.told = done;
+    this.reported = done;
   }
 
   /** SQLite itself syncs the log, then the file, before it begins the log anew. */
   checkpoint(): void {
     this.#db.pragma('wal_checkpoint(TRUNCATE)');
     this.#syncedBytes = 0;
-    this.told = this.#done;
+    this.reported = this.#done;
   }
 
   /** Opens what the disk has after the power went. */
@@ -126,7 +125,7 @@ class Machine {
 }
 
 /** Replies to callers. */
-interface Told {
+interface Reported {
   readonly settled: readonly number[];
   /** Admissions that are reported before their settle. */
   readonly held: readonly number[];
@@ -151,7 +150,7 @@ const steps = fc.array(
 const cut = fc.record({ kept: fc.nat(200_000), spoiled: fc.array(fc.nat(300), { maxLength: 4 }) });
 
 test('a power cut loses nothing that was told, and leaves a ledger that is whole', async () => {
-  let told = 0;
+  let reported = 0;
   let lost = 0;
   await fc.assert(
     fc.asyncProperty(steps, fc.array(cut, { minLength: 1, maxLength: 3 }), async (all, cuts) => {
@@ -161,15 +160,15 @@ test('a power cut loses nothing that was told, and leaves a ledger that is whole
         const db = machine.reopen(each);
         const ids = (table: string): number[] => db.prepare(`SELECT id FROM ${table}`).pluck().all().map(Number);
         const [settled, held] = [new Set(ids('usage')), new Set(ids('hold'))];
-        expect(machine.told.settled.filter(id => !settled.has(id))).toEqual([]);
+        expect(machine.reported.settled.filter(id => !settled.has(id))).toEqual([]);
         // Its settle may have been written after it, and not reported.
-        expect(machine.told.held.filter(id => !held.has(id) && !settled.has(id))).toEqual([]);
+        expect(machine.reported.held.filter(id => !held.has(id) && !settled.has(id))).toEqual([]);
         const credits = db.prepare("SELECT coalesce(sum(amount), 0) FROM entry WHERE note = 'load'").pluck().get();
-        expect(Number(credits)).toBeGreaterThanOrEqual(Number(machine.told.credits));
+        expect(Number(credits)).toBeGreaterThanOrEqual(Number(machine.reported.credits));
         expect(checkInvariants(db, 'full')).toEqual([]);
         new Engine(db, options).recover(now);
         expect(checkInvariants(db, 'full')).toEqual([]);
-        told += machine.told.settled.length;
+        reported += machine.reported.settled.length;
         lost += all.filter(step => step === 'settle').length - settled.size;
         db.close();
       }
@@ -178,5 +177,5 @@ test('a power cut loses nothing that was told, and leaves a ledger that is whole
     { numRuns: 25 },
   );
   // The cuts do remove something, and something was reported.
-  expect([told > 30, lost > 30]).toEqual([true, true]);
+  expect([reported > 30, lost > 30]).toEqual([true, true]);
 });

@@ -139,7 +139,7 @@ test('what was used in windows long over goes, and a limit decides and shows as 
   expect(after['day each']).toBeLessThan(40);
   expect([after['week all'], after['month all']]).toEqual([2, 1]);
   expect(await ledger.listLimits({ accountId: 1 })).toEqual(shown);
-  // A request that was admitted in a window long over still ends, and the month refuses where it did.
+  // A request that was admitted in a window long over still ends, and the month refuses as before.
   const month = shown.find(({ window, endUsers }) => window === 'month' && endUsers === 'all');
   const passes = async (): Promise<boolean> => (await ledger.admit(makeAdmitCommand(++id))).kind === 'admitted';
   for (let n = Number(month?.remaining); n > 0; n--) expect(await passes()).toBe(true);

@@ -9,7 +9,7 @@ import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts'
 import { usedNow } from './model-limits.ts';
 import type { Action, GroupChain, Move, Trace, TracedLimit } from './trace.ts';
 
-/** Runs a trace through a ledger in batches and through the model step by step, and compares all that is said and stored. */
+/** Runs a trace through a ledger in batches and through the model step by step, and compares all replies and all that is stored. */
 
 const freeModel = 'acme/tiny:free';
 const keyNames = ['one', 'two', 'three', 'four'];
@@ -112,7 +112,7 @@ class Run {
     }
     for (const [nth, depth] of depths.entries()) {
       const group = Math.min(depth, balances.length);
-      this.#step({ kind: 'place', key: 2 * nth + account - 1, group: group === 0 ? null : group });
+      this.#step({ kind: 'moveKey', key: 2 * nth + account - 1, group: group === 0 ? null : group });
     }
   }
 
@@ -121,11 +121,11 @@ class Run {
     const { keys, groups } = this.#model;
     for (const key of keys) {
       if (key.groupId === groupId && key.state !== 'revoked')
-        this.#step({ kind: 'place', key: key.id - 1, group: null });
+        this.#step({ kind: 'moveKey', key: key.id - 1, group: null });
     }
     for (const group of groups.all) {
       if (group.parent !== groupId || group.removed) continue;
-      this.#step({ kind: 'regroup', group: group.id, by: undefined, parent: null });
+      this.#step({ kind: 'regroup', group: group.id, byAccount: undefined, parent: null });
     }
   }
 
@@ -219,19 +219,19 @@ class Run {
       {
         kind:
           | 'update'
-          | 'state'
-          | 'month'
+          | 'setKeyState'
+          | 'setMonthlyLimit'
           | 'credit'
           | 'start'
           | 'cancel'
-          | 'broken'
+          | 'failingCommand'
           | 'limit'
           | 'relimit'
           | 'unlimit'
           | 'group'
           | 'regroup'
           | 'ungroup'
-          | 'place'
+          | 'moveKey'
           | 'rotate';
       }
     >,
@@ -246,12 +246,12 @@ class Run {
         const reply = this.#model.updateKey(this.#key(action.key), settings);
         return this.#admin('updateKey', { keyId: id, accountId, settings }, reply === 'ok' ? id : reply);
       }
-      case 'state': {
+      case 'setKeyState': {
         const { id, accountId } = this.#key(action.key);
         const reply = this.#model.setKeyState(this.#key(action.key), action.state, this.#now);
         return this.#admin('setKeyState', { keyId: id, accountId, state: action.state }, reply === 'ok' ? id : reply);
       }
-      case 'month': {
+      case 'setMonthlyLimit': {
         const key = this.#key(action.key);
         if (key.state !== 'revoked') this.#model.limits.setField(key, 'monthly_limit', action.limit ?? 0n);
         const reply = key.state === 'revoked' ? 'not_found' : key.id;
@@ -278,7 +278,7 @@ class Run {
         return this.#admin('createGroup', { accountId, settings }, this.#model.groups.create(accountId, settings));
       }
       case 'regroup': {
-        const { group: groupId, by: accountId, parent: parentId, balance } = action;
+        const { group: groupId, byAccount: accountId, parent: parentId, balance } = action;
         const settings = {
           ...(parentId === undefined ? {} : { parentId }),
           ...(balance === undefined ? {} : { balance }),
@@ -287,18 +287,18 @@ class Run {
         return this.#admin('updateGroup', { groupId, accountId, settings }, reply);
       }
       case 'ungroup': {
-        const { group: groupId, by: accountId } = action;
+        const { group: groupId, byAccount: accountId } = action;
         if (action.isEmptied) this.#empty(groupId);
         const reply = this.#model.groups.remove(groupId, accountId);
         if (typeof reply === 'number') this.#model.limits.removeGroup(groupId);
         return this.#admin('deleteGroup', { groupId, accountId }, reply);
       }
-      case 'place':
+      case 'moveKey':
         return this.#step({ kind: 'update', key: action.key, settings: { groupId: action.group } });
       case 'rotate': {
         const { id: keyId, accountId: owner, state } = this.#key(action.key);
-        const { by: accountId } = action;
-        // The first secret stays known: see `broken`.
+        const { byAccount: accountId } = action;
+        // The first secret stays known: see `failingCommand`.
         const overlapMs = keyId === 1 ? 60_000 : action.overlapMs;
         const isOthers = state === 'revoked' || (accountId !== undefined && accountId !== owner);
         const secret = { hash: makeHash(`rotated ${this.#seq}`), masked: `rotated ${this.#seq}`, overlapMs };
@@ -315,15 +315,15 @@ class Run {
       case 'relimit': {
         const { raised, ...settings } = action.change;
         const change = raised === undefined ? settings : { ...settings, raised: this.#raise(raised) };
-        const { limit: limitId, by: accountId } = action;
+        const { limit: limitId, byAccount: accountId } = action;
         const reply = this.#model.limits.update(limitId, accountId, change);
         return this.#admin('updateLimit', { limitId, accountId, change }, reply);
       }
       case 'unlimit': {
-        const { limit: limitId, by: accountId } = action;
+        const { limit: limitId, byAccount: accountId } = action;
         return this.#admin('deleteLimit', { limitId, accountId }, this.#model.limits.remove(limitId, accountId));
       }
-      case 'broken':
+      case 'failingCommand':
         // A second key of the same hash breaks a constraint: this command fails and no other of its batch.
         return this.#admin('createKey', { accountId: 1, hash: makeHash('one'), masked: '', settings: {} }, failed);
     }
@@ -359,20 +359,20 @@ class Run {
   }
 
   /** The same admit again, or one that differs in the model alone. */
-  #repeatAdmit({ request, change }: Extract<Action, { kind: 'repeat' }>): void {
+  #repeatAdmit({ request, isAltered }: Extract<Action, { kind: 'repeat' }>): void {
     const sent = this.#admits.get(this.#id(request));
     if (sent === undefined) return;
     const { command, key } = sent;
-    this.#sendAdmit(change === 'none' ? command : { ...command, model: 'acme/other' }, key);
+    this.#sendAdmit(isAltered ? { ...command, model: 'acme/other' } : command, key);
   }
 
   /** The same settle again, or one of the same cost whose tokens lie in another bucket of the same price. */
-  #repeatSettle({ request, change }: Extract<Action, { kind: 'repeat' }>): void {
+  #repeatSettle({ request, isAltered }: Extract<Action, { kind: 'repeat' }>): void {
     const command = this.#settles.get(this.#id(request));
     if (command === undefined) return;
     const { usage } = command;
     const moved = { ...usage, input: usage.cacheWrite5m, cacheWrite5m: usage.input };
-    this.#sendSettle(change === 'none' ? command : { ...command, usage: moved });
+    this.#sendSettle(isAltered ? { ...command, usage: moved } : command);
   }
 
   #extend(command: ExtendCommand): void {
@@ -427,7 +427,7 @@ class Run {
     }
   }
 
-  /** Operators and owners see what the model has. */
+  /** Checks that operators and owners see what the model has. */
   async #compareState(): Promise<void> {
     for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
     await this.#flush();
@@ -494,7 +494,7 @@ class Run {
     return key;
   }
 
-  /** One of the last requests; an id that nobody has, where there are fewer. */
+  /** Returns the id of one of the last requests; an unused id if there are fewer. */
   #id(back: number): number {
     return this.#model.requests.at(-1 - back)?.id ?? 1_000_000;
   }

@@ -11,7 +11,7 @@ type Schema = ReadonlyMap<string, ReadonlyMap<string, string>>;
 /** Tables and columns that one of them alone has, and why. */
 const onlySqlite = ['migration'];
 const onlyPostgres = [
-  // Who has to look again, and when; SQLite has one process, which knows.
+  // What tells several gateways to read again, and when. SQLite has a single process, which knows.
   'account.config',
   'account.due_at_ms',
   // Which of several gateways made a hold, and which of them live.
@@ -50,7 +50,7 @@ function readSqlite(): Schema {
   );
 }
 
-/** Reads the migrations' text, in their order. Throws where it is not sure what one does to a table. */
+/** Reads the migrations' text, in their order. Throws if it can't tell what one does to a table. */
 function readPostgres(): Schema {
   const folder = resolve(import.meta.dirname, '../../src/ledger/postgres/migrations');
   const schema = new Map<string, Map<string, string>>();

@@ -38,7 +38,7 @@ type Soon<T> = T | Promise<T>;
 export interface Subject {
   /** Returns each command's answer, or 'failed'. */
   run(batch: readonly TimedCommand[]): Soon<unknown[]>;
-  /** As a new process would begin. Returns how many holds were given back. */
+  /** Restarts it as a new process would. Returns how many holds were voided. */
   restart(nowMs: number): Soon<number>;
   account(accountId: number): Soon<{ readonly balance: bigint; readonly held: bigint } | undefined>;
   subscription(accountId: number, nowMs: number): unknown;

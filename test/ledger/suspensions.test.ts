@@ -25,10 +25,10 @@ afterEach(() => bench.end());
 
 /** Opens the bench with a listener for suspensions. */
 async function openWatched(balance = 10n * dollar): Promise<SuspendedAccount[]> {
-  const told: SuspendedAccount[] = [];
-  const watch = { ...unwatched, suspended: (account: SuspendedAccount) => void told.push(account) };
+  const reports: SuspendedAccount[] = [];
+  const watch = { ...unwatched, suspended: (account: SuspendedAccount) => void reports.push(account) };
   bench = await openBench({ balance, watch, writeOffMax: dollar });
-  return told;
+  return reports;
 }
 
 async function change(sql: string): Promise<void> {
@@ -48,17 +48,17 @@ async function makeOther(): Promise<number> {
 test.skipIf(isOnPostgres)(
   'a row that breaks a sweep suspends its account and tells it, and the others’ holds end',
   async () => {
-    const told = await openWatched();
+    const reports = await openWatched();
     const other = await makeOther();
     const expiresAtMs = bench.clock.nowMs + 1000;
     await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
     await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(7n), expiresAtMs }, 'other'));
     await bench.ledger.close();
-    // The hold of account 1 can't be given back: what it is counted in is not there.
+    // The hold of account 1 can't be voided: the row that counts it is missing.
     await change('CREATE TABLE lost AS SELECT * FROM key_day WHERE key_id = 1; DELETE FROM key_day WHERE key_id = 1');
     bench.clock.step(2000);
     await bench.open();
-    expect(told).toEqual([{ accountId: 1, reason: 'damaged', cause: 'a row is missing' }]);
+    expect(reports).toEqual([{ accountId: 1, reason: 'damaged', cause: 'a row is missing' }]);
     expect(await bench.ledger.findAccount(other)).toMatchObject({ held: 0n, suspended: null });
     expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 5n, suspended: 'damaged' });
     expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }))).toMatchObject({
@@ -81,7 +81,7 @@ test.skipIf(isOnPostgres)(
 
 // Of SQLite’s file.
 test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all others are done', async () => {
-  const told = await openWatched();
+  const reports = await openWatched();
   await makeOther();
   const expiresAtMs = bench.clock.nowMs + 1000;
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n), expiresAtMs }));
@@ -94,7 +94,7 @@ test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all oth
   expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
     kind: 'admitted',
   });
-  await expect.poll(() => told).toMatchObject([{ accountId: 1, reason: 'damaged' }]);
+  await expect.poll(() => reports).toMatchObject([{ accountId: 1, reason: 'damaged' }]);
   await bench.ledger.void(3, 'cancelled');
   await bench.ledger.close();
   await change('UPDATE account SET held = 5 WHERE id = 1');
@@ -104,14 +104,14 @@ test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all oth
 });
 
 test('more written off than is allowed suspends an account until it is resumed', async () => {
-  const told = await openWatched(10n);
+  const reports = await openWatched(10n);
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
   expect(await bench.ledger.settle(settleAmount(1, dollar + 10n))).toMatchObject({ writtenOffNanoUsd: dollar });
   expect(await bench.ledger.findAccount(1)).toMatchObject({ suspended: null });
   await bench.ledger.addCredit({ accountId: 1, amount: 10n, note: '' });
   await bench.ledger.admit(makeAdmitCommand(2, { funds: amount(5n) }));
   await bench.ledger.settle(settleAmount(2, 11n));
-  await expect.poll(() => told).toEqual([{ accountId: 1, reason: 'write_offs' }]);
+  await expect.poll(() => reports).toEqual([{ accountId: 1, reason: 'write_offs' }]);
   expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: undefined }))).toMatchObject({
     code: 'account_suspended',
   });

@@ -1,4 +1,4 @@
-/** `tollgate ledger verify` on copies of a ledger that somebody has changed. */
+/** `tollgate ledger verify` on copies of a ledger that were changed by hand. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';

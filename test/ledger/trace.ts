@@ -12,7 +12,7 @@ import type {
 } from '../../src/ledger/ledger.ts';
 import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 
-/** Traces for the model: what callers might do, at which moments, in which batches. Values lie near the edges where engines err. */
+/** Random sequences of commands for comparing the ledger with its reference model. Values lie near the edges where ledgers err. */
 
 /** How the clock moves before a step: by ms, to an edge of the day, or to the next end of a plan's period. */
 export type Move =
@@ -23,6 +23,7 @@ export type Move =
   | 'before the period’s end'
   | 'the period’s end';
 
+/** A command. `byAccount`: the account that asks for it; undefined: the operator. */
 export type Action =
   | {
       kind: 'admit';
@@ -31,21 +32,22 @@ export type Action =
       funds: FundsEstimate | undefined;
       id: 'new' | number;
       ttlMs?: number;
-      /** Its tokens count: those of the funds, or, where it costs nothing, that many. */
+      /** Set if token limits count the request: by the tokens of `funds`, or, if it is free, by these. */
       text?: 'of the funds' | TextEstimate;
       requests?: number;
       endUser?: string;
     }
   | { kind: 'group'; account: number; parent: number | null; balance: bigint | null }
-  | { kind: 'regroup'; group: number; by: number | undefined; parent?: number | null; balance?: bigint | null }
+  | { kind: 'regroup'; group: number; byAccount: number | undefined; parent?: number | null; balance?: bigint | null }
   /** `isEmptied`: the keys and groups in it are taken out first. */
-  | { kind: 'ungroup'; group: number; by: number | undefined; isEmptied: boolean }
-  | { kind: 'place'; key: number; group: number | null }
-  | { kind: 'rotate'; key: number; by: number | undefined; overlapMs: number }
+  | { kind: 'ungroup'; group: number; byAccount: number | undefined; isEmptied: boolean }
+  | { kind: 'moveKey'; key: number; group: number | null }
+  | { kind: 'rotate'; key: number; byAccount: number | undefined; overlapMs: number }
   | { kind: 'limit'; limit: TracedLimit }
-  | { kind: 'relimit'; limit: number; by: number | undefined; change: TracedChange }
-  | { kind: 'unlimit'; limit: number; by: number | undefined }
-  | { kind: 'repeat'; request: number; of: 'admit' | 'settle'; change: 'none' | 'a little' }
+  | { kind: 'relimit'; limit: number; byAccount: number | undefined; change: TracedChange }
+  | { kind: 'unlimit'; limit: number; byAccount: number | undefined }
+  /** `isAltered`: sent again with another model, or with other buckets of the same cost. */
+  | { kind: 'repeat'; request: number; of: 'admit' | 'settle'; isAltered: boolean }
   | { kind: 'burst'; key: number; count: number }
   | { kind: 'extend'; request: number; outputTokens: number }
   | { kind: 'raise'; request: number; nanoUsd: bigint; ttlMs?: number }
@@ -53,19 +55,19 @@ export type Action =
   | { kind: 'charge'; request: number; nanoUsd: bigint }
   | { kind: 'void'; request: number; reason: 'rejected' | 'cancelled' }
   | { kind: 'update'; key: number; settings: KeySettings; ttlMs?: number | null }
-  | { kind: 'state'; key: number; state: 'enabled' | 'disabled' | 'revoked' }
-  | { kind: 'month'; key: number; limit: bigint | undefined }
+  | { kind: 'setKeyState'; key: number; state: 'enabled' | 'disabled' | 'revoked' }
+  | { kind: 'setMonthlyLimit'; key: number; limit: bigint | undefined }
   | { kind: 'credit'; account: number; amount: bigint }
   | { kind: 'start'; account: number; plan: PlanName; period: PlanPeriodName }
   | { kind: 'cancel'; account: number }
   | { kind: 'windows'; key: number; free: boolean }
-  | { kind: 'broken' }
+  | { kind: 'failingCommand' }
   | { kind: 'restart' };
 
-/** Raised until so long after it is made. */
+/** A temporary maximum, and for how many ms from now it is in force; null: none. */
 type TracedRaise = { readonly max: bigint; readonly inMs: number } | null;
 
-/** A limit of an account, of one of its groups by its id, or of one of its keys by its place in the trace's order. */
+/** A limit of an account, of one of its groups by its id, or of one of its keys by index (the keys are numbered as the run creates them). */
 export interface TracedLimit extends Omit<LimitSettings, 'raised'> {
   readonly account: number;
   readonly key: number | undefined;
@@ -81,7 +83,7 @@ export type TracedChange = Omit<LimitChange, 'raised'> & { readonly raised?: Tra
 export interface Step {
   readonly move: Move;
   readonly action: Action;
-  /** The batch ends here. */
+  /** The commands since the last flush are sent in one batch, which the ledger writes as one transaction. */
   readonly flush: boolean;
 }
 
@@ -91,7 +93,7 @@ export interface StartedPlan {
   readonly period: PlanPeriodName;
 }
 
-/** Groups in each other, the uppermost first, and how deep in them the account's keys lie; 0: in none. */
+/** A chain of nested groups, outermost first; `depths`: in which of them each of the account's keys is, 0 for none. */
 export interface GroupChain {
   readonly account: number;
   readonly balances: readonly (bigint | null)[];
@@ -107,7 +109,7 @@ export interface Trace {
   readonly freeBefore: number;
   /** The plans that the accounts begin with. */
   readonly plans: readonly (StartedPlan | undefined)[];
-  /** How the keys begin: who pays first, and whether money does. */
+  /** The keys' initial flags. */
   readonly flags: readonly { readonly useSubsFirst: boolean; readonly fallbackToPayg: boolean }[];
   readonly steps: readonly Step[];
 }
@@ -283,11 +285,11 @@ const action: fc.Arbitrary<Action> = fc.oneof(
         {
           kind: fc.constant('regroup' as const),
           group: groupId,
-          by: changer,
+          byAccount: changer,
           parent: fc.option(groupId, { freq: 3 }),
           balance: fc.option(money, { freq: 3 }),
         },
-        { requiredKeys: ['kind', 'group', 'by'] },
+        { requiredKeys: ['kind', 'group', 'byAccount'] },
       )
       .map(all => ({ ...all })),
   },
@@ -296,20 +298,20 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('ungroup' as const),
       group: groupId,
-      by: changer,
+      byAccount: changer,
       isEmptied: fc.boolean(),
     }),
   },
   {
     weight: 4,
-    arbitrary: fc.record({ kind: fc.constant('place' as const), key, group: fc.option(groupId, { freq: 5 }) }),
+    arbitrary: fc.record({ kind: fc.constant('moveKey' as const), key, group: fc.option(groupId, { freq: 5 }) }),
   },
   {
     weight: 1,
     arbitrary: fc.record({
       kind: fc.constant('rotate' as const),
       key,
-      by: changer,
+      byAccount: changer,
       overlapMs: fc.constantFrom(0, 0, 60_000),
     }),
   },
@@ -319,18 +321,18 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('relimit' as const),
       limit: fc.nat(12),
-      by: changer,
+      byAccount: changer,
       change: limitChange,
     }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unlimit' as const), limit: fc.nat(12), by: changer }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unlimit' as const), limit: fc.nat(12), byAccount: changer }) },
   {
     weight: 8,
     arbitrary: fc.record({
       kind: fc.constant('repeat' as const),
       request,
       of: fc.constantFrom('admit' as const, 'settle' as const),
-      change: fc.constantFrom('none' as const, 'a little' as const),
+      isAltered: fc.boolean(),
     }),
   },
   {
@@ -382,14 +384,18 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      kind: fc.constant('state' as const),
+      kind: fc.constant('setKeyState' as const),
       key,
       state: fc.constantFrom('enabled' as const, 'disabled' as const, 'enabled' as const, 'revoked' as const),
     }),
   },
   {
     weight: 3,
-    arbitrary: fc.record({ kind: fc.constant('month' as const), key, limit: fc.option(money, { nil: undefined }) }),
+    arbitrary: fc.record({
+      kind: fc.constant('setMonthlyLimit' as const),
+      key,
+      limit: fc.option(money, { nil: undefined }),
+    }),
   },
   {
     weight: 3,
@@ -410,7 +416,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), account: fc.constantFrom(1, 2) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('windows' as const), key, free: fc.boolean() }) },
-  { weight: 1, arbitrary: fc.constant({ kind: 'broken' as const }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'failingCommand' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
 );
 
@@ -423,7 +429,7 @@ export function traces(stepsMax: number): fc.Arbitrary<Trace> {
       '2028-02-28T23:59:59.000Z',
       '2028-02-29T12:00:00.000Z',
       '2026-12-31T23:59:59.999Z',
-      // The clocks of Europe go forward, and back; those of America.
+      // Just before daylight saving time starts and ends in Europe, and ends in America.
       '2026-03-28T22:59:59.000Z',
       '2026-10-24T21:59:59.000Z',
       '2026-11-01T05:59:00.000Z',

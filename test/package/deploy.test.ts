@@ -1,4 +1,4 @@
-/** What operators run it with: the files are right as far as a machine without an engine, a cluster or systemd can say. */
+/** The files for deployment are right, as far as a machine without a container engine, a cluster or systemd can check. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -69,7 +69,7 @@ test('it has compiled code and the documents that its README names, and neither 
 describe.each(nodes)('with %s', node => {
   test('it starts, answers, and ends at SIGTERM', async () => {
     const data = mkdtempSync(join(folder, 'data-'));
-    // Not as root, where the test is: another user can read the package and write its data alone.
+    // Not as root if the test runs as root: another user can read the package and write only its data.
     const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
     if (user.uid !== undefined) {
       chmodSync(folder, 0o755);

@@ -1,4 +1,4 @@
-/** What a command of a batch changes is seen by all that follow it, also once the engine has written it in the middle of the batch: to look something up, as it does for the hash of a new key. */
+/** What a command of a batch changes is seen by all that follow it, even if the engine writes it in the middle of the batch, because it has to look something up, such as the hash of a new key. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import type { KeyRow, NewLimit } from '../../src/ledger/ledger.ts';
@@ -42,7 +42,7 @@ async function makeAccount(): Promise<{ accountId: number; keyId: number; key: {
   return { accountId, keyId, key: { id: keyId, accountId } };
 }
 
-const limitOf = (accountId: number, change: Partial<NewLimit>): NewLimit => ({
+const makeLimit = (accountId: number, change: Partial<NewLimit>): NewLimit => ({
   accountId,
   scope: 'account',
   scopeId: accountId,
@@ -62,7 +62,7 @@ test('a limit holds for the requests of its batch that follow it', async () => {
   const { accountId, key } = await makeAccount();
   const ids = [++lastId, ++lastId];
   const [limit, , ...admitted] = await Promise.all([
-    ledger.createLimit(limitOf(accountId, {})),
+    ledger.createLimit(makeLimit(accountId, {})),
     createKey(accountId),
     ...ids.map(id => ledger.admit(makeAdmitCommand(id, { key }))),
   ]);
@@ -86,7 +86,7 @@ test('a limit does not count a hold that ended before it was made', async () => 
   const id = ++lastId;
   const admission = ledger.admit(makeAdmitCommand(id, { key, funds: amount(1n), expiresAtMs: clock.now() + 1 }));
   clock.step(1);
-  const limit = ledger.createLimit(limitOf(accountId, { unit: 'concurrent', window: null }));
+  const limit = ledger.createLimit(makeLimit(accountId, { unit: 'concurrent', window: null }));
   await Promise.all([admission, limit]);
   expect((await ledger.listLimits({ accountId })).at(-1)).toMatchObject({ unit: 'concurrent', used: 0n });
 });

@@ -1,4 +1,4 @@
-/** Two gateway processes on one database: what one keeps, the other knows. */
+/** Two gateway processes on one database: what one stores, the other can read. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type { Gateway } from '../gateway.ts';

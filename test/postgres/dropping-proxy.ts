@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Stands between a gateway and the database. It loses answers (what was sent arrives, and nobody learns of it), cuts connections and delays what goes through. */
+/** A proxy between a gateway and the database that drops answers (statements arrive, but the gateway does not learn their result), cuts connections and delays data. */
 export class DroppingProxy {
   readonly url: string;
   readonly #server: Server;
@@ -32,7 +32,7 @@ export class DroppingProxy {
     const server = createServer();
     server.listen(join(folder, '.s.PGSQL.5432'));
     await once(server, 'listening');
-    const target = hostOf(url);
+    const target = readHost(url);
     return new DroppingProxy(
       url.replace(encodeURIComponent(target), encodeURIComponent(folder)),
       server,
@@ -121,6 +121,6 @@ export class DroppingProxy {
   }
 }
 
-function hostOf(url: string): string {
+function readHost(url: string): string {
   return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).searchParams.get('host') ?? '';
 }

@@ -1,4 +1,4 @@
-/** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and what one leaves another ends. */
+/** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and another gateway ends what one has left. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -4,12 +4,12 @@ import { createDatabase } from './server.ts';
 
 /** Makes a database with a gateway's tables. Returns its URL. */
 export function createLedgerDatabase(): Promise<string> {
-  return createDatabase(inject('postgresUrl'), nameOf(inject('ledgerTemplate')));
+  return createDatabase(inject('postgresUrl'), readDatabaseName(inject('ledgerTemplate')));
 }
 
 /** Ends every connection to a database and refuses new ones, as if it could not be reached. Returns how to open it again. */
 export async function closeDatabase(url: string): Promise<() => Promise<void>> {
-  const name = nameOf(url);
+  const name = readDatabaseName(url);
   const allow = async (isAllowed: boolean): Promise<void> => {
     const connection = await PostgresConnection.open({ url: inject('postgresUrl') });
     await connection.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS ${isAllowed}`);
@@ -24,10 +24,10 @@ export async function closeDatabase(url: string): Promise<() => Promise<void>> {
 /** Drops a database, even if there are connections to it. */
 export async function dropDatabase(url: string): Promise<void> {
   const connection = await PostgresConnection.open({ url: inject('postgresUrl') });
-  await connection.script(`DROP DATABASE IF EXISTS ${nameOf(url)} WITH (FORCE)`, 30_000);
+  await connection.script(`DROP DATABASE IF EXISTS ${readDatabaseName(url)} WITH (FORCE)`, 30_000);
   await connection.end();
 }
 
-function nameOf(url: string): string {
+function readDatabaseName(url: string): string {
   return new URL(url.replace('postgres://postgres@/', 'postgres://postgres@socket/')).pathname.slice(1);
 }

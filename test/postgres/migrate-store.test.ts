@@ -41,7 +41,7 @@ async function makeDataDirectory(): Promise<{ readonly dataDir: string; readonly
   }
   await ledger.createKey({ accountId: 1, hash: makeHash('rich'), masked: 'sk', settings: { balance: dollar } });
   await ledger.addCredit({ accountId: 1, amount: 3n * dollar, note: 'more', reference: 'invoice 7' });
-  // Those that were not settled are given back when it is opened again.
+  // Holds that were not settled are voided when it is opened again.
   await ledger.close();
   const again = await openSqliteLedger({ ...ledgerOptions, dataDir });
   const balance = (await again.findAccount(1))?.balance ?? 0n;

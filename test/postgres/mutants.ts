@@ -29,7 +29,7 @@ interface Report {
   }[];
 }
 
-/** Returns the titles of the tests that find a mutant; empty: it lives on. Throws if the tests could not run. */
+/** Returns the titles of the tests that find a mutant; empty: it survives. Throws if the tests could not run. */
 export async function findMutant(mutant: PostgresMutant, serverUrl: string): Promise<string[]> {
   const { src, remove } = plant(mutant, postgresMutants.indexOf(mutant));
   try {

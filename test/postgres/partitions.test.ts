@@ -56,7 +56,7 @@ async function removeBefore(at: string): Promise<void> {
   while ((await ledger.removeOld(limits)) > 0);
 }
 
-const countOf = async (accountId: number): Promise<number> =>
+const countRecords = async (accountId: number): Promise<number> =>
   (await ledger.listActivity({ accountId, limit: 100, offset: 0 })).length;
 
 test('a month goes when all of it is too old, sums and invariants stay; one with a record that stays does not', async () => {
@@ -83,22 +83,22 @@ test('a month goes when all of it is too old, sums and invariants stay; one with
   const sums = await ledger.analytics({ ...query, groupBy: 'model' });
 
   await removeBefore('2025-05-31T00:00:00Z');
-  expect([await listMonths(), await countOf(one.accountId)]).toEqual([
+  expect([await listMonths(), await countRecords(one.accountId)]).toEqual([
     ['usage_2025_05', 'usage_2025_06', 'usage_2025_07'],
     3,
   ]);
   await removeBefore('2025-06-01T00:00:00Z');
-  expect([await listMonths(), await countOf(one.accountId)]).toEqual([['usage_2025_06', 'usage_2025_07'], 2]);
+  expect([await listMonths(), await countRecords(one.accountId)]).toEqual([['usage_2025_06', 'usage_2025_07'], 2]);
   await removeBefore('2025-07-01T00:00:00Z');
-  expect([await listMonths(), await countOf(one.accountId)]).toEqual([['usage_2025_06', 'usage_2025_07'], 1]);
+  expect([await listMonths(), await countRecords(one.accountId)]).toEqual([['usage_2025_06', 'usage_2025_07'], 1]);
   await removeBefore('2025-08-01T00:00:00Z');
-  expect([await listMonths(), await countOf(one.accountId)]).toEqual([['usage_2025_07'], 0]);
-  expect(await countOf(kept.accountId)).toBe(1);
+  expect([await listMonths(), await countRecords(one.accountId)]).toEqual([['usage_2025_07'], 0]);
+  expect(await countRecords(kept.accountId)).toBe(1);
 
   expect(await ledger.analytics({ ...query, groupBy: 'model' })).toEqual(sums);
   expect(await ledger.verify()).toEqual([]);
-  // What comes late for a month that is gone is kept like any record.
+  // A late record of a month whose partition is gone is kept like any record.
   await request('one', '2025-09-10T01:00:00Z', '2025-05-20T00:00:00Z');
-  expect(await countOf(one.accountId)).toBe(1);
+  expect(await countRecords(one.accountId)).toBe(1);
   expect(await ledger.verify()).toEqual([]);
 });

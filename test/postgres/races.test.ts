@@ -64,9 +64,9 @@ test('a key that expires while its request waits for the account is refused', as
   await pick(0).void(lastId, 'cancelled');
   await pick(0).updateKey({ keyId, accountId, settings: { expiresAtMs: systemClock.now() + 700 } });
   const replies = await holdAccount(accountId, async () => {
-    const asked = ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'expires')));
+    const requested = ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'expires')));
     await sleep(1200);
-    return asked;
+    return requested;
   });
   expect((await Promise.all(replies)).map(({ kind }) => kind)).toEqual(['denied', 'denied', 'denied']);
 });
@@ -74,8 +74,8 @@ test('a key that expires while its request waits for the account is refused', as
 test('an admission that was refused for its long wait holds nothing in the end', async () => {
   const { accountId } = await makeAccount('refused');
   const ask = async (ledger: PostgresLedger): Promise<string> => {
-    const asked = ledger.admit(makeAdmitCommand(++lastId, { funds: amount(5n) }, 'refused'));
-    return asked.then(
+    const requested = ledger.admit(makeAdmitCommand(++lastId, { funds: amount(5n) }, 'refused'));
+    return requested.then(
       ({ kind }) => kind,
       (error: { readonly code: string }) => error.code,
     );
@@ -122,7 +122,7 @@ test('counters are exact while three gateways change them at once', async () => 
   const limit = { ...plain, accountId, scope: 'key', scopeId: keyId, unit: 'usd', window: 'day', max: dollar } as const;
   const made = await pick(0).createLimit(limit);
   if (typeof made === 'string') throw new Error(made);
-  // Each goes on by itself, so that their batches meet.
+  // Each sends commands independently, so that their batches overlap.
   const run = async (ledger: PostgresLedger): Promise<void> => {
     for (let round = 0; round < 25; round += 1) {
       const ids = Array.from({ length: 4 }, () => ++lastId);

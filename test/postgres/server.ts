@@ -29,7 +29,7 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** The user that PostgreSQL runs as where the tests are root's, which it refuses. */
+/** The user that PostgreSQL runs as if the tests run as root, which it refuses. */
 const nobody = 65_534;
 const startMs = 20_000;
 

@@ -53,7 +53,7 @@ test('an open snapshot shows with its age, is warned of after a minute and every
 test('each snapshot is as old as itself: many short ones are never an old one', async () => {
   const { seen, look } = watchSnapshots();
   for (let round = 0; round < 5; round += 1) {
-    // Each begins behind a change, so that it is another snapshot than the last.
+    // Each begins after a change, so that its snapshot differs from the last one.
     await pool.query('SELECT pg_current_xact_id() AS id');
     await holder.script(open);
     await look();

@@ -10,6 +10,7 @@ import { openPostgresDocuments } from '../../src/store/postgres/postgres-documen
 import { openPostgresFiles } from '../../src/store/postgres/postgres-files.ts';
 import { shareSecrets } from '../../src/store/postgres/shared-secrets.ts';
 import { toBytes, dayMs, toText } from '../documents/fixture.ts';
+import { DroppingProxy } from './dropping-proxy.ts';
 import { createDatabase } from './server.ts';
 
 const max = { bytesMax: 100_000_000, keptBytesMax: 100_000_000 };
@@ -20,12 +21,13 @@ interface Member {
   readonly claims: Claims;
 }
 
+let url: string;
 let pool: PostgresPool;
 let one: Member;
 let other: Member;
 
 beforeAll(async () => {
-  const url = await createDatabase(inject('postgresUrl'));
+  url = await createDatabase(inject('postgresUrl'));
   pool = new PostgresPool({ url, connections: 4 });
   // As the ledger's schema has it.
   await pool.query(
@@ -89,8 +91,8 @@ test('of 20 puts of one name over two gateways exactly one is stored, and the ot
   const outcomes = await Promise.all(puts);
   expect(outcomes.filter(({ kind }) => kind === 'stored')).toHaveLength(1);
   const winner = toText((await one.documents.find({ kind: 'response', id }))?.body);
-  const told = outcomes.flatMap(outcome => (outcome.kind === 'exists' ? [toText(outcome.document.body)] : []));
-  expect(new Set(told)).toEqual(new Set([winner]));
+  const winners = outcomes.flatMap(outcome => (outcome.kind === 'exists' ? [toText(outcome.document.body)] : []));
+  expect(new Set(winners)).toEqual(new Set([winner]));
 });
 
 test('a document that has ended is not found, and its name is free again', async () => {
@@ -126,7 +128,7 @@ test('what an instance that is gone has left belongs to exactly one other; a liv
   const again = await Promise.all([one.documents.unfinished(kind), other.documents.unfinished(kind)]);
   expect(again.flat().map(({ id }) => id)).toEqual([task.id]);
   expect(taken.flat().map(({ id }) => id)).toContain(task.id);
-  // Who wakes after its lease has ended changes nothing.
+  // A gateway that wakes after its lease has ended can't change anything.
   expect(await third.documents.update({ kind, id: task.id, state: 'completed', finished: true })).toBe('other_state');
   await third.documents.close();
 });
@@ -239,4 +241,36 @@ test('images, large files and journals are read by every gateway', async () => {
 test('all gateways have the secret of the first', async () => {
   expect(await shareSecrets(one.database, ['mine'])).toEqual(['mine']);
   expect(await shareSecrets(other.database, ['yours'])).toEqual(['mine']);
+});
+
+test('a draft is discarded without a failure while the database is gone, and removed when its instance has ended', async () => {
+  const proxy = await DroppingProxy.open(url);
+  const far = new PostgresPool({ url: proxy.url, connections: 1 });
+  await setLease(4, 'live');
+  const bulk = openPostgresBulkFiles({ pool: far, boot: () => 4 }, () => 10_000_000);
+  const writer = await bulk.create('draft-1');
+  await writer.append(toBytes('a line'));
+  await proxy.close();
+  await writer.discard();
+  const drafts = async () => (await pool.query('SELECT file FROM bulk_file WHERE boot = 4')).length;
+  expect(await drafts()).toBe(1);
+  bulk.close();
+  await far.close();
+  await setLease(4, 'ended');
+  const others = openPostgresBulkFiles(one.database, () => 10_000_000);
+  // Any removal also removes what is nobody's.
+  await others.delete('none');
+  others.close();
+  expect(await drafts()).toBe(0);
+});
+
+test('an upload whose draft was removed with the lease of its gateway is refused as overloaded', async () => {
+  await setLease(5, 'live');
+  const bulk = openPostgresBulkFiles({ pool, boot: () => 5 }, () => 10_000_000);
+  const writer = await bulk.create('draft-2');
+  await setLease(5, 'ended');
+  await bulk.delete('none');
+  await expect(writer.append(toBytes('a line'))).rejects.toMatchObject({ code: 'overloaded' });
+  await writer.discard();
+  bulk.close();
 });

@@ -15,6 +15,9 @@ const openers = new Set([
   'src/store/postgres/database.ts',
 ]);
 
+/** Folders whose tests all count. */
+const always = /^test\/(?:attacks|browser|clients|e2e|ledger|postgres)\//;
+
 /** Tests that need not run on PostgreSQL, and why. */
 export const leftOut: Readonly<Record<string, string>> = {
   'test/answer-cost.test.ts': 'Counts the promises and bytes of an answer with SQLite.',
@@ -40,7 +43,7 @@ export const leftOut: Readonly<Record<string, string>> = {
     'Workers share a ledger in SQLite; on PostgreSQL there are more gateways instead.',
 };
 
-const imports = /(?:from|import\()\s*'(\.{1,2}\/[^']+)'/g;
+const imports = /(?:from|import\(?)\s*'(\.{1,2}\/[^']+)'/g;
 
 /** Returns the files that a file imports, itself included, as paths in the repository. */
 function listImports(path: string, seen: Set<string>): Set<string> {
@@ -60,10 +63,7 @@ export function listEngineTests(): string[] {
     cwd: root,
     exclude: ['**/node_modules/**', 'test/long/**'],
   })
-    .filter(
-      path =>
-        /^test\/(?:ledger|postgres)\//.test(path) || [...listImports(path, new Set())].some(each => openers.has(each)),
-    )
+    .filter(path => always.test(path) || [...listImports(path, new Set())].some(each => openers.has(each)))
     .toSorted();
 }
 

@@ -10,7 +10,7 @@ import { type Json, listOperations, Schemas } from './schemas.ts';
 const document = JSON.parse(openApiText()) as Json;
 const operations = listOperations(document);
 
-/** Files of the reference's page, which are no interface. */
+/** Files of the reference's page, which are not part of the interface. */
 const pageFiles = /^\/docs\/assets\//;
 
 interface Route {

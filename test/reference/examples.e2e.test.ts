@@ -21,7 +21,7 @@ interface Sent {
   readonly requestId: string;
 }
 
-/** A form whose `file` is one. */
+/** Returns a form; its field `file` is sent as a file. */
 function toForm(fields: Readonly<Record<string, string>>): FormData {
   const form = new FormData();
   for (const [name, text] of Object.entries(fields)) form.set(name, name === 'file' ? new Blob([text]) : text);

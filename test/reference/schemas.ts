@@ -48,7 +48,7 @@ export class Schemas {
     this.#ajv.addSchema({ $id: 'document', ...this.#document });
   }
 
-  /** Returns what is wrong with a value where the document has a schema at this pointer ("/components/schemas/Error"). */
+  /** Returns what is wrong with a value, by the schema at this pointer of the document ("/components/schemas/Error"). */
   faultsAt(pointer: string, value: unknown): string[] {
     const validate = this.#known.get(pointer) ?? this.#ajv.compile({ $ref: `document#${encodeURI(pointer)}` });
     this.#known.set(pointer, validate);

@@ -220,13 +220,13 @@ export async function openResponses(claims?: MemoryClaims) {
     runtime,
     ids,
     box,
-    sessionMemory: () => ({ bytesMax: 256 << 20, ownerBytesMax: 64 << 20 }),
+    sessionMemory: () => ({ max: 256 << 20, ownerMax: 64 << 20 }),
     lifetimeMs: 3_600_000,
   };
   const open = (owner: number): Responses => {
     const own = (claims ?? new MemoryClaims()).of(owner);
     const kept = new StoredConversations({ ...tools, clock: runtime, claims: own });
-    return new Responses({ ...tools, kept, shared: claims === undefined ? undefined : own });
+    return new Responses({ ...tools, kept, sharedClaims: claims === undefined ? undefined : own });
   };
   const responses = open(1);
   if (claims !== undefined) await responses.recover();

@@ -1,4 +1,4 @@
-/** Responses that one gateway runs and another one is asked about; both share the stores. */
+/** Responses that one gateway runs and clients look up at another one; both share the stores. */
 import { create } from '@bufbuild/protobuf';
 import { afterAll, expect, test } from 'vitest';
 import {

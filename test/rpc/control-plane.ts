@@ -175,7 +175,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   };
 }
 
-/** The detail of the error that a call ends with. Fails where the call succeeds, or fails without a detail. */
+/** The detail of the error that a call ends with. Fails if the call succeeds, or fails without a detail. */
 export async function catchRefusal(call: Promise<unknown>): Promise<ErrorDetail> {
   const thrown = await call.then(
     () => expect.fail('the call succeeded'),
@@ -194,7 +194,7 @@ function noProviders(clock: TestClock) {
   };
 }
 
-/** What the operator sees of a gateway that has no configuration file. */
+/** Returns what the operator sees of a gateway without a configuration file. */
 function wholeGateway(): ConfigurationAdminOptions {
   const checked = { problems: [], providers: 0, models: 0, changes: [], needsRestart: [] };
   return {

@@ -231,7 +231,7 @@ test('a state and scope change holds from the next call on', async () => {
   expect((await catchRefusal(client.getBalance({}))).code).toBe('invalid_api_key');
 });
 
-/** `passed`, or the code where the credential was refused. An empty request may be refused for what it lacks: that is past the credential. */
+/** `passed`, or the code if the credential was refused. An empty request may be refused for a missing field, which means that the credential was accepted. */
 async function outcome(method: (typeof methods)[number], credential: string): Promise<string> {
   const answer = call(method, credential);
   const passed = await answer.then(

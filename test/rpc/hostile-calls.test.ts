@@ -1,4 +1,4 @@
-/** Calls that are made to cost the internal listener much: what needs no credential, and messages that are small to send and large to decode. */
+/** Calls that try to cost the internal listener much: calls without a credential, and messages that are small to send and large to decode. */
 import { request as httpRequest } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import { promisify } from 'node:util';

@@ -142,7 +142,7 @@ test('a client that does not read stops the flow, and the service when it goes, 
   await until(() => probe.stopped.length === 2, 1_000);
 });
 
-/** Waits until a flood has begun and no more of it is taken. */
+/** Waits until a flood has begun and the listener reads no more of it. */
 async function quiet(probe: Probe): Promise<void> {
   probe.flooded = 0;
   await until(() => probe.flooded > 0);

@@ -1,4 +1,4 @@
-/** A whole public listener in another process than its gateway: what its clients see, what the gateway records, and who may be one. */
+/** A whole public listener in another process than its gateway: what its clients see, what the gateway records, and which processes may be one. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -402,7 +402,7 @@ test('a client that never reads stops its upstream; no one’s memory grows, and
   const request = await reached('flood');
   let taken = 0;
   let quietMs = 0;
-  // Long enough that a busy machine is not taken for a stop.
+  // Long enough that a slow machine does not look like a stop.
   for (; quietMs < 1_000; quietMs = flooded === taken ? quietMs + 100 : 0) {
     taken = flooded;
     await sleep(100);

@@ -29,7 +29,7 @@ async function signIn(role: SessionRole, accountId: number | null, lifetimeMs = 
 const services: readonly DescService[] = [AccountService, AdminService, AccountingService, CatalogService];
 const methods = services.flatMap(service => service.methods.map(({ localName }) => ({ service, localName })));
 
-/** The code that an empty request is refused with; `passed` where it is not the credential's fault. */
+/** The code that an empty request is refused with; `passed` if the credential is not the reason. */
 async function outcome(
   { service, localName }: (typeof methods)[number],
   credential: string,
@@ -54,7 +54,7 @@ test.each(['owner', 'member', 'viewer'] as const)(
     for (const method of methods) {
       const expected = await outcome(method, key?.key ?? '');
       expect([method.localName, await outcome(method, session)]).toEqual([method.localName, expected]);
-      // Naming an account is the operator's alone.
+      // Only the operator may name an account.
       const named = await outcome(method, session, { 'x-tollgate-account-id': '2' });
       expect([method.localName, named]).toEqual([method.localName, expected]);
     }

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Gateway } from './soak-gateway.ts';
 
-/** What clients were told, all of them together. */
-export interface Told {
+/** What all clients together know. */
+export interface Known {
   /** Dollars of whole answers, by request id. */
   readonly charged: Map<string, number>;
   readonly counts: Record<'whole' | 'streamed' | 'aborted' | 'background' | 'images' | 'refused', number>;
@@ -20,18 +20,18 @@ interface Usage {
   readonly cost: number;
 }
 
-/** Clients of all kinds, each of which goes on whatever it is answered. */
+/** Clients of all kinds, each of which continues whatever answer it gets. */
 export class Traffic {
   readonly #gateway: () => Gateway;
-  readonly #told: Told;
+  readonly #known: Known;
   /** Paths of what runs in the background. */
   readonly #begun: string[] = [];
   #clients: Promise<void>[] = [];
   #isStopped = false;
 
-  constructor(gateway: () => Gateway, told: Told) {
+  constructor(gateway: () => Gateway, known: Known) {
     this.#gateway = gateway;
-    this.#told = told;
+    this.#known = known;
   }
 
   start(): void {
@@ -59,7 +59,7 @@ export class Traffic {
     }
   }
 
-  /** Throws if an answer is not charged as its client was told, or twice. */
+  /** Throws if an answer is charged twice, or not as its client was told. */
   async seeThatChargesHold(): Promise<void> {
     const records = new Map<string, number>();
     for (let offset = 0; ; offset += 1_000) {
@@ -73,7 +73,7 @@ export class Traffic {
       }
       if (data.length < 1_000) break;
     }
-    for (const [id, cost] of this.#told.charged) assert.equal(records.get(id), cost, `${id} is charged as told`);
+    for (const [id, cost] of this.#known.charged) assert.equal(records.get(id), cost, `${id} is charged as told`);
   }
 
   async #run(index: number): Promise<void> {
@@ -82,7 +82,7 @@ export class Traffic {
         await this.#turn(turn);
       } catch {
         // The gateway was killed, or its disk failed.
-        this.#told.counts.refused += 1;
+        this.#known.counts.refused += 1;
         await wait(100);
       }
       await wait(pauseMs);
@@ -107,8 +107,8 @@ export class Traffic {
     const answer = await this.#fetch('/v1/chat/completions', body, key);
     const { usage } = (await answer.json()) as { usage?: Usage };
     if (usage === undefined) throw new Error('refused');
-    this.#told.charged.set(answer.headers.get('x-request-id') ?? '', usage.cost);
-    this.#told.counts.whole += 1;
+    this.#known.charged.set(answer.headers.get('x-request-id') ?? '', usage.cost);
+    this.#known.counts.whole += 1;
   }
 
   async #stream(turn: number): Promise<void> {
@@ -123,8 +123,8 @@ export class Traffic {
     const text = await answer.text();
     const cost = /"cost":([\d.e-]+)/.exec(text)?.[1];
     if (!text.includes('[DONE]') || cost === undefined) throw new Error('broken off');
-    this.#told.charged.set(answer.headers.get('x-request-id') ?? '', Number(cost));
-    this.#told.counts.streamed += 1;
+    this.#known.charged.set(answer.headers.get('x-request-id') ?? '', Number(cost));
+    this.#known.counts.streamed += 1;
   }
 
   async #abort(): Promise<void> {
@@ -133,7 +133,7 @@ export class Traffic {
     const answer = await this.#fetch('/v1/chat/completions', body, {}, abort.signal);
     await answer.body?.getReader().read();
     abort.abort();
-    this.#told.counts.aborted += 1;
+    this.#known.counts.aborted += 1;
   }
 
   async #begin(path: string, body: object, count: 'background' | 'images'): Promise<void> {
@@ -141,7 +141,7 @@ export class Traffic {
     const { id, task_id: task } = (await answer.json()) as { id?: string; task_id?: string };
     if (answer.status >= 400) throw new Error('refused');
     this.#begun.push(task === undefined ? `/v1/responses/${id}` : `/v1/images/tasks/${task}`);
-    this.#told.counts[count] += 1;
+    this.#known.counts[count] += 1;
   }
 
   async #fetch(path: string, body: object, more: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {

@@ -9,13 +9,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import { makeStorageFaults, type StorageFault } from '../storage/storage-faults.ts';
 import { type Gateway, startGateway } from './soak-gateway.ts';
-import { type Told, Traffic } from './soak-traffic.ts';
+import { type Known, Traffic } from './soak-traffic.ts';
 
 const seconds = Number(process.argv[2] ?? 1800);
 const faultEverySeconds = 12;
 const faultMs = 1_500;
 const killEverySeconds = 8;
-/** Moves of memory that are no growth: less than a tenth, or this. */
+/** Changes of memory that do not count as growth: less than a tenth, or this. */
 const slackBytes = 24 << 20;
 const logBytesMax = 96 << 20;
 const descriptorsMax = 400;
@@ -34,13 +34,13 @@ const faultKinds: readonly StorageFault[] = [
 ];
 
 const faults = makeStorageFaults();
-const told: Told = {
+const known: Known = {
   charged: new Map(),
   counts: { whole: 0, streamed: 0, aborted: 0, background: 0, images: 0, refused: 0 },
 };
 const samples: Sample[] = [];
 let gateway = await startGateway(faults.environment);
-const traffic = new Traffic(() => gateway, told);
+const traffic = new Traffic(() => gateway, known);
 
 function measure({ pid, dataDir }: Gateway): Sample {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -73,7 +73,7 @@ async function soak(untilMs: number, everySecond: (second: number) => Promise<vo
     await everySecond(second);
     await wait(1_000);
     if (second % 10 === 9)
-      console.log(JSON.stringify({ ...told.counts, charged: told.charged.size, ...measure(gateway) }));
+      console.log(JSON.stringify({ ...known.counts, charged: known.charged.size, ...measure(gateway) }));
   }
 }
 
@@ -107,7 +107,7 @@ try {
   assert.equal(await gateway.stop(), 0, 'it stops by itself');
   assert.deepEqual(verifyLedgerFile(gateway.dataDir), []);
   console.log(
-    `soak: ${seconds} s, ${injected} faults, ${told.charged.size} charged answers, nothing lost, doubled, stuck or growing`,
+    `soak: ${seconds} s, ${injected} faults, ${known.charged.size} charged answers, nothing lost, doubled, stuck or growing`,
   );
 } finally {
   await gateway.kill();

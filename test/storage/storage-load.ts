@@ -22,7 +22,7 @@ const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytes
 const ids = new IdSource(systemClock, ledger.lastId);
 say(`opened ${ledger.violationsAtStart.length}`);
 
-/** Does it until storage takes it. */
+/** Repeats the work until storage accepts it. */
 async function insist<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

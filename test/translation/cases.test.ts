@@ -1,5 +1,5 @@
 /**
- * Every case of `test/translation/cases.json` is the title of a test or stands in the document that says why not. Each case names what goes wrong
+ * Every case of `test/translation/cases.json` is the title of a test, or is in the document that says why it has none. Each case names what goes wrong
  * between two protocols, and what is right.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -64,7 +64,7 @@ test('every translation case is a test, or is listed with the reason why not', (
   const listed = new Set(untested.match(caseId));
   expect(cases.length).toBeGreaterThan(100);
   expect(cases.filter(id => !named.has(id) && !listed.has(id))).toEqual([]);
-  // Reasons for cases that have a test after all, or do not exist, count for nothing.
+  // A reason is wrong if the case has a test after all, or does not exist.
   expect([...listed].filter(id => named.has(id) || !cases.includes(id))).toEqual([]);
   expect(otherwise.match(caseId)?.filter(id => !named.has(id))).toEqual([]);
 });

@@ -392,7 +392,7 @@ const unknown: readonly Row[] = [
   ],
 ];
 
-/** Answered without what the gateway does not know, which nobody would have read; with the warning that names the field. */
+/** Answered without the unknown field, which no model would have read, and with a warning that names it. */
 const hints: readonly Row[] = [
   [
     'an unknown detail',

@@ -1,4 +1,4 @@
-/** The request for a Chat upstream: a client's own JSON, patched, or one built from the model. Ids name cases of `test/translation/cases.json`. */
+/** The request for a Chat upstream: a client's own JSON with changes, or one built from the contract. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../../src/codecs/codec.ts';

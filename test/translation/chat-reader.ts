@@ -1,6 +1,5 @@
 /**
- * Reads a Chat stream as strictly as the strictest official client does (docs/interfaces/chat-completions.md "Stream") and puts the answer together: what a client would refuse or lose is an
- * error here.
+ * Reads a Chat stream as strictly as the strictest official client does (docs/interfaces/chat-completions.md "Stream") and puts the answer together: whatever a client would refuse or lose is an error here.
  */
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 

@@ -258,7 +258,7 @@ test('any answer is in order and keeps its texts, calls and signatures', () => {
   );
   fc.assert(
     fc.property(fc.array(fc.array(part, { maxLength: 3 }), { minLength: 1, maxLength: 5 }), chunks => {
-      // The validator throws where an event is out of order.
+      // The validator throws if an event is out of order.
       const events = parse(...chunks.map(parts => ({ parts: parts as JsonObject[] })), { finish: 'STOP' });
       const parts = chunks.flat();
       const said = (isThought: boolean): string =>

@@ -12,7 +12,7 @@ const adaptive = 'claude-opus-5';
 const alwaysThinking = 'claude-opus-5-5';
 
 describe('thinking', () => {
-  const asked = (reasoning_effort: string, model: string): ReturnType<typeof fromChat> =>
+  const encoded = (reasoning_effort: string, model: string): ReturnType<typeof fromChat> =>
     fromChat({ messages: [user()], reasoning_effort }, { model, limit: 2_000 });
 
   test.each([
@@ -23,26 +23,26 @@ describe('thinking', () => {
     'claude-opus-5-5',
     'claude-fable-5-1',
   ])('EF-01: %s is asked for an effort, never for a budget', model => {
-    const { thinking, output_config: config } = asked('high', model).body;
+    const { thinking, output_config: config } = encoded('high', model).body;
     expect([thinking, config]).toEqual([{ type: 'adaptive' }, { effort: 'high' }]);
   });
 
   test.each(['claude-3-7-sonnet-20250219', 'claude-opus-4-1', 'claude-sonnet-4-6', 'claude-haiku-4-5-20251001'])(
     'EF-01: %s is asked for a budget, never for an effort',
     model => {
-      const { thinking, output_config: config } = asked('low', model).body;
+      const { thinking, output_config: config } = encoded('low', model).body;
       expect([thinking, config]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, undefined]);
     },
   );
 
   test('EF-02: minimal is the least budget that is taken, an effort that exists, and none where it is possible', () => {
-    expect(asked('minimal', 'claude-sonnet-4-5').body['thinking']).toEqual({ type: 'enabled', budget_tokens: 1_024 });
-    expect(asked('minimal', adaptive).body).toMatchObject({
+    expect(encoded('minimal', 'claude-sonnet-4-5').body['thinking']).toEqual({ type: 'enabled', budget_tokens: 1_024 });
+    expect(encoded('minimal', adaptive).body).toMatchObject({
       thinking: { type: 'adaptive' },
       output_config: { effort: 'low' },
     });
-    expect(asked('none', adaptive)).toMatchObject({ body: { thinking: { type: 'disabled' } }, dropped: [] });
-    const { body, dropped } = asked('none', alwaysThinking);
+    expect(encoded('none', adaptive)).toMatchObject({ body: { thinking: { type: 'disabled' } }, dropped: [] });
+    const { body, dropped } = encoded('none', alwaysThinking);
     expect([body['thinking'], dropped]).toEqual([undefined, ['reasoning_effort']]);
   });
 
@@ -86,8 +86,8 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
     (body['messages'] as JsonObject[])[1]?.['content'];
 
   test('go back where the client gave them back', () => {
-    const asked = loop(true, { reasoning_effort: 'low' });
-    expect([readContent(asked), asked.body['thinking'], asked.dropped]).toEqual([
+    const encoded = loop(true, { reasoning_effort: 'low' });
+    expect([readContent(encoded), encoded.body['thinking'], encoded.dropped]).toEqual([
       [thought, use],
       { type: 'enabled', budget_tokens: 1_024 },
       [],
@@ -104,8 +104,8 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
   });
 
   test('that did not come back leave the request without thinking, which would be refused, and listed', () => {
-    const asked = loop(false, { reasoning_effort: 'low' });
-    expect([readContent(asked), asked.body['thinking'], asked.dropped]).toEqual([
+    const encoded = loop(false, { reasoning_effort: 'low' });
+    expect([readContent(encoded), encoded.body['thinking'], encoded.dropped]).toEqual([
       [use],
       undefined,
       ['reasoning_effort'],
@@ -114,8 +114,8 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
 
   test('are left out, and listed, where no thinking is requested', () => {
     for (const more of [{}, { reasoning_effort: 'none' }]) {
-      const asked = loop(true, more);
-      expect([readContent(asked), asked.dropped]).toEqual([[use], ['reasoning_effort']]);
+      const encoded = loop(true, more);
+      expect([readContent(encoded), encoded.dropped]).toEqual([[use], ['reasoning_effort']]);
     }
   });
 
@@ -214,16 +214,16 @@ describe('a forced call together with thinking, which the protocol refuses', () 
   ])('is forced without thinking at %s, and that is listed', (model, thinking) => {
     for (const tool_choice of ['required', { type: 'function', function: { name: 'f' } }]) {
       const body = { messages: [user()], tools, tool_choice, reasoning_effort: 'low' };
-      const asked = fromChat(body, { model, limit: 4_000 });
-      expect([asked.body['thinking'], asked.dropped]).toEqual([thinking, ['reasoning_effort']]);
-      expect(asked.body['tool_choice']).toMatchObject({ type: expect.stringMatching(/^(any|tool)$/) as string });
+      const encoded = fromChat(body, { model, limit: 4_000 });
+      expect([encoded.body['thinking'], encoded.dropped]).toEqual([thinking, ['reasoning_effort']]);
+      expect(encoded.body['tool_choice']).toMatchObject({ type: expect.stringMatching(/^(any|tool)$/) as string });
     }
   });
 
   test('a call that is not forced is thought about', () => {
     const body = { messages: [user()], tools, tool_choice: 'auto', reasoning_effort: 'low' };
-    const asked = fromChat(body, { model: 'claude-sonnet-4-5', limit: 4_000 });
-    expect([asked.body['thinking'], asked.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
+    const encoded = fromChat(body, { model: 'claude-sonnet-4-5', limit: 4_000 });
+    expect([encoded.body['thinking'], encoded.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
   });
 });
 

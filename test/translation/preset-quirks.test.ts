@@ -22,7 +22,7 @@ function sent(preset: string, codec: ClientCodec, body: JsonObject): JsonObject 
 }
 
 const messages = [{ role: 'user', content: 'hi' }];
-const asked: Readonly<Record<string, readonly [ClientCodec, JsonObject]>> = {
+const requested: Readonly<Record<string, readonly [ClientCodec, JsonObject]>> = {
   'Chat, the new name': [chatCodec, { model: 'x', messages, max_completion_tokens: 9 }],
   'Chat, the old name': [chatCodec, { model: 'x', messages, max_tokens: 9 }],
   'Chat, none': [chatCodec, { model: 'x', messages }],
@@ -32,7 +32,7 @@ const asked: Readonly<Record<string, readonly [ClientCodec, JsonObject]>> = {
 };
 const limits = ({ max_tokens: old, max_completion_tokens: current }: JsonObject): unknown => [old, current];
 
-describe.each(Object.entries(asked))('%s', (_, [codec, body]) => {
+describe.each(Object.entries(requested))('%s', (_, [codec, body]) => {
   test.each(['mistral', 'deepseek', 'together', 'fireworks', 'ollama', 'llama-cpp', 'lm-studio'])(
     '%s gets the limit under the one name that it knows',
     preset => {

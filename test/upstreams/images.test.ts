@@ -1,4 +1,4 @@
-/** Images that an upstream gives by address: fetched only from where nothing of ours can be reached. */
+/** Images that an upstream returns by address: fetched only from public addresses, never from the gateway's own network. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

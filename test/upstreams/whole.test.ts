@@ -177,11 +177,11 @@ describe('the time limits', () => {
   test('of all holds for an answer that its receiver does not take', async () => {
     const upstream = await upstreamThat(socket => void socket.write(head));
     const client = chatUpstream(upstream.baseUrl, { timeouts: { ...timeouts, totalMs: 900 } });
-    const asked = ask(client, wholeCall);
+    const requested = ask(client, wholeCall);
     await expect.poll(() => upstream.requests.length).toBe(1);
-    asked.attempt.pause();
+    requested.attempt.pause();
     const began = performance.now();
-    expect((await asked.answered).failure?.kind).toBe('total_timeout');
+    expect((await requested.answered).failure?.kind).toBe('total_timeout');
     expect(performance.now() - began).toBeGreaterThan(600);
     await upstream.requests[0]?.closedAtMs;
   });

@@ -99,13 +99,13 @@ test('a repeat of an idempotency key reaches the first answer through any worker
   const first = await times(12, () => send('POST', '/v1/chat/completions', { body, headers }));
   const answered = first.filter(({ status }) => status === 200);
   expect(answered.length).toBeGreaterThan(0);
-  for (const { status, body: told } of first.filter(each => each.status !== 200))
-    expect([status, (told['error'] as { code: string }).code]).toEqual([409, 'idempotency_in_progress']);
+  for (const { status, body: reply } of first.filter(each => each.status !== 200))
+    expect([status, (reply['error'] as { code: string }).code]).toEqual([409, 'idempotency_in_progress']);
   const repeats = await times(12, () => send('POST', '/v1/chat/completions', { body, headers }));
-  const ids = new Set([...answered, ...repeats].map(({ status, body: told }) => `${status} ${String(told['id'])}`));
+  const ids = new Set([...answered, ...repeats].map(({ status, body: reply }) => `${status} ${String(reply['id'])}`));
   expect([...ids]).toHaveLength(1);
   const others = await times(6, () => send('POST', '/v1/chat/completions', { body: chat('Another.'), headers }));
-  expect(others.map(({ body: told }) => (told['error'] as { code: string }).code)).toEqual(
+  expect(others.map(({ body: reply }) => (reply['error'] as { code: string }).code)).toEqual(
     others.map(() => 'idempotency_key_reused'),
   );
 });

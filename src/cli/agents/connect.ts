@@ -30,7 +30,7 @@ interface Connecting {
   readonly streams: RemotePorts['streams'];
 }
 
-/** A placeholder where no key is made. */
+/** A placeholder for the key, if none is made. */
 const keyPlace = 'YOUR_TOLLGATE_API_KEY';
 
 /** `connect CLIENT [--print] [--undo]`. */

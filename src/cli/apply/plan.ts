@@ -430,7 +430,7 @@ function pruneKeys(present: Present, wanted: readonly WantedKey[] | undefined): 
     });
 }
 
-/** A group goes before the one that it lies in. */
+/** A group is removed before its parent. */
 function pruneGroups(present: Present, wanted: readonly WantedGroup[] | undefined): Step[] {
   if (wanted === undefined) return [];
   const kept = new Set(wanted.map(({ name }) => name));

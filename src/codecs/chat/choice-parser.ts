@@ -51,7 +51,7 @@ const emptyPart: Readonly<Record<PartKind, () => Part['content']>> = {
 /** The message or block of reasoning that is being written. */
 interface OpenItem {
   readonly item: number;
-  readonly kind: 'message' | 'thoughts';
+  readonly kind: 'message' | 'reasoning';
   /** Identifies blocks of reasoning; undefined if the upstream does not. */
   readonly block: number | undefined;
   parts: number;
@@ -110,7 +110,7 @@ export class ChoiceParser implements ChoiceReader {
 
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
     extend(events, this.#index, ExtensionScope.DELTA, extras.unknown(written, knownDeltaMembers));
-    this.#thoughts(written, events);
+    this.#readReasoning(written, events);
     this.#content(written['content'], tokensIn(logprobs, 'content'), events);
     this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, tokensIn(logprobs, 'refusal'));
     const annotations = written['annotations'];
@@ -130,7 +130,7 @@ export class ChoiceParser implements ChoiceReader {
     }
   }
 
-  #thoughts(written: JsonObject, events: GenerationEvent[]): void {
+  #readReasoning(written: JsonObject, events: GenerationEvent[]): void {
     if (written['reasoning_details'] !== undefined) {
       const details = listIn(written['reasoning_details'])
         .map(objectIn)
@@ -150,10 +150,10 @@ export class ChoiceParser implements ChoiceReader {
     const summary = detail.summary ?? '';
     if (opaque === undefined && text === '' && summary === '') return;
     const block = detail.index ?? undefined;
-    if (this.#open?.kind !== 'thoughts' || (block !== undefined && this.#open.block !== block)) {
+    if (this.#open?.kind !== 'reasoning' || (block !== undefined && this.#open.block !== block)) {
       const redacted = opaque?.kind === 'anthropic.redacted';
       this.#openItem(
-        'thoughts',
+        'reasoning',
         make.makeItem(make.reasoningContent({ redacted }), 0, readDetailExtra(detail, opaque)),
         events,
         block,
@@ -180,7 +180,7 @@ export class ChoiceParser implements ChoiceReader {
   #write(kind: PartKind, text: string, events: GenerationEvent[], logprobs?: TokenLogprob[]): void {
     if (text === '' && (logprobs === undefined || logprobs.length === 0)) return;
     const isReasoning = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
-    const { item, parts } = this.#openPart(isReasoning ? 'thoughts' : 'message', kind, events);
+    const { item, parts } = this.#openPart(isReasoning ? 'reasoning' : 'message', kind, events);
     const added = logprobs === undefined ? { kind, text } : { kind, text, logprobs };
     events.push(emit.delta(this.#index, [item, parts - 1], added));
   }

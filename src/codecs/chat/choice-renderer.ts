@@ -58,7 +58,7 @@ export class ChoiceRenderer {
   readonly #items = new Map<number, OpenItem>();
   #begun = false;
   #calls = 0;
-  #thoughts = 0;
+  #reasoningItems = 0;
   /** UTF-16 units of the text so far. */
   #textLength = 0;
   #finished: Finished | undefined;
@@ -171,11 +171,11 @@ export class ChoiceRenderer {
     assert(item !== undefined, 'an item opened without content');
     const { content } = item;
     const isCall = content.case === 'toolCall';
-    const index = isCall ? this.#calls : this.#thoughts;
+    const index = isCall ? this.#calls : this.#reasoningItems;
     const open: OpenItem = {
       index,
       callForm: isCall ? this.#callForm(content.value.kind) : undefined,
-      extra: content.case === 'reasoning' ? this.#thoughtMembers(item) : {},
+      extra: content.case === 'reasoning' ? this.#reasoningMembers(item) : {},
       itemExtra: item.extra,
       gate: new SurrogateGate(),
       reasoning: [],
@@ -184,7 +184,7 @@ export class ChoiceRenderer {
       empty: true,
     };
     this.#items.set(number, open);
-    if (content.case === 'reasoning') this.#thoughts += 1;
+    if (content.case === 'reasoning') this.#reasoningItems += 1;
     if (!isCall) return;
     this.#calls += 1;
     if (open.callForm === 'legacy') {
@@ -201,7 +201,7 @@ export class ChoiceRenderer {
     else if (part?.content.case === 'reasoningText') reasoning.push(makePart(reasoningTextContent('')));
   }
 
-  #thoughtMembers({ extra }: Item): JsonObject {
+  #reasoningMembers({ extra }: Item): JsonObject {
     return { ...extras.members(extra), ...placeMember({ calls: this.#calls, text: this.#textLength }) };
   }
 
@@ -224,8 +224,8 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     item.deltaKind = kind;
     if (kind === DeltaKind.TEXT) this.#textLength += text.length;
-    const thought = item.reasoning.at(-1)?.content;
-    if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
+    const last = item.reasoning.at(-1)?.content;
+    if (last?.case === 'reasoningText' || last?.case === 'summaryText') last.value.text += text;
     const ready = item.gate.push(text);
     if (logprobs.length > 0) {
       item.empty = false;

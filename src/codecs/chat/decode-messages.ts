@@ -80,21 +80,19 @@ class MessageDecoder {
     const path = `messages.${index}`;
     const turn = index + 1;
     const first = this.items.length;
-    const thoughts = this.#reasoning(message, turn);
+    const reasoning = this.#reasoning(message, turn);
     const calls = message.tool_calls ?? [];
     const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
     if (message.refusal != null && message.refusal !== '')
       parts.push(make.makePart(make.refusalContent(message.refusal)));
-    const silent = calls.length > 0 || message.function_call != null || thoughts.length > 0;
+    const silent = calls.length > 0 || message.function_call != null || reasoning.length > 0;
     if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
     const contents =
       parts.length === 0 && silent ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
     const called = calls.map((call, at) => this.#call(call, `${path}.tool_calls.${at}`, turn));
-    this.items.push(
-      ...inOrder({ reasoning: thoughts, messages: contents.map(content => make.makeItem(content, turn)), called }),
-    );
+    this.items.push(...inOrder({ reasoning, messages: contents.map(content => make.makeItem(content, turn)), called }));
     if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));
     const head = this.items[first];
     if (extra !== undefined && head !== undefined) head.extra = merged(extra, head.extra);
@@ -161,7 +159,7 @@ class MessageDecoder {
         this.#unknown.note(part.image_url, knownImageMembers, `${path}.image_url`);
         return make.imageContent(
           imageSource(part.image_url.url, `${path}.image_url.url`),
-          this.#unknown.hint(part.image_url.detail, `${path}.image_url.detail`) ?? '',
+          this.#unknown.orWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
         );
       case 'input_audio': {
         this.#unknown.note(part.input_audio, knownAudioMembers, `${path}.input_audio`);

@@ -44,8 +44,8 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   unknown.note(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known, '');
   unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { stop } = body;
-  const format = unknown.demand(body.response_format, 'response_format');
-  const effort = unknown.hint(body.reasoning_effort, 'reasoning_effort');
+  const format = unknown.orRefuse(body.response_format, 'response_format');
+  const effort = unknown.orWarn(body.reasoning_effort, 'reasoning_effort');
   const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.CHAT_COMPLETIONS,
@@ -53,16 +53,16 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     items: decodeMessages(body.messages, unknown),
     tools: decodeTools(body, unknown),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     ...decode.sharedFields(body),
-    ...decode.sampling(body, unknown.demand(body.logit_bias, 'logit_bias')),
+    ...decode.sampling(body, unknown.orRefuse(body.logit_bias, 'logit_bias')),
     ...defined({
       maxOutputTokens: decode.limit32(body.max_completion_tokens ?? body.max_tokens),
       toolChoice: decodeToolChoice(body, unknown),
       outputFormat: format === undefined ? undefined : decodeFormat(format, unknown),
       reasoning: effort === undefined ? undefined : decode.reasoningConfig(effort),
-      verbosity: unknown.hint(body.verbosity, 'verbosity'),
+      verbosity: unknown.orWarn(body.verbosity, 'verbosity'),
       candidates: body.n ?? undefined,
     }),
   });
@@ -92,28 +92,28 @@ function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   if (body.functions != null) {
     return body.functions.map((each, index) => {
       unknown.note(each, knownFunctionMembers, `functions.${index}`);
-      return decode.toolWith(decode.functionTool({ ...each, strict: undefined }), {});
+      return decode.makeTool(decode.functionTool({ ...each, strict: undefined }), {});
     });
   }
   return (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
 }
 
 function decodeTool(tool: ChatTool | UnknownValue, unknown: UnknownMembers, path: string): Tool {
-  if (tool instanceof UnknownValue) return decode.toolWith(extras.hostedTool(tool.value as { type: string }), {});
+  if (tool instanceof UnknownValue) return decode.makeTool(extras.hostedTool(tool.value as { type: string }), {});
   const extra = unknown.note(tool, knownToolMembers, path);
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
     unknown.note(tool.function, knownFunctionMembers, `${path}.function`);
-    return decode.toolWith(decode.functionTool(tool.function), hints);
+    return decode.makeTool(decode.functionTool(tool.function), hints);
   }
   const { format } = tool.custom;
   unknown.note(tool.custom, knownCustomMembers, `${path}.custom`);
-  return decode.toolWith(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
+  return decode.makeTool(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
 function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoice | undefined {
-  const choice = unknown.demand(body.tool_choice, 'tool_choice');
-  const legacy = unknown.demand(body.function_call, 'function_call');
+  const choice = unknown.orRefuse(body.tool_choice, 'tool_choice');
+  const legacy = unknown.orRefuse(body.function_call, 'function_call');
   if (choice === undefined) {
     if (legacy === undefined) return undefined;
     return typeof legacy === 'string'
@@ -124,8 +124,8 @@ function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoic
   if (choice.type !== 'allowed_tools') return decode.toolChoice('named', [readReference(choice)]);
   const { mode, tools } = choice.allowed_tools;
   const path = 'tool_choice.allowed_tools';
-  const allowed = tools.flatMap((tool, index) => unknown.demand(tool, `${path}.tools.${index}`) ?? []);
-  return decode.toolChoice(unknown.demand(mode, `${path}.mode`) ?? 'auto', allowed.map(readReference), true);
+  const allowed = tools.flatMap((tool, index) => unknown.orRefuse(tool, `${path}.tools.${index}`) ?? []);
+  return decode.toolChoice(unknown.orRefuse(mode, `${path}.mode`) ?? 'auto', allowed.map(readReference), true);
 }
 
 function readReference(reference: ChatToolReference): ToolName {

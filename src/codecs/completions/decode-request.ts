@@ -87,7 +87,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     delivery: decode.delivery(stream),
     items,
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
     ...decode.sampling({ ...sampled, logprobs: logprobs == null ? undefined : true }),
     ...defined({
       // The text after the completion is input, like the prompt.

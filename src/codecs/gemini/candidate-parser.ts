@@ -30,7 +30,7 @@ export class CandidateParser {
   readonly #context: CandidateContext;
   #items = 0;
   #calls = 0;
-  #open: 'text' | 'thoughts' | undefined;
+  #open: 'text' | 'reasoning' | undefined;
   /** The latest finish so far; undefined: none has come. */
   #reason: FinishReason | undefined;
 
@@ -82,13 +82,13 @@ export class CandidateParser {
     }
     const text = textIn(part['text']);
     if (text === '' && signature === '') return;
-    const kind = part['thought'] === true ? 'thoughts' : 'text';
+    const kind = part['thought'] === true ? 'reasoning' : 'text';
     this.#write(kind, text, events, logprobs);
     if (signature !== '') this.#sign(kind, signature, events);
   }
 
   #write(
-    kind: 'text' | 'thoughts',
+    kind: 'text' | 'reasoning',
     text: string,
     events: GenerationEvent[],
     logprobs: ReturnType<typeof parseLogprobs>,
@@ -106,7 +106,7 @@ export class CandidateParser {
   }
 
   /** A signature ends its part: later content is not covered by it. */
-  #sign(kind: 'text' | 'thoughts', data: string, events: GenerationEvent[]): void {
+  #sign(kind: 'text' | 'reasoning', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;
     const blob = make.makeOpaque(kind === 'text' ? signatureKind : signedKind, data, provider);

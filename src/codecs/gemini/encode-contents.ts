@@ -134,11 +134,11 @@ class ContentsEncoder {
   #signed(part: GeminiPart, signature: Opaque | undefined): GeminiPart {
     if (signature === undefined) return part;
     if (canRead(signature, this.#context.provider)) return { ...part, thoughtSignature: signature.data };
-    this.#dropThoughts();
+    this.#dropReasoning();
     return part;
   }
 
-  #dropThoughts(): void {
+  #dropReasoning(): void {
     this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
   }
 
@@ -155,7 +155,7 @@ class ContentsEncoder {
     if (content.case !== 'reasoning') return;
     const { parts, opaque } = content.value;
     const own = opaque.filter(blob => canRead(blob, this.#context.provider));
-    if (own.length < opaque.length || own.length === 0) this.#dropThoughts();
+    if (own.length < opaque.length || own.length === 0) this.#dropReasoning();
     for (const { kind, data } of own) {
       if (kind === signedKind) {
         const text = parts.map(part => (part.content.case === 'summaryText' ? part.content.value.text : '')).join('');
@@ -171,7 +171,7 @@ class ContentsEncoder {
     const { callId, name, signature } = call;
     this.#names.set(callId, name);
     const own = signature !== undefined && canRead(signature, this.#context.provider) ? signature.data : undefined;
-    if (signature !== undefined && own === undefined) this.#dropThoughts();
+    if (signature !== undefined && own === undefined) this.#dropReasoning();
     if (own !== undefined) this.#flushSignature();
     const waiting = this.#pending;
     this.#pending = undefined;

@@ -45,30 +45,30 @@ const annotations = new Set([
   'readOnly',
   'writeOnly',
 ]);
-const schemaIn = new Set(['items', 'additionalProperties']);
-const schemasIn = new Set(['anyOf', 'oneOf', 'prefixItems']);
-const namedSchemasIn: Readonly<Record<string, string>> = {
+const keywordsWithSchema = new Set(['items', 'additionalProperties']);
+const keywordsWithSchemas = new Set(['anyOf', 'oneOf', 'prefixItems']);
+const keywordsWithNamedSchemas: Readonly<Record<string, string>> = {
   properties: 'properties',
   $defs: '$defs',
   definitions: '$defs',
 };
 
 function translated(schema: JsonObject, lost: Set<string>): JsonObject {
-  const merged = withoutAllOf(schema, lost);
+  const merged = mergeAllOf(schema, lost);
   if (typeof merged['$ref'] === 'string') return reference(merged, lost);
   const result: JsonObject = {};
   const notes: string[] = [];
-  // Sets the type first, whatever the order of the keywords: others add null to it.
+  // The type is set first because `enum` and `nullable` may add null to it.
   if (merged['type'] !== undefined) result['type'] = merged['type'];
   for (const [name, value] of Object.entries(merged)) {
     if (name === 'type') continue;
-    const named = namedSchemasIn[name];
+    const named = keywordsWithNamedSchemas[name];
     if (kept.has(name)) result[name] = value;
     else if (annotations.has(name) || name.startsWith('x-')) continue;
     else if (named !== undefined) result[named] = { ...objectIn(result[named]), ...eachNamed(value, lost) };
-    else if (schemasIn.has(name)) result[name] = listIn(value).map(each => nested(each, lost));
+    else if (keywordsWithSchemas.has(name)) result[name] = listIn(value).map(each => nested(each, lost));
     else if (name === 'additionalProperties' && typeof value === 'boolean') result[name] = value;
-    else if (schemaIn.has(name)) result[name] = nested(value, lost);
+    else if (keywordsWithSchema.has(name)) result[name] = nested(value, lost);
     else if (!translateKeyword(name, value, { result, schema: merged })) {
       lost.add(name);
       notes.push(`${name}: ${JSON.stringify(value)}`);
@@ -82,20 +82,20 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
   return result;
 }
 
-interface Keyword {
+interface TranslationContext {
   readonly result: JsonObject;
   readonly schema: JsonObject;
 }
 
-/** Translates a keyword that has another name in the dialect; returns false if it has none. */
-function translateKeyword(name: string, value: Json, { result, schema }: Keyword): boolean {
+/** Translates a keyword that needs a conversion; returns false if the dialect can't express it. */
+function translateKeyword(name: string, value: Json, { result, schema }: TranslationContext): boolean {
   const isWhole = schema['type'] === 'integer' && typeof value === 'number' && Number.isInteger(value);
   switch (name) {
     case 'const':
       return setEnum([value], result);
     case 'enum':
-      // A constant makes the enumeration superfluous: it is one of its values, or no value is valid.
-      return isSayable(schema['const']) || setEnum(listIn(value), result);
+      // If there is a constant, the enumeration adds nothing: the constant is in it, or nothing is valid.
+      return canBeEnumerated(schema['const']) || setEnum(listIn(value), result);
     case 'nullable':
       return typeof value === 'boolean';
     case 'minimum':
@@ -116,7 +116,7 @@ interface Bound {
   readonly tighter: (one: number, other: number) => number;
 }
 
-/** A bound, or the tighter of two. */
+/** Sets a bound, or keeps the tighter one if it is already set. Returns false if the value is not a number. */
 function setBound(name: string, value: Json, { result, tighter }: Bound): boolean {
   if (typeof value !== 'number') return false;
   const present = result[name];
@@ -124,11 +124,11 @@ function setBound(name: string, value: Json, { result, tighter }: Bound): boolea
   return true;
 }
 
-function isSayable(value: Json | undefined): boolean {
+function canBeEnumerated(value: Json | undefined): boolean {
   return typeof value === 'string' || typeof value === 'number';
 }
 
-/** Only strings and numbers can be enumerated; null is a type of its own. */
+/** Sets the enumeration; null becomes a type. Returns false if it is empty, has both strings and numbers, or has other values than these and null. */
 function setEnum(values: readonly Json[], result: JsonObject): boolean {
   const present = values.filter(value => value !== null);
   if (present.length === 0 && values.length > 0) {
@@ -162,7 +162,7 @@ function addNull(result: JsonObject): void {
 function reference(schema: JsonObject, lost: Set<string>): JsonObject {
   const result: JsonObject = { $ref: textIn(schema['$ref']).replace(/^#\/definitions\//, '#/$defs/') };
   for (const [name, value] of Object.entries(schema)) {
-    const named = namedSchemasIn[name];
+    const named = keywordsWithNamedSchemas[name];
     if (named === '$defs') result['$defs'] = { ...objectIn(result['$defs']), ...eachNamed(value, lost) };
     else if (name !== '$ref' && name !== 'title' && name !== 'description' && !annotations.has(name)) lost.add(name);
   }
@@ -182,12 +182,12 @@ function nested(value: Json, lost: Set<string>): JsonObject {
   return {};
 }
 
-/** Merges several schemas; if two conflict in a keyword, the outer and earlier one is used, and the keyword is listed as lost. */
-function withoutAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
+/** Merges several schemas; if two conflict in a keyword, the outer one wins, then the earlier, and `allOf` is listed as lost. */
+function mergeAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
   if (!Array.isArray(schema['allOf'])) return schema;
   const { allOf, ...result } = schema;
   for (const value of listIn(allOf)) {
-    const part = withoutAllOf(objectIn(value) ?? {}, lost);
+    const part = mergeAllOf(objectIn(value) ?? {}, lost);
     for (const [name, member] of Object.entries(part)) {
       const present = result[name];
       if (present === undefined) result[name] = member;

@@ -52,14 +52,14 @@ export function decodeEdit(body: unknown): DecodedImages {
  * `validation_error` that names the field as the form does.
  */
 export function decodeEditForm(parts: readonly FormPart[]): DecodedImages {
-  const pictures = parts.filter(({ name }) => imageNames.has(name));
-  if (pictures.length === 0) throw invalidField('image', 'is required and must be a PNG file');
+  const imageParts = parts.filter(({ name }) => imageNames.has(name));
+  if (imageParts.length === 0) throw invalidField('image', 'is required and must be a PNG file');
   const masks = parts.filter(({ name }) => name === 'mask');
   if (masks.length > 1) throw invalidField('mask', 'must be there once at most');
   // The schema's lists are of texts; the files themselves never pass through it.
-  const body = { ...collectFields(parts), images: pictures.map(() => ''), mask: null };
+  const body = { ...collectFields(parts), images: imageParts.map(() => ''), mask: null };
   const checked = namedAsForm(() => parseBody(editSchema, body));
-  const images = pictures.map(({ value }, index) => formFile(value, formName(`images.${index}`)));
+  const images = imageParts.map(({ value }, index) => formFile(value, formName(`images.${index}`)));
   const [mask] = masks;
   return toEditRequest(checked, images, mask === undefined ? undefined : formFile(mask.value, 'mask'));
 }
@@ -161,7 +161,7 @@ function toRequest(
 
 function isAsync(checked: GenerationBody | EditBody): boolean {
   if (checked.stream === true) {
-    throw new GatewayError('unsupported_parameter', 'Pictures are not streamed: leave `stream` out.', {
+    throw new GatewayError('unsupported_parameter', 'Images are not streamed: leave `stream` out.', {
       param: 'stream',
     });
   }

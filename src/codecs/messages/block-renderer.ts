@@ -162,7 +162,7 @@ export class BlockRenderer {
           makePart(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')),
         );
         // Further parts of the same reasoning continue its block.
-        if (this.#block === undefined) return this.#openThoughts();
+        if (this.#block === undefined) return this.#openReasoning();
         this.#flush();
         this.#writeDelta('"\\n\\n"');
         break;
@@ -170,7 +170,7 @@ export class BlockRenderer {
     }
   }
 
-  #openThoughts(): void {
+  #openReasoning(): void {
     const block = { type: 'thinking', thinking: '', signature: '', ...extras.members(this.#open.item.extra) };
     this.#openBlock(block, thinkingDelta);
   }
@@ -207,8 +207,8 @@ export class BlockRenderer {
 
   #delta({ text }: Delta): void {
     if (this.#block === undefined) return;
-    const thought = this.#item?.reasoning.at(-1)?.content;
-    if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
+    const last = this.#item?.reasoning.at(-1)?.content;
+    if (last?.case === 'reasoningText' || last?.case === 'summaryText') last.value.text += text;
     const ready = this.#block.gate.push(text);
     if (ready !== '') this.#writeText(ready);
   }
@@ -246,17 +246,17 @@ export class BlockRenderer {
       seals.push(opaque);
       return;
     }
-    this.#endThoughts();
+    this.#endReasoning();
     const block = { type: 'redacted_thinking', data: opaque.data, ...extras.members(item.extra) };
     this.#openBlock(block, thinkingDelta);
     this.#closeBlock();
   }
 
   /** Sealed reasoning ends with its signature, which readers take from one delta. */
-  #endThoughts(): void {
+  #endReasoning(): void {
     const { seals, reasoning, item } = this.#open;
     if (seals.length > 0) {
-      if (this.#block === undefined) this.#openThoughts();
+      if (this.#block === undefined) this.#openReasoning();
       this.#flush();
       this.#otherDelta({
         type: 'signature_delta',
@@ -268,7 +268,7 @@ export class BlockRenderer {
 
   #closeItem(): void {
     const { item } = this.#open;
-    if (item.content.case === 'reasoning') this.#endThoughts();
+    if (item.content.case === 'reasoning') this.#endReasoning();
     if (item.content.case === 'toolCall' && item.content.value.kind === ToolKind.CUSTOM) {
       this.#flush();
       this.#writeDelta('"\\"}"');

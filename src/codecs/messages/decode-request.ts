@@ -24,10 +24,10 @@ import {
   messagesRequestSchema,
   type MessagesTool,
   type MessagesToolChoice,
-  type OwnTool,
+  type ClientTool,
 } from './request-schema.ts';
 
-/** Messages requests to the model of a generation. Sources: docs/interfaces/messages.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
+/** Decodes Messages requests to the contract's `GenerateRequest`. Sources: docs/interfaces/messages.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
 
 const known = new Set(Object.keys(messagesRequestSchema.shape));
 const knownToolMembers = members(
@@ -45,14 +45,14 @@ const knownOutputConfigMembers = members('effort', 'format');
 const knownFormatMembers = members('type', 'schema');
 const knownMetadataMembers = members('user_id');
 
-/** Throws `validation_error`. */
+/** Decodes a request; with `ownStopReasons` if it names a version, as Anthropic's clients do. Throws `validation_error` and `unsupported_parameter`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(messagesRequestSchema, received.body);
   const decoded = { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
   return received.headers['anthropic-version'] === undefined ? decoded : { ...decoded, ownStopReasons: true };
 }
 
-/** Decodes a request whose input is to be counted: `max_tokens` may be missing. Throws `validation_error`. */
+/** Decodes a request whose input is to be counted: `max_tokens` may be missing. Throws `validation_error` and `unsupported_parameter`. */
 export function decodeCountRequest(received: ReceivedRequest): GenerateRequest {
   return requestFrom(parseBody(countRequestSchema, received.body), received);
 }
@@ -63,13 +63,13 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     const message = 'Conversations that the server holds between turns are not offered: send the whole history.';
     throw new GatewayError('unsupported_parameter', message, { param: 'thread' });
   }
-  const unknown = new UnknownMembers(Protocol.MESSAGES);
-  unknown.note(body, known, '');
+  const unknownMembers = new UnknownMembers(Protocol.MESSAGES);
+  unknownMembers.note(body, known, '');
   const { metadata } = body;
-  const choice = unknown.demand(body.tool_choice, 'tool_choice');
-  const items = decodeMessages(body.system ?? undefined, body.messages, unknown);
-  const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
-  unknown.note(choice, knownChoiceMembers, 'tool_choice');
+  const choice = unknownMembers.orRefuse(body.tool_choice, 'tool_choice');
+  const items = decodeMessages(body.system ?? undefined, body.messages, unknownMembers);
+  const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknownMembers, `tools.${index}`));
+  unknownMembers.note(choice, knownChoiceMembers, 'tool_choice');
   const request = makeRequest({
     model: body.model,
     endpoint: Endpoint.MESSAGES,
@@ -77,30 +77,30 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     items,
     tools,
     stop: body.stop_sequences ?? [],
-    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknownMembers.orWarn(body.service_tier, 'service_tier')),
     ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
-    ...decodeCache(body.cache_control, 'cache_control', unknown),
+    ...decodeCache(body.cache_control, 'cache_control', unknownMembers),
     ...(choice === undefined ? {} : decodeToolChoice(choice)),
     ...defined({
       maxOutputTokens: decode.limit32(body.max_tokens),
-      reasoning: decodeReasoning(body, unknown),
+      reasoning: decodeReasoning(body, unknownMembers),
       user: metadata?.user_id ?? undefined,
     }),
   });
-  const format = decodeFormat(body, unknown);
+  const format = decodeFormat(body, unknownMembers);
   if (format !== undefined) request.outputFormat = format;
-  unknown.note(metadata, knownMetadataMembers, 'metadata');
+  unknownMembers.note(metadata, knownMetadataMembers, 'metadata');
   const headers = protocolHeaders(received.headers);
-  request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, unknown }, headers);
+  request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, unknown: unknownMembers }, headers);
   return request;
 }
 
-function decodeFormat(body: MessagesRequest, unknown: UnknownMembers): OutputFormat | undefined {
+function decodeFormat(body: MessagesRequest, unknownMembers: UnknownMembers): OutputFormat | undefined {
   const isOlder = body.output_config?.format == null;
   const path = isOlder ? 'output_format' : 'output_config.format';
-  const format = unknown.demand(isOlder ? body.output_format : body.output_config?.format, path);
+  const format = unknownMembers.orRefuse(isOlder ? body.output_format : body.output_config?.format, path);
   if (format === undefined) return undefined;
-  unknown.note(format, knownFormatMembers, path);
+  unknownMembers.note(format, knownFormatMembers, path);
   // Other protocols want a name for a schema.
   return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
@@ -122,28 +122,31 @@ const thinkingModes = {
   between_tools: ThinkingMode.BETWEEN_TOOLS,
 } as const;
 
-function decodeReasoning(body: MessagesRequest, unknown: UnknownMembers): ReasoningConfig | undefined {
+function decodeReasoning(body: MessagesRequest, unknownMembers: UnknownMembers): ReasoningConfig | undefined {
   const { output_config: output } = body;
-  unknown.note(output, knownOutputConfigMembers, 'output_config');
-  const effort = unknown.hint(output?.effort, 'output_config.effort');
-  const thinking = unknown.hint(body.thinking, 'thinking');
-  unknown.note(thinking, knownThinkingMembers, 'thinking');
+  unknownMembers.note(output, knownOutputConfigMembers, 'output_config');
+  const effort = unknownMembers.orWarn(output?.effort, 'output_config.effort');
+  const thinking = unknownMembers.orWarn(body.thinking, 'thinking');
+  unknownMembers.note(thinking, knownThinkingMembers, 'thinking');
   if (thinking === undefined) return effort === undefined ? undefined : decode.reasoningConfig(effort);
   const config = decode.reasoningConfig(effort, thinkingModes[thinking.type]);
   if (thinking.type === 'disabled') return config;
   const budgetTokens = thinking.type === 'enabled' ? decode.limit32(thinking.budget_tokens) : undefined;
-  return { ...config, ...defined({ budgetTokens, display: unknown.hint(thinking.display, 'thinking.display') }) };
+  return {
+    ...config,
+    ...defined({ budgetTokens, display: unknownMembers.orWarn(thinking.display, 'thinking.display') }),
+  };
 }
 
-function isOwn(tool: MessagesTool): tool is OwnTool {
+function isClientTool(tool: MessagesTool): tool is ClientTool {
   return tool.type == null || tool.type === 'custom';
 }
 
-function decodeTool(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
-  const hint = decodeCache(tool.cache_control, `${path}.cache_control`, unknown);
-  if (!isOwn(tool)) return decode.toolWith(extras.hostedTool(tool), hint);
-  const extra = unknown.note(tool, knownToolMembers, path);
-  return decode.toolWith(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
+function decodeTool(tool: MessagesTool, unknownMembers: UnknownMembers, path: string): Tool {
+  const hint = decodeCache(tool.cache_control, `${path}.cache_control`, unknownMembers);
+  if (!isClientTool(tool)) return decode.makeTool(extras.hostedTool(tool), hint);
+  const extra = unknownMembers.note(tool, knownToolMembers, path);
+  return decode.makeTool(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
     ...hint,
     ...defined({ extra, deferred: tool.defer_loading ?? undefined }),
   });

@@ -226,7 +226,7 @@ export type DocumentBlock = z.output<typeof documentBlock>;
 /** A checked image block. */
 export type ImageBlock = z.output<typeof imageBlock>;
 /** A checked tool that the client runs. */
-export type OwnTool = z.output<typeof ownTool>;
+export type ClientTool = z.output<typeof ownTool>;
 /** A checked tool. */
 export type MessagesTool = NonNullable<MessagesRequest['tools']>[number];
 /** A checked tool choice. */

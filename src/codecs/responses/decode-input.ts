@@ -30,7 +30,7 @@ import { renumberTurns } from '../../generation/turns.ts';
 
 const shared = ['type', 'id', 'status'] as const;
 const knownMessageMembers = members(...shared, 'role', 'content');
-const knownThoughtMembers = members('type', 'text');
+const knownReasoningMembers = members('type', 'text');
 const knownAnswerMembers = members(...shared, 'role', 'content', 'phase');
 
 /** Decodes the input's items in order; a text is a user message. `path`: the member that has them. Throws `validation_error`. */
@@ -62,7 +62,7 @@ class ItemDecoder {
     const { id, status } = item as { id?: unknown; status?: keyof typeof statuses | UnknownValue | null };
     if (typeof id === 'string' && decoded.content.case !== 'reference') decoded.id = id;
     if (decoded.content.case === 'serverTool') return decoded;
-    const known = this.#unknown.hint(status, `${path}.status`);
+    const known = this.#unknown.orWarn(status, `${path}.status`);
     if (known !== undefined) decoded.status = statuses[known];
     return decoded;
   }
@@ -83,7 +83,7 @@ class ItemDecoder {
     const isAnswer = item.role === 'assistant';
     const extra = this.#unknown.note(item, isAnswer ? knownAnswerMembers : knownMessageMembers, path);
     const content = make.messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
-    const phase = isAnswer ? this.#unknown.hint(item.phase, `${path}.phase`) : undefined;
+    const phase = isAnswer ? this.#unknown.orWarn(item.phase, `${path}.phase`) : undefined;
     if (phase !== undefined && content.case === 'message') content.value.phase = phases[phase];
     return make.makeItem(content, 0, extra);
   }
@@ -132,24 +132,24 @@ class ItemDecoder {
 
   #part(part: ResponsesPart, path: string): Part['content'] {
     if (part.type !== 'input_image') return decodeContent(part, path);
-    return make.imageContent(imageSource(part, path), this.#unknown.hint(part.detail, `${path}.detail`) ?? '');
+    return make.imageContent(imageSource(part, path), this.#unknown.orWarn(part.detail, `${path}.detail`) ?? '');
   }
 
   #reasoning(item: Extract<OtherItem, { type: 'reasoning' }>, path: string): Item['content'] {
     const parts = [
-      ...item.summary.map((part, index) => this.#thought(part, `${path}.summary.${index}`)),
-      ...(item.content ?? []).map((part, index) => this.#thought(part, `${path}.content.${index}`)),
+      ...item.summary.map((part, index) => this.#reasoningPart(part, `${path}.summary.${index}`)),
+      ...(item.content ?? []).map((part, index) => this.#reasoningPart(part, `${path}.content.${index}`)),
     ];
     const sealed = item.encrypted_content ?? '';
     return make.reasoningContent({ parts, opaque: sealed === '' ? [] : [readBlob(sealed, encryptedKind)] });
   }
 
-  #thought(part: ReasoningPart | UnknownValue, path: string): Part {
+  #reasoningPart(part: ReasoningPart | UnknownValue, path: string): Part {
     // Reasoning may be dropped as a whole if its upstream did not make it.
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path, true));
     const isSummary = part.type === 'summary_text';
     const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
-    return make.makePart(content, this.#unknown.note(part, knownThoughtMembers, path));
+    return make.makePart(content, this.#unknown.note(part, knownReasoningMembers, path));
   }
 }
 

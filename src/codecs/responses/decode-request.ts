@@ -84,8 +84,8 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
   const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
   unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { text, reasoning } = body;
-  const choice = unknown.demand(body.tool_choice, 'tool_choice');
-  const include = (body.include ?? []).flatMap((each, index) => unknown.hint(each, `include.${index}`) ?? []);
+  const choice = unknown.orRefuse(body.tool_choice, 'tool_choice');
+  const include = (body.include ?? []).flatMap((each, index) => unknown.orWarn(each, `include.${index}`) ?? []);
   const wantsLogprobs = include.includes('message.output_text.logprobs');
   const request = makeRequest({
     model: body.model,
@@ -93,10 +93,10 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     delivery: decode.delivery(body.stream),
     items,
     tools,
-    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     include,
-    truncation: decodeTruncation(unknown.hint(body.truncation, 'truncation')),
+    truncation: decodeTruncation(unknown.orWarn(body.truncation, 'truncation')),
     ...decode.sharedFields(body),
     ...decode.sampling({ ...samplingMembers(body), logprobs: wantsLogprobs ? true : undefined }),
     ...defined({
@@ -105,7 +105,7 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
       maxToolCalls: decode.limit32(body.max_tool_calls),
       toolChoice: choice === undefined ? undefined : decodeToolChoice(choice, unknown),
       outputFormat: text == null ? undefined : decodeOutputFormat(text, unknown),
-      verbosity: unknown.hint(text?.verbosity, 'text.verbosity'),
+      verbosity: unknown.orWarn(text?.verbosity, 'text.verbosity'),
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
@@ -138,10 +138,10 @@ function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
   unknown.note(reasoning, knownReasoningMembers, 'reasoning');
-  const effort = unknown.hint(reasoning.effort, 'reasoning.effort');
+  const effort = unknown.orWarn(reasoning.effort, 'reasoning.effort');
   return {
     ...decode.reasoningConfig(effort),
-    ...defined({ summary: unknown.hint(reasoning.summary, 'reasoning.summary') }),
+    ...defined({ summary: unknown.orWarn(reasoning.summary, 'reasoning.summary') }),
   };
 }
 
@@ -179,15 +179,15 @@ function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, pat
 
 function hosted(tool: ResponsesTool | UnknownValue): Tool {
   const json = tool instanceof UnknownValue ? (tool.value as ResponsesTool) : tool;
-  return decode.toolWith(extras.hostedTool(json), {});
+  return decode.makeTool(extras.hostedTool(json), {});
 }
 
 function decodeOwn(tool: ResponsesFunctionTool | ResponsesCustomTool, unknown: UnknownMembers, path: string): Tool {
   const known = tool.type === 'function' ? knownFunctionMembers : knownCustomMembers;
   const hints = defined({ extra: unknown.note(tool, known, path), deferred: tool.defer_loading ?? undefined });
-  if (tool.type === 'function') return decode.toolWith(decode.functionTool(tool), hints);
+  if (tool.type === 'function') return decode.makeTool(decode.functionTool(tool), hints);
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
-  return decode.toolWith(decode.customTool(tool, formatJson), hints);
+  return decode.makeTool(decode.customTool(tool, formatJson), hints);
 }
 
 type AllowedTools = Extract<ResponsesToolChoice, { tools: unknown }>;
@@ -200,7 +200,7 @@ function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): 
   if (typeof value === 'string') return decode.toolChoice(value);
   unknown.note(value, knownChoiceMembers, 'tool_choice');
   if (isAllowedTools(value)) {
-    const mode = unknown.demand(value.mode, 'tool_choice.mode') ?? 'auto';
+    const mode = unknown.orRefuse(value.mode, 'tool_choice.mode') ?? 'auto';
     return decode.toolChoice(mode, value.tools.map(decodeToolName), true);
   }
   return decode.toolChoice('named', [decodeToolName(value)]);
@@ -220,7 +220,7 @@ function decodeOutputFormat(
   unknown: UnknownMembers,
 ): OutputFormat | undefined {
   unknown.note(text, knownTextMembers, 'text');
-  const format = unknown.demand(text.format, 'text.format');
+  const format = unknown.orRefuse(text.format, 'text.format');
   unknown.note(format, knownFormatMembers, 'text.format');
   if (format === undefined) return undefined;
   return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);

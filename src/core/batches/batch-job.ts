@@ -8,8 +8,8 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Router } from '../routing/router.ts';
 import { ItemCall } from './batch-item.ts';
-import { BatchJournal, nameFiles } from './batch-journal.ts';
-import { nameItem } from './item-name.ts';
+import { BatchJournal, fileNames } from './batch-journal.ts';
+import { itemName } from './item-name.ts';
 import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
 import { checkLines, type LineTools, type NumberedLine, readItems } from './check-lines.ts';
 import type { FileStore } from './file-store.ts';
@@ -82,7 +82,7 @@ export class BatchJob {
     this.#batch = batch;
     this.#journal = journal;
     this.#runningByModel = runningByModel;
-    this.#lines = readItems(tools, nameFiles(batch).input);
+    this.#lines = readItems(tools, fileNames(batch).input);
   }
 
   /**
@@ -97,7 +97,7 @@ export class BatchJob {
     const checked = owned.batch.counts === undefined ? await check(tools, owned.batch) : owned.batch;
     if (hasEnded(checked)) return undefined;
     const journal = await BatchJournal.open(tools.bulk, tools.ledger, {
-      name: nameFiles(checked).journal,
+      name: fileNames(checked).journal,
       total: checked.counts?.total ?? 0,
       accountId: owned.accountId,
     });
@@ -195,7 +195,7 @@ export class BatchJob {
     this.#batch = { ...this.batch, ...written, state, times: ended };
     await store.update(this.#batch);
     await this.close();
-    const { input, journal } = nameFiles(this.#batch);
+    const { input, journal } = fileNames(this.#batch);
     await bulk.delete(input);
     await bulk.delete(journal);
   }
@@ -224,7 +224,7 @@ export class BatchJob {
     const requestId = publicRequestId(ids.next());
     const item = {
       line,
-      name: { ...nameItem(this.#batch, line.item, read), requestId },
+      name: { ...itemName(this.#batch, line.item, read), requestId },
       call: new ItemCall(requestId),
       beganMs: this.#tools.runtime.monotonicMs(),
     };
@@ -321,7 +321,7 @@ function findWaitMs({ code, facts }: GatewayError): number | undefined {
 
 /** Checks the file of a batch and stores the result. */
 async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
-  const { total, faults } = await checkLines(tools, nameFiles(batch).input, batch.endpoint);
+  const { total, faults } = await checkLines(tools, fileNames(batch).input, batch.endpoint);
   const nowMs = BigInt(tools.runtime.now());
   const times = batch.times ?? { $typeName: 'tollgate.v1.BatchTimes', createdMs: nowMs, expiresMs: nowMs };
   const counts = {

@@ -175,7 +175,7 @@ function readRecord(bytes: Uint8Array): BatchRecord {
   return fromBinary(BatchRecordSchema, bytes);
 }
 
-/** Names the files that belong to a batch. */
-export function nameFiles({ id }: Pick<Batch, 'id'>): { readonly input: string; readonly journal: string } {
+/** Returns the names of the files that belong to a batch. */
+export function fileNames({ id }: Pick<Batch, 'id'>): { readonly input: string; readonly journal: string } {
   return { input: `${id}.input`, journal: `${id}.journal` };
 }

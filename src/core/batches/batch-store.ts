@@ -94,6 +94,6 @@ function toBatch({ accountId, body }: StoredDocument): OwnedBatch {
 }
 
 /** Returns whether the batch was made through the Messages interface, which has states, ids and results of its own. */
-export function isOfMessages({ endpoint }: Pick<Batch, 'endpoint'>): boolean {
+export function isMessagesBatch({ endpoint }: Pick<Batch, 'endpoint'>): boolean {
   return endpoint === Endpoint.MESSAGES;
 }

@@ -16,10 +16,10 @@ import type { Documents } from '../../store/documents.ts';
 import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
 import { type StoppableService, stopping } from '../running-requests.ts';
-import { nameFiles } from './batch-journal.ts';
+import { fileNames } from './batch-journal.ts';
 import type { BatchJobTools } from './batch-job.ts';
 import { BatchQueue } from './batch-queue.ts';
-import { BatchStore, hasEnded, idStarts, isOfMessages, type OwnedBatch } from './batch-store.ts';
+import { BatchStore, hasEnded, idStarts, isMessagesBatch, type OwnedBatch } from './batch-store.ts';
 import { checkLines } from './check-lines.ts';
 import { FileStore, newFileId } from './file-store.ts';
 import { Files, type FileTools, noSuchFile, readPieces } from './files.ts';
@@ -161,7 +161,7 @@ export class Batches implements StoppableService {
     };
     const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
     // A link to the file: it may be deleted before the batch has ended.
-    if ((await bulk.link(file.id, nameFiles(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
+    if ((await bulk.link(file.id, fileNames(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');
     this.#queue.add();
@@ -207,7 +207,7 @@ export class Batches implements StoppableService {
   async #cancel(owned: OwnedBatch): Promise<Batch> {
     const { batch, accountId } = owned;
     if (hasEnded(batch)) {
-      if (isOfMessages(batch)) return this.#show(owned);
+      if (isMessagesBatch(batch)) return this.#show(owned);
       throw new GatewayError('conflict', 'The batch has ended.');
     }
     return this.#show({ accountId, batch: await this.#queue.cancel(owned) });
@@ -221,7 +221,7 @@ export class Batches implements StoppableService {
     }
     const { store, files } = this.#tools;
     await store.delete(batch.id);
-    const kind = isOfMessages(batch) ? 'hidden_file' : 'file';
+    const kind = isMessagesBatch(batch) ? 'hidden_file' : 'file';
     for (const id of [batch.outputFileId, batch.errorFileId]) if (id !== '') await files.delete(id, kind);
   }
 
@@ -252,7 +252,7 @@ export class Batches implements StoppableService {
     signal: AbortSignal,
   ): AsyncGenerator<ReadResultsResponse, void, undefined> {
     const { batch } = await this.#find(batchId, context);
-    if (!isOfMessages(batch) || !hasEnded(batch)) {
+    if (!isMessagesBatch(batch) || !hasEnded(batch)) {
       throw new GatewayError('not_found', 'The batch has no results yet.', { tip: 'Wait until it has ended.' });
     }
     const reader = batch.outputFileId === '' ? undefined : await this.#tools.files.open(batch.outputFileId);
@@ -267,7 +267,7 @@ export class Batches implements StoppableService {
     const batch = this.#queue.find(stored.id) ?? stored;
     if (!hasEnded(batch)) return { ...batch, outputFileId: '', errorFileId: '' };
     if (batch.state === BatchState.FAILED) return { ...batch, outputFileId: '', errorFileId: '' };
-    if (!isOfMessages(batch)) return batch;
+    if (!isMessagesBatch(batch)) return batch;
     return { ...batch, resultsUrl: `${this.#tools.publicUrl()}/v1/messages/batches/${batch.id}/results` };
   }
 

@@ -2,7 +2,7 @@ import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { BatchLine, ItemName } from '../../generation/batches/batch-codec.ts';
 
 /** Returns how an item of a batch is named in its results. */
-export function nameItem(
+export function itemName(
   { id, endpoint }: Pick<Batch, 'id' | 'endpoint'>,
   item: number,
   { customId }: BatchLine,

@@ -11,7 +11,7 @@ import type { BatchItem } from './batch-item.ts';
 /** The embeddings service, as items of batches call it. */
 export interface EmbeddingAnswers {
   /** Answers an item and stores the answer before it is charged. Rejects with the error that the item gets. */
-  answerItem(request: EmbedRequest, item: BatchItem, keeper: AnswerStore<EmbedResponse>): Promise<EmbedResponse>;
+  answerItem(request: EmbedRequest, item: BatchItem, answerStore: AnswerStore<EmbedResponse>): Promise<EmbedResponse>;
 }
 
 /** The services that answer items. */
@@ -47,11 +47,11 @@ export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<It
     case 'response':
       return respond(runners, item, body);
     case 'embeddings': {
-      const keeper = makeAnswerStore<EmbedResponse>(([answer]) => {
+      const answerStore = makeAnswerStore<EmbedResponse>(([answer]) => {
         if (answer === undefined) throw new Error('an answer without vectors');
         return item.keep(body.render(item.name, answer));
       });
-      const { costNanoUsd, inputTokens } = await runners.embeddings.answerItem(body.request, item, keeper);
+      const { costNanoUsd, inputTokens } = await runners.embeddings.answerItem(body.request, item, answerStore);
       return { costNanoUsd, usage: toUsage({ ...noUsage, input: inputTokens }) };
     }
   }
@@ -92,7 +92,7 @@ async function respond(
       },
       end: error => settleOutcome({ error, charge }, resolve, reject),
     },
-    keeper: makeAnswerStore(([message]) => {
+    answerStore: makeAnswerStore(([message]) => {
       if (message?.head === undefined) throw new Error('a response without a head');
       return item.keep(body.render(item.name, message.head, message.events));
     }),

@@ -1,9 +1,9 @@
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { BulkWriter } from '../../store/bulk-files.ts';
-import { type BatchJournal, nameFiles } from './batch-journal.ts';
+import { type BatchJournal, fileNames } from './batch-journal.ts';
 import type { FileStore } from './file-store.ts';
-import { nameItem } from './item-name.ts';
-import { isOfMessages, type OwnedBatch } from './batch-store.ts';
+import { itemName } from './item-name.ts';
+import { isMessagesBatch, type OwnedBatch } from './batch-store.ts';
 import { type LineTools, readItems } from './check-lines.ts';
 
 /** The tools for writing results. */
@@ -11,10 +11,10 @@ export interface ResultTools extends Pick<LineTools, 'bulk' | 'codec'> {
   readonly files: FileStore;
 }
 
-/** A batch that is done. */
+/** A batch whose items have all ended, been cancelled or expired; its results are still to be written. */
 export interface DoneBatch extends OwnedBatch {
   readonly journal: BatchJournal;
-  /** Items that have not run were cancelled or have expired. */
+  /** True: the items that have not run were cancelled; false: they expired. */
   readonly isCancelled: boolean;
 }
 
@@ -23,12 +23,12 @@ export type WrittenResults = Pick<Batch, 'outputFileId' | 'errorFileId'> & {
   readonly counts: NonNullable<Batch['counts']>;
 };
 
-/** Lines are written in pieces of this many bytes. */
-const pieceBytes = 262_144;
+/** Lines are collected until they have at least this many bytes, then written. */
+const flushBytes = 262_144;
 
 /**
  * Writes the result files: answers in one and failures in another, in the order of the requests; all in one file for
- * Messages. Empty files are not stored. May be repeated.
+ * Messages. Empty files are not stored. Safe to call again after a crash: files are overwritten.
  */
 export async function writeResults(tools: ResultTools, done: DoneBatch): Promise<WrittenResults> {
   const { batch, journal, isCancelled } = done;
@@ -37,13 +37,13 @@ export async function writeResults(tools: ResultTools, done: DoneBatch): Promise
   const reason = isCancelled ? 'cancelled' : 'expired';
   let unrun = 0;
   try {
-    for await (const { item, bytes } of readItems(tools, nameFiles(batch).input)) {
+    for await (const { item, bytes } of readItems(tools, fileNames(batch).input)) {
       const line = await journal.readLine(item);
       if (line === undefined) {
         unrun += 1;
-        const name = nameItem(batch, item, tools.codec.readLine(bytes, batch.endpoint));
-        await (isOfMessages(batch) ? output : errors).add([tools.codec.renderUnrun(name, reason)]);
-      } else await (line.kind === 'answered' || isOfMessages(batch) ? output : errors).add(line.pieces);
+        const name = itemName(batch, item, tools.codec.readLine(bytes, batch.endpoint));
+        await (isMessagesBatch(batch) ? output : errors).add([tools.codec.renderUnrun(name, reason)]);
+      } else await (line.kind === 'answered' || isMessagesBatch(batch) ? output : errors).add(line.pieces);
     }
     const { completed, failed } = journal.counts;
     const counted = { total: batch.counts?.total ?? 0, completed, failed };
@@ -84,7 +84,7 @@ class ResultFile {
       this.#waiting.push(piece);
       this.#waitingBytes += piece.length;
     }
-    if (this.#waitingBytes >= pieceBytes) await this.#write();
+    if (this.#waitingBytes >= flushBytes) await this.#write();
   }
 
   /** Returns the id of the stored file; '' if it has no lines. */
@@ -96,7 +96,7 @@ class ResultFile {
     const { id, name } = this.#file;
     const facts = { filename: `${batch.id}_${name}.jsonl`, purpose: 'batch_output', bytes: this.#writer.size };
     const file = this.#tools.files.describe(id, facts);
-    const kind = isOfMessages(batch) ? 'hidden_file' : 'file';
+    const kind = isMessagesBatch(batch) ? 'hidden_file' : 'file';
     await this.#tools.files.put({ kind, accountId, apiKeyId: Number(batch.apiKeyId), file });
     return id;
   }

@@ -42,7 +42,7 @@ export interface BodyOwner {
 }
 
 /**
- * Stores the bodies of requests where that is switched on: compressed and sealed with the server secret, in documents
+ * Stores the bodies of requests, if that is switched on: compressed and sealed with the server secret, in documents
  * that expire by themselves.
  */
 export class BodyStore {

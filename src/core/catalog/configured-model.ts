@@ -41,7 +41,7 @@ export interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' |
   readonly above: readonly (Plain<PricingAbove, 'caching'> & { readonly caching?: Plain<CachePricing> })[];
 }
 
-/** Converts a configured model to the catalogue's. Throws if it lists a path that is no endpoint. */
+/** Converts a configured model to the catalogue's. Throws if it lists a path that is not an endpoint. */
 export function toModel({ pricing, ...model }: ConfiguredModel): Model {
   return create(ModelSchema, {
     ...model,

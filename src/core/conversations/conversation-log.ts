@@ -28,7 +28,7 @@ export interface ConversationLogTools {
 }
 
 /** A conversation of an account. */
-export interface ConversationName {
+export interface ConversationReference {
   readonly id: string;
   readonly accountId: number;
 }
@@ -77,14 +77,14 @@ export class ConversationLog {
     return conversation;
   }
 
-  async find({ id, accountId }: ConversationName): Promise<Conversation> {
+  async find({ id, accountId }: ConversationReference): Promise<Conversation> {
     const document = await this.#tools.documents.find({ kind: 'conversation', id }, accountId);
     if (document === undefined) throw noConversation(id);
     return fromBinary(ConversationSchema, document.body);
   }
 
   /** Returns all items, oldest first. */
-  async read(name: ConversationName): Promise<Item[]> {
+  async read(name: ConversationReference): Promise<Item[]> {
     await this.find(name);
     const items = new Map<string, Item>();
     const document = { kind: 'conversation', id: name.id } as const;
@@ -102,7 +102,7 @@ export class ConversationLog {
   }
 
   /** Replaces the labels of a conversation. */
-  async setMetadata(name: ConversationName, metadata: Conversation['metadata']): Promise<Conversation> {
+  async setMetadata(name: ConversationReference, metadata: Conversation['metadata']): Promise<Conversation> {
     const conversation = { ...(await this.find(name)), metadata };
     await this.#change(name, { body: toBinary(ConversationSchema, conversation) });
     return conversation;
@@ -112,23 +112,23 @@ export class ConversationLog {
    * Adds items at the end. `requestId`: the request whose response they are part of; they become visible when it is charged. Undefined:
    * they are visible at once.
    */
-  async add(name: ConversationName, items: readonly Item[], requestId?: string): Promise<void> {
+  async add(name: ConversationReference, items: readonly Item[], requestId?: string): Promise<void> {
     const chunk = this.#chunk({ added: [...items], ...(requestId === undefined ? {} : { requestId }) });
     await this.#change(name, { chunks: [chunk] });
   }
 
   /** Deletes items. */
-  async remove(name: ConversationName, itemIds: readonly string[]): Promise<void> {
+  async remove(name: ConversationReference, itemIds: readonly string[]): Promise<void> {
     await this.#change(name, { chunks: [this.#chunk({ deleted: [...itemIds] })] });
   }
 
-  async delete(name: ConversationName): Promise<void> {
+  async delete(name: ConversationReference): Promise<void> {
     await this.find(name);
     const outcome = await this.#tools.documents.delete({ kind: 'conversation', id: name.id });
     if (outcome === 'not_found') throw noConversation(name.id);
   }
 
-  async #change({ id }: ConversationName, change: Pick<DocumentChange, 'body' | 'chunks'>): Promise<void> {
+  async #change({ id }: ConversationReference, change: Pick<DocumentChange, 'body' | 'chunks'>): Promise<void> {
     const { documents, clock, lifetimeMs } = this.#tools;
     const endsAtMs = clock.now() + lifetimeMs;
     const outcome = await documents.update({ kind: 'conversation', id, endsAtMs, ...change });
@@ -144,7 +144,7 @@ export class ConversationLog {
   }
 
   /** Items of a response become visible only if it was charged: after a crash between the two, neither is kept. */
-  async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationName): Promise<boolean> {
+  async #isDone({ requestId }: StoredConversationChange, { accountId }: ConversationReference): Promise<boolean> {
     if (requestId === undefined) return true;
     const record = await this.#tools.ledger.findActivity(accountId, requestId);
     return record !== undefined && chargedStates.has(record.row.state);

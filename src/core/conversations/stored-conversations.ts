@@ -14,7 +14,7 @@ import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import { withDistinctIds } from '../responses/distinct-ids.ts';
 import { Sealing } from '../responses/sealing.ts';
-import { ConversationLog, type ConversationLogTools, type ConversationName } from './conversation-log.ts';
+import { ConversationLog, type ConversationLogTools, type ConversationReference } from './conversation-log.ts';
 
 /** The tools that stored conversations need. */
 export interface StoredConversationTools extends ConversationLogTools {
@@ -31,13 +31,13 @@ const metadataMax = { count: 16, name: 64, value: 512 };
 
 /** A conversation locked for one response: nothing else changes it until it is released. */
 export class ConversationLock {
-  readonly name: ConversationName;
+  readonly name: ConversationReference;
   readonly #log: ConversationLog;
   readonly #claims: Claims;
   #isReleased = false;
 
   /** The caller has already claimed the conversation. */
-  constructor(name: ConversationName, log: ConversationLog, claims: Claims) {
+  constructor(name: ConversationReference, log: ConversationLog, claims: Claims) {
     this.name = name;
     this.#log = log;
     this.#claims = claims;
@@ -106,7 +106,7 @@ export class StoredConversations {
   }
 
   /** Locks a conversation for one response. Throws `not_found`, and `conversation_locked` if another response has locked it. */
-  async lock(name: ConversationName): Promise<ConversationLock> {
+  async lock(name: ConversationReference): Promise<ConversationLock> {
     await this.#log.find(name);
     const { claims } = this.#tools;
     if ((await claims.take(claimName(name.id), '')) !== undefined) throw lockedError(name.id);
@@ -114,7 +114,7 @@ export class StoredConversations {
   }
 
   /** Returns all items of a conversation, oldest first. Throws `not_found`. */
-  async read(name: ConversationName): Promise<Item[]> {
+  async read(name: ConversationReference): Promise<Item[]> {
     return this.#log.read(name);
   }
 
@@ -148,7 +148,7 @@ export class StoredConversations {
     return withDistinctIds(responseId, identified, { taken: new Set(before.map(({ id }) => id)), from: 0 });
   }
 
-  #sealItems(items: readonly Item[], include: readonly string[], { accountId }: ConversationName): Item[] {
+  #sealItems(items: readonly Item[], include: readonly string[], { accountId }: ConversationReference): Item[] {
     const sealing = new Sealing(this.#tools.box, accountId);
     return items.map(item => sealing.sealItem(item, include));
   }
@@ -157,13 +157,13 @@ export class StoredConversations {
     return authenticate(context, this.#tools.ledger, 'api_key');
   }
 
-  async #toName(id: string, context: CallContext): Promise<ConversationName> {
+  async #toName(id: string, context: CallContext): Promise<ConversationReference> {
     const { accountId } = await this.#authenticate(context);
     return { id, accountId };
   }
 
   /** Returns the name of a conversation to change. Throws `not_found`, and `conversation_locked` if a response has locked it. */
-  async #findUnlocked(id: string, context: CallContext): Promise<ConversationName> {
+  async #findUnlocked(id: string, context: CallContext): Promise<ConversationReference> {
     const name = await this.#toName(id, context);
     await this.#log.find(name);
     await this.#checkUnlocked(id);
@@ -185,7 +185,7 @@ function lockedError(id: string): GatewayError {
   });
 }
 
-function findItem(items: readonly Item[], itemId: string, { id }: ConversationName, param = 'item_id'): Item {
+function findItem(items: readonly Item[], itemId: string, { id }: ConversationReference, param = 'item_id'): Item {
   const item = items.find(each => each.id === itemId);
   if (item !== undefined) return item;
   throw new GatewayError('not_found', `The conversation ${id} has no item ${itemId}.`, { param });

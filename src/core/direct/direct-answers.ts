@@ -5,7 +5,7 @@ import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { UnaryContext } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
-import { admitOrder, nameRequest } from '../admit-order.ts';
+import { admitRequest, nameRequest } from '../admit-request.ts';
 import { readAttribution } from '../attribution.ts';
 import type { BatchItem } from '../batches/batch-item.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -14,8 +14,8 @@ import { findTelemetry } from '../find-telemetry.ts';
 import { readBatchTerms } from '../generation/funds.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { RunningRequests, type StoppableService, stopping } from '../running-requests.ts';
-import { nobodyLeaves } from '../starting-call.ts';
-import type { DirectKind, DirectOrder, DirectRequest, DirectResponse } from './direct-kind.ts';
+import { neverAborted } from '../starting-call.ts';
+import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse } from './direct-kind.ts';
 import { DirectRun, type DirectRunTools } from './direct-run.ts';
 
 /** The tools of services whose answers are not streamed. */
@@ -42,15 +42,15 @@ interface DirectAsk<Request> {
 export class DirectAnswers<
   Request extends DirectRequest,
   Response extends DirectResponse,
-  Order extends DirectOrder<Request>,
+  Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
 > implements StoppableService {
   readonly #tools: DirectTools;
-  readonly #kind: DirectKind<Request, Response, Order, Made>;
+  readonly #kind: DirectKind<Request, Response, Prepared, Made>;
   readonly #running = new RunningRequests();
   #isDraining = false;
 
-  constructor(tools: DirectTools, kind: DirectKind<Request, Response, Order, Made>) {
+  constructor(tools: DirectTools, kind: DirectKind<Request, Response, Prepared, Made>) {
     this.#tools = tools;
     this.#kind = kind;
   }
@@ -85,50 +85,52 @@ export class DirectAnswers<
       key,
       request,
       answer: this.#kind.answer,
-      run: keeper => this.#charged(requested, nobodyLeaves, keeper),
+      run: answerStore => this.#charged(requested, neverAborted, answerStore),
       restore: (response, { limits, costNanoUsd }) => ({ ...response, limits, costNanoUsd }),
     });
   }
 
   /** Answers a batch item and stores the answer before it is charged. Throws the item's error. */
-  async answerItem(request: Request, item: BatchItem, keeper: AnswerStore<Response>): Promise<Response> {
+  async answerItem(request: Request, item: BatchItem, answerStore: AnswerStore<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
     const { credential, call, batchId } = item;
     return this.#charged(
       { request, credential, named: call.requestId, telemetry: call, batchId },
-      nobodyLeaves,
-      keeper,
+      neverAborted,
+      answerStore,
     );
   }
 
-  /** Returns the charged answer; a keeper stores it before it is charged. */
+  /** Returns the charged answer; a answerStore stores it before it is charged. */
   async #charged(
     requested: DirectAsk<Request>,
     signal: AbortSignal,
-    keeper?: AnswerStore<Response>,
+    answerStore?: AnswerStore<Response>,
   ): Promise<Response> {
     const { catalog, ids, ledger } = this.#tools;
     const kind = this.#kind;
     const { named, telemetry, batchId } = requested;
-    const taken = await kind.takeOrder(catalog, requested.request, requested.credential);
-    const order =
-      batchId === undefined ? taken : { ...taken, multiplierPermille: readBatchTerms(taken.model).multiplierPermille };
+    const checked = await kind.prepare(catalog, requested.request, requested.credential);
+    const prepared =
+      batchId === undefined
+        ? checked
+        : { ...checked, multiplierPermille: readBatchTerms(checked.model).multiplierPermille };
     const { attribution, user } = requested.request;
     const command = {
       ...nameRequest(ids, named),
-      order,
-      ...kind.estimate(order),
+      prepared,
+      ...kind.estimate(prepared),
       endpoint: endpointPath(kind.endpoint),
       ...readAttribution(attribution, user),
       ...defined({ batchId }),
       telemetry,
     };
-    const admitted = await admitOrder(ledger, command, requested.credential);
+    const admitted = await admitRequest(ledger, command, requested.credential);
     const run = new DirectRun(this.#tools, kind, admitted);
     this.#running.add(run);
     try {
       const { answer, costNanoUsd } = await run.run(signal, ({ response }) =>
-        keeper?.keep(admitted.requestId, [response]),
+        answerStore?.keep(admitted.requestId, [response]),
       );
       return { ...answer.response, costNanoUsd };
     } finally {

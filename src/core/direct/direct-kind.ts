@@ -13,7 +13,7 @@ import type { LiveRoute } from '../routing/live-routes.ts';
 
 /** The fields of every request whose answer is not streamed. */
 export interface DirectRequest extends Message {
-  /** The model's id as the caller wrote it; in a `DirectOrder`, the listed id. */
+  /** The model's id as the caller wrote it; in a `PreparedRequest`, the listed id. */
   model: string;
   user: string;
   attribution?: Attribution | undefined;
@@ -33,7 +33,7 @@ export interface DirectResponse extends Message {
 export type CommonFields = Pick<DirectResponse, Exclude<keyof DirectResponse, keyof Message>>;
 
 /** A checked request with its model and its price. */
-export interface DirectOrder<Request> {
+export interface PreparedRequest<Request> {
   /** `model` is the listed id. */
   readonly request: Request;
   readonly model: Model;
@@ -60,7 +60,7 @@ export interface MadeAnswer<Response> {
 export interface DirectKind<
   Request extends DirectRequest,
   Response extends DirectResponse,
-  Order extends DirectOrder<Request>,
+  Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
 > {
   readonly endpoint: Endpoint;
@@ -68,11 +68,11 @@ export interface DirectKind<
   /** The schema of the response message. */
   readonly answer: GenMessage<Response>;
   /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
-  takeOrder(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Order>;
-  /** Returns the most that an order can cost, which is held before the first attempt. */
-  estimate(order: Order): DirectEstimate;
+  prepare(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Prepared>;
+  /** Returns the most that a request can cost, which is held before the first attempt. */
+  estimate(prepared: Prepared): DirectEstimate;
   /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an invalid answer. */
-  attempt(route: LiveRoute, order: Order, call: DirectCall<Request>): Promise<Made>;
+  attempt(route: LiveRoute, prepared: Prepared, call: DirectCall<Request>): Promise<Made>;
   /** Returns the answer for the caller. `common`: the fields of all answers. */
-  finish(order: Order, made: Made, common: CommonFields): MadeAnswer<Response>;
+  finish(prepared: Prepared, made: Made, common: CommonFields): MadeAnswer<Response>;
 }

@@ -1,9 +1,9 @@
 import type { DirectAnswer } from '../../generation/direct-call.ts';
 import { Hold } from '../../generation/hold.ts';
-import { type AdmittedOrder, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
+import { type AdmittedRequest, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
 import { limitState } from '../limit-state.ts';
 import type { Router } from '../routing/router.ts';
-import type { DirectKind, DirectOrder, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
+import type { DirectKind, PreparedRequest, DirectRequest, DirectResponse, MadeAnswer } from './direct-kind.ts';
 
 /** The tools of one request whose answer is not streamed. */
 export interface DirectRunTools extends AdmittedRunTools {
@@ -16,16 +16,16 @@ export interface DirectRunTools extends AdmittedRunTools {
 export class DirectRun<
   Request extends DirectRequest,
   Response extends DirectResponse,
-  Order extends DirectOrder<Request>,
+  Prepared extends PreparedRequest<Request>,
   Made extends DirectAnswer,
-> extends AdmittedRun<Order, MadeAnswer<Response>> {
+> extends AdmittedRun<Prepared, MadeAnswer<Response>> {
   readonly #tools: DirectRunTools;
-  readonly #kind: DirectKind<Request, Response, Order, Made>;
+  readonly #kind: DirectKind<Request, Response, Prepared, Made>;
 
   constructor(
     tools: DirectRunTools,
-    kind: DirectKind<Request, Response, Order, Made>,
-    requested: AdmittedOrder<Order>,
+    kind: DirectKind<Request, Response, Prepared, Made>,
+    requested: AdmittedRequest<Prepared>,
   ) {
     super(tools, requested);
     this.#tools = tools;
@@ -33,8 +33,8 @@ export class DirectRun<
   }
 
   protected async make(): Promise<MadeAnswer<Response>> {
-    const { order, admitted, requestId, telemetry } = this.requested;
-    const { request, model } = order;
+    const { prepared, admitted, requestId, telemetry } = this.requested;
+    const { request, model } = prepared;
     const { signal } = this;
     const hold = Hold.of(admitted);
     const routed = await this.#tools.router.perform({
@@ -43,16 +43,16 @@ export class DirectRun<
       requestId,
       operation: this.#kind.operation,
       telemetry,
-      course: this.course,
+      timeline: this.timeline,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: (live, attempt) =>
-        this.#kind.attempt(live, order, { hold, request, model: live.model, attempt, signal, watch: telemetry }),
+        this.#kind.attempt(live, prepared, { hold, request, model: live.model, attempt, signal, watch: telemetry }),
     });
     this.noteAnswer(routed);
     const { answer, route } = routed;
     const { dropped } = answer;
-    return this.#kind.finish(order, answer, {
+    return this.#kind.finish(prepared, answer, {
       requestId,
       model: model.id,
       costNanoUsd: 0n,

@@ -4,7 +4,7 @@ import type { UsedUp } from '../admitted-run.ts';
 import type { DirectEstimate } from './direct-kind.ts';
 
 /** A request that is charged for its input alone. */
-interface InputOrder {
+interface PricedInput {
   /** The gateway's own count. */
   readonly inputTokens: number;
   readonly prices: PriceSheet;
@@ -13,7 +13,7 @@ interface InputOrder {
 }
 
 /** Returns the most that a request can cost: its input. */
-export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }: InputOrder): DirectEstimate {
+export function estimateInput({ inputTokens, prices, multiplierPermille = 1000 }: PricedInput): DirectEstimate {
   const text = { inputTokens, outputTokensMin: 0, outputTokensWanted: 0 };
   const picoUsd = prices.input ?? 0n;
   if (picoUsd === 0n) return { text, funds: undefined };

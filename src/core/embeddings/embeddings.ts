@@ -4,14 +4,14 @@ import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts
 import { checkVectors, inForm } from '../../generation/embeddings/vectors.ts';
 import type { DirectKind } from '../direct/direct-kind.ts';
 import { countInput, estimateInput } from '../direct/input-funds.ts';
-import { type EmbedOrder, takeEmbedOrder, withTexts } from './order.ts';
+import { type PreparedEmbedRequest, prepareEmbedRequest, withTexts } from './prepare-request.ts';
 
 /** Embeddings. */
-export const embeddings: DirectKind<EmbedRequest, EmbedResponse, EmbedOrder, Embedded> = {
+export const embeddings: DirectKind<EmbedRequest, EmbedResponse, PreparedEmbedRequest, Embedded> = {
   endpoint: Endpoint.EMBEDDINGS,
   operation: 'embeddings',
   answer: EmbedResponseSchema,
-  takeOrder: takeEmbedOrder,
+  prepare: prepareEmbedRequest,
   estimate: estimateInput,
 
   async attempt({ embeddings: upstream, name }, { request, model }, call) {

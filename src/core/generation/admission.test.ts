@@ -53,8 +53,8 @@ test('insufficient funds: the message has what is available, what running reques
 test('no one is sent to buy a plan for images, which no plan pays', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
-  const picture = { ...applicant, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
-  expect(deniedError(refused, picture).facts.tip).toBe(
+  const imageApplicant = { ...applicant, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
+  expect(deniedError(refused, imageApplicant).facts.tip).toBe(
     `Let the key pay as it goes, because no plan pays for images: ${payg}.`,
   );
   expect(deniedError(refused, applicant).facts.tip).toBe(

@@ -7,8 +7,8 @@ import type { RouteName } from '../routing/observer.ts';
 import type { Router } from '../routing/router.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 
-/** The tools for learning and correcting token counts. */
-export interface CountingTools {
+/** What counting needs: the clock, the provider's own count, and what earlier answers taught. */
+export interface CountingParts {
   readonly unseenOutput: UnseenOutput;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
   readonly router: Pick<Router, 'countTokens'>;
@@ -16,7 +16,7 @@ export interface CountingTools {
 
 /** Measures one answer, to estimate usage that its upstream does not report, and to learn from usage that it does report. */
 export class AnswerCounts implements CountCorrection {
-  readonly #tools: CountingTools;
+  readonly #tools: CountingParts;
   readonly #measured: MeasuredInput | undefined;
   readonly #request: GenerateRequest;
   readonly #wantsReasoning: boolean;
@@ -24,11 +24,11 @@ export class AnswerCounts implements CountCorrection {
   #isRemote = false;
   #sentAtMs = 0;
   /** From the attempt's start to the answer's first text; undefined: no text yet. */
-  #reasoningMs: number | undefined;
-  #stoppedMs: number | undefined;
+  #firstTextMs: number | undefined;
+  #ranUntilStopMs: number | undefined;
 
   /** `measured` undefined: the input was not measured. */
-  constructor(tools: CountingTools, request: GenerateRequest, measured: MeasuredInput | undefined) {
+  constructor(tools: CountingParts, request: GenerateRequest, measured: MeasuredInput | undefined) {
     this.#tools = tools;
     this.#measured = measured?.hasMedia === true ? undefined : measured;
     this.#request = request;
@@ -45,21 +45,21 @@ export class AnswerCounts implements CountCorrection {
     this.#route = route;
     this.#isRemote = isRemote;
     this.#sentAtMs = this.#tools.runtime.monotonicMs();
-    this.#reasoningMs = undefined;
+    this.#firstTextMs = undefined;
   }
 
   /** Notes when the answer's first text arrives, which ends the reasoning. */
-  look(tally: Tally): void {
-    if (this.#reasoningMs === undefined && tally.hasAnswer) this.#reasoningMs = this.#sentMs();
+  noteFirstText(tally: Tally): void {
+    if (this.#firstTextMs === undefined && tally.hasAnswer) this.#firstTextMs = this.#msSinceSent();
   }
 
   /** Notes that the attempt was stopped. */
   stopped(): void {
-    this.#stoppedMs ??= this.#sentMs();
+    this.#ranUntilStopMs ??= this.#msSinceSent();
   }
 
   /** Returns the estimated output tokens of an answer that delivered nothing: the duration of the call times the speed of its route. */
-  unseen(): number {
+  estimateUnseenOutput(): number {
     return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
   }
 
@@ -68,8 +68,8 @@ export class AnswerCounts implements CountCorrection {
     const measured = this.#measured;
     if (measured === undefined) return undefined;
     const { unseenOutput, router } = this.#tools;
-    const own = await router.countTokens(this.#request, this.#route);
-    return own ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
+    const counted = await router.countTokens(this.#request, this.#route);
+    return counted ?? unseenOutput.tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
   };
 
   readonly output = (text: MeasuredText): number | undefined =>
@@ -77,15 +77,15 @@ export class AnswerCounts implements CountCorrection {
 
   readonly reasoning = (isShown: boolean): number | undefined => {
     if (!this.#isRemote) return undefined;
-    const ms = this.#reasoningMs ?? this.#ranMs();
+    const ms = this.#firstTextMs ?? this.#ranMs();
     const known = this.#tools.unseenOutput.tokens.reasoning(this.#route, ms);
     if (known !== undefined || isShown || !this.#wantsReasoning) return known;
     return this.#tools.unseenOutput.estimate(this.#route, ms);
   };
 
   /**
-   * Learns from the usage that the upstream reported for the whole answer. `wasWhole`: it was requested without
-   * streaming.
+   * Learns from the usage that the upstream reported for the complete answer. `wasWhole`: the answer was
+   * requested without streaming.
    */
   learn(tally: Tally, wasWhole: boolean): void {
     const usage = tally.reported;
@@ -93,7 +93,7 @@ export class AnswerCounts implements CountCorrection {
     const { tokens } = unseenOutput;
     if (!this.#isRemote || usage === undefined) return;
     const { inputTokens, outputTokens, reasoningTokens } = usage;
-    if (wasWhole && outputTokens !== undefined) unseenOutput.learn(this.#route, outputTokens, this.#sentMs());
+    if (wasWhole && outputTokens !== undefined) unseenOutput.learn(this.#route, outputTokens, this.#msSinceSent());
     if (!tokens.isDue(this.#route, runtime.monotonicMs())) return;
     const { text, reasoningHigh } = tally.measured();
     const measured = tally.calls === 1 ? this.#measured : undefined;
@@ -113,23 +113,23 @@ export class AnswerCounts implements CountCorrection {
             },
           }),
       ...(isComparable ? { output: { ...visible, tokens: Math.max(0, outputTokens - hidden.tokens) } } : {}),
-      ...(reasoningTokens === undefined || wasWhole || this.#reasoningMs === undefined
+      ...(reasoningTokens === undefined || wasWhole || this.#firstTextMs === undefined
         ? {}
-        : { reasoning: { tokens: reasoningTokens, ms: this.#reasoningMs } }),
+        : { reasoning: { tokens: reasoningTokens, ms: this.#firstTextMs } }),
     });
   }
 
-  #sentMs(): number {
+  #msSinceSent(): number {
     return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
   }
 
   /** Returns how long the last attempt ran. */
   #ranMs(): number {
-    return this.#stoppedMs ?? this.#sentMs();
+    return this.#ranUntilStopMs ?? this.#msSinceSent();
   }
 }
 
-/** Returns true if a request asks for reasoning. */
+/** Returns true if a request asks for reasoning: an effort or a thinking mode is set, and thinking is not disabled. */
 function wantsReasoning({ reasoning }: GenerateRequest): boolean {
   if (reasoning === undefined || reasoning.thinking === ThinkingMode.DISABLED) return false;
   const { effort } = reasoning;

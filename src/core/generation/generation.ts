@@ -15,14 +15,14 @@ import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger, SettleCommand, Settled } from '../../ledger/ledger.ts';
 import { checkSettled } from '../check-settled.ts';
-import { CourseRecord } from '../course-record.ts';
+import { TimelineRecord } from '../timeline-record.ts';
 import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
 import { type Cuttable, keyRevoked } from '../running-requests.ts';
 import { toTokenCounts } from '../token-counts.ts';
-import { AnswerCounts, type CountingTools } from './answer-counts.ts';
+import { AnswerCounts, type CountingParts } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
@@ -32,7 +32,7 @@ import { billedTier, toCharge, type Outcome, type Progress, toClientError, toSet
 import { Slices } from './slices.ts';
 
 /** The tools that generations need. */
-export interface GenerationTools extends CountingTools {
+export interface GenerationTools extends CountingParts {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly runtime: Runtime;
@@ -89,7 +89,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly #counts: AnswerCounts;
   readonly #toolCalls: ToolCallCount;
   readonly #slices: Slices;
-  readonly #course: CourseRecord;
+  readonly #timeline: TimelineRecord;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
   #routed: RoutedCall | undefined;
@@ -130,7 +130,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#onEnd = onEnd;
     this.#request = request;
     this.#startedAtMs = tools.runtime.monotonicMs();
-    this.#course = new CourseRecord(tools.runtime);
+    this.#timeline = new TimelineRecord(tools.runtime);
     this.#isStreamed = request.delivery !== Delivery.WHOLE;
     this.#isWhole = !this.#isStreamed && mayBeWhole(requested);
     this.#limit = outputLimit(requested);
@@ -145,7 +145,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
         this.#paidTokens = tokens;
         this.#guard?.lowerLimit(Math.floor(tokens / candidates));
       },
-      raised: heldNanoUsd => this.#course.extended(heldNanoUsd),
+      raised: heldNanoUsd => this.#timeline.extended(heldNanoUsd),
     });
   }
 
@@ -251,7 +251,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
     this.#toolCalls.take(events);
-    this.#counts.look(this.#tally);
+    this.#counts.noteFirstText(this.#tally);
     const joined = this.#join?.push(events) ?? events;
     // Checked before any of it is shown: the part that funds can't pay is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
@@ -301,7 +301,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
           watch: this.#requested.telemetry,
-          course: this.#course,
+          timeline: this.#timeline,
           bodies: this.#requested.bodies,
         },
         this,
@@ -407,7 +407,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (this.#slices.isExtending) await this.#slices.idle();
       this.#requested.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
-      const settled = await this.#tools.ledger.settle(command, 'bounded');
+      // A charge that is refused after a wait may still be made. A client is told so; an item of a batch would run again, and be charged twice.
+      const patience = this.#requested.batch === undefined ? 'bounded' : 'unbounded';
+      const settled = await this.#tools.ledger.settle(command, patience);
       checkSettled(settled, this.#requested.id);
       this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
@@ -515,7 +517,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
     if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#requested.admitted;
-    const output = Math.min(this.#counts.unseen(), outputTokens, this.#limit ?? Infinity);
+    const output = Math.min(this.#counts.estimateUnseenOutput(), outputTokens, this.#limit ?? Infinity);
     return { buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
@@ -549,7 +551,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       provider: this.#route.provider,
       attempts: this.#attempts,
       cost: this.#cost,
-      course: this.#course.text,
+      timeline: this.#timeline.text,
     });
   }
 }

@@ -23,7 +23,7 @@ import { findTelemetry } from '../find-telemetry.ts';
 import { idempotencyKey, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
-import { MemoryBudget } from '../../lib/memory-budget.ts';
+import { SharedBudget } from '../../lib/shared-budget.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
@@ -74,7 +74,7 @@ export interface ChoiceLimits {
 export class Generations {
   readonly #tools: GenerationsTools;
   readonly #running = new RunningRequests<Generation>();
-  readonly #choices: MemoryBudget<number>;
+  readonly #choices: SharedBudget<number>;
   readonly #ended = (generation: Generation): void => {
     this.#running.delete(generation);
     this.#choices.give(generation.accountId, generation.choices);
@@ -84,9 +84,9 @@ export class Generations {
 
   constructor(tools: GenerationsTools) {
     this.#tools = tools;
-    this.#choices = new MemoryBudget(() => {
-      const { all: bytesMax, account: ownerBytesMax } = tools.choicesMax();
-      return { bytesMax, ownerBytesMax };
+    this.#choices = new SharedBudget(() => {
+      const { all, account } = tools.choicesMax();
+      return { max: all, ownerMax: account };
     });
   }
 
@@ -216,7 +216,7 @@ export class Generations {
   #inputHigh(model: Model, bounds: MeasuredInput): number {
     const { high, ownHigh: estimate, kind, hasMedia } = bounds;
     const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
-    // A provider that counts wrongly must not hold all of its customers' money.
+    // A provider that counts wrongly must not hold all money of the accounts that use it.
     return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
@@ -256,11 +256,11 @@ export class Generations {
         key,
         request,
         answer: GenerateResponseSchema,
-        run: (keeper, kept) =>
+        run: (answerStore, kept) =>
           startCall(kept, async call => {
             const generation = await this.begin({ ...ask, requestId });
             call.attach(generation);
-            generation.start(new ResponseSink(kept, { keeper, requestId }));
+            generation.start(new ResponseSink(kept, { answerStore, requestId }));
           }),
         restore: ({ events }, facts) => toResponse(events.map(event => restoredEvent(event, facts))),
       },
@@ -300,13 +300,13 @@ class ResponseSink implements GenerationSink {
 
   constructor(
     sink: Sink<GenerateResponse>,
-    kept?: { readonly keeper: AnswerStore<GenerateResponse>; readonly requestId: string },
+    kept?: { readonly answerStore: AnswerStore<GenerateResponse>; readonly requestId: string },
   ) {
     this.#sink = sink;
     if (kept === undefined) return;
-    const { keeper, requestId } = kept;
-    this.beforeSettle = rest => keeper.keep(requestId, [toResponse([...rest])]);
-    this.beforeBrokenSettle = error => keeper.keepFailure(requestId, error);
+    const { answerStore, requestId } = kept;
+    this.beforeSettle = rest => answerStore.keep(requestId, [toResponse([...rest])]);
+    this.beforeBrokenSettle = error => answerStore.keepFailure(requestId, error);
   }
 
   events(events: GenerationEvent[]): void {
@@ -340,7 +340,7 @@ function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
-/** Returns the refusal of a request for whose choices there is no room now. */
+/** Returns the refusal of a request whose choices would exceed the limit of running choices. */
 function tooManyChoices(outcome: 'owner_full' | 'full'): GatewayError {
   const message =
     outcome === 'full'

@@ -105,7 +105,7 @@ export interface SettleFacts {
   /** The charge of the route's provider; undefined: unknown. */
   readonly cost: Pricing | undefined;
   /** See `SettleCommand`. */
-  readonly course?: string | undefined;
+  readonly timeline?: string | undefined;
 }
 
 /** Returns the billed tier: the reported one, but never a more expensive one than requested. */
@@ -131,7 +131,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,
     attempts: facts.attempts,
-    course: facts.course,
+    timeline: facts.timeline,
     prices: pricePlan(model.pricing).sheet(inputTokens),
     multiplierPermille: facts.batchPermille ?? toMultiplier(tier),
     tools: facts.tools,

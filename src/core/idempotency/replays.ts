@@ -56,14 +56,14 @@ export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
    * Starts the answer and stores it. If nothing is stored (because it fails, for example), the key is free again. The
    * answer is never cancelled: it continues if its caller disconnects.
    */
-  readonly run: (keeper: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
+  readonly run: (answerStore: AnswerStore<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
   /** Returns a stored message as it is sent now. */
   readonly restore: (message: MessageShape<Desc>, facts: RestoredFacts) => MessageShape<Desc>;
 }
 
 /** The same of a method with one reply. */
 export interface UnaryKeyedRequest<Desc extends DescMessage> extends Omit<KeyedRequest<Desc>, 'run'> {
-  readonly run: (keeper: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
+  readonly run: (answerStore: AnswerStore<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
 }
 
 /** Stores a service's answer. It is durable when the promise resolves; the service then does what makes it valid. */
@@ -113,7 +113,7 @@ interface ReplayTools {
   readonly ledger: ReplayLedger;
   readonly clock: Clock;
   /** Claims shared by all processes that may answer the same key; absent: there are no others. */
-  readonly shared?: Claims | undefined;
+  readonly sharedClaims?: Claims | undefined;
 }
 
 /** The answers of requests with keys, of this process and earlier ones. */
@@ -124,11 +124,11 @@ export class Replays {
   readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor({ documents, ledger, clock, shared }: ReplayTools) {
+  constructor({ documents, ledger, clock, sharedClaims }: ReplayTools) {
     this.#documents = documents;
     this.#ledger = ledger;
     this.#clock = clock;
-    this.#shared = shared;
+    this.#shared = sharedClaims;
   }
 
   /**
@@ -149,9 +149,9 @@ export class Replays {
 
   /** Answers a request of a method with one reply. Throws the error with which `answer` ends. */
   async answerOne<Desc extends DescMessage>(requested: UnaryKeyedRequest<Desc>): Promise<MessageShape<Desc>> {
-    const run: KeyedRequest<Desc>['run'] = (keeper, sink) =>
+    const run: KeyedRequest<Desc>['run'] = (answerStore, sink) =>
       pump(async function* () {
-        yield await requested.run(keeper);
+        yield await requested.run(answerStore);
       }, sink);
     let reply: MessageShape<Desc> | undefined;
     for await (const each of pull<MessageShape<Desc>>(sink => this.answer({ ...requested, run }, sink))) reply = each;
@@ -310,7 +310,7 @@ export class Replays {
       },
       keepFailure: async (requestId, failure) => {
         if (log.isEmpty) return;
-        // The key is then free, and the customer is charged as without a key.
+        // The key is then free, and the account is charged as without a key.
         await put({ requestId, binding: 'settled', failure: toGatewayError(failure) }).catch(() => undefined);
       },
     };

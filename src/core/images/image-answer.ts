@@ -21,7 +21,7 @@ function toAnswer(part: Part): ImageAnswer {
 
 /** The parts of an answer, all but the last. */
 export function* answerParts(
-  { requestId, order, admitted }: AdmittedImages,
+  { requestId, prepared, admitted }: AdmittedImages,
   { createdAtMs, route, images, extraJson: allExtraJson }: KeptDrawing,
   { exposeRoute, toUrl }: AnswerView,
 ): Generator<ImageAnswer, void, undefined> {
@@ -30,7 +30,7 @@ export function* answerParts(
     value: {
       $typeName: 'tollgate.v1.ImagesStarted',
       requestId,
-      model: order.model.id,
+      model: prepared.model.id,
       createdAtMs: BigInt(createdAtMs),
       limits: admitted.windows.map(limitState),
       route: exposeRoute ? `${route.provider}/${route.model}` : '',

@@ -3,10 +3,10 @@ import { Hold } from '../../generation/hold.ts';
 import type { Drawing, DrawnImage } from '../../generation/images/image-upstream.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Files } from '../../store/files.ts';
-import { type AdmittedOrder, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
+import { type AdmittedRequest, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { Routed, Router } from '../routing/router.ts';
-import type { ImageOrder } from './order.ts';
+import type { PreparedImageRequest } from './prepare-request.ts';
 
 /** The tools for drawing images. */
 export interface ImageRunTools extends AdmittedRunTools {
@@ -14,8 +14,8 @@ export interface ImageRunTools extends AdmittedRunTools {
   readonly files: Files;
 }
 
-/** An order that is admitted. */
-export type AdmittedImages = AdmittedOrder<ImageOrder>;
+/** A request that is admitted. */
+export type AdmittedImages = AdmittedRequest<PreparedImageRequest>;
 
 /** A finished image: stored under a name, or as bytes. */
 export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
@@ -33,8 +33,8 @@ export interface KeptDrawing {
   readonly extraJson: string;
 }
 
-/** One admitted image order. */
-export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
+/** One admitted image request. */
+export class ImageRun extends AdmittedRun<PreparedImageRequest, KeptDrawing> {
   readonly #tools: ImageRunTools;
   /** Names of stored files. */
   readonly #names: string[] = [];
@@ -66,13 +66,13 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
   }
 
   #usedBy(images: number): UsedUp {
-    const state = images < this.requested.order.count ? 'incomplete' : 'completed';
+    const state = images < this.requested.prepared.count ? 'incomplete' : 'completed';
     return { state, usage: { ...noUsage, images }, usageSource: 'reported' };
   }
 
   async #draw(): Promise<Routed<Drawing>> {
-    const { order, admitted, requestId, telemetry } = this.requested;
-    const { request } = order;
+    const { prepared, admitted, requestId, telemetry } = this.requested;
+    const { request } = prepared;
     const { signal } = this;
     const hold = Hold.of(admitted);
     const drawn = await this.#tools.router.perform({
@@ -81,7 +81,7 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
       requestId,
       operation: 'generate_content',
       telemetry,
-      course: this.course,
+      timeline: this.timeline,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: ({ images, model, name }, attempt) => {
@@ -94,11 +94,11 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
   }
 
   async #keep({ answer: { images, extraJson }, route }: Routed<Drawing>): Promise<KeptDrawing> {
-    const { order } = this.requested;
+    const { prepared } = this.requested;
     const kept: KeptImage[] = [];
-    for (const { bytes, ...facts } of images.slice(0, order.count)) {
-      const image = { ...facts, size: bytes.length, revisedPrompt: facts.revisedPrompt || order.request.prompt };
-      if (order.request.form === ImageForm.BYTES) {
+    for (const { bytes, ...facts } of images.slice(0, prepared.count)) {
+      const image = { ...facts, size: bytes.length, revisedPrompt: facts.revisedPrompt || prepared.request.prompt };
+      if (prepared.request.form === ImageForm.BYTES) {
         kept.push({ ...image, content: { kind: 'bytes', bytes } });
         continue;
       }

@@ -22,7 +22,7 @@ import type { Documents } from '../../store/documents.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { admitOrder, nameRequest } from '../admit-order.ts';
+import { admitRequest, nameRequest } from '../admit-request.ts';
 import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
 import { findTelemetry } from '../find-telemetry.ts';
@@ -30,9 +30,9 @@ import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } fro
 import { limitState } from '../limit-state.ts';
 import { RunningRequests, stopping } from '../running-requests.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
-import { nobodyLeaves, startCall } from '../starting-call.ts';
+import { neverAborted, startCall } from '../starting-call.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
-import { imageFunds, takeOrder } from './order.ts';
+import { imageFunds, prepareImageRequest } from './prepare-request.ts';
 import { taskDocument, toTaskId, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
@@ -149,18 +149,18 @@ export class Images {
         key,
         request: requested,
         answer: ImageAnswerSchema,
-        run: (keeper, kept) => pump(() => this.#drawn(ask, nobodyLeaves, keeper), kept),
+        run: (answerStore, kept) => pump(() => this.#drawn(ask, neverAborted, answerStore), kept),
         restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
       call.attach(this.#tools.replays.answer(keyed, sink));
     });
   }
 
-  /** Yields the answer as it is drawn; a keeper stores it before it is charged. */
+  /** Yields the answer as it is drawn; a answerStore stores it before it is charged. */
   async *#drawn(
     ask: ImageAsk,
     signal: AbortSignal,
-    keeper?: AnswerStore<ImageAnswer>,
+    answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
     const admitted = await this.#admitted(ask, signal);
     const run = new ImageRun(this.#tools, admitted);
@@ -168,7 +168,7 @@ export class Images {
     try {
       const { answer, costNanoUsd } = await run.run(signal, kept =>
         // Stored by name: the public address may have changed when it is sent again.
-        keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
+        answerStore?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
       yield* this.#parts(admitted, answer, name => this.#toUrl(name));
       yield answerEnd(costNanoUsd);
@@ -188,7 +188,7 @@ export class Images {
       request: requested,
       model: ask.request.model,
       answer: CreateTaskResponseSchema,
-      run: keeper => this.#queued(ask, nobodyLeaves, keeper),
+      run: answerStore => this.#queued(ask, neverAborted, answerStore),
       restore: (response, { limits }) => ({ ...response, limits }),
     });
   }
@@ -196,21 +196,21 @@ export class Images {
   async #queued(
     ask: ImageAsk,
     signal: AbortSignal,
-    keeper?: AnswerStore<CreateTaskResponse>,
+    answerStore?: AnswerStore<CreateTaskResponse>,
   ): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
       const admitted = await this.#admitted(ask, signal, { durable: true });
-      const { requestId, order } = admitted;
+      const { requestId, prepared } = admitted;
       const id = toTaskId(requestId);
       const createdAtMs = this.#tools.runtime.now();
       const response: CreateTaskResponse = {
         $typeName: 'tollgate.v1.CreateTaskResponse',
-        task: taskMessage({ id, request: order.request, state: 'queued', createdAtMs }),
+        task: taskMessage({ id, request: prepared.request, state: 'queued', createdAtMs }),
         limits: admitted.admitted.windows.map(limitState),
         requestId,
       };
-      await this.#tasks.add(admitted, createdAtMs, () => keeper?.keep(requestId, [response], taskDocument(id)));
+      await this.#tasks.add(admitted, createdAtMs, () => answerStore?.keep(requestId, [response], taskDocument(id)));
       return response;
     } finally {
       leave();
@@ -274,25 +274,25 @@ export class Images {
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
-    const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
+    const prepared = await prepareImageRequest(catalog, { request, endpoint }, credential, signal);
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
     const command = {
       ...nameRequest(ids, named),
       ...durability,
       ...counted,
-      order,
-      funds: imageFunds(order),
+      prepared,
+      funds: imageFunds(prepared),
       telemetry,
     };
-    return admitOrder(this.#tools.ledger, command, credential);
+    return admitRequest(this.#tools.ledger, command, credential);
   }
 
   /** Admits a task of an earlier process with the present catalogue. The ledger checks the key's models. */
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const requested = { request, endpoint };
-    const order = await takeOrder(this.#tools.catalog, requested, { allowedModels: null }, nobodyLeaves);
+    const prepared = await prepareImageRequest(this.#tools.catalog, requested, { allowedModels: null }, neverAborted);
     const counted = { endpoint: endpointPath(endpoint), ...readAttribution(request.attribution) };
-    const command = { id: ledgerId, requestId, ...counted, order, funds: imageFunds(order) };
-    return admitOrder(this.#tools.ledger, command, { keyId, accountId });
+    const command = { id: ledgerId, requestId, ...counted, prepared, funds: imageFunds(prepared) };
+    return admitRequest(this.#tools.ledger, command, { keyId, accountId });
   }
 }

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
-import { nobodyLeaves } from '../starting-call.ts';
+import { neverAborted } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { keyRevoked, type RunningRequests } from '../running-requests.ts';
 import { answerEnd } from './image-answer.ts';
@@ -28,7 +28,7 @@ interface TaskTools extends ImageRunTools {
 }
 
 /**
- * A task in the queue. Without an order it was left by an earlier process, and is admitted again when its turn comes.
+ * A task in the queue. Without a prepared request it was left by an earlier process, and is admitted again when its turn comes.
  */
 interface Waiting {
   readonly id: string;
@@ -91,7 +91,7 @@ export class ImageTasks {
   }
 
   /**
-   * Stores a task and queues it. `beforeStored` does what must be durable first; an order that can't be stored is
+   * Stores a task and queues it. `beforeStored` does what must be durable first; a request that can't be stored is
    * released.
    */
   async add(
@@ -99,13 +99,13 @@ export class ImageTasks {
     createdAtMs: number,
     beforeStored?: () => Promise<void> | undefined,
   ): Promise<void> {
-    const { order, requestId, admitted, id } = requested;
+    const { prepared, requestId, admitted, id } = requested;
     const task: NewTask = {
       requestId,
       accountId: admitted.accountId,
       keyId: admitted.keyId,
-      endpoint: order.endpoint,
-      request: order.request,
+      endpoint: prepared.endpoint,
+      request: prepared.request,
       createdAtMs,
     };
     const taskId = toTaskId(requestId);
@@ -221,7 +221,7 @@ export class ImageTasks {
       await this.#tools.ledger.void(requested.id, 'gateway_failure');
       throw thrown;
     }
-    return (await run.run(nobodyLeaves, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
+    return (await run.run(neverAborted, drawing => store.drawn(task, toParts(requested, drawing)))).costNanoUsd;
   }
 
   /** Returns whether a drawn task was charged before the process ended; then it completes. */

@@ -10,14 +10,14 @@ import type { Ranked, Reranked } from '../../generation/rerank/rerank-upstream.t
 import { noUsage } from '../../generation/usage-buckets.ts';
 import type { DirectKind } from '../direct/direct-kind.ts';
 import { countInput } from '../direct/input-funds.ts';
-import { estimateRerank, type RerankOrder, takeRerankOrder } from './order.ts';
+import { estimateRerank, type PreparedRerankRequest, prepareRerankRequest } from './prepare-request.ts';
 
 /** Rerank. */
-export const rerank: DirectKind<RerankRequest, RerankResponse, RerankOrder, Reranked> = {
+export const rerank: DirectKind<RerankRequest, RerankResponse, PreparedRerankRequest, Reranked> = {
   endpoint: Endpoint.RERANK,
   operation: 'rerank',
   answer: RerankResponseSchema,
-  takeOrder: takeRerankOrder,
+  prepare: prepareRerankRequest,
   estimate: estimateRerank,
 
   async attempt({ reranker, name }, { request }, call) {
@@ -26,20 +26,20 @@ export const rerank: DirectKind<RerankRequest, RerankResponse, RerankOrder, Rera
     return { ...reranked, results: bestFirst(reranked.results, request) };
   },
 
-  finish(order, { results, inputTokens, searchUnits: reported }, common) {
+  finish(prepared, { results, inputTokens, searchUnits: reported }, common) {
     // A report of no search for some documents counts as none.
-    const searchUnits = reported || order.searches;
+    const searchUnits = reported || prepared.searches;
     const usageSource = reported ? 'reported' : 'estimated';
-    const isBySearch = order.prices.image !== null;
+    const isBySearch = prepared.prices.image !== null;
     return {
       used: isBySearch
         ? { state: 'completed', usage: { ...noUsage, images: searchUnits }, usageSource }
-        : countInput(inputTokens, order.inputTokens),
+        : countInput(inputTokens, prepared.inputTokens),
       response: {
         $typeName: 'tollgate.v1.RerankResponse',
         ...common,
-        results: results.map(ranked => toResult(ranked, order.request)),
-        totalTokens: inputTokens || order.inputTokens,
+        results: results.map(ranked => toResult(ranked, prepared.request)),
+        totalTokens: inputTokens || prepared.inputTokens,
         searchUnits,
       },
     };

@@ -205,7 +205,7 @@ export class BackgroundJob implements GenerationSink {
 export async function beginInBackground(
   tools: BackgroundTools,
   requested: RequestedResponse,
-  keeper: AnswerStore<CreateResponseResponse> | undefined,
+  answerStore: AnswerStore<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
   const { documents, generations, jobs, beginning } = tools;
   const { credential, requestId, telemetry } = requested;
@@ -220,7 +220,7 @@ export async function beginInBackground(
   beginning.add(id);
   try {
     const inherited = await storeResponse(tools, requested, head, { state: 'running' });
-    await keeper?.keep(requestId, [first], 'kept');
+    await answerStore?.keep(requestId, [first], 'kept');
     const job = new BackgroundJob(tools, generation, requested, { head, input, inherited });
     jobs.set(id, job);
     generation.start(job);

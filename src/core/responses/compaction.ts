@@ -25,7 +25,7 @@ matter any more. Write plain text without an introduction.`;
 export interface CompactHow {
   readonly signal: AbortSignal;
   /** Stores the answer before it is charged; absent: not stored. */
-  readonly keeper?: AnswerStore<CompactConversationResponse>;
+  readonly answerStore?: AnswerStore<CompactConversationResponse>;
 }
 
 /**
@@ -35,7 +35,7 @@ export interface CompactHow {
 export async function compactConversation(
   generations: Generations,
   requested: RequestedResponse,
-  { signal, keeper }: CompactHow,
+  { signal, answerStore }: CompactHow,
 ): Promise<CompactConversationResponse> {
   const { credential, requestId, telemetry } = requested;
   const request = summaryRequest(requested.request);
@@ -47,10 +47,10 @@ export async function compactConversation(
   if (signal.aborted) leave();
   generation.start({
     events: events => void said.push(...events),
-    // Set even without a keeper: an answer that can't be returned is not charged.
+    // Set even without a answerStore: an answer that can't be returned is not charged.
     beforeSettle: async rest => {
       const message = toCompaction(requested, generation, rest);
-      await keeper?.keep(requestId, [message]);
+      await answerStore?.keep(requestId, [message]);
     },
     end: error => (error === undefined ? ended.resolve() : ended.reject(error)),
   });

@@ -17,7 +17,7 @@ interface ElsewhereTools {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;
   /** Claims of all gateways; undefined: there is no other one. */
-  readonly shared: Claims | undefined;
+  readonly sharedClaims: Claims | undefined;
   /** The responses that run here. */
   readonly jobs: ReadonlyMap<string, { cancel(): void }>;
 }
@@ -32,13 +32,13 @@ export class Elsewhere {
 
   /** True if there may be other gateways. */
   get hasOthers(): boolean {
-    return this.#tools.shared !== undefined;
+    return this.#tools.sharedClaims !== undefined;
   }
 
   /** Returns true if a response runs in another gateway. */
   runs({ id, state }: Pick<StoredDocument, 'id' | 'state'>): boolean {
-    const { shared, jobs } = this.#tools;
-    return shared !== undefined && state === 'running' && !jobs.has(id);
+    const { sharedClaims, jobs } = this.#tools;
+    return sharedClaims !== undefined && state === 'running' && !jobs.has(id);
   }
 
   /** Returns its progress. */
@@ -64,9 +64,9 @@ export class Elsewhere {
 
   /** Ends a response; resolves when its end is stored. Throws `overloaded` if that takes too long. */
   async end(name: DocumentName): Promise<void> {
-    const { shared, documents } = this.#tools;
+    const { sharedClaims, documents } = this.#tools;
     const claim = cancelPrefix + name.id;
-    await shared?.take(claim, '');
+    await sharedClaims?.take(claim, '');
     try {
       for (let waitedMs = 0; waitedMs < endMs; waitedMs += lookMs) {
         const document = await documents.find(name);
@@ -74,7 +74,7 @@ export class Elsewhere {
         await this.wait();
       }
     } finally {
-      shared?.release(claim);
+      sharedClaims?.release(claim);
     }
     throw new GatewayError('overloaded', 'The gateway that runs the response does not answer.', {
       retryAfterMs: 5_000,
@@ -83,11 +83,11 @@ export class Elsewhere {
 
   /** Ends responses of this process that other gateways want to end, now and from now on. */
   watch(): void {
-    const { shared, jobs, runtime } = this.#tools;
-    if (shared === undefined) return;
+    const { sharedClaims, jobs, runtime } = this.#tools;
+    if (sharedClaims === undefined) return;
     const look = async (): Promise<void> => {
       if (jobs.size === 0) return;
-      for (const name of await shared.list(cancelPrefix)) jobs.get(name.slice(cancelPrefix.length))?.cancel();
+      for (const name of await sharedClaims.list(cancelPrefix)) jobs.get(name.slice(cancelPrefix.length))?.cancel();
     };
     const timer = runtime.after(lookMs, () => {
       // A response that can't be read now is read at the next look.

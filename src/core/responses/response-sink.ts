@@ -26,7 +26,7 @@ export interface ResponseCaller {
   readonly call: StartingCall;
   readonly sink: Sink<CreateResponseResponse>;
   /** Stores the answer for repeats; absent: it is not stored. */
-  readonly keeper?: AnswerStore<CreateResponseResponse>;
+  readonly answerStore?: AnswerStore<CreateResponseResponse>;
 }
 
 /** The generation's fields that the response reports. */
@@ -77,15 +77,15 @@ export class ResponseSink implements GenerationSink {
   }
 
   async beforeSettle(last: readonly GenerationEvent[]): Promise<void> {
-    const { keeper } = this.#caller;
+    const { answerStore } = this.#caller;
     const rest = this.#signatures.push(last);
     if (this.#requested.store || this.#requested.lock !== undefined) await this.#storeWhole(rest);
     const first = this.#isShown ? {} : { head: this.#head };
-    await keeper?.keep(this.#requested.requestId, [createMessage(this.#sealing.push(rest), first)]);
+    await answerStore?.keep(this.#requested.requestId, [createMessage(this.#sealing.push(rest), first)]);
   }
 
   async beforeBrokenSettle(error: Error): Promise<void> {
-    await this.#caller.keeper?.keepFailure(this.#requested.requestId, error);
+    await this.#caller.answerStore?.keepFailure(this.#requested.requestId, error);
   }
 
   end(error?: Error): void {

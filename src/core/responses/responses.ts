@@ -9,7 +9,7 @@ import {
   type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
-import type { BudgetLimits } from '../../lib/memory-budget.ts';
+import type { BudgetLimits } from '../../lib/shared-budget.ts';
 import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -24,7 +24,7 @@ import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import type { BatchItem } from '../batches/batch-item.ts';
-import { nobodyLeaves, startCall } from '../starting-call.ts';
+import { neverAborted, startCall } from '../starting-call.ts';
 import { type Ask, type RequestedResponse, createMessage, readAsk, withCallerPaths } from './requested-response.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
@@ -46,7 +46,7 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly ids: IdSource;
   readonly box: SealedBox;
   /** Claims of all gateways that may run responses; undefined: this is the only one. */
-  readonly shared: Claims | undefined;
+  readonly sharedClaims: Claims | undefined;
   /** The conversations in which responses are made. */
   readonly kept: StoredConversations;
   /** Memory budget of responses that live as long as their session. */
@@ -138,7 +138,7 @@ export class Responses {
       });
     };
     if (key === undefined) return answer(caller);
-    const run: KeyedCreate['run'] = (keeper, sink) => startCall(sink, call => answer({ call, sink, keeper }));
+    const run: KeyedCreate['run'] = (answerStore, sink) => startCall(sink, call => answer({ call, sink, answerStore }));
     const keyed = { ...this.#keyed(request, context, credential), key, run };
     caller.call.attach(this.#tools.replays.answer(keyed, caller.sink));
   }
@@ -162,9 +162,9 @@ export class Responses {
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const run = async (keeper?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
+    const run = async (answerStore?: AnswerStore<CreateResponseResponse>): Promise<CreateResponseResponse> => {
       const requested = await this.#askLocked(request, context, credential);
-      return releasedOnFailure(requested, () => beginInBackground(this.#tools, requested, keeper));
+      return releasedOnFailure(requested, () => beginInBackground(this.#tools, requested, answerStore));
     };
     const keyed = this.#keyed(request, context, credential);
     const first = key === undefined ? await run() : await this.#tools.replays.answerOne({ ...keyed, key, run });
@@ -223,7 +223,7 @@ export class Responses {
       key,
       request,
       answer: CompactConversationResponseSchema,
-      run: keeper => compact({ signal: nobodyLeaves, keeper }),
+      run: answerStore => compact({ signal: neverAborted, answerStore }),
       restore: ({ completed, ...rest }, { costNanoUsd, limits }) => ({
         ...rest,
         limits,

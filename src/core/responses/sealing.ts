@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Extra, type Item, type Opaque, type Part, PartSchema, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1/response_pb.ts';
+import { type SealedReasoning, SealedReasoningSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import { envelopeKind, makeEnvelope, summaryKind } from '../../generation/envelope.ts';
 import { opaqueAdded } from '../../generation/events.ts';
 import { defined } from '../../lib/defined.ts';
@@ -40,8 +40,8 @@ export class Sealing {
    */
   seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[], item: SealedItem = noItem): Opaque {
     const { parts, extra } = item;
-    const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs], parts: [...parts], ...defined({ extra }) });
-    return makeEnvelope(this.#box.seal(toBinary(SealedThoughtsSchema, thoughts), this.#context(kind)));
+    const reasoning = create(SealedReasoningSchema, { opaque: [...blobs], parts: [...parts], ...defined({ extra }) });
+    return makeEnvelope(this.#box.seal(toBinary(SealedReasoningSchema, reasoning), this.#context(kind)));
   }
 
   /**
@@ -78,12 +78,12 @@ export class Sealing {
       const sealed = content.value.opaque.map(blob =>
         blob.kind === envelopeKind
           ? this.#readReasoning(blob, 'reasoning', index)
-          : create(SealedThoughtsSchema, { opaque: [blob] }),
+          : create(SealedReasoningSchema, { opaque: [blob] }),
       );
       const extra = sealed.map(each => each.extra).find(each => each !== undefined) ?? item.extra;
-      const opaque = sealed.flatMap(thoughts => thoughts.opaque);
-      const thoughts = sealed.flatMap(({ parts }) => parts);
-      const parts = thoughts.length === 0 ? content.value.parts : thoughts;
+      const opaque = sealed.flatMap(reasoning => reasoning.opaque);
+      const sealedParts = sealed.flatMap(({ parts }) => parts);
+      const parts = sealedParts.length === 0 ? content.value.parts : sealedParts;
       const value = { ...content.value, opaque, parts };
       return { ...item, content: { case: 'reasoning', value }, ...defined({ extra }) };
     }
@@ -100,10 +100,10 @@ export class Sealing {
     return textMessage(Role.USER, `Summary of the conversation so far, which it replaces:\n\n${inner.data}`);
   }
 
-  #readReasoning(blob: Opaque, kind: 'reasoning' | 'compaction', index: number): SealedThoughts {
+  #readReasoning(blob: Opaque, kind: 'reasoning' | 'compaction', index: number): SealedReasoning {
     const content = this.#box.open(blob.data, this.#context(kind));
     if (content === undefined) throw unreadable(index, 'It was changed, or is not of this account.');
-    return fromBinary(SealedThoughtsSchema, content);
+    return fromBinary(SealedReasoningSchema, content);
   }
 
   #context(kind: string): string {
@@ -159,9 +159,8 @@ export class SealStep {
           open.parts.push(emptyReasoning(event.value.content));
         return false;
       case 'delta': {
-        const thought = open?.parts.at(-1)?.content;
-        if (thought?.case === 'reasoningText' || thought?.case === 'summaryText')
-          thought.value.text += event.value.text;
+        const last = open?.parts.at(-1)?.content;
+        if (last?.case === 'reasoningText' || last?.case === 'summaryText') last.value.text += event.value.text;
         return false;
       }
       case 'opaqueAdded':

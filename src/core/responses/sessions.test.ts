@@ -4,7 +4,7 @@ import { type Item, ItemSchema } from '../../gen/tollgate/v1/content_pb.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { Sessions } from './sessions.ts';
 
-const sessions = (): Sessions => new Sessions(systemClock, () => ({ bytesMax: 10_000, ownerBytesMax: 5_000 }));
+const sessions = (): Sessions => new Sessions(systemClock, () => ({ max: 10_000, ownerMax: 5_000 }));
 /** An item of about so many bytes. */
 const item = (bytes: number): Item =>
   create(ItemSchema, { content: { case: 'serverTool', value: { json: 'x'.repeat(bytes) } } });

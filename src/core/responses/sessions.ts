@@ -2,7 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { StoredTurnSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { BudgetLimits } from '../../lib/memory-budget.ts';
+import type { BudgetLimits } from '../../lib/shared-budget.ts';
 
 /** Lifetime of a session: a minute more than that of a connection. Source: docs/interfaces/responses.md "WebSocket". */
 const lifetimeMs = 61 * 60_000;
@@ -53,9 +53,9 @@ export class Sessions {
     this.#drop(session, responseId);
     session.responses.set(responseId, { items, bytes });
     this.#count(session.accountId, bytes);
-    const { bytesMax, ownerBytesMax } = this.#memory();
-    this.#shrink(() => (this.#accountBytes.get(name.accountId) ?? 0) > ownerBytesMax, name.accountId);
-    this.#shrink(() => this.#bytes > bytesMax);
+    const { max, ownerMax } = this.#memory();
+    this.#shrink(() => (this.#accountBytes.get(name.accountId) ?? 0) > ownerMax, name.accountId);
+    this.#shrink(() => this.#bytes > max);
   }
 
   /** Returns the conversation up to and including a response; undefined if the session has none with that id. */

@@ -24,9 +24,9 @@ export interface Attempt {
 /** The end of an attempt. Times in ms since it began; `firstEventMs` is absent if no event came. */
 export interface AttemptOutcome {
   /**
-   * `completed`: answered to the end. `cut`: the reader had enough. `aborted`: the answer is no longer wanted.
-   * `refused`: the request can't be expressed in the provider's protocol. `defect`: the gateway's own. Else what
-   * failed.
+   * `completed`: answered to the end. `cut`: the receiver stopped it after its first event, because it needed no more.
+   * `aborted`: cancelled, or stopped before its first event. `refused`: the request can't be expressed in the
+   * provider's protocol. `defect`: a fault of the gateway itself. Any other value: how the upstream failed.
    */
   readonly result: 'completed' | 'cut' | 'aborted' | 'refused' | 'defect' | UpstreamFailureKind;
   /** The upstream's status, if it answered with an error. */

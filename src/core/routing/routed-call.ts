@@ -10,7 +10,7 @@ import {
 import type { Runtime } from '../../lib/runtime.ts';
 import type { RequestTelemetry } from '../../telemetry/request-telemetry.ts';
 import type { BodyRecord } from '../bodies/body-record.ts';
-import type { CourseRecord } from '../course-record.ts';
+import type { TimelineRecord } from '../timeline-record.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
@@ -20,7 +20,7 @@ export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt' | 
   /** The public request id, for logs. */
   readonly requestId: string;
   readonly watch?: RequestTelemetry | undefined;
-  readonly course?: CourseRecord | undefined;
+  readonly timeline?: TimelineRecord | undefined;
   /** Absent: its bodies are not kept. */
   readonly bodies?: BodyRecord | undefined;
   /** True if the receiver can discard what it got: then an answer that breaks off midway may be restarted. */
@@ -149,7 +149,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#startedAtMs = this.#tools.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
     this.#routed.watch?.attemptBegan(route.name, number, reason);
-    this.#routed.course?.attemptBegan(route.name, reason);
+    this.#routed.timeline?.attemptBegan(route.name, reason);
     this.#tools.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
     const tap = this.#routed.bodies?.exchange(route.name);
@@ -248,7 +248,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     const { observer, runtime } = this.#tools;
     if (this.#attempt === undefined) return;
     const { route, number } = this.#attempt;
-    const { requestId, watch, course, whole } = this.#routed;
+    const { requestId, watch, timeline, whole } = this.#routed;
     const first = this.#firstEventAtMs;
     const ended = {
       ...outcome,
@@ -257,7 +257,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     };
     route.record.add(ended, whole);
     watch?.attemptEnded(ended, outcome.failure?.facts.logMessage);
-    course?.attemptEnded(ended);
+    timeline?.attemptEnded(ended);
     observer.attemptEnded?.({ route: route.name, requestId, number }, ended);
   }
 }

@@ -14,7 +14,7 @@ import { RouteStrategies } from './route-strategy.ts';
 import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-table.ts';
 import { StickyRoutes } from './sticky-routes.ts';
 import type { Operation, RequestTelemetry } from '../../telemetry/request-telemetry.ts';
-import type { CourseRecord } from '../course-record.ts';
+import type { TimelineRecord } from '../timeline-record.ts';
 
 /** The options of a router; anything left out has its default. */
 export interface RouterOptions {
@@ -39,7 +39,7 @@ export interface RoutedWork<Answer> {
   readonly operation: Operation;
   /** Absent: not traced. */
   readonly telemetry?: RequestTelemetry | undefined;
-  readonly course?: CourseRecord | undefined;
+  readonly timeline?: TimelineRecord | undefined;
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
   /** Called when an attempt goes to an upstream. */
@@ -225,19 +225,19 @@ export class Router {
     const next = await plan.next();
     if (next instanceof Error) throw next;
     const { route, number, reason } = next;
-    const { signal, telemetry, course } = work;
+    const { signal, telemetry, timeline } = work;
     const attempt = { route: route.name, requestId: work.requestId, number };
     const startedAtMs = this.#runtime.monotonicMs();
     const ended = (result: ReturnType<typeof toOutcome>): void => {
       const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
       route.record.add(outcome, true);
       telemetry?.attemptEnded(result, result.failure?.facts.logMessage);
-      course?.attemptEnded(outcome);
+      timeline?.attemptEnded(outcome);
       this.#observer.attemptEnded?.(attempt, outcome);
     };
     work.onAttempt();
     telemetry?.attemptBegan(route.name, number, reason, work.operation);
-    course?.attemptBegan(route.name, reason);
+    timeline?.attemptBegan(route.name, reason);
     this.#observer.attemptStarted?.(attempt);
     try {
       const answer = await work.attempt(route, number);

@@ -37,7 +37,7 @@ function readModelsSearch({ q, model }: Record<string, unknown>): ModelsSearch {
   return readTexts({ q, model });
 }
 
-/** The models and the interface that are tried. */
+/** The models and the interface of the playground. */
 interface PlaygroundSearch {
   readonly model?: string | undefined;
   readonly beside?: string | undefined;

@@ -12,7 +12,7 @@ import {
   fingerprintHeader,
 } from '../../lib/call-headers.ts';
 import { requestIdHeader } from '../../lib/ids.ts';
-import { MemoryBudget } from '../../lib/memory-budget.ts';
+import { SharedBudget } from '../../lib/shared-budget.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import { type BrowserCall, createBrowserCalls } from '../../rpc/browser-calls.ts';
 import type { CallObserver } from '../../rpc/call-boundary.ts';
@@ -62,16 +62,16 @@ export class Dashboard {
   readonly #open: OpenCalls;
   readonly #login: Login | undefined;
   /** Large bodies that are being read or answered, by address. */
-  readonly #bodies: MemoryBudget<string>;
+  readonly #bodies: SharedBudget<string>;
 
   constructor(options: DashboardOptions) {
     this.#options = options;
     this.#cookie = new SessionCookie(options.listener, options.isSecure);
     this.#login = options.login && new Login(options.login, this.#cookie, options.isSecure);
     const bodyBytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
-    this.#bodies = new MemoryBudget(() => ({
-      bytesMax: Math.max(bodyBytesMax, largeBodyBytesMax),
-      ownerBytesMax: Math.max(bodyBytesMax, largeBodyBytesMax / 2),
+    this.#bodies = new SharedBudget(() => ({
+      max: Math.max(bodyBytesMax, largeBodyBytesMax),
+      ownerMax: Math.max(bodyBytesMax, largeBodyBytesMax / 2),
     }));
     this.#open = new OpenCalls(callLimits, options.runtime);
     this.#calls = createBrowserCalls({

@@ -45,7 +45,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
     this.#facts = new GenerationFacts(this.#call);
     this.#streamEnded = metrics.streamOpened(responsesPath);
     this.#ended = ended;
-    edge.opened();
+    edge.answerStarted();
   }
 
   /** Decodes the client's message and calls the core. */
@@ -115,7 +115,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
     }
     this.#connection.whenSent(() => {
       this.#streamEnded();
-      edge.closed();
+      edge.answerEnded();
       this.#ended();
     });
   }

@@ -9,7 +9,7 @@ export interface DataFiles {
   readonly files: readonly string[];
 }
 
-/** The folder of a data directory that may have backups in it; it is no part of one. */
+/** The folder of a data directory that may contain backups; backups leave it out. */
 export const backupsFolder = 'backups';
 
 /** A file in a data directory until everything of a backup is in it. Its text explains to the operator why no gateway starts there. */

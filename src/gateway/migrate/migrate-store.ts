@@ -87,7 +87,7 @@ async function verify({ openTarget }: MigrationOptions): Promise<string[]> {
   }
 }
 
-/** Throws `MigrationRefused` if the database is someone's. */
+/** Throws `MigrationRefused` if the database has data of another gateway. */
 async function checkTarget(to: PostgresConnection, source: string): Promise<'new' | 'begun' | 'done'> {
   const parts = await to.query('SELECT part, source FROM store_migration');
   if (parts.some(row => row['source'] !== source)) {

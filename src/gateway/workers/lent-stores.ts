@@ -27,7 +27,7 @@ export function openLentStores(
     documents: openLentDocuments(dataDir, systemClock, command => port.call('documents.send', command)),
     files: lentFiles(port),
     claims,
-    shared: claims,
+    sharedClaims: claims,
     secrets: serverSecrets(dataDir),
     openBulk: () => {
       throw new Error('large files are the main thread’s');

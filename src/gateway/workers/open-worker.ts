@@ -54,7 +54,7 @@ export interface WorkerGateway {
   take(name: string, args: readonly unknown[]): boolean;
   /** Executes the main thread's commands. */
   answer(name: string, args: readonly unknown[]): unknown;
-  /** Ends as the gateway does: no new requests, streams in flight get the grace. */
+  /** Ends like the gateway: takes no new requests, and open streams get the grace period. */
   stop(): Promise<void>;
 }
 

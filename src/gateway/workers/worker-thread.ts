@@ -78,7 +78,7 @@ export class WorkerThread {
     return this.#port.call<Reply>(name, ...args);
   }
 
-  /** Counts the looks in a row at which its event loop had not turned. */
+  /** Returns for how many checks in a row its event loop has not turned. */
   countStill(): number {
     const pulse = Atomics.load(this.#pulse, 0);
     this.#still = pulse === this.#lastPulse ? this.#still + 1 : 0;
@@ -164,7 +164,7 @@ export class WorkerThread {
     const reply = await this.#tools.stores.ledger.send(command, isBounded);
     if (command[0] === 'admit') {
       const [, , id, , , , , , , expiresAtMs] = command;
-      // A denial is no array.
+      // A denial is not an array.
       if (!Array.isArray(reply) || expiresAtMs !== null) return reply;
       if (this.#isGone) this.#void(id);
       else this.#held.set(id, id);

@@ -13,7 +13,7 @@ export function checkLength(request: GenerateRequest, model: Model, { low } = me
   if (contextLength !== undefined && low > contextLength) throw tooLong(request, { id: model.id, contextLength }, low);
 }
 
-/** Returns the most input tokens of a request; undefined if the model's context is not known. The prompts of an old completion are read each by itself. */
+/** Returns the most input tokens of a request; undefined if the model's context is not known. The model reads each prompt of an old completion separately. */
 export function inputMost(
   { endpoint, items }: Pick<GenerateRequest, 'endpoint' | 'items'>,
   { contextLength }: Pick<Model, 'contextLength'>,
@@ -23,7 +23,7 @@ export function inputMost(
     : contextLength * items.length;
 }
 
-/** The error of an input that has so many tokens or more, and more than the model's context. */
+/** Returns the error for an input with at least that many tokens, more than the model's context. */
 export function tooLong(
   request: GenerateRequest,
   { id, contextLength }: { readonly id: string; readonly contextLength: number },

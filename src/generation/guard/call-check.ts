@@ -106,7 +106,7 @@ class CheckedChoice {
       case FinishReason.REFUSAL:
         return finished;
       default:
-        // Clients take a reason that has no word of theirs for one to call tools.
+        // Some clients treat an unknown finish reason as a request to call tools.
         return this.#hasIncomplete ? { ...finished, reason: FinishReason.LENGTH } : finished;
     }
   }

@@ -40,7 +40,7 @@ export class Guard {
     this.#first = new LastFinish(new Serialiser(this.#validator));
   }
 
-  /** The gateway has cut a choice and nothing more is wanted: the upstream can be stopped. */
+  /** True if the gateway has cut the answer and needs nothing more: the upstream can be stopped. */
   get isDone(): boolean {
     return this.#shown.finished >= this.#candidates && this.#hasCut;
   }
@@ -68,7 +68,7 @@ export class Guard {
     this.#validator.end();
   }
 
-  /** Only so many output tokens a choice are paid for. */
+  /** Lowers the output limit of each choice to the number of tokens that are paid for. */
   lowerLimit(outputTokens: number): void {
     this.#length.lower(outputTokens);
   }

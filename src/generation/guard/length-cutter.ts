@@ -38,7 +38,7 @@ export class LengthCutter implements EventStep {
     return this.#limit < Infinity && this.#bytes + textBytes(events) > this.#limit;
   }
 
-  /** Text comes that these events bring, now or after others. Each event must be announced before what becomes of it is pushed. */
+  /** Announces events whose text will be pushed, at once or later. Every event must be announced before its text is pushed. */
   announce(events: readonly GenerationEvent[]): void {
     this.#bytes += textBytes(events);
   }

@@ -42,7 +42,7 @@ export function itemNumber({ event }: GenerationEvent): number | undefined {
   }
 }
 
-/** The same event for another number of its item. */
+/** Returns the event with another number of its item. */
 export function withItem(event: GenerationEvent, item: number): GenerationEvent {
   if (itemNumber(event) === item) return event;
   const { case: kind, value } = event.event;

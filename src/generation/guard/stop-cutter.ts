@@ -80,7 +80,7 @@ class StopChoice {
     }
   }
 
-  /** Lets so many characters of the tail go. */
+  /** Passes on the first `length` characters of the tail. */
   #release(at: readonly [number, number], length: number): void {
     if (length === 0) return;
     const text = this.#tail.slice(0, length);

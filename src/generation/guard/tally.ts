@@ -59,7 +59,7 @@ export class Tally {
   #interim: Usage | undefined;
   /** The latest running count of output, and the upper bound of the output at that moment. */
   #running: { readonly tokens: number; readonly high: number; readonly length: number } | undefined;
-  /** Reported after the finish of every candidate: it covers the whole, though the answer's formal end has not come. */
+  /** Reported after the finish of every choice: it covers the whole answer, even if the formal end is still missing. */
   #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
   #final: Usage | undefined;
@@ -225,7 +225,7 @@ export class Tally {
     return sum(this.#before, { buckets, source: counts.source });
   }
 
-  /** A report without input counts that can't be true. */
+  /** Returns the report without input counts that can't be true. */
   #believable(reported: Usage | undefined): Usage | undefined {
     if (reported === undefined) return undefined;
     if (sumInput(toBuckets(reported)) <= this.#limits.input) return reported;
@@ -258,7 +258,7 @@ export class Tally {
   }
 
   #delta({ kind, text }: Delta): void {
-    // The prompt again is no output.
+    // A repetition of the prompt is not output.
     if (kind === DeltaKind.ECHO) return;
     const high = this.#text(text);
     if (kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY) this.#reasoningHigh += high;

@@ -9,7 +9,7 @@ import { readToolTerms, type ToolTerm } from '../tool-terms.ts';
 
 const none: readonly ToolCharge[] = [];
 
-/** More calls of one answer are charged in no case: a wrong report must not empty an account. */
+/** No more calls than this are charged for one answer: a wrong report must not empty an account. */
 const callsMost = 1_000;
 
 /** Facts about a call that has ended: the members of the upstream's own usage, and whether anything of an answer arrived. */

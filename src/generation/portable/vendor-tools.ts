@@ -2,7 +2,7 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 
 /**
- * A tool that the client runs and that only one vendor's models know in this form, as a function. Source: docs/interfaces/README.md "Tools
+ * A tool that the client runs and that only one provider's models know in this form, as a function. Source: docs/interfaces/README.md "Tools
  * of one provider".
  */
 export interface VendorTool {

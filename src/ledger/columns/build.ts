@@ -14,13 +14,19 @@ import { countRequests, type Hours, toFingerprint, type Totals, TotalsReader } f
 
 /** How many records files have. */
 export interface BuildSizes {
-  /** Fewer are read from the ledger itself. */
-  readonly recordsMin: number;
+  /** Days are joined until they have so many. */
+  readonly recordsOfDaysMin: number;
+  /** The hours behind the last of those days are joined until they have so many; fewer are read from the ledger itself. */
+  readonly recordsOfHoursMin: number;
   /** A day with more has several files. */
   readonly recordsOfDayMax: number;
 }
 
-export const buildSizes: BuildSizes = { recordsMin: 20_000, recordsOfDayMax: 500_000 };
+export const buildSizes: BuildSizes = {
+  recordsOfDaysMin: 20_000,
+  recordsOfHoursMin: 2_000,
+  recordsOfDayMax: 500_000,
+};
 
 /** Requests end within this time after their hour, nearly always; if one ends later, its file is made again. */
 const graceMs = 600_000;
@@ -154,6 +160,8 @@ export class ColumnBuilder {
     step: number,
     isExcluded: (period: number) => boolean = () => false,
   ): Hours[] {
+    const { recordsOfHoursMin, recordsOfDaysMin } = this.#sizes;
+    const recordsMin = step === 1 ? recordsOfHoursMin : recordsOfDaysMin;
     const ranges: Hours[] = [];
     let from: number | undefined;
     let requests = 0;
@@ -163,7 +171,7 @@ export class ColumnBuilder {
       if (isExcluded(period)) continue;
       from ??= first;
       requests += countRequests(each);
-      if (requests < this.#sizes.recordsMin) continue;
+      if (requests < recordsMin) continue;
       ranges.push({ from, to: last });
       [from, requests] = [undefined, 0];
     }

@@ -23,7 +23,7 @@ export const amountNames = [
   'latency_ms',
 ] as const;
 export type AmountName = (typeof amountNames)[number];
-type ColumnName = DimensionName | AmountName | 'offset_ms';
+export type ColumnName = DimensionName | AmountName | 'offset_ms';
 
 /** The number of what a record does not have. */
 export const absent = -1;

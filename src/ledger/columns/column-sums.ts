@@ -1,16 +1,13 @@
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import { type AmountName, amountNames, type ColumnFile, type DimensionName, type Numbers } from './column-file.ts';
+import { ColumnBuffers, type ColumnFilters, RowChoice, type Rows } from './row-choice.ts';
 
 /** Which records of column files are summed, and how. */
 export interface ColumnQuery {
   readonly startMs: number;
   readonly endMs: number;
   readonly granularity: 'hour' | 'day';
-  /** Each returns whether a record with this value of the dimension is summed. `lists`: what the values of `groups` are places in. */
-  readonly filters: readonly {
-    readonly dimension: DimensionName;
-    readonly passes: (value: number, lists: readonly string[]) => boolean;
-  }[];
+  readonly filters: ColumnFilters;
   /** Returns what records are grouped by; undefined: they are not summed. */
   readonly group: {
     readonly dimension: DimensionName;
@@ -26,21 +23,16 @@ export interface ColumnSums {
   readonly amounts: Record<AmountName, bigint>;
 }
 
-/** Rows of a file, from the first up to but not including the last. */
-interface Rows {
-  readonly first: number;
-  readonly last: number;
-}
-
 /** Sums the records of column files. Numbers are added as doubles within a file, where they are exact, and as bigints beyond. */
 export class ColumnSummer {
   readonly #query: ColumnQuery;
   readonly #sums = new Map<string, ColumnSums>();
-  readonly #buffers = new Map<string, ArrayBuffer>();
-  #chosen = new Uint32Array(0);
+  readonly #buffers = new ColumnBuffers();
+  readonly #choice: RowChoice;
 
   constructor(query: ColumnQuery) {
     this.#query = query;
+    this.#choice = new RowChoice(query.filters, this.#buffers);
   }
 
   get sums(): Iterable<ColumnSums> {
@@ -55,39 +47,17 @@ export class ColumnSummer {
   add(file: ColumnFile): void {
     const { startMs, endMs } = this.#query;
     const rows = { first: file.findRow(startMs), last: file.findRow(endMs) };
-    const count = this.#choose(file, rows);
+    const count = this.#choice.find(file, rows);
     if (count === 0) return;
     const groups = this.#readGroups(file, rows);
-    const columns = amountNames.map(name => [name, this.#read(file, name, rows)] as const);
-    const chosen = this.#chosen;
+    const columns = amountNames.map(name => [name, this.#buffers.read(file, name, rows)] as const);
+    const chosen = this.#choice.rows;
     let at = 0;
     for (const { periodMs, last } of this.#findPeriods(file, rows)) {
       const from = at;
       while (at < count && (chosen[at] ?? 0) < last) at++;
       if (at > from) this.#addPeriod({ periodMs, from, to: at, groups, columns });
     }
-  }
-
-  /** Finds the rows that pass all filters, counted from the first; returns how many there are. */
-  #choose(file: ColumnFile, rows: Rows): number {
-    const length = rows.last - rows.first;
-    if (this.#chosen.length < length) this.#chosen = new Uint32Array(length);
-    const chosen = this.#chosen;
-    let count: number | undefined;
-    for (const { dimension, passes } of this.#query.filters) {
-      const { values, groupLists } = file.header;
-      const isPassing = Uint8Array.from(values[dimension], value => (passes(value, groupLists) ? 1 : 0));
-      if (!isPassing.includes(1)) return 0;
-      if (!isPassing.includes(0)) continue;
-      const codes = this.#read(file, dimension, rows);
-      if (typeof codes === 'number') continue;
-      count =
-        count === undefined ? findPassing(codes, isPassing, chosen) : keepPassing(codes, isPassing, chosen, count);
-      if (count === 0) return 0;
-    }
-    if (count !== undefined) return count;
-    for (let row = 0; row < length; row++) chosen[row] = row;
-    return length;
   }
 
   /** Returns each row's group, as a place in the list of groups; a place of -1 is in none. */
@@ -105,7 +75,7 @@ export class ColumnSummer {
       known.set(name, place);
       return place;
     });
-    return { names, places, codes: this.#read(file, group.dimension, rows) };
+    return { names, places, codes: this.#buffers.read(file, group.dimension, rows) };
   }
 
   /** Returns the periods of rows, with the row behind each, counted from the first. */
@@ -122,7 +92,7 @@ export class ColumnSummer {
     const { names, places, codes } = groups;
     const counts = new Float64Array(names.length + 1);
     const totals = columns.map(() => new Float64Array(names.length + 1));
-    const chosen = this.#chosen;
+    const chosen = this.#choice.rows;
     // The place of those in no group is the last.
     const place = new Uint32Array(to - from);
     for (let at = from; at < to; at++) {
@@ -154,16 +124,6 @@ export class ColumnSummer {
     }
     return sums;
   }
-
-  #read(file: ColumnFile, name: DimensionName | AmountName, rows: Rows): Numbers | number {
-    const bytes = (rows.last - rows.first) * Float64Array.BYTES_PER_ELEMENT;
-    let buffer = this.#buffers.get(name);
-    if (buffer === undefined || buffer.byteLength < bytes) {
-      buffer = new ArrayBuffer(bytes);
-      this.#buffers.set(name, buffer);
-    }
-    return file.read(name, rows, buffer);
-  }
 }
 
 interface Groups {
@@ -179,25 +139,6 @@ interface PeriodRows {
   readonly to: number;
   readonly groups: Groups;
   readonly columns: readonly (readonly [AmountName, Numbers | number])[];
-}
-
-function findPassing(codes: Numbers, isPassing: Uint8Array, chosen: Uint32Array): number {
-  let count = 0;
-  for (let row = 0; row < codes.length; row++) {
-    chosen[count] = row;
-    count += isPassing[codes[row] ?? 0] ?? 0;
-  }
-  return count;
-}
-
-function keepPassing(codes: Numbers, isPassing: Uint8Array, chosen: Uint32Array, before: number): number {
-  let count = 0;
-  for (let at = 0; at < before; at++) {
-    const row = chosen[at] ?? 0;
-    chosen[count] = row;
-    count += isPassing[codes[row] ?? 0] ?? 0;
-  }
-  return count;
 }
 
 function addNumbers(

@@ -24,14 +24,14 @@ import type {
   WebhookEvent,
 } from '../rows.ts';
 import { toDay } from '../rules/calendar.ts';
-import { countPresent } from '../rules/limits.ts';
+import { ensureCounted } from '../rules/limits.ts';
 import { codes, encode } from '../sqlite/codes.ts';
 import { Sql } from '../sqlite/sql.ts';
 import { sumKeys, sumUp } from '../sqlite/sum-raises.ts';
 import { other, valuesMax } from '../sqlite/sum-table.ts';
 import { Tallies } from '../sqlite/tallies.ts';
 import { type AccountConfig, type AccountConfigs, configSteps } from './account-config.ts';
-import { BatchTable, type BatchScope, columnsOf, type TableStatements } from './batch-table.ts';
+import { BatchTable, type BatchScope, toColumnArrays, type TableStatements } from './batch-table.ts';
 import type { ColumnTypes } from './column-types.ts';
 import type { Dictionary } from './dictionary.ts';
 import { Dues, holdEndMs, keyEndMs, periodEndMs } from './dues.ts';
@@ -198,7 +198,7 @@ export class BatchRows implements Rows {
     this.#versions.set(0, version);
   }
 
-  /** Takes the result that a rule asked for. */
+  /** Stores the result that a rule needed. */
   addResult(missing: MissingResult, result: StepResult): void {
     this.#results.add(missing, result);
   }
@@ -258,7 +258,7 @@ export class BatchRows implements Rows {
     return this.#select(this.tables.entry, this.#shared.statements.entry, 'reference = ?', [reference])[0];
   }
 
-  /** Adds to a sum, or to that of all others where the account has too many of its kind on that day. */
+  /** Adds to a sum, or to the sum of all others if the account has too many of its kind on that day. */
   raiseSum(change: SumChange): void {
     this.#sums.push(this.#bounded(change));
     this.undo.push(() => this.#sums.pop());
@@ -285,7 +285,7 @@ export class BatchRows implements Rows {
   }
 
   tagNumbers(tagsId: number): readonly number[] {
-    return this.labels.tagsOf(tagsId);
+    return this.labels.listTags(tagsId);
   }
 
   modelName(modelId: number): string {
@@ -293,7 +293,7 @@ export class BatchRows implements Rows {
   }
 
   listLimits(scope: LimitScope, scopeId: number): readonly Limit[] {
-    const { limits } = this.#config(this.#ownerOf(scope, scopeId));
+    const { limits } = this.#config(this.#findOwner(scope, scopeId));
     const stored = limits.get(`${scope} ${scopeId}`) ?? noLimits;
     const table = this.tables.limit;
     if (!table.hasChangedInBatch) return stored;
@@ -349,7 +349,7 @@ export class BatchRows implements Rows {
   /** Counts the present windows of limits, so that they are stored. */
   showUses(wanted: LimitFilter | number, nowMs: number): void {
     const limits = typeof wanted === 'number' ? [this.limits.get(wanted)] : this.#listLimits(wanted);
-    for (const limit of limits) if (limit?.removed === false) countPresent(this, limit, nowMs);
+    for (const limit of limits) if (limit?.removed === false) ensureCounted(this, limit, nowMs);
   }
 
   /** Whether something is to be written. */
@@ -403,12 +403,12 @@ export class BatchRows implements Rows {
     return this.tables.account.get(id);
   }
 
-  #ownerOf(scope: LimitScope, scopeId: number): number {
+  #findOwner(scope: LimitScope, scopeId: number): number {
     if (scope === 'account') return scopeId;
     return (scope === 'key' ? this.keys : this.groups).get(scopeId)?.accountId ?? 0;
   }
 
-  /** The configuration of a locked account; of one that this batch makes an empty one. */
+  /** Returns the configuration of a locked account; an empty one for an account that this batch creates. */
   #config(accountId: number): AccountConfig {
     const version = this.#versions.get(accountId);
     if (version === undefined) return emptyConfig;
@@ -522,7 +522,7 @@ export class BatchRows implements Rows {
   #secretSteps(): Step[] {
     if (this.#secrets.length === 0) return [];
     const { insert, codec } = this.#shared.statements.secret;
-    return [{ text: insert, values: columnsOf(this.#secrets.map(secret => codec.write(secret))) }];
+    return [{ text: insert, values: toColumnArrays(this.#secrets.map(secret => codec.write(secret))) }];
   }
 
   #forgetSteps(): Step[] {
@@ -539,9 +539,10 @@ export class BatchRows implements Rows {
     const others = named.filter(({ name }) => !storedSums.has(name));
     for (const { name } of others) this.#writtenSums.push(name);
     if (stored.length > 0) {
-      steps.push({ text: statements.raiseSums, values: [...columnsOf(stored), String(stored.length)] });
+      steps.push({ text: statements.raiseSums, values: [...toColumnArrays(stored), String(stored.length)] });
     }
-    if (others.length > 0) steps.push({ text: statements.addSums, values: columnsOf(others.map(({ sum }) => sum)) });
+    if (others.length > 0)
+      steps.push({ text: statements.addSums, values: toColumnArrays(others.map(({ sum }) => sum)) });
     return steps;
   }
 

@@ -50,9 +50,9 @@ export class TableStatements<R> {
     this.codec = new RowCodec(spec);
     const { names } = this.codec;
     const properties = Object.keys(spec.columns) as (keyof R & string)[];
-    const typeOf = (name: string): string => types.get(`${spec.table}.${name}`) ?? 'text';
+    const findType = (name: string): string => types.get(`${spec.table}.${name}`) ?? 'text';
     const arrays = (columns: readonly string[], from = 1): string =>
-      columns.map((name, index) => `$${index + from}::${typeOf(name)}[]`).join(', ');
+      columns.map((name, index) => `$${index + from}::${findType(name)}[]`).join(', ');
     const keys = spec.key.map(property => spec.columns[property][0]);
     this.keyIndexes = spec.key.map(property => properties.indexOf(property));
     this.requestIndex = names.indexOf('request');
@@ -74,14 +74,14 @@ export class TableStatements<R> {
     if (spec.guarded === true) {
       this.update = `WITH done AS (${this.update} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM done) = $${changed.length + keys.length + 1}::int)::int`;
     }
-    const place = keys.map((key, index) => `t.${key} = ($${index + 1}::${typeOf(key)}[])[n]`).join(' AND ');
+    const place = keys.map((key, index) => `t.${key} = ($${index + 1}::${findType(key)}[])[n]`).join(' AND ');
     const gone = keys.length === 1 ? `t.${only ?? ''} = ANY(${arrays(keys)})` : place;
-    // Fails unless all were there: somebody else has ended one, which only a batch that looks first may find.
+    // Fails unless all rows existed. If one is missing, another gateway has ended it; a batch may only find that out by reading first.
     this.remove = `WITH gone AS (DELETE FROM ${spec.table} t WHERE ${gone} RETURNING 1) SELECT 1 / ((SELECT count(*) FROM gone) = $${keys.length + 1}::int)::int`;
   }
 }
 
-/** Rows of one table as a batch has loaded and changed them; each that it changed is written once. */
+/** The rows of one table that a batch has loaded or changed. Each changed row is written once. */
 export class BatchTable<R> {
   readonly #statements: TableStatements<R>;
   readonly #scope: BatchScope;
@@ -99,22 +99,22 @@ export class BatchTable<R> {
     this.#extra = extra;
   }
 
-  /** Throws `MissingRow` if it is not known whether there is such a row. */
+  /** Returns the row; undefined if it does not exist. Throws `MissingRow` if it was not looked up yet. */
   get(...key: readonly KeyPart[]): R | undefined {
-    const entry = this.#entries.get(nameOf(key));
+    const entry = this.#entries.get(toMapKey(key));
     if (entry !== undefined) return entry.row;
     this.want(...key);
     throw new MissingRow({ steps: this.loadSteps(), take: results => this.take(results) });
   }
 
-  /** Returns whether it is known whether there is such a row. */
+  /** Returns whether the row was looked up already. */
   has(...key: readonly KeyPart[]): boolean {
-    return this.#entries.has(nameOf(key));
+    return this.#entries.has(toMapKey(key));
   }
 
   put(row: R): void {
-    const key = this.#keyOf(row);
-    const name = nameOf(key);
+    const key = this.#readKey(row);
+    const name = toMapKey(key);
     let entry = this.#entries.get(name);
     if (entry === undefined) {
       entry = { key, row: undefined, isStored: false, isChanged: false, isRemoved: false };
@@ -125,7 +125,7 @@ export class BatchTable<R> {
   }
 
   remove(...key: readonly KeyPart[]): void {
-    const entry = this.#entries.get(nameOf(key));
+    const entry = this.#entries.get(toMapKey(key));
     if (entry?.row === undefined) return;
     const before = entry.isRemoved;
     this.#scope.undo.push(() => {
@@ -137,7 +137,7 @@ export class BatchTable<R> {
 
   /** Forgets a row that another statement of this batch deletes. */
   drop(...key: readonly KeyPart[]): void {
-    const entry = this.#entries.get(nameOf(key));
+    const entry = this.#entries.get(toMapKey(key));
     if (entry === undefined) return;
     const { isStored } = entry;
     this.#scope.undo.push(() => {
@@ -149,27 +149,27 @@ export class BatchTable<R> {
 
   /** Has a row loaded with the next `loadSteps`. */
   want(...key: readonly KeyPart[]): void {
-    const name = nameOf(key);
+    const name = toMapKey(key);
     if (!this.#entries.has(name)) this.#wanted.set(name, key);
   }
 
-  /** Says that there is no such row. */
+  /** Notes that there is no such row. */
   lack(...key: readonly KeyPart[]): void {
     this.#add(key, undefined);
   }
 
   /** Says how a row is stored. */
   learn(row: R): void {
-    this.#add(this.#keyOf(row), row);
+    this.#add(this.#readKey(row), row);
   }
 
   /** Takes rows that another statement has selected, in the order of the codec's columns. Returns them as the batch has left them. */
   learnAll({ rows }: StepResult): R[] {
     return rows.flatMap(stored => {
       const row = this.#read(stored);
-      const key = this.#keyOf(row);
+      const key = this.#readKey(row);
       this.#add(key, row);
-      return this.#entries.get(nameOf(key))?.row ?? [];
+      return this.#entries.get(toMapKey(key))?.row ?? [];
     });
   }
 
@@ -235,14 +235,14 @@ export class BatchTable<R> {
         return [...changing.map(index => values[index] ?? null), ...key];
       });
       const count = this.#statements.spec.guarded === true ? [String(updated.length)] : [];
-      steps.push({ text: update, values: [...columnsOf(rows), ...count] });
+      steps.push({ text: update, values: [...toColumnArrays(rows), ...count] });
     }
     if (inserted.length > 0) {
       const rows = inserted.map(({ row }) => [
         ...this.#write(row as R),
         ...this.#extra.map(({ value }) => value(row as R)),
       ]);
-      steps.push({ text: insert, values: columnsOf(rows) });
+      steps.push({ text: insert, values: toColumnArrays(rows) });
     }
     return steps;
   }
@@ -278,7 +278,7 @@ export class BatchTable<R> {
   }
 
   #add(key: readonly KeyPart[], row: R | undefined): void {
-    const name = nameOf(key);
+    const name = toMapKey(key);
     if (this.#entries.has(name)) return;
     const { accountId } = (row ?? {}) as { readonly accountId?: number | null };
     if (typeof accountId === 'number' && accountId > 0 && !this.#scope.locked.has(accountId)) {
@@ -298,16 +298,16 @@ export class BatchTable<R> {
     return requestIndex < 0 ? values : values.with(requestIndex, writePart(values[requestIndex]) as Stored);
   }
 
-  #keyOf(row: R): KeyPart[] {
+  #readKey(row: R): KeyPart[] {
     return this.#statements.spec.key.map(property => row[property] as KeyPart);
   }
 }
 
-function nameOf(key: readonly KeyPart[]): KeyPart {
+function toMapKey(key: readonly KeyPart[]): KeyPart {
   return key.length === 1 ? (key[0] ?? '') : key.join(' ');
 }
 
 /** Returns rows as one array for each column. */
-export function columnsOf(rows: readonly (readonly Sendable[])[]): Parameter[] {
+export function toColumnArrays(rows: readonly (readonly Sendable[])[]): Parameter[] {
   return (rows[0] ?? []).map((_, index) => toArray(rows.map(row => row[index] ?? null)));
 }

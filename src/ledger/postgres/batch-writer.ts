@@ -18,7 +18,7 @@ const patienceMs = { admit: 2500, others: 4000 };
 /** While batches are committed, commands wait in a line that moves: no refusal, up to this much longer. */
 const movingMs = 7500;
 /** Without a commit for that long, the line stands still. */
-const stillMs = 1000;
+const stillMs = 2500;
 const impatienceMs = 200;
 const backoffMs = { min: 50, max: 1000 };
 
@@ -89,7 +89,7 @@ export class BatchWriter implements CommandWriter {
       if (this.#queue.length >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
     }
     return new Promise((resolve, reject) => {
-      const untilMs = performance.now() + this.#patienceOf(request, isBounded);
+      const untilMs = performance.now() + this.#choosePatienceMs(request, isBounded);
       this.#queue.push({ request, accounts, resolve, reject, untilMs, isRepeat: false, isAnswered: false });
       this.#wake();
     });
@@ -112,7 +112,7 @@ export class BatchWriter implements CommandWriter {
     await this.#connection?.end();
   }
 
-  #patienceOf(request: WireCommand, isBounded: boolean): number {
+  #choosePatienceMs(request: WireCommand, isBounded: boolean): number {
     if (waits(request)) return isBounded ? this.#tools.settleMs : Number.POSITIVE_INFINITY;
     return request[0] === 'admit' ? patienceMs.admit : patienceMs.others;
   }

@@ -85,13 +85,13 @@ function readSheet(text: string): PriceSheet {
   return sheet;
 }
 
-/** Returns whether a command takes numbers of counters, or changes what is the operator's: its batch locks those, after its accounts. */
+/** Returns whether a command takes numbers from counters, or changes data of the operator: its batch locks both, after its accounts. */
 export function locksCounters(command: WireCommand): boolean {
   return command[0] === 'admin' || command[0] === 'report' || command[0] === 'remind';
 }
 
-/** Returns the account that an administrative command names; undefined: none, or one that the rule finds by something else. */
-export function accountOf({ command }: AdminOrder): number | undefined {
+/** Returns the account that an administrative command names; undefined: it names none, or the rule finds the account in another way. */
+export function findAccountId({ command }: AdminOrder): number | undefined {
   const { accountId } = command as { readonly accountId?: number | null };
   return typeof accountId === 'number' && accountId > 0 ? accountId : undefined;
 }

@@ -17,7 +17,7 @@ export function translate(text: string, given: readonly unknown[]): { text: stri
       number = values.length;
       numbers.set(name, number);
     }
-    return `$${number}${castOf(value)}`;
+    return `$${number}${chooseCast(value)}`;
   };
   const translated = text.replaceAll(token, found => {
     if (found === '?') {
@@ -38,17 +38,17 @@ function isNamed(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !(value instanceof Uint8Array);
 }
 
-function castOf(value: Sendable): string {
+function chooseCast(value: Sendable): string {
   if (typeof value === 'number' || typeof value === 'bigint') return '::bigint';
   if (value instanceof Uint8Array) return '::bytea';
   return value === null ? '::bigint' : '::text';
 }
 
-/** Names subqueries that have no name, as PostgreSQL 15 wants it. */
+/** Names subqueries that have no name, as PostgreSQL 15 requires. */
 function nameSubqueries(text: string): string {
   let named = '';
   let count = 0;
-  /** Of each open parenthesis: whether it is a subquery that is read from. */
+  /** For each open parenthesis, whether it begins a subquery in a FROM clause. */
   const open: boolean[] = [];
   for (let index = 0; index < text.length; index += 1) {
     const letter = text.charAt(index);

@@ -71,15 +71,15 @@ export class Dictionary {
     return this.#number('call_kind', [modelId, providerId, endpointId]);
   }
 
-  /** Returns the number of these tags together; null: there are none. */
+  /** Returns the number of this set of tags; null: there are none. */
   tagSet(tags: Tags): number | null {
     const names = Object.keys(tags);
     if (names.length === 0) return null;
     return this.#number('tag_set', [JSON.stringify(Object.fromEntries(names.sort().map(name => [name, tags[name]])))]);
   }
 
-  /** Returns the numbers of the tags that have that number together. */
-  tagsOf(tagsId: number): readonly number[] {
+  /** Returns the numbers of the tags in a set of tags. */
+  listTags(tagsId: number): readonly number[] {
     const known = this.#tags.get(tagsId);
     if (known !== undefined) return known;
     const tags = Object.entries(JSON.parse(this.#text('tag_set', 'tags', tagsId)) as Tags);
@@ -89,7 +89,7 @@ export class Dictionary {
     return numbers;
   }
 
-  /** Returns the number under which sums go whose end users, or values of a tag, are too many: that of `other`. */
+  /** Returns the number of `other`, under which sums are kept if there are too many end users or values of a tag. */
   other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
     return grouped === 'end_user'
       ? (this.endUser(other) ?? 0)
@@ -131,12 +131,12 @@ export class Dictionary {
       steps: [{ text, values: [String(number)] }],
       take: ([found]) => {
         if (this.#texts.size >= knownMax) this.#texts.clear();
-        this.#texts.set(name, textOf(found?.rows[0]?.[0]));
+        this.#texts.set(name, toText(found?.rows[0]?.[0]));
       },
     });
   }
 }
 
-function textOf(value: Value | undefined): string {
+function toText(value: Value | undefined): string {
   return typeof value === 'string' ? value : '';
 }

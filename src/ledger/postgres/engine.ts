@@ -11,7 +11,7 @@ import type { Hold } from '../rows.ts';
 import type { SuspendedAccount } from '../sqlite/engine.ts';
 import type { WireCommand, WireReply } from '../sqlite/wire.ts';
 import { BatchRows, type Shared } from './batch-rows.ts';
-import { accountOf, execute, locksCounters } from './commands.ts';
+import { findAccountId, execute, locksCounters } from './commands.ts';
 import { MissingRow, UnlockedAccount } from './missing-row.ts';
 
 /** A command of a batch. `isRepeat`: it was sent before, and it is not known what became of it. */
@@ -66,7 +66,7 @@ export class Engine {
   readonly #lockText: string;
   /** Holds that this instance made, as it committed them last: another can only have ended them, which their removal notices. */
   readonly #ownHolds = new Map<number, Hold>();
-  readonly #ownerOf = new Map<number, number>();
+  readonly #keyOwners = new Map<number, number>();
   /** Of the requests that were stored when the engine started, and that it has sent since. */
   #highestId: number;
   /** Accounts that had a plan when they were last seen. */
@@ -91,7 +91,7 @@ export class Engine {
 
   /** Does a batch. Throws what the database threw; then nothing of it is done, or, if the connection was lost, it is not known. */
   async run(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<BatchOutcome> {
-    const locked = new Set(batch.flatMap(command => this.#accountsOf(command)));
+    const locked = new Set(batch.flatMap(command => this.#listAccounts(command)));
     for (let restarts = 0; ; restarts += 1) {
       try {
         return await this.#transact(connection, batch, locked);
@@ -203,8 +203,8 @@ export class Engine {
     for (const id of ids) if (!rows.tables.account.has(id)) rows.tables.account.lack(id);
   }
 
-  /** The accounts that a command names. What it does not name it finds by `UnlockedAccount`. */
-  #accountsOf({ request, accounts = [] }: BatchCommand): readonly number[] {
+  /** Returns the accounts that a command names. Others that it needs are found by `UnlockedAccount`. */
+  #listAccounts({ request, accounts = [] }: BatchCommand): readonly number[] {
     return accounts.length > 0 ? accounts : this.#namedBy(request);
   }
 
@@ -221,9 +221,9 @@ export class Engine {
         return [this.#ownHolds.get(request[2].id)?.accountId ?? []].flat();
       case 'windows':
       case 'refusal':
-        return [this.#ownerOf.get(request[2]) ?? []].flat();
+        return [this.#keyOwners.get(request[2]) ?? []].flat();
       case 'admin':
-        return [accountOf(request[2]) ?? []].flat();
+        return [findAccountId(request[2]) ?? []].flat();
       case 'uses':
         return typeof request[2] === 'number' ? [] : [request[2].accountId];
       default:
@@ -231,7 +231,7 @@ export class Engine {
     }
   }
 
-  /** Has loaded what a command will ask for, as far as that can be told before. */
+  /** Loads what a command will need, as far as that is known before it runs. */
   #want(rows: BatchRows, { request, isRepeat }: BatchCommand): void {
     const { tables } = rows;
     const nowMs = this.#tools.guessNow();
@@ -320,7 +320,7 @@ export class Engine {
         rows.undoTo(0);
         work.suspended.length = count;
         if (error instanceof UnlockedAccount) throw error;
-        if (!(error instanceof MissingRow)) return ['failed', messageOf(error), undefined];
+        if (!(error instanceof MissingRow)) return ['failed', readMessage(error), undefined];
         await this.#supply(work, error);
       }
     }
@@ -349,23 +349,23 @@ export class Engine {
         if (error instanceof MissingRow || error instanceof UnlockedAccount) throw error;
         rows.undoTo(before);
         suspend(rows, accountId, 'damaged');
-        suspended.push({ accountId, reason: 'damaged', cause: messageOf(error) });
+        suspended.push({ accountId, reason: 'damaged', cause: readMessage(error) });
       }
     };
   }
 
-  /** Remembers what a committed batch has left of this instance's holds. */
+  /** Remembers this instance's holds as a committed batch has left them. */
   #keep(rows: BatchRows): void {
     const { hold, key } = rows.tables;
     for (const [id] of hold.removedInBatch()) this.#ownHolds.delete(Number(id));
     for (const each of hold.changedInBatch()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
     if (this.#ownHolds.size > ownHoldsMax) this.#ownHolds.clear();
-    if (this.#ownerOf.size > ownHoldsMax) this.#ownerOf.clear();
-    for (const { id, accountId } of key.rows()) this.#ownerOf.set(id, accountId);
+    if (this.#keyOwners.size > ownHoldsMax) this.#keyOwners.clear();
+    for (const { id, accountId } of key.rows()) this.#keyOwners.set(id, accountId);
   }
 }
 
-/** Returns whether a command ends what an instance has left. */
+/** Returns whether a command ends a hold that a stopped instance has left. */
 function isRecovery(request: WireCommand): boolean {
   return request[0] === 'void' && request[3] === 'restarted';
 }
@@ -387,6 +387,6 @@ interface Work {
   roundTrips: number;
 }
 
-function messageOf(error: unknown): string {
+function readMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,6 @@
 import type { Step, StepResult } from '../../lib/postgres/connection.ts';
 
-/** Something that a rule asked for and that the batch has not loaded. The engine loads it and runs the rule again, which is safe because rules are pure. */
+/** Something that a rule needs and that the batch has not loaded. The engine loads it and runs the rule again, which is safe because rules are pure. */
 export class MissingRow extends Error {
   override readonly name = 'MissingRow';
   readonly need: Need;
@@ -20,7 +20,7 @@ export interface Need {
   readonly when?: 'changes' | 'apart';
 }
 
-/** A rule asked for a row of an account that the batch has not locked: it must begin again with that lock. */
+/** A rule needs a row of an account that the batch has not locked: the batch must begin again with that lock. */
 export class UnlockedAccount extends Error {
   override readonly name = 'UnlockedAccount';
   readonly accountId: number;

@@ -46,11 +46,11 @@ export interface PostgresLedgerOptions {
   readonly settleMs?: number;
   readonly observe?: (commit: CommitFacts) => void;
   readonly watch?: LedgerWatch;
-  /** Told when this instance's lease had ended: what it has under way must end. */
+  /** Called when this instance's lease had ended: everything that it runs must end. */
   readonly onLeaseEnded?: () => void;
-  /** Told every few seconds how old the database's oldest snapshot is, which keeps dead rows from being removed; 0: there is none. */
+  /** Called every few seconds with how old the database's oldest snapshot is, which keeps dead rows from being removed; 0: there is none. */
   readonly onSnapshotAge?: (ageMs: number) => void;
-  /** Told of a snapshot that is older than a minute, every ten minutes at most. */
+  /** Called for a snapshot that is older than a minute, every ten minutes at most. */
   readonly onOldSnapshot?: (ageMs: number) => void;
   /** Held until the ledger is closed. Holds of a process that served it before are voided at once; absent: when its lease ends. */
   readonly home?: HomeLock | undefined;

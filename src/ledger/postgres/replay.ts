@@ -3,7 +3,7 @@ import { toParameter, type Value } from '../../lib/postgres/values.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { translate } from './dialect.ts';
 
-/** A result that a read asked for and that is not there yet. */
+/** A result that a read needs and that has not been queried yet. */
 export class MissingResult extends Error {
   override readonly name = 'MissingResult';
   readonly step: Step;
@@ -17,7 +17,7 @@ export class MissingResult extends Error {
 }
 
 /**
- * Results of queries for code that reads at once, as SQLite lets it: what was not asked before is thrown as `MissingResult`, and once the result is there the code runs again from its
+ * Results of queries, for code that reads synchronously, as with SQLite: a query that was not sent yet is thrown as `MissingResult`, and once the result is there the code runs again from its
  * beginning. It must do nothing but read.
  */
 export class Results {

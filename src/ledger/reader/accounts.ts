@@ -229,7 +229,7 @@ export class Accounts {
     return this.#held.get(id) !== undefined;
   }
 
-  /** Returns the latest holds that were given back after a crash or expired, newest first. */
+  /** Returns the latest holds that were voided, after a crash or because they expired, newest first. */
   voidedHolds(limit: number): VoidedHoldRow[] {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }

@@ -1,13 +1,15 @@
 import type { PaidLine } from '../activity.ts';
-import { readCourse } from '../course.ts';
+import { readTimeline } from '../timeline.ts';
 import { readToolCharges } from '../tool-charges.ts';
 import { namePiece } from '../../generation/endpoints.ts';
 import { costLines, type PriceSheet, shareLines, toolLines } from '../../generation/price.ts';
 import { parseLedgerId, formatRequestId } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { ActivityFilter, Tags, UsageBuckets, UsageRow } from '../ledger.ts';
+import type { ColumnStore } from '../columns/column-store.ts';
 import { hourMs } from '../rules/calendar.ts';
 import { codes, decode } from '../sqlite/codes.ts';
+import { ColumnRecords } from './column-records.ts';
 import { FilterHours } from './filter-hours.ts';
 import { type Stored, toRow } from './to-row.ts';
 
@@ -35,8 +37,8 @@ type PricedRecord = UsageRecord & {
   readonly admitted: bigint;
   readonly firstEventMs: number | null;
   readonly provider: string;
-  readonly attempts: number;
-  readonly course: string | null;
+  readonly attemptCount: number;
+  readonly timeline: string | null;
   readonly tools: string | null;
   /** The path of the interface. */
   readonly endpoint: string;
@@ -75,7 +77,7 @@ const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, 
   u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.provider_cost AS providerCost, u.latency_ms AS latencyMs,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
-const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts, u.course, u.tools, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
+const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts AS attemptCount, u.course AS timeline, u.tools, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
   (SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
@@ -90,7 +92,7 @@ const prices = [
   'priceImage',
 ] as const;
 
-const nothing = { tries: [], extensions: [] };
+const nothing = { attempts: [], extensions: [] };
 
 /** Beyond this many rows a page is read without the help of sums. */
 const skippedMax = 5_000;
@@ -103,9 +105,12 @@ export class Activity {
   readonly #keyAccount: Query<[number], { account_id: bigint }>;
   readonly #one: Query<[number], Stored<PricedRecord>>;
   readonly #hours: FilterHours;
+  readonly #columns: ColumnRecords | undefined;
 
-  constructor(db: Connection) {
+  /** `files`: the column files; undefined: there are none. */
+  constructor(db: Connection, files?: ColumnStore) {
     this.#db = db;
+    this.#columns = files === undefined ? undefined : new ColumnRecords(db, files);
     this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
     this.#hours = new FilterHours(db);
     this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
@@ -149,7 +154,27 @@ export class Activity {
       limit,
       offset,
     };
-    return this.#read(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+    return this.#readParts(page, values, filter).map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+  }
+
+  /** Reads a page, the newest part of its span first, from parts that column files show. */
+  #readParts(
+    page: Query<[PageValues], Stored<UsageRecord>>,
+    values: PageValues,
+    filter: ActivityFilter,
+  ): Stored<UsageRecord>[] {
+    const { start, end, limit, offset } = values;
+    const wanted = offset + limit;
+    if (this.#columns === undefined || wanted > skippedMax || !needsColumns(filter)) {
+      return this.#read(page, values, filter);
+    }
+    const rows: Stored<UsageRecord>[] = [];
+    for (const { from, to, isInFile } of this.#columns.listParts(filter, { from: start, to: end }, wanted)) {
+      if (rows.length >= wanted) break;
+      const part = { ...values, start: from, end: to, limit: wanted - rows.length, offset: 0 };
+      rows.push(...(isInFile ? page.all(part) : this.#read(page, part, { ...filter, startMs: from, endMs: to })));
+    }
+    return rows.slice(offset, wanted);
   }
 
   /** Reads a page: hour by hour if the filter has no index and the sums show in which hours it has records. */
@@ -179,10 +204,10 @@ export class Activity {
     const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
     const row = usageRow(record);
     if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
-    const { admitted: admittedNanoUsd, firstEventMs, provider, attempts } = record;
-    const { tries, extensions } = record.course === null ? nothing : readCourse(record.course);
-    const course = { admittedNanoUsd, firstEventMs, provider, attempts, tries, extensions };
-    return { row: { ...row, course }, lines: paidLines(record, row) };
+    const { admitted: admittedNanoUsd, firstEventMs, provider, attemptCount } = record;
+    const { attempts, extensions } = record.timeline === null ? nothing : readTimeline(record.timeline);
+    const timeline = { admittedNanoUsd, firstEventMs, provider, attemptCount, attempts, extensions };
+    return { row: { ...row, timeline }, lines: paidLines(record, row) };
   }
 
   #page(owner: 'account_id' | 'key_id', conditions: readonly string[]): Query<[PageValues], Stored<UsageRecord>> {
@@ -200,6 +225,13 @@ export class Activity {
     this.#pages.set(name, page);
     return page;
   }
+}
+
+/** Returns whether a filter can have few records among many, and no index that finds them. */
+function needsColumns({ model, keyId, endUser, provider, endpoint, groupId, tag, batchId }: ActivityFilter): boolean {
+  if (batchId !== undefined) return false;
+  const isIndexed = (provider ?? endpoint ?? groupId ?? tag) === undefined;
+  return !isIndexed || (endUser !== undefined && (model ?? keyId) !== undefined);
 }
 
 function usageRow(record: UsageRecord): UsageRow {

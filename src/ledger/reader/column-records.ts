@@ -3,7 +3,8 @@ import { absent, type DimensionName } from '../columns/column-file.ts';
 import type { ColumnStore, StoredColumns } from '../columns/column-store.ts';
 import { type ColumnQuery, type ColumnSums, ColumnSummer } from '../columns/column-sums.ts';
 import { toFingerprint, TotalsReader } from '../columns/totals.ts';
-import type { AnalyticsGroup, AnalyticsQuery } from '../ledger.ts';
+import { ColumnBuffers, type ColumnFilters, RowChoice } from '../columns/row-choice.ts';
+import type { AnalyticsFilter, AnalyticsGroup, AnalyticsQuery } from '../ledger.ts';
 import { hourMs } from '../rules/calendar.ts';
 
 /** A span of time in ms, up to but not including `to`. */
@@ -18,6 +19,22 @@ export interface SummedColumns {
   /** The parts of the span that no file has. */
   readonly left: readonly Span[];
 }
+
+/** A part of a span to read from the ledger; `isInFile`: a file has shown that it has records. */
+export interface Part extends Span {
+  readonly isInFile: boolean;
+}
+
+interface FileQuestion {
+  /** What the file has of the span. */
+  readonly own: Span;
+  readonly choice: RowChoice;
+  readonly buffers: ColumnBuffers;
+  readonly wanted: number;
+}
+
+/** Reading so many rows costs as much as a statement of its own for each record. */
+const passedMax = 8;
 
 type Named = 'model' | 'provider' | 'endpoint' | 'end_user';
 
@@ -70,10 +87,50 @@ export class ColumnRecords {
       } finally {
         file.close();
       }
-      // The caller refuses so many.
-      if (summer.size > limit) break;
+      // The caller refuses so many, so the rest does not matter.
+      if (summer.size > limit) return { sums: summer.sums, left: [] };
     }
     return { sums: this.#withNames(summer.sums, query.groupBy), left: cutOut(span, summed) };
+  }
+
+  /** Returns the parts of a span that can have records of a filter, the newest first. Of each file only the newest `wanted` records are in them. */
+  *listParts(filter: AnalyticsFilter & { readonly accountId: number }, span: Span, wanted: number): Generator<Part> {
+    const { accountId } = filter;
+    const buffers = new ColumnBuffers();
+    const choice = new RowChoice(this.#findFilters(filter), buffers);
+    let end = span.to;
+    for (const stored of this.#choose(accountId, span).reverse()) {
+      const own = { from: Math.max(span.from, stored.from * hourMs), to: Math.min(span.to, stored.to * hourMs) };
+      if (own.to < end) yield { from: own.to, to: end, isInFile: false };
+      end = own.from;
+      yield* this.#listFile(accountId, stored, { own, choice, buffers, wanted });
+    }
+    if (span.from < end) yield { from: span.from, to: end, isInFile: false };
+  }
+
+  #listFile(accountId: number, stored: StoredColumns, { own, choice, buffers, wanted }: FileQuestion): Part[] {
+    const file = this.#store.open(accountId, stored);
+    if (file === undefined) return [{ ...own, isInFile: false }];
+    try {
+      const rows = { first: file.findRow(own.from), last: file.findRow(own.to) };
+      const count = choice.find(file, rows);
+      const offsets = count === 0 ? 0 : buffers.read(file, 'offset_ms', rows);
+      const startMs = file.header.from * hourMs;
+      const newest = [...choice.rows.subarray(Math.max(0, count - wanted), count)].reverse();
+      const times = newest.map(row => startMs + (typeof offsets === 'number' ? offsets : (offsets[row] ?? 0)));
+      const [last, first] = [times[0], times.at(-1)];
+      if (last === undefined || first === undefined) return [];
+      const passed = (newest[0] ?? 0) - (newest.at(-1) ?? 0);
+      // Close to each other: one statement passes over the others between them.
+      if (passed < newest.length * passedMax) return [{ from: first, to: last + 1, isInFile: true }];
+      return [...new Set(times)].map(time => ({ from: time, to: time + 1, isInFile: true }));
+    } catch {
+      // Damaged: see `sum`.
+      this.#store.remove(accountId, stored);
+      return [{ ...own, isInFile: false }];
+    } finally {
+      file.close();
+    }
   }
 
   /** Returns the files of a span that have what the ledger has, in their order; none overlaps another. */
@@ -93,8 +150,8 @@ export class ColumnRecords {
     return { startMs, endMs, granularity, filters: this.#findFilters(query), group: this.#findGroup(query.groupBy) };
   }
 
-  #findFilters({ keyId, model, provider, endpoint, endUser, groupId, tag }: AnalyticsQuery): ColumnQuery['filters'] {
-    const named = (dimension: Named, name: string | undefined): ColumnQuery['filters'] => {
+  #findFilters({ keyId, model, provider, endpoint, endUser, groupId, tag }: AnalyticsFilter): ColumnFilters {
+    const named = (dimension: Named, name: string | undefined): ColumnFilters => {
       if (name === undefined) return [];
       const id = Number(this.#ids[dimension].get(name)?.id ?? -2n);
       return [{ dimension, passes: value => value === id }];

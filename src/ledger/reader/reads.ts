@@ -13,7 +13,7 @@ import { Sessions } from './sessions.ts';
 /** Returns the read functions by name. Arguments and results can be cloned between threads; each read sees everything that was committed before it began. `columns`: see `Analytics`. */
 export function prepareReads(db: Connection, plans: Plans, columns?: ColumnStore) {
   const accounts = new Accounts(db, plans);
-  const activity = new Activity(db);
+  const activity = new Activity(db, columns);
   const analytics = new Analytics(db, columns);
   const limits = new Limits(db);
   const webhooks = new WebhookReads(db);

@@ -242,7 +242,7 @@ function makeHold(
 ): Hold {
   const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = order;
   const { payers, period, discountPermille } = payment;
-  const requested = askedAmount(funds);
+  const requested = requestedAmount(funds);
   assert(requested >= 0n && grant.held >= 0n, 'amounts are not negative');
   return {
     id,
@@ -263,7 +263,7 @@ function makeHold(
     period: period?.number ?? null,
     discountPermille,
     admittedAtMs: nowMs,
-    asked: requested,
+    requested,
     admitted: grant.held,
     admittedTokens: grant.tokens,
     expiresAtMs: expiresAtMs ?? null,
@@ -298,7 +298,7 @@ function admitAgain(
     known.keyId === key.id &&
     known.modelId === order.modelId &&
     known.free === order.free &&
-    known.asked === askedAmount(order.funds);
+    known.requested === requestedAmount(order.funds);
   if (!same) return { kind: 'denied', code: 'conflict', windows: [] };
   const { payers, admittedTokens: tokens } = known;
   const extendable = { ...nothing, payers, tokens, firstSpent, outputPicoUsd: outputPrice(order.funds, known) };
@@ -356,7 +356,7 @@ function outputPrice(
 }
 
 /** Returns the requested amount, as one number that a repeat must match. */
-function askedAmount(estimate: FundsEstimate | undefined): bigint {
+function requestedAmount(estimate: FundsEstimate | undefined): bigint {
   if (estimate === undefined) return 0n;
   const { inputNanoUsd, toolsNanoUsd = 0n, outputTokensWanted, outputPicoUsd } = estimate;
   return inputNanoUsd + toolsNanoUsd + priceTokens(outputTokensWanted, outputPicoUsd);

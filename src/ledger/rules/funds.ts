@@ -1,7 +1,7 @@
 import type { DenialFacts } from '../../errors/gateway-error.ts';
 import type { Account, Key, Request, Rows } from '../rows.ts';
 import { findOwner, present } from './context.ts';
-import { amountBeside, type BoundLimit, inOrder } from './limits.ts';
+import { amountAgainst, type BoundLimit, inOrder } from './limits.ts';
 import { describeLimit, computeReset } from './windows.ts';
 
 /** Money that a request can draw on: dollar limits and the balance, together. The plan's part is in `payments.ts`. */
@@ -48,7 +48,7 @@ export function countMoney(rows: Rows, key: Key, { payerFields, admittedAtMs, bo
   let least = (balance ?? 0n) - held;
   for (const { limit, max, use } of bound) {
     if (limit.unit !== 'usd' || limit.action === 'alert') continue;
-    const left = max - amountBeside(use, admittedAtMs, nowMs);
+    const left = max - amountAgainst(use, admittedAtMs, nowMs);
     if (left < least) least = left;
   }
   return least < 0n ? 0n : least;
@@ -63,7 +63,7 @@ export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): 
   const funds = dollars.map((each): Fund => {
     const { limit, max, use } = each;
     const resetAtMs = computeReset(each, 1n, nowMs);
-    const fund = { ...describeLimit(limit), used: amountBeside(use, admittedAtMs, nowMs), max };
+    const fund = { ...describeLimit(limit), used: amountAgainst(use, admittedAtMs, nowMs), max };
     return resetAtMs === Number.POSITIVE_INFINITY ? fund : { ...fund, resetAtMs };
   });
   const { held, balance } = findPayer(rows, key, paying.payerFields);

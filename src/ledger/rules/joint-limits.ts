@@ -1,5 +1,5 @@
 import type { Limit, LimitUse, Rows } from '../rows.ts';
-import { type BoundLimit, inOrder, raiseUse, sumUse, type Windows } from './limits.ts';
+import { type BoundLimit, inOrder, addToUse, sumUse, type Windows } from './limits.ts';
 
 /**
  * Limits of one scope that count the same requests in the same unit are counted once: each request changes only the tightest of them. It
@@ -118,7 +118,7 @@ function listOfLead(lead: Lead): readonly BoundLimit[] {
   const { base, use, others } = lead;
   const more = { used: use.used - base.used, held: use.held - base.held };
   const at = { admittedAtMs: 0, isNew: false, nowMs: 0 };
-  return [lead, ...others.map(other => ({ ...other, use: raiseUse(other.use, more, at) }))];
+  return [lead, ...others.map(other => ({ ...other, use: addToUse(other.use, more, at) }))];
 }
 
 /** Stops counting the limits of a scope together: each gets its own use. */

@@ -4,7 +4,7 @@ import type { Key, Limit, Rows } from '../rows.ts';
 import { windowAt } from './calendar.ts';
 import { nextNumber } from './context.ts';
 import { findGroup } from './groups.ts';
-import { countUses } from './limits.ts';
+import { recountWindow } from './limits.ts';
 
 /**
  * Limits as they are created, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that
@@ -89,7 +89,7 @@ function addLimit(rows: Rows, parts: LimitParts, nowMs: number): number {
 
 /** Counts the present window, so that the limit is shown with its current use. */
 function countNow(rows: Rows, limit: Limit, nowMs: number): void {
-  countUses(rows, limit, windowAt(limit.per, limit.timeZone, nowMs), nowMs);
+  recountWindow(rows, limit, windowAt(limit.per, limit.timeZone, nowMs), nowMs);
 }
 
 function removeLimit(rows: Rows, limit: Limit): void {

@@ -17,11 +17,11 @@ export interface BoundLimit {
   readonly window: Window;
   /** Replaced by `changeUses`. */
   use: LimitUse;
-  /** Set if it represents limits that are counted with it: see `joint-limits.ts`. */
+  /** The other limits that this one stands for while they are counted together: see `joint-limits.ts`. Absent: none. */
   readonly others?: readonly BoundLimit[];
 }
 
-/** The windows of the limits of a scope, in their order, and the time in which none of them changes. */
+/** The current window of each limit of a scope (in the limits' order), and the interval in which all of them stay current. */
 export interface Windows {
   readonly each: readonly Window[];
   readonly startMs: number;
@@ -29,7 +29,7 @@ export interface Windows {
 }
 
 const noTimes: Rolling = new Float64Array(0);
-/** A rolling minute is counted from at least this many of the latest times, for a clock that steps back. */
+/** When a rolling minute is recounted, at least this many of the latest admissions are read, in case the clock was set back. */
 export const latestTimes = 200;
 
 /** Returns the maximum that holds now. */
@@ -51,8 +51,8 @@ export function sumUse(use: LimitUse, nowMs: number): bigint {
   return BigInt(used + held);
 }
 
-/** Returns the used and held amounts that count against a request admitted at that time. */
-export function amountBeside({ used, held, rolling }: LimitUse, admittedAtMs: number, nowMs: number): bigint {
+/** Returns used plus held, as they count against a request admitted at `admittedAtMs`; for a rolling minute, the peak over all minutes that contain it. */
+export function amountAgainst({ used, held, rolling }: LimitUse, admittedAtMs: number, nowMs: number): bigint {
   return rolling === null ? used + held : BigInt(peakRolling(rolling, admittedAtMs, nowMs));
 }
 
@@ -74,7 +74,7 @@ function toPattern(text: string): RegExp {
   return pattern;
 }
 
-/** Returns the end user whose use a request is counted in. */
+/** Returns the end user that a request counts for; 0: all together. */
 export function countedUser({ endUsers }: Limit, endUserId: number | null): number {
   return endUsers === 'each' ? (endUserId ?? 0) : 0;
 }
@@ -88,7 +88,7 @@ export interface UsePlace {
 
 /** Returns a use; counts it from its requests if its window has not been read yet. */
 export function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number): LimitUse {
-  const first = rows.limitUses.get(limit.id, window.number, 0) ?? countUses(rows, limit, window, nowMs);
+  const first = rows.limitUses.get(limit.id, window.number, 0) ?? recountWindow(rows, limit, window, nowMs);
   if (endUser === 0) return first;
   return rows.limitUses.get(limit.id, window.number, endUser) ?? emptyUse({ limit, window, endUser });
 }
@@ -98,20 +98,25 @@ function emptyUse({ limit, window, endUser }: UsePlace): LimitUse {
   return { limitId: limit.id, number: window.number, endUser, used: 0n, held: 0n, rolling };
 }
 
-/** Counts the present window, unless it was counted before. */
-export function countPresent(rows: Rows, limit: Limit, nowMs: number): void {
+/** Counts the current window from its requests, unless it was counted before. */
+export function ensureCounted(rows: Rows, limit: Limit, nowMs: number): void {
   readUse(rows, { limit, window: windowAt(limit.per, limit.timeZone, nowMs), endUser: 0 }, nowMs);
 }
 
-/** Counts a window from its requests. Returns the use without an end user. */
-export function countUses(rows: Rows, limit: Limit, window: Window, nowMs: number): LimitUse {
-  const uses = addUp(limit, { window, nowMs, tally: span => rows.tally(span), modelName: id => rows.modelName(id) });
+/** Counts a window from its requests. Returns the use of all end users together. */
+export function recountWindow(rows: Rows, limit: Limit, window: Window, nowMs: number): LimitUse {
+  const uses = sumRequests(limit, {
+    window,
+    nowMs,
+    tally: span => rows.tally(span),
+    modelName: id => rows.modelName(id),
+  });
   for (const use of uses.values()) rows.limitUses.put(use);
   return uses.get(0) ?? emptyUse({ limit, window, endUser: 0 });
 }
 
-/** A window, and the source of its requests. */
-export interface Counting {
+/** A window, and the functions that read its requests. */
+export interface WindowSource {
   readonly window: Window;
   readonly nowMs: number;
   readonly tally: (span: TallySpan) => readonly Tally[];
@@ -119,7 +124,10 @@ export interface Counting {
 }
 
 /** Returns the uses of a window by end user, summed from its requests. */
-export function addUp(limit: Limit, { window, nowMs, tally: read, modelName }: Counting): Map<number, LimitUse> {
+export function sumRequests(
+  limit: Limit,
+  { window, nowMs, tally: read, modelName }: WindowSource,
+): Map<number, LimitUse> {
   const isRolling = limit.per === 'minute';
   const { accountId, scope, scopeId } = limit;
   const tallies = read({
@@ -136,7 +144,7 @@ export function addUp(limit: Limit, { window, nowMs, tally: read, modelName }: C
     if (!coversModel(limit, modelName(tally.modelId))) continue;
     const endUser = countedUser(limit, tally.endUserId);
     const use = uses.get(endUser) ?? emptyUse({ limit, window, endUser });
-    uses.set(endUser, raiseUse(use, measure(limit, tally), { admittedAtMs: tally.admittedAtMs, isNew: true, nowMs }));
+    uses.set(endUser, addToUse(use, measure(limit, tally), { admittedAtMs: tally.admittedAtMs, isNew: true, nowMs }));
   }
   return uses;
 }
@@ -161,8 +169,8 @@ function measure({ unit }: Limit, tally: Tally): Measure {
   }
 }
 
-/** Returns a use with more of a request that was admitted then. */
-export function raiseUse(
+/** Returns a use after adding an amount (which may be negative) of a request admitted at `admittedAtMs`. */
+export function addToUse(
   use: LimitUse,
   { used, held }: Measure,
   { admittedAtMs, isNew, nowMs }: { readonly admittedAtMs: number; readonly isNew: boolean; readonly nowMs: number },
@@ -184,7 +192,7 @@ export interface Change {
 
 /**
  * Changes the uses of the limits that bind a request. Must come before the request's rows are changed, because a use that is read for the
- * first time is counted from those. `bound` has their uses after it.
+ * first time is counted from those. Also updates `use` of each element of `bound`.
  */
 export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Change, nowMs: number): void {
   if (bound.length === 0) return;
@@ -198,11 +206,11 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
     const { limit } = each;
     const more = changes[limit.unit] ?? difference(limit, before, after);
     changes[limit.unit] = more;
-    // A rolling minute records every admission: its use may come later.
-    const isKnown = before !== undefined || each.use.rolling === null;
-    if (more.used === 0n && more.held === 0n && isKnown) continue;
-    each.use = raiseUse(each.use, more, at);
-    // Uses of limits that are counted together are stored when they are separated.
+    // A rolling minute must contain the admission even if its amount is 0, because amounts are added to that entry later.
+    const needsNoEntry = before !== undefined || each.use.rolling === null;
+    if (more.used === 0n && more.held === 0n && needsNoEntry) continue;
+    each.use = addToUse(each.use, more, at);
+    // Limits that are counted together are stored later, by `joint-limits.ts`.
     if (each.others === undefined) rows.limitUses.put(each.use);
   }
   if (previous === undefined) return;

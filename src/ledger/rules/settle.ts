@@ -143,7 +143,7 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     period: hold.period,
     discountPermille: hold.discountPermille,
     admittedAtMs: hold.admittedAtMs,
-    asked: hold.asked,
+    requested: hold.requested,
     admitted: hold.admitted,
     admittedTokens: hold.admittedTokens,
     expiresAtMs: hold.expiresAtMs,
@@ -167,7 +167,7 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     providerId: order.providerId,
     attempts: order.attempts,
     providerCost: order.providerCostNanoUsd ?? null,
-    course: order.course ?? null,
+    timeline: order.timeline ?? null,
     tools: order.tools ?? [],
   };
 }

@@ -4,7 +4,7 @@ import type { Key, Limit, Rows } from '../rows.ts';
 import { pathFrom } from './groups.ts';
 import { bindLimits } from './bind-limits.ts';
 import { listEach } from './joint-limits.ts';
-import { amountBeside, type BoundLimit, inOrder, sumUse } from './limits.ts';
+import { amountAgainst, type BoundLimit, inOrder, sumUse } from './limits.ts';
 import { opensAtMs } from './rolling.ts';
 
 /** Request, token and concurrency limits: their state, whether they refuse, and how much they leave. */
@@ -144,7 +144,7 @@ export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, no
   let room = Number.POSITIVE_INFINITY;
   for (const { limit, max, use } of bound) {
     if (limit.unit !== 'tokens' || limit.action === 'alert') continue;
-    room = Math.min(room, Number(max - amountBeside(use, admittedAtMs, nowMs)));
+    room = Math.min(room, Number(max - amountAgainst(use, admittedAtMs, nowMs)));
   }
   return Math.max(0, room);
 }

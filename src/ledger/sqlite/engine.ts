@@ -57,9 +57,9 @@ export class Engine {
   readonly #pruning: Pruning;
   readonly #probe: Query<[], unknown>;
   readonly #sheets = new Map<string, PriceSheet>();
-  /** Not taken yet; the first `#told` of them are stored. */
+  /** Not taken yet; the first `#stored` of them are stored. */
   #suspended: SuspendedAccount[] = [];
-  #told = 0;
+  #stored = 0;
 
   /** The file must be up to date. */
   constructor(db: Connection, { dailyLimitUnit, plans, writeOffMax, faults }: EngineOptions) {
@@ -120,8 +120,8 @@ export class Engine {
 
   /** Returns the accounts that were suspended since the last call. */
   takeSuspended(): SuspendedAccount[] {
-    const taken = this.#suspended.splice(0, this.#told);
-    this.#told = 0;
+    const taken = this.#suspended.splice(0, this.#stored);
+    this.#stored = 0;
     return taken;
   }
 
@@ -178,7 +178,7 @@ export class Engine {
     if (isProbe) this.#probe.run();
     this.#faults?.step('commit');
     this.#db.exec('COMMIT');
-    this.#told = this.#suspended.length;
+    this.#stored = this.#suspended.length;
   }
 
   #rollBack(error: unknown): void {
@@ -187,7 +187,7 @@ export class Engine {
     // A full disk makes SQLite itself roll back.
     if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
     this.#rows.clear();
-    this.#suspended.length = this.#told;
+    this.#suspended.length = this.#stored;
   }
 
   #execute(command: WireCommand): unknown {

@@ -1,7 +1,7 @@
 import type { Connection } from '../../lib/sqlite/database.ts';
 import type { Limit } from '../rows.ts';
 import { type Window, windowAt, windowByNumber } from '../rules/calendar.ts';
-import { addUp } from '../rules/limits.ts';
+import { sumRequests } from '../rules/limits.ts';
 import { RowCodec, type Stored } from './columns.ts';
 import { Sql } from './sql.ts';
 import { activityStart } from './plan-invariants.ts';
@@ -50,7 +50,7 @@ export function checkLimit(db: Connection, limit: Limit): string[] {
     const window = toWindow(limit, number);
     // Some of its requests have been removed.
     if (start > 0 && window.startMs < start) return [];
-    const made = addUp(limit, {
+    const made = sumRequests(limit, {
       window,
       nowMs: 0,
       tally: span => tallies.read(span),

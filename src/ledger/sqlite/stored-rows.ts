@@ -18,7 +18,7 @@ import type {
   WebhookEvent,
 } from '../rows.ts';
 import { type JointLimits, separate, separateAll } from '../rules/joint-limits.ts';
-import { countPresent } from '../rules/limits.ts';
+import { ensureCounted } from '../rules/limits.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
 import { GroupTable } from './group-table.ts';
@@ -235,7 +235,7 @@ export class StoredRows implements Rows {
     const limits = typeof wanted === 'number' ? existing([this.limits.get(wanted)]) : this.limits.list(wanted);
     for (const limit of limits) {
       separate(this, limit.scope, limit.scopeId);
-      if (!limit.removed) countPresent(this, limit, nowMs);
+      if (!limit.removed) ensureCounted(this, limit, nowMs);
     }
     this.limitUses.want();
   }

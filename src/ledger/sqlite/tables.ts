@@ -254,7 +254,7 @@ const requestColumns: Columns<Request> = {
   period: ['period', orNull(int)],
   discountPermille: ['discount_permille', int],
   admittedAtMs: ['admitted_at_ms', int],
-  asked: ['asked', money],
+  requested: ['asked', money],
   admitted: ['admitted', money],
   admittedTokens: ['admitted_tokens', orNull(int)],
   expiresAtMs: ['expires_at_ms', orNull(int)],
@@ -308,7 +308,7 @@ export const usageTable: TableSpec<Usage> = {
     providerId: ['provider_id', int],
     attempts: ['attempts', int],
     providerCost: ['provider_cost', orNull(money)],
-    course: ['course', orNull(text)],
+    timeline: ['course', orNull(text)],
     tools: ['tools', { read: stored => readToolCharges(stored as string | null), write: writeToolCharges }],
   },
 };

@@ -20,7 +20,7 @@ export class UseTable {
   readonly #last = new Map<number, { readonly number: number; readonly entry: Entry<LimitUse> }>();
   readonly #begin: () => void;
   readonly #drop: Query<[], unknown>;
-  readonly #dropOf: Query<[number], unknown>;
+  readonly #dropUses: Query<[number], unknown>;
   readonly #kinds: Query<[], { per: CalendarWindow; zone: string }>;
   readonly #removeBefore: Query<[string, string, number, number], unknown>;
   readonly #mark: Query<[number], unknown>;
@@ -34,7 +34,7 @@ export class UseTable {
     this.#rows = new CachedTable(sql, limitUseTable);
     this.#begin = begin;
     this.#drop = sql.prepare('DELETE FROM limit_use');
-    this.#dropOf = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
+    this.#dropUses = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
     this.#kinds = sql.prepare(
       "SELECT DISTINCT per, time_zone AS zone FROM usage_limit WHERE per IN ('hour', 'day', 'week', 'month')",
     );
@@ -57,12 +57,12 @@ export class UseTable {
     this.#rows.replace(this.#entry(use.limitId, use.number, use.endUser), use);
   }
 
-  /** Removes those of a limit. */
+  /** Removes the uses of a limit. */
   forget(limitId: number): void {
     this.#begin();
     this.#rows.write();
     this.#rows.settle();
-    this.#dropOf.run(limitId);
+    this.#dropUses.run(limitId);
     this.#rows.clear();
     this.#last.clear();
   }

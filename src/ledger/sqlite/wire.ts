@@ -78,7 +78,7 @@ type SettleValues = [
   multiplierPermille: number,
   costNanoUsd: bigint | undefined,
   providerCostNanoUsd: bigint | undefined,
-  course: string | undefined,
+  timeline: string | undefined,
   /** See `writeToolCharges`. */
   tools: string | null,
 ];
@@ -254,7 +254,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
     command.multiplierPermille,
     command.costNanoUsd,
     command.providerCostNanoUsd,
-    command.course,
+    command.timeline,
     writeToolCharges(command.tools),
   ];
 }
@@ -262,7 +262,7 @@ export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand
 /** Decodes a posted command; `prices` still as text. */
 export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts] = wire;
-  const [, , , , , , , , , , , prices, multiplierPermille, costNanoUsd, providerCostNanoUsd, course, tools] = wire;
+  const [, , , , , , , , , , , prices, multiplierPermille, costNanoUsd, providerCostNanoUsd, timeline, tools] = wire;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
     id,
@@ -278,7 +278,7 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
     providerCostNanoUsd,
-    ...(course === undefined ? {} : { course }),
+    ...(timeline === undefined ? {} : { timeline }),
     ...(tools === null ? {} : { tools: readToolCharges(tools) }),
   };
 }

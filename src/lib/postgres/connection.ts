@@ -55,8 +55,7 @@ interface Prepared {
 }
 
 /**
- * Several statements in one flush with one Sync, so that they take one round trip: an error skips the rest. It is
- * what `pg` calls a submittable; `pg` itself would send each statement with a Sync of its own, at 2.5 times the CPU.
+ * Several statements in one flush with one Sync, so that they take one round trip: an error skips the rest. An implementation of `pg`'s `Submittable`; `pg` itself would send a Sync with each statement, which takes 2.5 times the CPU.
  */
 class Pipeline {
   /** `pg` sets it. */
@@ -105,7 +104,7 @@ class Pipeline {
   }
 
   handleRowDescription({ fields }: { fields: readonly { name: string; dataTypeID: number }[] }): void {
-    const name = this.#nameOf(this.#results.length);
+    const name = this.#findStatementName(this.#results.length);
     const columns = {
       names: fields.map(field => field.name),
       readers: fields.map(({ dataTypeID }) => makeReader(dataTypeID)),
@@ -114,7 +113,7 @@ class Pipeline {
   }
 
   handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
-    const { readers } = this.#prepared.columns.get(this.#nameOf(this.#results.length)) ?? noColumns;
+    const { readers } = this.#prepared.columns.get(this.#findStatementName(this.#results.length)) ?? noColumns;
     this.#rows.push(
       fields.map((text, index) => {
         const read = readers[index];
@@ -124,7 +123,7 @@ class Pipeline {
   }
 
   handleCommandComplete({ text: tag }: { text: string }): void {
-    const { names } = this.#prepared.columns.get(this.#nameOf(this.#results.length)) ?? noColumns;
+    const { names } = this.#prepared.columns.get(this.#findStatementName(this.#results.length)) ?? noColumns;
     this.#results.push({ rows: this.#rows, columns: names, tag });
     this.#rows = [];
   }
@@ -140,7 +139,7 @@ class Pipeline {
   /** The server skipped everything after the error. `pg` drops the active query here: its ReadyForQuery only releases the next one. */
   handleError(error: Error): void {
     for (let index = this.#results.length; index < this.#steps.length; index += 1) {
-      this.#prepared.columns.delete(this.#nameOf(index));
+      this.#prepared.columns.delete(this.#findStatementName(index));
     }
     this.#hasFailed = true;
     this.#reject(error);
@@ -150,12 +149,12 @@ class Pipeline {
     if (!this.#hasFailed) this.#resolve(this.#results);
   }
 
-  #nameOf(index: number): string {
+  #findStatementName(index: number): string {
     return this.#prepared.names.get(this.#steps[index]?.text ?? '') ?? '';
   }
 }
 
-/** One connection. It never comes back once it is lost: open another. */
+/** One connection. Once it is lost it can't be used again: open another. */
 export class PostgresConnection {
   readonly #client: pg.Client;
   readonly #timeoutMs: number;
@@ -224,7 +223,7 @@ export class PostgresConnection {
     try {
       const result = await work(this);
       const [done] = await this.run([{ text: 'COMMIT' }]);
-      // A failed transaction is answered so, and without an error.
+      // PostgreSQL reports a failed transaction this way, not as an error.
       if (done?.tag !== 'COMMIT') throw new Error(`COMMIT was answered by ${done?.tag ?? 'nothing'}`);
       return result;
     } catch (error) {

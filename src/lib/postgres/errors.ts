@@ -16,14 +16,18 @@ export function isConflict(thrown: unknown): boolean {
   return code === '40001' || code === '40P01';
 }
 
-/** Returns whether a row was there already that must be unique. */
+/** Returns whether a unique row existed already. */
 export function isDuplicate(thrown: unknown): boolean {
   return postgresCode(thrown) === '23505';
 }
 
+/** Returns whether a row named another that is not there. */
+export function isMissingReference(thrown: unknown): boolean {
+  return postgresCode(thrown) === '23503';
+}
+
 /**
- * Returns whether the database failed, and not one command: it is gone, full, stopping or read-only. Then the same can be tried again later. Any other error is the
- * fault of the statement that met it.
+ * Returns whether the database failed, and not one command: it is unreachable, full, stopping or read-only, so that the command can be tried again later. Any other error is caused by the statement itself.
  */
 export function isDatabaseFailure(thrown: unknown): boolean {
   if (thrown instanceof ConnectionLost) return true;

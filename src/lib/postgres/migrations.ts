@@ -3,7 +3,7 @@ import type { Migration } from '../sqlite/migrations.ts';
 import { PostgresConnection, type PostgresOptions } from './connection.ts';
 import { ConnectionLost, isDuplicate } from './errors.ts';
 
-/** The database was written by a newer program, or by one that is not this one. In words for the operator. */
+/** The database was written by a newer or a different program. The message is for the operator. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError';
 }

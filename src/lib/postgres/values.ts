@@ -1,7 +1,7 @@
 /** The values that PostgreSQL returns: integers as bigint, numbers with a fraction as number. */
 export type Value = bigint | number | string | Uint8Array | null;
 
-/** A parameter as it travels. */
+/** A parameter as it is sent. */
 export type Parameter = string | null;
 
 /** The values that can be sent. */

@@ -40,7 +40,7 @@ export function openForReading(path: string): Connection {
   return db;
 }
 
-/** Returns the SQLite code of an error ("SQLITE_FULL"); undefined if it is no error of SQLite. */
+/** Returns the SQLite code of an error ("SQLITE_FULL"); undefined if it is not an error of SQLite. */
 export function sqliteCode(thrown: unknown): string | undefined {
   return thrown instanceof Database.SqliteError ? thrown.code : undefined;
 }

@@ -38,8 +38,7 @@ export function refuseDamaged(db: Connection, path: string, advice: string): voi
 }
 
 /**
- * Prevents that the last connection of this process to close empties a file's log, because the operating system may have lost the pages
- * that it would be written to. Undefined if there is no SQLite file; to be closed when the file was closed properly.
+ * Keeps the last connection of this process from emptying a file's log when it closes, because the operating system may have lost pages of the file. Undefined if there is no SQLite file; to be closed when the file was closed properly.
  */
 export function holdLog(path: string): Connection | undefined {
   if (!existsSync(path)) return undefined;

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { LedgerStartError } from './start-error.ts';
 import type { Connection } from './database.ts';
 
-/** One step of the schema. Forward only; a released one never changes. */
+/** One step of the schema. Migrations only go forward, and one that was released never changes, not even its comments: its checksum is stored. */
 export interface Migration {
   readonly number: number;
   readonly name: string;

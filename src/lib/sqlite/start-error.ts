@@ -13,7 +13,7 @@ export class LedgerStartError extends Error {
   }
 }
 
-/** Returns the code of an error that a thread's start threw: errors of other threads lose their class. `unreadable` if it was no `LedgerStartError`. */
+/** Returns the code of an error that a thread's start threw: errors of other threads lose their class. `unreadable` if it was not a `LedgerStartError`. */
 export function startErrorCode(thrown: unknown): LedgerStartError['code'] {
   const isOwn = thrown instanceof Error && thrown.name === 'LedgerStartError';
   return isOwn ? (thrown as LedgerStartError).code : 'unreadable';

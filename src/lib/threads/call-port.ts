@@ -86,7 +86,7 @@ export class CallPort {
     try {
       this.#port.postMessage(posted);
     } catch {
-      // Something in it can't be cloned: the rest goes without it.
+      // A call in the message can't be cloned: the others are sent without it.
       for (const call of posted.calls) this.#postCall(call);
       for (const reply of posted.replies) this.#postReply(reply);
     }

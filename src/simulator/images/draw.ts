@@ -59,10 +59,10 @@ export async function drawSketch(
   return encode(sharp(data, { raw: { ...size, channels: 4 } }), format.type);
 }
 
-function encode(picture: Sharp, type: ImageType): Promise<Buffer> {
-  if (type === 'image/jpeg') return picture.flatten({ background: '#ffffff' }).jpeg({ quality: 90 }).toBuffer();
-  if (type === 'image/webp') return picture.webp({ quality: 90 }).toBuffer();
-  return picture.png({ compressionLevel: 6 }).toBuffer();
+function encode(image: Sharp, type: ImageType): Promise<Buffer> {
+  if (type === 'image/jpeg') return image.flatten({ background: '#ffffff' }).jpeg({ quality: 90 }).toBuffer();
+  if (type === 'image/webp') return image.webp({ quality: 90 }).toBuffer();
+  return image.png({ compressionLevel: 6 }).toBuffer();
 }
 
 /** Returns the size of the image: the requested one, else that of the edited image as far as the model draws it. */
@@ -95,9 +95,9 @@ async function paint(
 }
 
 /** Returns the hue of an image's commonest colour, in degrees. */
-async function measureHue(picture: Uint8Array): Promise<number> {
+async function measureHue(image: Uint8Array): Promise<number> {
   const sharp = await loadSharp();
-  const { dominant } = await sharp(picture, { limitInputPixels: pixelsMax }).stats();
+  const { dominant } = await sharp(image, { limitInputPixels: pixelsMax }).stats();
   const [red, green, blue] = [dominant.r / 255, dominant.g / 255, dominant.b / 255];
   const [most, least] = [Math.max(red, green, blue), Math.min(red, green, blue)];
   if (most === least) return 0;
@@ -106,8 +106,8 @@ async function measureHue(picture: Uint8Array): Promise<number> {
   return most === green ? 60 * ((blue - red) / spread + 2) : 60 * ((red - green) / spread + 4);
 }
 
-async function readPixels(picture: Sharp): Promise<Pixels> {
-  const { data, info } = await picture
+async function readPixels(image: Sharp): Promise<Pixels> {
+  const { data, info } = await image
     .toColourspace('srgb')
     .ensureAlpha()
     .raw({ depth: 'uchar' })

@@ -30,7 +30,7 @@ interface Canvas {
 const height = 1000;
 /** Painted beyond the edges, so that no edge shows a seam. */
 const margin = 60;
-/** Words that make it a sea or land; without one of them it is chance. */
+/** Words that make it a sea or land; without any of them, chance decides. */
 const seaWords = /\b(?:sea|ocean|beach|boats?|ships?|sail\w*|island|wav(?:e|es)|harbou?r|lake|water)\b/i;
 const landWords = /\b(?:forest|trees?|woods?|hills?|mountains?|valley|meadow|field|desert|city|house|garden)\b/i;
 /** From this many steps on an image has all its detail. */

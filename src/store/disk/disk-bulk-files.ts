@@ -154,8 +154,8 @@ class DiskWriter implements BulkWriter {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#watch.grow(-this.size);
-    await this.#handle.close();
-    await rm(this.#path + drafts, { force: true });
+    await this.#handle.close().catch(() => undefined);
+    await rm(this.#path + drafts, { force: true }).catch(() => undefined);
   }
 }
 

@@ -1,4 +1,6 @@
 import { overloaded } from '../../errors/overloaded.ts';
+import { isMissingReference } from '../../lib/postgres/errors.ts';
+import type { Sendable } from '../../lib/postgres/values.ts';
 import type { BulkFiles, BulkReader, BulkWriter, Journal } from '../bulk-files.ts';
 import { isAlive, query, type StoreDatabase, toBytes } from './database.ts';
 import { PostgresJournal } from './postgres-journal.ts';
@@ -75,7 +77,7 @@ class PieceWriter implements BulkWriter {
     this.size += bytes.length;
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       const text = 'INSERT INTO bulk_piece VALUES ($1::bigint, $2::bigint, $3::bytea)';
-      await query(this.#database, text, [this.#file, this.#seq, bytes.subarray(at, at + pieceBytes)]);
+      await this.#store(text, [this.#file, this.#seq, bytes.subarray(at, at + pieceBytes)]);
       this.#seq += 1;
     }
   }
@@ -85,15 +87,25 @@ class PieceWriter implements BulkWriter {
       this.#file,
       this.size,
     ]);
-    await query(this.#database, nameText, [this.#name, this.#file]);
+    await this.#store(nameText, [this.#name, this.#file]);
     await query(this.#database, 'UPDATE bulk_file SET boot = NULL WHERE file = $1::bigint', [this.#file]);
     this.#isOver = true;
+  }
+
+  /** Stores what names the draft. Throws `overloaded` if another gateway has removed it, because this one's lease had ended. */
+  async #store(text: string, values: readonly Sendable[]): Promise<void> {
+    try {
+      await query(this.#database, text, values);
+    } catch (thrown) {
+      throw isMissingReference(thrown) ? overloaded('The upload ended with this gateway’s lease.', thrown) : thrown;
+    }
   }
 
   async discard(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
-    await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]);
+    // What can't be removed now is removed when this instance has ended.
+    await query(this.#database, 'DELETE FROM bulk_file WHERE file = $1::bigint', [this.#file]).catch(() => undefined);
   }
 }
 

@@ -76,7 +76,7 @@ const chunksText = `SELECT seq, content FROM (
     ORDER BY seq LIMIT $4::bigint
   ) AS c WHERE before < ${chunksBytesMax} ORDER BY seq`;
 
-/** Of instances that have ended, or of none. */
+/** Takes over documents of instances that have ended, or of none. */
 const takeOverText = `UPDATE document SET boot = $2::bigint
   WHERE kind = $1::text AND NOT finished AND boot IS DISTINCT FROM $2::bigint AND (boot IS NULL OR NOT ${isAlive('document.boot')})`;
 const ownText =
@@ -127,7 +127,7 @@ class PostgresDocuments implements Documents {
       parentId = null,
     } = document;
     const { chunks = [] } = document;
-    const bytes = body.length + lengthOf(chunks);
+    const bytes = body.length + sumLengths(chunks);
     if (!(await this.#space.hasRoom(isKept(kind), accountId, bytes)))
       throw overloaded('There is no room to store content.');
     const facts = [kind, id, accountId, apiKeyId, state, finished, createdAtMs, endsAtMs, bytes, body] as const;
@@ -158,7 +158,7 @@ class PostgresDocuments implements Documents {
       body = null,
       chunks = [],
     } = change;
-    const values = [kind, id, ifState, state, finished, endsAtMs, body, ...chunkArrays(chunks), lengthOf(chunks)];
+    const values = [kind, id, ifState, state, finished, endsAtMs, body, ...chunkArrays(chunks), sumLengths(chunks)];
     const [row] = await query(this.#database, updateText, [...values, this.#database.boot()]);
     if (row?.['changed'] === 1n) return 'updated';
     return row?.['found'] === 1n ? 'other_state' : 'not_found';
@@ -222,7 +222,7 @@ class PostgresDocuments implements Documents {
   }
 }
 
-function lengthOf(chunks: readonly Chunk[]): number {
+function sumLengths(chunks: readonly Chunk[]): number {
   return chunks.reduce((sum, { content }) => sum + content.length, 0);
 }
 

@@ -16,7 +16,7 @@ interface Waiting {
   readonly reject: (thrown: unknown) => void;
 }
 
-/** A journal in the database: records by their number. Every record is durable, and what two processes would write at one place only one of them has written. */
+/** A journal in the database: records by their number. Every record is durable. If two processes write at the same place, only one of them succeeds. */
 export class PostgresJournal implements Journal {
   readonly #database: StoreDatabase;
   readonly #name: string;

@@ -91,7 +91,7 @@ function openMetrics({ metricIntervalMs, metricTimeoutMs, headers }: OtelSetting
   return new MeterProvider({ resource, readers: [reader] });
 }
 
-/** A collector that is away is the operator's to know, not the gateway's to fail for. Only the first words: headers and addresses may hold credentials. */
+/** Logs that the collector can't be reached; the gateway does not fail for it. Only the beginning of the message is logged: headers and addresses may hold credentials. */
 function logFailures(logger: Logger): void {
   const said = new Set<string>();
   const write = (message: string): void => {

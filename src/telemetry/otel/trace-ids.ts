@@ -5,7 +5,7 @@ import { type IdGenerator, type Sampler, SamplingDecision } from '@opentelemetry
 /** The ids of a trace that begins here. Lower-case hexadecimal. */
 export interface NewTrace {
   readonly traceId: string;
-  /** Of its first span. */
+  /** The id of its first span. */
   readonly spanId: string;
   readonly isSampled: boolean;
 }
@@ -13,8 +13,7 @@ export interface NewTrace {
 const poolBytes = 4096;
 
 /**
- * Makes the ids of traces and spans. Decides by the trace's id whether it is sampled before a span is made: of most traces of a busy
- * gateway there is nothing but their ids.
+ * Makes the ids of traces and spans. Decides by the trace's id whether it is sampled before a span is made: most traces of a busy gateway consist of nothing but their ids.
  */
 export class TraceIds implements IdGenerator {
   readonly #sampler: Sampler;

@@ -88,7 +88,7 @@ function AccountsPage() {
   const accounts = useQuery(AdminService.method.listAccounts, {});
   return (
     <>
-      <PageTitle name="Accounts and ledger" as={{ cli: 'tollgate accounts list && tollgate ledger verify' }}>
+      <PageTitle name="Accounts and ledger" copyAs={{ cli: 'tollgate accounts list && tollgate ledger verify' }}>
         <Button size="xs" onClick={() => setMaking(true)}>
           New account
         </Button>
@@ -150,7 +150,7 @@ function AccountPanel({ account }: { readonly account: Account }) {
         <Tile name="Balance" note="without what keys and groups have of their own">
           <Amount nano={balanceNanoUsd} />
         </Tile>
-        <Tile name="Held" note="by running requests" isHeld={heldNanoUsd > 0n}>
+        <Tile name="Held" note="by running requests" showsHeldMoney={heldNanoUsd > 0n}>
           <Amount nano={heldNanoUsd} />
         </Tile>
         <Tile name="Available" note="balance less held">

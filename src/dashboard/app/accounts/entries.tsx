@@ -12,7 +12,7 @@ import { Empty, Shown } from '../parts/page.tsx';
 const entriesMax = 1_000;
 const dayMs = 86_400_000;
 
-/** Returns the pocket (the balance of an account, a group or a key) that an entry changed. */
+/** Returns whose balance an entry changed: the account's, a group's or a key's. */
 function pocket({ apiKeyId, groupId }: Entry): string {
   if (apiKeyId !== undefined) return `key ${apiKeyId}`;
   return groupId === undefined ? 'account' : `group ${groupId}`;

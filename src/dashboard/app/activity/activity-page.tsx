@@ -4,6 +4,7 @@ import { createLazyRoute, getRouteApi } from '@tanstack/react-router';
 import { useMemo, useState } from 'react';
 import { count } from '../data/money.ts';
 import { durationText, zone } from '../data/time.ts';
+import { useHour } from '../data/use-hour.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Bars } from '../parts/bars.tsx';
@@ -14,6 +15,7 @@ import { listOtherWays } from './other-ways.ts';
 import { RequestRows } from './request-rows.tsx';
 import {
   type ActivitySearch,
+  lacksTagName,
   measures,
   periods,
   readSpan,
@@ -27,16 +29,18 @@ import { ChartLegend } from './chart-legend.tsx';
 
 const route = getRouteApi('/activity');
 const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 const pageRows = 200;
 
 function ActivityPage() {
   const search = route.useSearch();
   const viewer = useViewer();
-  // Filters decide the span; it moves on with the clock only when the page is opened or filtered again.
-  const span = useMemo(() => readSpan(search), [search]);
+  // Filters decide the span; one that ends now moves on with the hour, so that the sums have every row of the list.
+  const hour = useHour();
+  const span = useMemo(() => readSpan(search, hour * hourMs), [search, hour]);
   return (
     <>
-      <PageTitle name="Activity" as={listOtherWays(viewer, search, span)}>
+      <PageTitle name="Activity" copyAs={listOtherWays(viewer, search, span)}>
         <CsvButton search={search} span={span} />
       </PageTitle>
       <Filters search={search} />
@@ -132,12 +136,15 @@ function SumsChart({ search, span, chart }: PartProps & { readonly chart: Return
         {measures[measure]}{' '}
         <span className="small quiet">by {isDaily ? 'UTC day; click a day to open it' : `hour, ${zone}`}</span>
       </h2>
+      {lacksTagName(search) && (
+        <p className="quiet small">Write a tag’s name (team) into the field Tag to divide by its values.</p>
+      )}
       <Bars
         caption={`${measures[measure]}, ${search.from ?? periods[search.period ?? '24h'].name}`}
         bars={chart.bars}
         series={chart.series}
         format={formatMeasure(measure)}
-        legend={<ChartLegend series={chart.series} search={search} />}
+        legend={!lacksTagName(search) && <ChartLegend series={chart.series} search={search} />}
         {...(isDaily && { onPick: pick })}
       />
     </section>

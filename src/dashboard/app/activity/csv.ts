@@ -3,7 +3,7 @@ import type { ActivityQuery, RequestSource } from '../data/source.ts';
 import { plainDollars } from '../data/money.ts';
 
 const page = 1_000;
-/** For more rows than a spreadsheet opens easily there is the command line. */
+/** The most rows: a spreadsheet opens no more of them easily. The command line has no such limit. */
 const rowsMax = 100_000;
 
 const stateNames = new Map<number, string>(

@@ -152,7 +152,7 @@ interface IdFieldProps {
 function IdField({ label, value, options, onChange }: IdFieldProps) {
   const chosen = value === undefined ? '' : `${value}`;
   const known = options.map(({ id, name }) => ({ value: `${id}`, label: name === '' ? `${id}` : `${name} (${id})` }));
-  // One of the address may be deleted.
+  // The chosen one, which comes from the address, may have been deleted.
   const others = chosen === '' || known.some(each => each.value === chosen) ? [] : [{ value: chosen, label: chosen }];
   return (
     <NativeSelect
@@ -173,7 +173,7 @@ interface TextFieldProps {
   readonly onChange: (value: string) => void;
 }
 
-/** A text that is taken when it is whole; a change elsewhere, as in the address, replaces it. */
+/** A text field that takes effect when the input is finished. A change elsewhere, as of the address, replaces its text. */
 function TextField({ label, placeholder = 'Any', value, onChange }: TextFieldProps) {
   return (
     <TextInput

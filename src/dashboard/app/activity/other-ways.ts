@@ -1,6 +1,6 @@
 import type { Viewer } from '../data/viewer.ts';
 import { curlCommand, shellWord } from '../data/shell-words.ts';
-import { type ActivitySearch, dividedBy, type Division, type Span } from './search.ts';
+import { type ActivitySearch, dividedBy, type Division, lacksTagName, readTagName, type Span } from './search.ts';
 import type { OtherWays } from '../parts/copy.tsx';
 
 const hourMs = 3_600_000;
@@ -16,17 +16,17 @@ export function listOtherWays(viewer: Viewer, search: ActivitySearch, span: Span
 
 function sumsWays(viewer: Viewer, search: ActivitySearch, span: Span): Omit<OtherWays, 'of'> {
   const by = dividedBy(search);
-  const tagName = search.tag?.split(':', 1)[0] ?? '';
+  const division = by === 'tag' ? `tag:${readTagName(search)}` : by;
   const query = new URLSearchParams({
     start: new Date(span.startMs).toISOString(),
     end: new Date(span.endMs).toISOString(),
     granularity: span.stepMs === hourMs ? 'hour' : 'day',
-    group_by: restNames[by] ?? (by === 'tag' ? `tag:${tagName}` : by),
+    group_by: lacksTagName(search) ? 'none' : (restNames[by] ?? division),
     ...toRestFilters(search),
   });
   const curl = curlCommand(viewer, `/v1/${pathOwner(viewer)}/analytics?${query}`);
   if (viewer.role !== 'operator') return { curl };
-  const words = ['tollgate', 'usage', '--by', shellWord(by === 'tag' ? `tag:${tagName}` : by)];
+  const words = ['tollgate', 'usage', '--by', lacksTagName(search) ? 'day' : shellWord(division)];
   return { curl, cli: [...words, ...accountWords(viewer, search, span, true)].join(' ') };
 }
 

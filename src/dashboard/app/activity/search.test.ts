@@ -20,7 +20,7 @@ test('an address that no one made is read as far as it makes sense', () => {
 });
 
 test('a period that ends now includes now and starts at a whole step', () => {
-  const span = readSpan({});
+  const span = readSpan({}, nowMs());
   expect(span.startMs % 3_600_000).toBe(0);
   expect(span.endMs - span.startMs).toBe(dayMs);
   expect(span.endMs).toBeGreaterThan(nowMs());
@@ -28,7 +28,7 @@ test('a period that ends now includes now and starts at a whole step', () => {
 });
 
 test('days are whole, both included, hours up to two of them, and the period before is as long', () => {
-  const span = readSpan({ from: '2026-11-20', to: '2026-11-22' });
+  const span = readSpan({ from: '2026-11-20', to: '2026-11-22' }, nowMs());
   expect(span).toEqual({
     startMs: Date.UTC(2026, 10, 20),
     endMs: Date.UTC(2026, 10, 23),
@@ -36,7 +36,15 @@ test('days are whole, both included, hours up to two of them, and the period bef
     previousMs: Date.UTC(2026, 10, 17),
     isOpen: false,
   });
-  expect(readSpan({ from: '2026-11-22', to: '2026-11-22' }).stepMs).toBe(3_600_000);
+  expect(readSpan({ from: '2026-11-22', to: '2026-11-22' }, nowMs()).stepMs).toBe(3_600_000);
+});
+
+test('sums are divided by a tag once it has a name', () => {
+  const span = readSpan({}, nowMs());
+  const read = (tag?: string) => toAnalyticsQuery({ by: 'tag', ...(tag !== undefined && { tag }) }, span);
+  expect([read().groupBy, read().tag]).toEqual([AnalyticsGroup.UNSPECIFIED, '']);
+  expect([read('team').groupBy, read('team').tag]).toEqual([AnalyticsGroup.TAG, 'team']);
+  expect([read('team:search').groupBy, read('team:search').tag]).toEqual([AnalyticsGroup.TAG, 'team']);
 });
 
 test('a tag filters rows only with its value', () => {
@@ -46,8 +54,8 @@ test('a tag filters rows only with its value', () => {
 
 test('sums have the filters of the rows, and are divided by what was chosen, else by a filtered dimension', () => {
   const search = { model: 'a', key: 3, tag: 'team:search', by: 'provider' } as const;
-  const { filter, groupBy, tag } = toAnalyticsQuery(search, readSpan(search));
-  expect(toActivityQuery(search, readSpan(search))).toMatchObject({ ...filter });
+  const { filter, groupBy, tag } = toAnalyticsQuery(search, readSpan(search, nowMs()));
+  expect(toActivityQuery(search, readSpan(search, nowMs()))).toMatchObject({ ...filter });
   expect(filter).toMatchObject({
     model: 'a',
     apiKeyId: 3n,

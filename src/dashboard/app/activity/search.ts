@@ -1,6 +1,5 @@
 import { AnalyticsGranularity, AnalyticsGroup } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { ActivityQuery, AnalyticsQuery } from '../data/source.ts';
-import { nowMs } from '../data/time.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -98,8 +97,8 @@ export interface Span {
   readonly isOpen: boolean;
 }
 
-/** Returns the span that the filters mean. Steps are UTC hours up to two days, else UTC days; the last one holds the present unless a day was named. */
-export function readSpan({ period, from, to }: ActivitySearch): Span {
+/** Returns the span that the filters mean. Steps are UTC hours up to two days, else UTC days; the last one holds the present, `atMs`, unless a day was named. */
+export function readSpan({ period, from, to }: ActivitySearch, atMs: number): Span {
   if (from !== undefined || to !== undefined) {
     const first = Date.parse(from ?? to ?? '');
     const endMs = Math.max(Date.parse(to ?? from ?? '') + dayMs, first + dayMs);
@@ -113,7 +112,7 @@ export function readSpan({ period, from, to }: ActivitySearch): Span {
     };
   }
   const { steps, stepMs } = periods[period ?? '24h'];
-  const endMs = (Math.floor(nowMs() / stepMs) + 1) * stepMs;
+  const endMs = (Math.floor(atMs / stepMs) + 1) * stepMs;
   const startMs = endMs - steps * stepMs;
   return { startMs, endMs, stepMs, previousMs: startMs - steps * stepMs, isOpen: true };
 }
@@ -146,9 +145,19 @@ export function filteredBy(search: ActivitySearch): readonly Division[] {
   return named.filter(name => name !== 'tag' || search.tag?.includes(':') === true);
 }
 
-/** What the sums are divided by: what was chosen, else the first filtered dimension, whose sums are at hand, else the model. */
+/** What the sums are divided by: the chosen dimension, else the first filtered one, else the model. */
 export function dividedBy(search: ActivitySearch): Division {
   return search.by ?? filteredBy(search)[0] ?? 'model';
+}
+
+/** Returns whether sums are to be divided by a tag that is not named yet: then they are not divided. */
+export function lacksTagName(search: ActivitySearch): boolean {
+  return dividedBy(search) === 'tag' && readTagName(search) === '';
+}
+
+/** Returns the name of the filtered tag; '' if there is none. */
+export function readTagName({ tag }: ActivitySearch): string {
+  return tag?.split(':', 1)[0] ?? '';
 }
 
 /** The sums that the filters mean. */
@@ -158,8 +167,8 @@ export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQ
     startMs: BigInt(span.startMs),
     endMs: BigInt(span.endMs),
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
-    groupBy: divisions[by].group,
-    tag: by === 'tag' ? (search.tag?.split(':', 1)[0] ?? '') : '',
+    groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : divisions[by].group,
+    tag: by === 'tag' ? readTagName(search) : '',
     filter: toFilter(search),
   };
 }

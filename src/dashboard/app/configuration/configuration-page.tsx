@@ -28,7 +28,7 @@ function ConfigurationPage() {
   const file = configuration.data?.file ?? '';
   return (
     <>
-      <PageTitle name="Configuration" as={{ cli: 'tollgate config running && tollgate storage' }}>
+      <PageTitle name="Configuration" copyAs={{ cli: 'tollgate config running && tollgate storage' }}>
         <Button size="xs" loading={reload.isPending} onClick={() => reload.mutate()}>
           Reload the file
         </Button>

@@ -4,7 +4,7 @@ import { fullTime } from '../data/time.ts';
 import { RouteState } from '../models/routes.tsx';
 import { Shown } from '../parts/page.tsx';
 
-/** The providers of the configuration, and how their keys are. */
+/** Shows the providers of the configuration and the state of their keys. */
 export function Providers() {
   const providers = useQuery(AdminService.method.listProviders, {});
   return (

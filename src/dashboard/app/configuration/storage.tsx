@@ -22,7 +22,7 @@ const keptNames: Readonly<Record<string, string>> = {
   image_files: 'Images by address',
 };
 
-/** How much the gateway stores, how much room there is, and how long what it stores is kept. */
+/** Shows how much the gateway stores, how much space is left, and how long it keeps things. */
 export function Storage() {
   const storage = useQuery(AdminService.method.getStorage, {});
   return (

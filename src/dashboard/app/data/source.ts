@@ -45,7 +45,7 @@ export interface RequestSource {
   readonly listActivity: (query: ActivityQuery, signal?: AbortSignal) => Promise<readonly ActivityRecord[]>;
   readonly getActivity: (requestId: string, signal?: AbortSignal) => Promise<ActivityRecord | undefined>;
   readonly getAnalytics: (query: AnalyticsQuery, signal?: AbortSignal) => Promise<GetAnalyticsResponse>;
-  /** `apiKeyId` does not matter to a key's holder. */
+  /** `apiKeyId` is ignored for the holder of a key. */
   readonly getNextPayment: (question: NextQuestion, signal?: AbortSignal) => Promise<NextPayment | undefined>;
 }
 

@@ -16,7 +16,7 @@ interface ChangeKeyProps {
   readonly onSave: (settings: KeySettings) => void;
 }
 
-/** Changes what may be changed of a key. */
+/** Changes the settings of a key. */
 export function ChangeKey({ apiKey, error, onClose, onSave }: ChangeKeyProps) {
   const source = useAccount();
   const viewer = useViewer();

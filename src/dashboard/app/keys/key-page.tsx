@@ -27,7 +27,7 @@ function KeyPage() {
   };
   return (
     <>
-      <PageTitle name={`Key ${keyId}`} as={ways}>
+      <PageTitle name={`Key ${keyId}`} copyAs={ways}>
         <Link to="/keys" className="small">
           All keys
         </Link>

@@ -91,7 +91,7 @@ function KeysPage() {
   };
   return (
     <>
-      <PageTitle name="Keys" as={ways}>
+      <PageTitle name="Keys" copyAs={ways}>
         {may(viewer, 'keys:create') && (
           <Button size="xs" onClick={() => setMaking(true)}>
             New key

@@ -91,7 +91,7 @@ function ModelsPage() {
   };
   return (
     <>
-      <PageTitle name="Models and prices" as={ways}>
+      <PageTitle name="Models and prices" copyAs={ways}>
         <TextInput
           size="xs"
           aria-label="Search models"

@@ -54,7 +54,7 @@ function Next({ apiKeyId, keys }: { readonly apiKeyId: bigint; readonly keys: re
   });
   return (
     <>
-      <PageTitle name="Who pays next" as={otherWays(viewer, apiKeyId, payment.data?.model ?? model)} />
+      <PageTitle name="Who pays next" copyAs={otherWays(viewer, apiKeyId, payment.data?.model ?? model)} />
       <Choice keys={keys} apiKeyId={apiKeyId} model={payment.data?.model ?? model} tokens={tokens} />
       <Shown of={payment} height={320}>
         {found => found && <Payment payment={found} />}

@@ -1,7 +1,6 @@
 import { useQuery as useCall } from '@connectrpc/connect-query';
 import { useQuery } from '@tanstack/react-query';
 import { createLazyRoute, Link } from '@tanstack/react-router';
-import { useMemo } from 'react';
 import { AccountService, AnalyticsGranularity } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { RunningRequest, WatchNowResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { RequestRows } from '../activity/request-rows.tsx';
@@ -10,6 +9,7 @@ import { count } from '../data/money.ts';
 import { curlCommand } from '../data/shell-words.ts';
 import type { AccountSource } from '../data/source.ts';
 import { nowMs } from '../data/time.ts';
+import { useHour } from '../data/use-hour.ts';
 import { may, useViewer } from '../data/viewer.ts';
 import { LimitBar } from '../keys/limit-bar.tsx';
 import { RouteState } from '../models/routes.tsx';
@@ -19,6 +19,7 @@ import { Empty, PageTitle, Shown, Tile, Waiting } from '../parts/page.tsx';
 import { useLive } from '../shell/live-context.tsx';
 
 const dayMs = 86_400_000;
+const hoursOfDay = 24;
 const latest = 50;
 
 function NowPage() {
@@ -29,7 +30,7 @@ function NowPage() {
     <>
       <PageTitle
         name="Now"
-        as={{
+        copyAs={{
           curl: curlCommand(viewer, role === 'holder' ? '/v1/key' : '/v1/account/balance'),
           ...(role === 'operator' && { cli: `tollgate accounts show ${viewer.accountId}` }),
         }}
@@ -47,7 +48,7 @@ function NowPage() {
 /** Sums of this UTC day. */
 function useToday() {
   const { requests } = useViewer();
-  const startMs = useMemo(() => BigInt(Math.floor(nowMs() / dayMs) * dayMs), []);
+  const startMs = BigInt(Math.floor(useHour() / hoursOfDay) * dayMs);
   return useQuery({
     queryKey: ['today', requests.name, startMs],
     queryFn: async ({ signal }) =>
@@ -69,7 +70,7 @@ function Tiles({ now }: { readonly now: WatchNowResponse }) {
       <Tile
         name="Held"
         note={`${count(runningCount)} ${runningCount === 1 ? 'request runs' : 'requests run'}`}
-        isHeld={held > 0n}
+        showsHeldMoney={held > 0n}
       >
         <Amount nano={held} />
       </Tile>

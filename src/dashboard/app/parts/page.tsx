@@ -6,11 +6,12 @@ import { CopyAs, type OtherWays } from './copy.tsx';
 /** The header of a page: its name and its actions. */
 export function PageTitle({
   name,
-  as,
+  copyAs,
   children,
 }: {
   readonly name: string;
-  readonly as?: OtherWays | readonly OtherWays[];
+  /** The same as curl and as a command, to copy; absent: no button. */
+  readonly copyAs?: OtherWays | readonly OtherWays[];
   readonly children?: ReactNode;
 }) {
   useEffect(() => {
@@ -21,7 +22,7 @@ export function PageTitle({
       <h1>{name}</h1>
       <div className="actions">
         {children}
-        {as !== undefined && <CopyAs ways={[as].flat()} />}
+        {copyAs !== undefined && <CopyAs ways={[copyAs].flat()} />}
       </div>
     </div>
   );
@@ -67,10 +68,10 @@ export function Waiting({ height = 120 }: { readonly height?: number }) {
   );
 }
 
-/** One figure with its name and an optional note. */
-export function Tile({ name, note, isHeld = false, children }: TileProps) {
+/** One figure with its name and an optional note. `showsHeldMoney`: it is drawn as held money. */
+export function Tile({ name, note, showsHeldMoney = false, children }: TileProps) {
   return (
-    <div className={isHeld ? 'tile tile-held' : 'tile'}>
+    <div className={showsHeldMoney ? 'tile tile-held' : 'tile'}>
       <dt>{name}</dt>
       <dd>{children}</dd>
       {note !== undefined && <dd className="note">{note}</dd>}
@@ -81,12 +82,12 @@ export function Tile({ name, note, isHeld = false, children }: TileProps) {
 interface TileProps {
   readonly name: string;
   readonly note?: ReactNode;
-  readonly isHeld?: boolean;
+  readonly showsHeldMoney?: boolean;
   readonly children: ReactNode;
 }
 
 /** The state of a query: an error, a value, both if a refresh failed, or neither while it loads. */
-export interface Reading<Value> {
+export interface QueryState<Value> {
   readonly data: Value | undefined;
   readonly error: unknown;
   readonly refetch: () => unknown;
@@ -104,7 +105,7 @@ export function Shown<Value>({ of, height, children }: ShownProps<Value>) {
 }
 
 interface ShownProps<Value> {
-  readonly of: Reading<Value>;
+  readonly of: QueryState<Value>;
   readonly height?: number;
   readonly children: (value: Value) => ReactNode;
 }

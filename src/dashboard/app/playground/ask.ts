@@ -91,7 +91,7 @@ export async function ask(
 
 function toRequest({ model, endpoint, instructions, prompt, maxOutputTokens, tools, image }: Question) {
   const text = { content: { case: 'text', value: { text: prompt } } } as const;
-  const picture =
+  const imagePart =
     image &&
     ({
       content: {
@@ -109,7 +109,7 @@ function toRequest({ model, endpoint, instructions, prompt, maxOutputTokens, too
       {
         content: {
           case: 'message' as const,
-          value: { role: Role.USER, parts: picture === undefined ? [text] : [text, picture] },
+          value: { role: Role.USER, parts: imagePart === undefined ? [text] : [text, imagePart] },
         },
       },
     ],

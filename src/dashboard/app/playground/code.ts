@@ -9,7 +9,7 @@ export const interfaces = [
 ] as const;
 
 /** A placeholder for an image's bytes in a curl command. */
-const imageText = 'BASE64_OF_THE_PICTURE';
+const imageText = 'BASE64_OF_THE_IMAGE';
 /** Messages requires a limit. */
 const messagesMaxTokens = 1024;
 

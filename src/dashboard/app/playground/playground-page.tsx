@@ -118,7 +118,7 @@ function PlaygroundPage() {
   );
 }
 
-/** The question that the page has, for one model. Throws if the tools can't be read. */
+/** Returns the question of the page for one model. Throws if the tools can't be read. */
 function toQuestion(draft: Draft, model: string, endpoint: Endpoint): Question {
   const { instructions, prompt, maxTokens, tools, image } = draft;
   const maxOutputTokens = maxTokens === '' ? undefined : Number(maxTokens);

@@ -85,7 +85,7 @@ function chooseMark(path: string, value: unknown, known: ReadonlyMap<string, str
   return other === JSON.stringify(value) ? 'same' : 'changed';
 }
 
-/** Returns every member of a body by its path, with its value as JSON; of lists and objects only that they are there. */
+/** Returns every member of a body by its path, with its value as JSON; for lists and objects only their kind. */
 function listMembers(value: unknown, path = '', found = new Map<string, string>()): ReadonlyMap<string, string> {
   const isWhole = typeof value !== 'object' || value === null || Object.keys(value).length === 0;
   found.set(path, isWhole ? JSON.stringify(value) : '');

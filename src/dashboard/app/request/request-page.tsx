@@ -13,7 +13,7 @@ import { useViewer } from '../data/viewer.ts';
 import { Amount, Duration } from '../parts/amount.tsx';
 import { CopyButton } from '../parts/copy.tsx';
 import { PageTitle, Shown } from '../parts/page.tsx';
-import { Course, Tries } from './course.tsx';
+import { Timeline, Attempts } from './timeline.tsx';
 import { Translation } from './translation.tsx';
 import { attoText, formula, lineAtto, priceText, roundToNano, totalAtto } from './receipt.ts';
 
@@ -36,7 +36,7 @@ function RequestPage() {
   };
   return (
     <>
-      <PageTitle name="Request" as={ways}>
+      <PageTitle name="Request" copyAs={ways}>
         <Link to="/activity" className="small">
           All requests
         </Link>
@@ -52,8 +52,8 @@ function RequestPage() {
             found && (
               <>
                 <Receipt record={found} />
-                {found.course !== undefined && <Course record={found} course={found.course} />}
-                {found.course !== undefined && <Tries record={found} course={found.course} />}
+                {found.timeline !== undefined && <Timeline record={found} timeline={found.timeline} />}
+                {found.timeline !== undefined && <Attempts record={found} timeline={found.timeline} />}
                 <Facts record={found} />
                 <Translation requestId={requestId} apiKeyId={found.apiKeyId} />
               </>

@@ -13,7 +13,7 @@ import { SignIn } from './sign-in.tsx';
 const sessions = createClient(DashboardService, transport);
 const firstAccount = 1;
 
-/** The person who is signed in; null: no one. A sign-in link is used first, once for all renders. */
+/** The person who is signed in; null: no one. If the address has a sign-in link, it is used first, and only once for all renders. */
 let linkUse: Promise<unknown> | undefined;
 async function readIdentity(token: string | undefined) {
   if (token !== undefined) await (linkUse ??= sessions.signIn({ credential: token }));

@@ -1,8 +1,6 @@
 import { generationErrors, generationHeaders, type Operation, pathId, readErrors } from '../operation.ts';
 import { embeddingsRequest, imageEditRequest, imageGenerationRequest, media, rerankRequest } from '../shapes/media.ts';
 
-/** The paths of images and embeddings. */
-
 const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const costHeaders = [
   'x-tollgate-cost',
@@ -17,7 +15,7 @@ const images = {
   202: { description: 'With `async: true`: the task.', schema: media.newTask },
 };
 
-/** Cohere's own client uses the second path. */
+/** The rerank operation under its two paths: Cohere's own client sends `/v2/rerank`. */
 const rerank = [
   ['/v1/rerank', 'rerank'],
   ['/v2/rerank', 'rerankV2'],
@@ -44,7 +42,7 @@ const rerank = [
         },
       },
     },
-    answers: { 200: { description: 'The order.', schema: media.ranking, headers: costHeaders } },
+    answers: { 200: { description: 'The documents, best match first.', schema: media.ranking, headers: costHeaders } },
     errors: generationErrors,
   }),
 );
@@ -63,7 +61,7 @@ export const mediaOperations: readonly Operation[] = [
       schema: imageGenerationRequest,
       examples: {
         plain: {
-          summary: 'An image by its address',
+          summary: 'An image, returned as a URL',
           value: { model: 'sim/image', prompt: 'A toll gate at dawn', size: '256x256' },
         },
         task: {
@@ -132,9 +130,9 @@ export const mediaOperations: readonly Operation[] = [
     id: 'getImageFile',
     tag: 'Images',
     summary: 'Read an image',
-    description: 'The address is the credential; it holds for an hour.',
+    description: 'The URL itself is the credential and is valid for one hour.',
     access: 'anyone',
-    parameters: [pathId('name', 'The file, as in `url`.')],
+    parameters: [pathId('name', 'The last path segment of an image’s `url`.')],
     answers: {
       200: {
         description: 'The image.',

@@ -37,12 +37,12 @@ const bucket = z.object({
 });
 
 const afterStart = count.describe('Milliseconds since it was admitted.');
-const course = z.object({
+const timeline = z.object({
   held_at_admission: dollars.describe('Dollars that were held when it was admitted.'),
   first_event_ms: count.nullable().describe('Until its first event; null: none came.'),
   provider: z.string().describe('The provider that answered; empty: none did.'),
-  attempts: count.describe('Calls that went to routes, up to the answer.'),
-  tries: z
+  attempt_count: count.describe('Calls that went to routes, up to the answer.'),
+  attempts: z
     .array(
       z.object({
         provider: z.string().describe('The provider’s name.'),
@@ -107,7 +107,7 @@ export const usage = {
         latency_ms: count.describe('From the request to its end.'),
         buckets: z.array(bucket).describe('Counts that do not overlap, each with its price.'),
         reasoning_tokens: count.describe('The part of the output that was reasoning.'),
-        course: course.nullable().describe('How it went between its admission and its charge.'),
+        timeline: timeline.nullable().describe('How it went between its admission and its charge.'),
       })
       .describe('How a cost came about: the sum of the buckets’ costs, rounded once, is `cost` + `written_off`.'),
   ),

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/accounting.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Metering for services that do work of their own and want it paid from a customer's key. Credential: the operator token.
+// Metering for services that do work of their own and charge it to an account. Credential: the operator token.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -23,15 +23,15 @@ export const file_tollgate_v1_accounting: GenFile = /*@__PURE__*/
  */
 export type AdmitRequest = Message<"tollgate.v1.AdmitRequest"> & {
   /**
-   * The caller's id of the work: 1 to 2^52-1, never used before; names it in all later calls. Ids above are
-   * the gateway's own.
+   * The caller's id of the work: 1 to 2^52-1, never used before. All later calls name it. Higher ids are the
+   * gateway's own.
    *
    * @generated from field: int64 id = 1;
    */
   id: bigint;
 
   /**
-   * Who pays: the customer's API key by id.
+   * Who pays: the API key, by id.
    *
    * @generated from field: int64 api_key_id = 2;
    */
@@ -88,7 +88,7 @@ export type AdmitResponse = Message<"tollgate.v1.AdmitResponse"> & {
   availableNanoUsd: bigint;
 
   /**
-   * The key's request windows, tightest first.
+   * The key's request limits, tightest first.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 3;
    */
@@ -110,7 +110,7 @@ export const AdmitResponseSchema: GenMessage<AdmitResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_accounting, 1);
 
 /**
- * More of a hold.
+ * How much more to hold.
  *
  * @generated from message tollgate.v1.ExtendRequest
  */
@@ -179,9 +179,8 @@ export type SettleRequest = Message<"tollgate.v1.SettleRequest"> & {
   id: bigint;
 
   /**
-   * What it cost, in nano-dollars, at least 0. What exceeds the hold is debited as far as funds and caps allow; the
-   * rest
-   * is written off.
+   * What it cost, in nano-dollars, at least 0. What exceeds the hold is debited as far as funds and limits allow; the
+   * rest is written off.
    *
    * @generated from field: int64 cost_nano_usd = 2;
    */
@@ -223,7 +222,7 @@ export type SettleResponse = Message<"tollgate.v1.SettleResponse"> & {
   costNanoUsd: bigint;
 
   /**
-   * What could not be debited.
+   * The part that no funds could pay.
    *
    * @generated from field: int64 written_off_nano_usd = 2;
    */
@@ -274,14 +273,15 @@ export const VoidResponseSchema: GenMessage<VoidResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_accounting, 7);
 
 /**
- * Every call is durable before it is answered. Ids make repeats harmless: the same call again gives the same answer; an Extend, which holds as
- * much again, is the exception. docs/metering.md explains it by an example.
+ * Every call is durable before it is answered. Ids make repeats harmless: the same call again gives the same answer.
+ * The exception is Extend, which adds the amount again. docs/metering.md explains it by an example.
  *
  * @generated from service tollgate.v1.AccountingService
  */
 export const AccountingService: GenService<{
   /**
-   * Checks the key and all of its limits and funds, and holds an amount. A denial is an RPC error whose detail has it.
+   * Checks the key and all of its limits and funds, and holds an amount. A denial is an RPC error with an
+   * `ErrorDetail`.
    *
    * @generated from rpc tollgate.v1.AccountingService.Admit
    */
@@ -291,9 +291,8 @@ export const AccountingService: GenService<{
     output: typeof AdmitResponseSchema;
   },
   /**
-   * Holds more for work that costs more than expected; returns all that is held. Settle or Void releases what a
-   * repeat held
-   * too much.
+   * Holds more for work that costs more than expected; returns all that is held. Settle or Void also releases what a
+   * repeated call has added.
    *
    * @generated from rpc tollgate.v1.AccountingService.Extend
    */
@@ -303,7 +302,7 @@ export const AccountingService: GenService<{
     output: typeof ExtendResponseSchema;
   },
   /**
-   * Replaces the hold by the real cost. Once; another cost for the same id is an error.
+   * Replaces the hold by the real cost. A second Settle with another cost is an error.
    *
    * @generated from rpc tollgate.v1.AccountingService.Settle
    */
@@ -313,7 +312,7 @@ export const AccountingService: GenService<{
     output: typeof SettleResponseSchema;
   },
   /**
-   * Gives the hold back; nothing is charged and no record stays.
+   * Releases the hold; nothing is charged and no record remains.
    *
    * @generated from rpc tollgate.v1.AccountingService.Void
    */

@@ -25,7 +25,7 @@ export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
   fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEiGQoXR2V0Q29uZmlndXJhdGlvblJlcXVlc3QiagoYR2V0Q29uZmlndXJhdGlvblJlc3BvbnNlEgwKBGZpbGUYASABKAkSEgoKcmVhZF9hdF9tcxgCIAEoAxIVCg1zZXR0aW5nc19qc29uGAMgASgJEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkiKQoZQ2hlY2tDb25maWd1cmF0aW9uUmVxdWVzdBIMCgR0ZXh0GAEgASgJItQBChpDaGVja0NvbmZpZ3VyYXRpb25SZXNwb25zZRIzCghwcm9ibGVtcxgBIAMoCzIhLnRvbGxnYXRlLnYxLkNvbmZpZ3VyYXRpb25Qcm9ibGVtEhEKCXByb3ZpZGVycxgCIAEoDRIOCgZtb2RlbHMYAyABKA0SMQoHY2hhbmdlcxgEIAMoCzIgLnRvbGxnYXRlLnYxLkNvbmZpZ3VyYXRpb25DaGFuZ2USFAoMY2hhbmdlX2NvdW50GAUgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBiADKAkiQwoUQ29uZmlndXJhdGlvblByb2JsZW0SDAoEbGluZRgBIAEoDRIMCgRwYXRoGAIgASgJEg8KB21lc3NhZ2UYAyABKAkiYQoTQ29uZmlndXJhdGlvbkNoYW5nZRIMCgRwYXRoGAEgASgJEhMKBmJlZm9yZRgCIAEoCUgAiAEBEhIKBWFmdGVyGAMgASgJSAGIAQFCCQoHX2JlZm9yZUIICgZfYWZ0ZXIiEwoRR2V0U3RvcmFnZVJlcXVlc3QiwwEKEkdldFN0b3JhZ2VSZXNwb25zZRIOCgZlbmdpbmUYASABKAkSEAoIZGF0YV9kaXIYAiABKAkSEgoKZnJlZV9ieXRlcxgDIAEoBBITCgt0b3RhbF9ieXRlcxgEIAEoBBIPCgdwcm9ibGVtGAUgASgJEiYKBXBhcnRzGAYgAygLMhcudG9sbGdhdGUudjEuU3RvcmVkUGFydBIpCglyZXRlbnRpb24YByADKAsyFi50b2xsZ2F0ZS52MS5SZXRlbnRpb24iKQoKU3RvcmVkUGFydBIMCgRuYW1lGAEgASgJEg0KBWJ5dGVzGAIgASgEIj8KCVJldGVudGlvbhIMCgRuYW1lGAEgASgJEhMKC2xpZmV0aW1lX21zGAIgASgDEg8KB3NldHRpbmcYAyABKAkiFQoTVmVyaWZ5TGVkZ2VyUmVxdWVzdCJWChRWZXJpZnlMZWRnZXJSZXNwb25zZRISCgp2aW9sYXRpb25zGAEgAygJEhUKDXN0YXJ0ZWRfYXRfbXMYAiABKAMSEwoLZHVyYXRpb25fbXMYAyABKAMiGQoXQ3JlYXRlU2lnbkluTGlua1JlcXVlc3QiPgoYQ3JlYXRlU2lnbkluTGlua1Jlc3BvbnNlEgsKA3VybBgBIAEoCRIVCg1leHBpcmVzX2F0X21zGAIgASgDIikKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChRMaXN0U2Vzc2lvbnNSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULnRvbGxnYXRlLnYxLlNlc3Npb24iKgoUUmV2b2tlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoAyI+ChVSZXZva2VTZXNzaW9uUmVzcG9uc2USJQoHc2Vzc2lvbhgBIAEoCzIULnRvbGxnYXRlLnYxLlNlc3Npb24imgEKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSEQoEbmFtZRgCIAEoCUgAiAEBEiEKFGxvd19iYWxhbmNlX25hbm9fdXNkGAMgASgDSAGIAQESFgoObm9fbG93X2JhbGFuY2UYBCABKAhCBwoFX25hbWVCFwoVX2xvd19iYWxhbmNlX25hbm9fdXNkIj4KFVVwZGF0ZUFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCIpChNDbG9zZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiPQoUQ2xvc2VBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiMAoaTGlzdEFjY291bnRXZWJob29rc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJhChtDcmVhdGVBY2NvdW50V2ViaG9va1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIuCghzZXR0aW5ncxgCIAEoCzIcLnRvbGxnYXRlLnYxLldlYmhvb2tTZXR0aW5ncyJFChtMaXN0QWNjb3VudFdlYmhvb2tzUmVzcG9uc2USJgoId2ViaG9va3MYASADKAsyFC50b2xsZ2F0ZS52MS5XZWJob29rIkUKHENyZWF0ZUFjY291bnRXZWJob29rUmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULnRvbGxnYXRlLnYxLldlYmhvb2siYQobVXBkYXRlQWNjb3VudFdlYmhvb2tSZXF1ZXN0EhIKCndlYmhvb2tfaWQYASABKAMSLgoIc2V0dGluZ3MYAiABKAsyHC50b2xsZ2F0ZS52MS5XZWJob29rU2V0dGluZ3MiRQocVXBkYXRlQWNjb3VudFdlYmhvb2tSZXNwb25zZRIlCgd3ZWJob29rGAEgASgLMhQudG9sbGdhdGUudjEuV2ViaG9vayIxChtEZWxldGVBY2NvdW50V2ViaG9va1JlcXVlc3QSEgoKd2ViaG9va19pZBgBIAEoAyIeChxEZWxldGVBY2NvdW50V2ViaG9va1Jlc3BvbnNlIlcKH0xpc3RBY2NvdW50V2ViaG9va0V2ZW50c1JlcXVlc3QSNAoFcXVlcnkYASABKAsyJS50b2xsZ2F0ZS52MS5MaXN0V2ViaG9va0V2ZW50c1JlcXVlc3QiTQogTGlzdEFjY291bnRXZWJob29rRXZlbnRzUmVzcG9uc2USKQoGZXZlbnRzGAEgAygLMhkudG9sbGdhdGUudjEuV2ViaG9va0V2ZW50IkgKIFJlcGxheUFjY291bnRXZWJob29rRXZlbnRSZXF1ZXN0EhIKCndlYmhvb2tfaWQYASABKAMSEAoIZXZlbnRfaWQYAiABKAkiTQohUmVwbGF5QWNjb3VudFdlYmhvb2tFdmVudFJlc3BvbnNlEigKBWV2ZW50GAEgASgLMhkudG9sbGdhdGUudjEuV2ViaG9va0V2ZW50In8KGUxpc3RBY2NvdW50RW50cmllc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIuCgVxdWVyeRgCIAEoCzIfLnRvbGxnYXRlLnYxLkxpc3RFbnRyaWVzUmVxdWVzdBINCgVraW5kcxgDIAMoCRIPCgdjaGFyZ2VzGAQgASgIIkEKGkxpc3RBY2NvdW50RW50cmllc1Jlc3BvbnNlEiMKB2VudHJpZXMYASADKAsyEi50b2xsZ2F0ZS52MS5FbnRyeSJvChdMaXN0QWNjb3VudEF1ZGl0UmVxdWVzdBIXCgphY2NvdW50X2lkGAEgASgDSACIAQESLAoFcXVlcnkYAiABKAsyHS50b2xsZ2F0ZS52MS5MaXN0QXVkaXRSZXF1ZXN0Qg0KC19hY2NvdW50X2lkIkUKGExpc3RBY2NvdW50QXVkaXRSZXNwb25zZRIpCgdyZWNvcmRzGAEgAygLMhgudG9sbGdhdGUudjEuQXVkaXRSZWNvcmQiQgoTUm90YXRlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEhcKD292ZXJsYXBfc2Vjb25kcxgCIAEoDSI4ChRSb3RhdGVBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiVQoTVXBkYXRlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUVXBkYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5ImUKGUNyZWF0ZUFjY291bnRMaW1pdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIkCgVsaW1pdBgCIAEoCzIVLnRvbGxnYXRlLnYxLk5ld0xpbWl0Eg4KBmxvY2tlZBgDIAEoCCI/ChpDcmVhdGVBY2NvdW50TGltaXRSZXNwb25zZRIhCgVsaW1pdBgBIAEoCzISLnRvbGxnYXRlLnYxLkxpbWl0Ii4KGExpc3RBY2NvdW50TGltaXRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIj8KGUxpc3RBY2NvdW50TGltaXRzUmVzcG9uc2USIgoGbGltaXRzGAEgAygLMhIudG9sbGdhdGUudjEuTGltaXQiWwoZVXBkYXRlQWNjb3VudExpbWl0UmVxdWVzdBIQCghsaW1pdF9pZBgBIAEoAxIsCghzZXR0aW5ncxgCIAEoCzIaLnRvbGxnYXRlLnYxLkxpbWl0U2V0dGluZ3MiPwoaVXBkYXRlQWNjb3VudExpbWl0UmVzcG9uc2USIQoFbGltaXQYASABKAsyEi50b2xsZ2F0ZS52MS5MaW1pdCItChlEZWxldGVBY2NvdW50TGltaXRSZXF1ZXN0EhAKCGxpbWl0X2lkGAEgASgDIhwKGkRlbGV0ZUFjY291bnRMaW1pdFJlc3BvbnNlIl0KGUNyZWF0ZUFjY291bnRHcm91cFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIsCghzZXR0aW5ncxgCIAEoCzIaLnRvbGxnYXRlLnYxLkdyb3VwU2V0dGluZ3MiPwoaQ3JlYXRlQWNjb3VudEdyb3VwUmVzcG9uc2USIQoFZ3JvdXAYASABKAsyEi50b2xsZ2F0ZS52MS5Hcm91cCIuChhMaXN0QWNjb3VudEdyb3Vwc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI/ChlMaXN0QWNjb3VudEdyb3Vwc1Jlc3BvbnNlEiIKBmdyb3VwcxgBIAMoCzISLnRvbGxnYXRlLnYxLkdyb3VwIlsKGVVwZGF0ZUFjY291bnRHcm91cFJlcXVlc3QSEAoIZ3JvdXBfaWQYASABKAMSLAoIc2V0dGluZ3MYAiABKAsyGi50b2xsZ2F0ZS52MS5Hcm91cFNldHRpbmdzIj8KGlVwZGF0ZUFjY291bnRHcm91cFJlc3BvbnNlEiEKBWdyb3VwGAEgASgLMhIudG9sbGdhdGUudjEuR3JvdXAiLQoZRGVsZXRlQWNjb3VudEdyb3VwUmVxdWVzdBIQCghncm91cF9pZBgBIAEoAyIcChpEZWxldGVBY2NvdW50R3JvdXBSZXNwb25zZSKPAgoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgDEgwKBG5hbWUYAiABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgDIAEoAxIVCg1oZWxkX25hbm9fdXNkGAQgASgDEhUKDWNyZWF0ZWRfYXRfbXMYBSABKAMSMgoKc3VzcGVuc2lvbhgGIAEoDjIeLnRvbGxnYXRlLnYxLkFjY291bnRTdXNwZW5zaW9uEiEKFGxvd19iYWxhbmNlX25hbm9fdXNkGAcgASgDSACIAQESGQoMY2xvc2VkX2F0X21zGAggASgDSAGIAQFCFwoVX2xvd19iYWxhbmNlX25hbm9fdXNkQg8KDV9jbG9zZWRfYXRfbXMihAEKDU1hbmFnZW1lbnRLZXkSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSDgoGc2NvcGVzGAQgAygJEhAKCGRpc2FibGVkGAUgASgIEhUKDWNyZWF0ZWRfYXRfbXMYBiABKAMiPgoUQ3JlYXRlQWNjb3VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIYChBiYWxhbmNlX25hbm9fdXNkGAIgASgDIj4KFUNyZWF0ZUFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCIVChNMaXN0QWNjb3VudHNSZXF1ZXN0Ij4KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiYKCGFjY291bnRzGAEgAygLMhQudG9sbGdhdGUudjEuQWNjb3VudCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjsKEkdldEFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCJgChBBZGRDcmVkaXRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSFwoPYW1vdW50X25hbm9fdXNkGAIgASgDEgwKBG5vdGUYAyABKAkSEQoJcmVmZXJlbmNlGAQgASgJIjoKEUFkZENyZWRpdFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IioKFFJlc3VtZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiPgoVUmVzdW1lQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IlUKE0NyZWF0ZUFwaUtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIqCghzZXR0aW5ncxgCIAEoCzIYLnRvbGxnYXRlLnYxLktleVNldHRpbmdzIjgKFENyZWF0ZUFwaUtleVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSIoChJMaXN0QXBpS2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI4ChNMaXN0QXBpS2V5c1Jlc3BvbnNlEiEKBGtleXMYASADKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiUQoVU2V0QXBpS2V5U3RhdGVSZXF1ZXN0EhIKCmFwaV9rZXlfaWQYASABKAMSJAoFc3RhdGUYAiABKA4yFS50b2xsZ2F0ZS52MS5LZXlTdGF0ZSI6ChZTZXRBcGlLZXlTdGF0ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSImChBHZXRBcGlLZXlSZXF1ZXN0EhIKCmFwaV9rZXlfaWQYASABKAMiNQoRR2V0QXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlMKGEdldEtleU5leHRQYXltZW50UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEg0KBW1vZGVsGAIgASgJEhQKDGlucHV0X3Rva2VucxgDIAEoDSJGChlHZXRLZXlOZXh0UGF5bWVudFJlc3BvbnNlEikKB3BheW1lbnQYASABKAsyGC50b2xsZ2F0ZS52MS5OZXh0UGF5bWVudCJcChZTZXRNb250aGx5TGltaXRSZXF1ZXN0EhIKCmFwaV9rZXlfaWQYASABKAMSGwoObGltaXRfbmFub191c2QYAiABKANIAIgBAUIRCg9fbGltaXRfbmFub191c2QiOwoXU2V0TW9udGhseUxpbWl0UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IkAKGkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSDgoGc2NvcGVzGAIgAygJIkYKG0NyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5Ii8KGUxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJGChpMaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRIoCgRrZXlzGAEgAygLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJKCh1TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVxdWVzdBIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiSQoeU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiXwocU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIkgKHVNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiYQoaTGlzdEFjY291bnRBY3Rpdml0eVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIvCgVxdWVyeRgCIAEoCzIgLnRvbGxnYXRlLnYxLkxpc3RBY3Rpdml0eVJlcXVlc3QiSwobTGlzdEFjY291bnRBY3Rpdml0eVJlc3BvbnNlEiwKB3JlY29yZHMYASADKAsyGy50b2xsZ2F0ZS52MS5BY3Rpdml0eVJlY29yZCJDChlHZXRBY2NvdW50QWN0aXZpdHlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSEgoKcmVxdWVzdF9pZBgCIAEoCSJJChpHZXRBY2NvdW50QWN0aXZpdHlSZXNwb25zZRIrCgZyZWNvcmQYASABKAsyGy50b2xsZ2F0ZS52MS5BY3Rpdml0eVJlY29yZCJhChpHZXRBY2NvdW50QW5hbHl0aWNzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEi8KBXF1ZXJ5GAIgASgLMiAudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVxdWVzdCJTChtHZXRBY2NvdW50QW5hbHl0aWNzUmVzcG9uc2USNAoJYW5hbHl0aWNzGAEgASgLMiEudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVzcG9uc2UiJwoWTGlzdFZvaWRlZEhvbGRzUmVxdWVzdBINCgVsaW1pdBgBIAEoDSJBChdMaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRImCgVob2xkcxgBIAMoCzIXLnRvbGxnYXRlLnYxLlZvaWRlZEhvbGQipgEKClZvaWRlZEhvbGQSCgoCaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxISCgphcGlfa2V5X2lkGAMgASgDEg0KBW1vZGVsGAQgASgJEhcKD2Ftb3VudF9uYW5vX3VzZBgFIAEoAxIWCg5hZG1pdHRlZF9hdF9tcxgGIAEoAxIUCgx2b2lkZWRfYXRfbXMYByABKAMSDgoGcmVhc29uGAggASgJIpkCCgxTdWJzY3JpcHRpb24SEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kEhUKDXN0YXJ0ZWRfYXRfbXMYBCABKAMSFwoPcGVyaW9kX3N0YXJ0X21zGAUgASgDEhUKDXBlcmlvZF9lbmRfbXMYBiABKAMSEQoJY2FuY2VsbGVkGAcgASgIEg4KBnRva2VucxgIIAEoBBITCgt0b2tlbnNfdXNlZBgJIAEoBBITCgt0b2tlbnNfaGVsZBgKIAEoBBIXCg9mcmVlX2xlZnRfdG9kYXkYCyABKA0iEgoQTGlzdFBsYW5zUmVxdWVzdCI/ChFMaXN0UGxhbnNSZXNwb25zZRIqCgVwbGFucxgBIAMoCzIbLnRvbGxnYXRlLnYxLkNvbmZpZ3VyZWRQbGFuIuMBCg5Db25maWd1cmVkUGxhbhIfCgRwbGFuGAEgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAiABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kEhYKDnByaWNlX25hbm9fdXNkGAMgASgDEg4KBnRva2VucxgEIAEoBBIbChNmcmVlX2RhaWx5X3JlcXVlc3RzGAUgASgNEhkKEWRpc2NvdW50X3Blcm1pbGxlGAYgASgNEicKBm1vZGVscxgHIAEoCzIXLnRvbGxnYXRlLnYxLlBsYW5Nb2RlbHMiJgoKUGxhbk1vZGVscxILCgNhbGwYASABKAgSCwoDaWRzGAIgAygJIngKGFN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QiTAoZU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLAoWR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkoKF0dldFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIvChlDYW5jZWxTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiTQoaQ2FuY2VsU3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIhwKGlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0ImUKG1JlbG9hZENvbmZpZ3VyYXRpb25SZXNwb25zZRIMCgRmaWxlGAEgASgJEhEKCXByb3ZpZGVycxgCIAEoDRIOCgZtb2RlbHMYAyABKA0SFQoNbmVlZHNfcmVzdGFydBgEIAMoCSI/ChVHZXRBcGlLZXlVc2FnZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxISCgphcGlfa2V5X2lkGAIgASgDIkEKFkdldEFwaUtleVVzYWdlUmVzcG9uc2USJwoGbW9kZWxzGAEgAygLMhcudG9sbGdhdGUudjEuTW9kZWxVc2FnZSJxCgpNb2RlbFVzYWdlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgNEhQKDGlucHV0X3Rva2VucxgDIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAQgASgEEhUKDWNvc3RfbmFub191c2QYBSABKAMiGAoWRGVzY3JpYmVHYXRld2F5UmVxdWVzdCItChdEZXNjcmliZUdhdGV3YXlSZXNwb25zZRISCgpwdWJsaWNfdXJsGAEgASgJIhYKFExpc3RQcm92aWRlcnNSZXF1ZXN0IkcKFUxpc3RQcm92aWRlcnNSZXNwb25zZRIuCglwcm92aWRlcnMYASADKAsyGy50b2xsZ2F0ZS52MS5Qcm92aWRlclN0YXR1cyLKAQoOUHJvdmlkZXJTdGF0dXMSDAoEbmFtZRgBIAEoCRIQCghwcm90b2NvbBgCIAEoCRIQCghiYXNlX3VybBgDIAEoCRINCgVzdGF0ZRgEIAEoCRImCgRrZXlzGAUgAygLMhgudG9sbGdhdGUudjEuUHJvdmlkZXJLZXkSDgoGbW9kZWxzGAYgASgNEjAKCmxhc3RfZXJyb3IYByABKAsyFy50b2xsZ2F0ZS52MS5Sb3V0ZUVycm9ySACIAQFCDQoLX2xhc3RfZXJyb3IitQEKC1Byb3ZpZGVyS2V5Eg4KBm51bWJlchgBIAEoDRINCgVzdGF0ZRgCIAEoCRIbCg5yZXN0c191bnRpbF9tcxgDIAEoA0gAiAEBEhAKCHJlZnVzYWxzGAQgASgNEhMKC2xhc3Rfc3RhdHVzGAUgASgNEhoKEmxhc3RfcmVmdXNlZF9hdF9tcxgGIAEoAxIUCgxsYXN0X21lc3NhZ2UYByABKAlCEQoPX3Jlc3RzX3VudGlsX21zIkwKClJvdXRlRXJyb3ISDQoFYXRfbXMYASABKAMSDgoGcmVzdWx0GAIgASgJEg4KBnN0YXR1cxgDIAEoDRIPCgdtZXNzYWdlGAQgASgJIhMKEUxpc3RSb3V0ZXNSZXF1ZXN0Ij4KEkxpc3RSb3V0ZXNSZXNwb25zZRIoCgZyb3V0ZXMYASADKAsyGC50b2xsZ2F0ZS52MS5Sb3V0ZVN0YXR1cyKUAwoLUm91dGVTdGF0dXMSDQoFbW9kZWwYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFgoOdXBzdHJlYW1fbW9kZWwYAyABKAkSEAoIcHJpb3JpdHkYBCABKA0SDgoGd2VpZ2h0GAUgASgBEhAKCHN0cmF0ZWd5GAYgASgJEg0KBXN0YXRlGAcgASgJEhAKCGF0dGVtcHRzGAggASgEEhAKCGZhaWx1cmVzGAkgASgEEjAKCmxhc3RfZXJyb3IYCiABKAsyFy50b2xsZ2F0ZS52MS5Sb3V0ZUVycm9ySACIAQESMAoLZmlyc3RfZXZlbnQYCyABKAsyFi50b2xsZ2F0ZS52MS5RdWFudGlsZXNIAYgBARItCghkdXJhdGlvbhgMIAEoCzIWLnRvbGxnYXRlLnYxLlF1YW50aWxlc0gCiAEBEhIKCmFuc3dlcnNfYXMYDSABKAkSEgoKY3V0c19pbnB1dBgOIAEoCEINCgtfbGFzdF9lcnJvckIOCgxfZmlyc3RfZXZlbnRCCwoJX2R1cmF0aW9uIjoKCVF1YW50aWxlcxINCgVjb3VudBgBIAEoDRIOCgZwNTBfbXMYAiABKAESDgoGcDk5X21zGAMgASgBIjIKE1Rlc3RQcm92aWRlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRINCgVtb2RlbBgCIAEoCSK+AgoUVGVzdFByb3ZpZGVyUmVzcG9uc2USDAoEbmFtZRgBIAEoCRINCgVtb2RlbBgCIAEoCRIKCgJvaxgDIAEoCBINCgVlcnJvchgEIAEoCRIbCg5maXJzdF9ldmVudF9tcxgFIAEoAUgAiAEBEhgKC2R1cmF0aW9uX21zGAYgASgBSAGIAQESFQoNcmVwb3J0c191c2FnZRgHIAEoCBIOCgZtb2RlbHMYCCADKAkSFAoMbW9kZWxzX2Vycm9yGAkgASgJEi8KCWFiaWxpdGllcxgKIAMoCzIcLnRvbGxnYXRlLnYxLlByb3ZpZGVyQWJpbGl0eRImCgRrZXlzGAsgAygLMhgudG9sbGdhdGUudjEuUHJvdmlkZXJLZXlCEQoPX2ZpcnN0X2V2ZW50X21zQg4KDF9kdXJhdGlvbl9tcyI6Cg9Qcm92aWRlckFiaWxpdHkSDAoEbmFtZRgBIAEoCRIKCgJvaxgCIAEoCBINCgVlcnJvchgDIAEoCSprCghLZXlTdGF0ZRIZChVLRVlfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVEVfRU5BQkxFRBABEhYKEktFWV9TVEFURV9ESVNBQkxFRBACEhUKEUtFWV9TVEFURV9SRVZPS0VEEAMqegoRQWNjb3VudFN1c3BlbnNpb24SIgoeQUNDT1VOVF9TVVNQRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaQUNDT1VOVF9TVVNQRU5TSU9OX0RBTUFHRUQQARIhCh1BQ0NPVU5UX1NVU1BFTlNJT05fV1JJVEVfT0ZGUxACKj4KBFBsYW4SFAoQUExBTl9VTlNQRUNJRklFRBAAEg0KCVBMQU5fQ09SRRABEhEKDVBMQU5fQ09SRV9QUk8QAipcCgpQbGFuUGVyaW9kEhsKF1BMQU5fUEVSSU9EX1VOU1BFQ0lGSUVEEAASGAoUUExBTl9QRVJJT0RfQklXRUVLTFkQARIXChNQTEFOX1BFUklPRF9NT05USExZEAIyhisKDEFkbWluU2VydmljZRJWCg1DcmVhdGVBY2NvdW50EiEudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaIi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USUwoMTGlzdEFjY291bnRzEiAudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlEk0KCkdldEFjY291bnQSHi50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdBofLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXNwb25zZRJKCglBZGRDcmVkaXQSHS50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVzcG9uc2USVgoNUmVzdW1lQWNjb3VudBIhLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuUmVzdW1lQWNjb3VudFJlc3BvbnNlElYKDVVwZGF0ZUFjY291bnQSIS50b2xsZ2F0ZS52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZRJTCgxDbG9zZUFjY291bnQSIC50b2xsZ2F0ZS52MS5DbG9zZUFjY291bnRSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ2xvc2VBY2NvdW50UmVzcG9uc2USaAoTTGlzdEFjY291bnRXZWJob29rcxInLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50V2ViaG9va3NSZXF1ZXN0GigudG9sbGdhdGUudjEuTGlzdEFjY291bnRXZWJob29rc1Jlc3BvbnNlEmsKFENyZWF0ZUFjY291bnRXZWJob29rEigudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFdlYmhvb2tSZXF1ZXN0GikudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFdlYmhvb2tSZXNwb25zZRJrChRVcGRhdGVBY2NvdW50V2ViaG9vaxIoLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRXZWJob29rUmVxdWVzdBopLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRXZWJob29rUmVzcG9uc2USawoURGVsZXRlQWNjb3VudFdlYmhvb2sSKC50b2xsZ2F0ZS52MS5EZWxldGVBY2NvdW50V2ViaG9va1JlcXVlc3QaKS50b2xsZ2F0ZS52MS5EZWxldGVBY2NvdW50V2ViaG9va1Jlc3BvbnNlEncKGExpc3RBY2NvdW50V2ViaG9va0V2ZW50cxIsLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50V2ViaG9va0V2ZW50c1JlcXVlc3QaLS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudFdlYmhvb2tFdmVudHNSZXNwb25zZRJ6ChlSZXBsYXlBY2NvdW50V2ViaG9va0V2ZW50Ei0udG9sbGdhdGUudjEuUmVwbGF5QWNjb3VudFdlYmhvb2tFdmVudFJlcXVlc3QaLi50b2xsZ2F0ZS52MS5SZXBsYXlBY2NvdW50V2ViaG9va0V2ZW50UmVzcG9uc2USUwoMQ3JlYXRlQXBpS2V5EiAudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBohLnRvbGxnYXRlLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlElAKC0xpc3RBcGlLZXlzEh8udG9sbGdhdGUudjEuTGlzdEFwaUtleXNSZXF1ZXN0GiAudG9sbGdhdGUudjEuTGlzdEFwaUtleXNSZXNwb25zZRJZCg5TZXRBcGlLZXlTdGF0ZRIiLnRvbGxnYXRlLnYxLlNldEFwaUtleVN0YXRlUmVxdWVzdBojLnRvbGxnYXRlLnYxLlNldEFwaUtleVN0YXRlUmVzcG9uc2USWQoOR2V0QXBpS2V5VXNhZ2USIi50b2xsZ2F0ZS52MS5HZXRBcGlLZXlVc2FnZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5HZXRBcGlLZXlVc2FnZVJlc3BvbnNlEkoKCUdldEFwaUtleRIdLnRvbGxnYXRlLnYxLkdldEFwaUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5HZXRBcGlLZXlSZXNwb25zZRJiChFHZXRLZXlOZXh0UGF5bWVudBIlLnRvbGxnYXRlLnYxLkdldEtleU5leHRQYXltZW50UmVxdWVzdBomLnRvbGxnYXRlLnYxLkdldEtleU5leHRQYXltZW50UmVzcG9uc2USXAoPU2V0TW9udGhseUxpbWl0EiMudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVxdWVzdBokLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlc3BvbnNlElMKDFJvdGF0ZUFwaUtleRIgLnRvbGxnYXRlLnYxLlJvdGF0ZUFwaUtleVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5Sb3RhdGVBcGlLZXlSZXNwb25zZRJlChJDcmVhdGVBY2NvdW50TGltaXQSJi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50TGltaXRSZXF1ZXN0GicudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudExpbWl0UmVzcG9uc2USYgoRTGlzdEFjY291bnRMaW1pdHMSJS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudExpbWl0c1JlcXVlc3QaJi50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudExpbWl0c1Jlc3BvbnNlEmUKElVwZGF0ZUFjY291bnRMaW1pdBImLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRMaW1pdFJlcXVlc3QaJy50b2xsZ2F0ZS52MS5VcGRhdGVBY2NvdW50TGltaXRSZXNwb25zZRJlChJEZWxldGVBY2NvdW50TGltaXQSJi50b2xsZ2F0ZS52MS5EZWxldGVBY2NvdW50TGltaXRSZXF1ZXN0GicudG9sbGdhdGUudjEuRGVsZXRlQWNjb3VudExpbWl0UmVzcG9uc2USZQoSQ3JlYXRlQWNjb3VudEdyb3VwEiYudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudEdyb3VwUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRHcm91cFJlc3BvbnNlEmIKEUxpc3RBY2NvdW50R3JvdXBzEiUudG9sbGdhdGUudjEuTGlzdEFjY291bnRHcm91cHNSZXF1ZXN0GiYudG9sbGdhdGUudjEuTGlzdEFjY291bnRHcm91cHNSZXNwb25zZRJlChJVcGRhdGVBY2NvdW50R3JvdXASJi50b2xsZ2F0ZS52MS5VcGRhdGVBY2NvdW50R3JvdXBSZXF1ZXN0GicudG9sbGdhdGUudjEuVXBkYXRlQWNjb3VudEdyb3VwUmVzcG9uc2USZQoSRGVsZXRlQWNjb3VudEdyb3VwEiYudG9sbGdhdGUudjEuRGVsZXRlQWNjb3VudEdyb3VwUmVxdWVzdBonLnRvbGxnYXRlLnYxLkRlbGV0ZUFjY291bnRHcm91cFJlc3BvbnNlElMKDFVwZGF0ZUFwaUtleRIgLnRvbGxnYXRlLnYxLlVwZGF0ZUFwaUtleVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5VcGRhdGVBcGlLZXlSZXNwb25zZRJoChNDcmVhdGVNYW5hZ2VtZW50S2V5EicudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QaKC50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVzcG9uc2USZQoSTGlzdE1hbmFnZW1lbnRLZXlzEiYudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBonLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEnEKFlNldE1hbmFnZW1lbnRLZXlTY29wZXMSKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVxdWVzdBorLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXNwb25zZRJuChVTZXRNYW5hZ2VtZW50S2V5U3RhdGUSKS50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0GioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USSgoJTGlzdFBsYW5zEh0udG9sbGdhdGUudjEuTGlzdFBsYW5zUmVxdWVzdBoeLnRvbGxnYXRlLnYxLkxpc3RQbGFuc1Jlc3BvbnNlEmIKEVN0YXJ0U3Vic2NyaXB0aW9uEiUudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0GiYudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9HZXRTdWJzY3JpcHRpb24SIy50b2xsZ2F0ZS52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiQudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USZQoSQ2FuY2VsU3Vic2NyaXB0aW9uEiYudG9sbGdhdGUudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEmgKE0xpc3RBY2NvdW50QWN0aXZpdHkSJy50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEFjdGl2aXR5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50QWN0aXZpdHlSZXNwb25zZRJlChJHZXRBY2NvdW50QWN0aXZpdHkSJi50b2xsZ2F0ZS52MS5HZXRBY2NvdW50QWN0aXZpdHlSZXF1ZXN0GicudG9sbGdhdGUudjEuR2V0QWNjb3VudEFjdGl2aXR5UmVzcG9uc2USdAoXR2V0QWNjb3VudFJlcXVlc3RCb2RpZXMSKy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdEJvZGllc1JlcXVlc3QaLC50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdEJvZGllc1Jlc3BvbnNlEmgKE0dldEFjY291bnRBbmFseXRpY3MSJy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50QW5hbHl0aWNzUmVxdWVzdBooLnRvbGxnYXRlLnYxLkdldEFjY291bnRBbmFseXRpY3NSZXNwb25zZRJlChJMaXN0QWNjb3VudEVudHJpZXMSJi50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEVudHJpZXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdEFjY291bnRFbnRyaWVzUmVzcG9uc2USXwoQTGlzdEFjY291bnRBdWRpdBIkLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50QXVkaXRSZXF1ZXN0GiUudG9sbGdhdGUudjEuTGlzdEFjY291bnRBdWRpdFJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USXAoPRGVzY3JpYmVHYXRld2F5EiMudG9sbGdhdGUudjEuRGVzY3JpYmVHYXRld2F5UmVxdWVzdBokLnRvbGxnYXRlLnYxLkRlc2NyaWJlR2F0ZXdheVJlc3BvbnNlElYKDUxpc3RQcm92aWRlcnMSIS50b2xsZ2F0ZS52MS5MaXN0UHJvdmlkZXJzUmVxdWVzdBoiLnRvbGxnYXRlLnYxLkxpc3RQcm92aWRlcnNSZXNwb25zZRJNCgpMaXN0Um91dGVzEh4udG9sbGdhdGUudjEuTGlzdFJvdXRlc1JlcXVlc3QaHy50b2xsZ2F0ZS52MS5MaXN0Um91dGVzUmVzcG9uc2USUwoMVGVzdFByb3ZpZGVyEiAudG9sbGdhdGUudjEuVGVzdFByb3ZpZGVyUmVxdWVzdBohLnRvbGxnYXRlLnYxLlRlc3RQcm92aWRlclJlc3BvbnNlEl8KEENyZWF0ZVNpZ25JbkxpbmsSJC50b2xsZ2F0ZS52MS5DcmVhdGVTaWduSW5MaW5rUmVxdWVzdBolLnRvbGxnYXRlLnYxLkNyZWF0ZVNpZ25JbkxpbmtSZXNwb25zZRJTCgxMaXN0U2Vzc2lvbnMSIC50b2xsZ2F0ZS52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GiEudG9sbGdhdGUudjEuTGlzdFNlc3Npb25zUmVzcG9uc2USVgoNUmV2b2tlU2Vzc2lvbhIhLnRvbGxnYXRlLnYxLlJldm9rZVNlc3Npb25SZXF1ZXN0GiIudG9sbGdhdGUudjEuUmV2b2tlU2Vzc2lvblJlc3BvbnNlEl8KEEdldENvbmZpZ3VyYXRpb24SJC50b2xsZ2F0ZS52MS5HZXRDb25maWd1cmF0aW9uUmVxdWVzdBolLnRvbGxnYXRlLnYxLkdldENvbmZpZ3VyYXRpb25SZXNwb25zZRJlChJDaGVja0NvbmZpZ3VyYXRpb24SJi50b2xsZ2F0ZS52MS5DaGVja0NvbmZpZ3VyYXRpb25SZXF1ZXN0GicudG9sbGdhdGUudjEuQ2hlY2tDb25maWd1cmF0aW9uUmVzcG9uc2USTQoKR2V0U3RvcmFnZRIeLnRvbGxnYXRlLnYxLkdldFN0b3JhZ2VSZXF1ZXN0Gh8udG9sbGdhdGUudjEuR2V0U3RvcmFnZVJlc3BvbnNlElMKDFZlcmlmeUxlZGdlchIgLnRvbGxnYXRlLnYxLlZlcmlmeUxlZGdlclJlcXVlc3QaIS50b2xsZ2F0ZS52MS5WZXJpZnlMZWRnZXJSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_account, file_tollgate_v1_bodies, file_tollgate_v1_dashboard, file_tollgate_v1_history, file_tollgate_v1_webhook]);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.GetConfigurationRequest
  */
@@ -67,7 +67,7 @@ export type GetConfigurationResponse = Message<"tollgate.v1.GetConfigurationResp
   settingsJson: string;
 
   /**
-   * The keys of the file that have changed since the start and wait for a restart.
+   * The changed keys of the file that take effect only at the next start.
    *
    * @generated from field: repeated string needs_restart = 4;
    */
@@ -172,7 +172,7 @@ export type ConfigurationProblem = Message<"tollgate.v1.ConfigurationProblem"> &
   line: number;
 
   /**
-   * Its place in the text ("models[0].pricing.input"); empty means the text as a whole.
+   * Its path in the text ("models[0].pricing.input"); empty means the text as a whole.
    *
    * @generated from field: string path = 2;
    */
@@ -229,7 +229,7 @@ export const ConfigurationChangeSchema: GenMessage<ConfigurationChange> = /*@__P
   messageDesc(file_tollgate_v1_admin, 5);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.GetStorageRequest
  */
@@ -313,7 +313,8 @@ export const GetStorageResponseSchema: GenMessage<GetStorageResponse> = /*@__PUR
  */
 export type StoredPart = Message<"tollgate.v1.StoredPart"> & {
   /**
-   * "ledger", "ledger_wal", "content", "content_wal", "images", "files", "backups"; "database" means all of PostgreSQL's.
+   * "ledger", "ledger_wal", "content", "content_wal", "images", "files", "backups"; "database" is the whole
+   * PostgreSQL database.
    *
    * @generated from field: string name = 1;
    */
@@ -370,7 +371,7 @@ export const RetentionSchema: GenMessage<Retention> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_admin, 9);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.VerifyLedgerRequest
  */
@@ -420,7 +421,7 @@ export const VerifyLedgerResponseSchema: GenMessage<VerifyLedgerResponse> = /*@_
   messageDesc(file_tollgate_v1_admin, 11);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.CreateSignInLinkRequest
  */
@@ -658,7 +659,7 @@ export const CloseAccountResponseSchema: GenMessage<CloseAccountResponse> = /*@_
  */
 export type ListAccountWebhooksRequest = Message<"tollgate.v1.ListAccountWebhooksRequest"> & {
   /**
-   * Whose; 0: the operator's.
+   * The account; 0: the operator's webhooks.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -679,7 +680,7 @@ export const ListAccountWebhooksRequestSchema: GenMessage<ListAccountWebhooksReq
  */
 export type CreateAccountWebhookRequest = Message<"tollgate.v1.CreateAccountWebhookRequest"> & {
   /**
-   * Whose; 0: the operator's.
+   * The account; 0: the operator's webhooks.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -876,7 +877,7 @@ export const ListAccountWebhookEventsResponseSchema: GenMessage<ListAccountWebho
  */
 export type ReplayAccountWebhookEventRequest = Message<"tollgate.v1.ReplayAccountWebhookEventRequest"> & {
   /**
-   * To this webhook.
+   * The webhook.
    *
    * @generated from field: int64 webhook_id = 1;
    */
@@ -925,14 +926,14 @@ export const ReplayAccountWebhookEventResponseSchema: GenMessage<ReplayAccountWe
  */
 export type ListAccountEntriesRequest = Message<"tollgate.v1.ListAccountEntriesRequest"> & {
   /**
-   * Whose.
+   * The account.
    *
    * @generated from field: int64 account_id = 1;
    */
   accountId: bigint;
 
   /**
-   * Which of them; absence means the latest.
+   * The page; absence means the newest.
    *
    * @generated from field: tollgate.v1.ListEntriesRequest query = 2;
    */
@@ -946,7 +947,7 @@ export type ListAccountEntriesRequest = Message<"tollgate.v1.ListAccountEntriesR
   kinds: string[];
 
   /**
-   * With what settled requests were debited; `kinds` does not matter then.
+   * Include the charges of settled requests; `kinds` is ignored then.
    *
    * @generated from field: bool charges = 4;
    */
@@ -988,14 +989,14 @@ export const ListAccountEntriesResponseSchema: GenMessage<ListAccountEntriesResp
  */
 export type ListAccountAuditRequest = Message<"tollgate.v1.ListAccountAuditRequest"> & {
   /**
-   * Whose; 0: the operator's own; absence means all.
+   * The account; 0: the operator's own actions; absence means all.
    *
    * @generated from field: optional int64 account_id = 1;
    */
   accountId?: bigint | undefined;
 
   /**
-   * Which of them; absence means the latest.
+   * The page; absence means the newest.
    *
    * @generated from field: tollgate.v1.ListAuditRequest query = 2;
    */
@@ -1135,7 +1136,7 @@ export const UpdateApiKeyResponseSchema: GenMessage<UpdateApiKeyResponse> = /*@_
  */
 export type CreateAccountLimitRequest = Message<"tollgate.v1.CreateAccountLimitRequest"> & {
   /**
-   * Whose.
+   * The account.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -1149,7 +1150,7 @@ export type CreateAccountLimitRequest = Message<"tollgate.v1.CreateAccountLimitR
   limit?: NewLimit | undefined;
 
   /**
-   * The account does not change it.
+   * The account can't change it.
    *
    * @generated from field: bool locked = 3;
    */
@@ -1170,7 +1171,7 @@ export const CreateAccountLimitRequestSchema: GenMessage<CreateAccountLimitReque
  */
 export type CreateAccountLimitResponse = Message<"tollgate.v1.CreateAccountLimitResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.Limit limit = 1;
    */
@@ -1191,7 +1192,7 @@ export const CreateAccountLimitResponseSchema: GenMessage<CreateAccountLimitResp
  */
 export type ListAccountLimitsRequest = Message<"tollgate.v1.ListAccountLimitsRequest"> & {
   /**
-   * Whose.
+   * The account.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -1261,7 +1262,7 @@ export const UpdateAccountLimitRequestSchema: GenMessage<UpdateAccountLimitReque
  */
 export type UpdateAccountLimitResponse = Message<"tollgate.v1.UpdateAccountLimitResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.Limit limit = 1;
    */
@@ -1318,7 +1319,7 @@ export const DeleteAccountLimitResponseSchema: GenMessage<DeleteAccountLimitResp
  */
 export type CreateAccountGroupRequest = Message<"tollgate.v1.CreateAccountGroupRequest"> & {
   /**
-   * Whose.
+   * The account.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -1367,7 +1368,7 @@ export const CreateAccountGroupResponseSchema: GenMessage<CreateAccountGroupResp
  */
 export type ListAccountGroupsRequest = Message<"tollgate.v1.ListAccountGroupsRequest"> & {
   /**
-   * Whose.
+   * The account.
    *
    * @generated from field: int64 account_id = 1;
    */
@@ -1508,14 +1509,14 @@ export type Account = Message<"tollgate.v1.Account"> & {
   name: string;
 
   /**
-   * Its balance in nano-dollars, without regard to holds.
+   * Its balance in nano-dollars, before holds are subtracted.
    *
    * @generated from field: int64 balance_nano_usd = 3;
    */
   balanceNanoUsd: bigint;
 
   /**
-   * What running requests hold of it.
+   * The part that running requests hold.
    *
    * @generated from field: int64 held_nano_usd = 4;
    */
@@ -1529,14 +1530,14 @@ export type Account = Message<"tollgate.v1.Account"> & {
   createdAtMs: bigint;
 
   /**
-   * Why it takes no requests until it is resumed.
+   * Why its requests are refused until it is resumed.
    *
    * @generated from field: tollgate.v1.AccountSuspension suspension = 6;
    */
   suspension: AccountSuspension;
 
   /**
-   * An event is sent when the balance falls below it, in nano-dollars; absence means none is.
+   * An event is sent when the balance falls below it, in nano-dollars; absence means no event.
    *
    * @generated from field: optional int64 low_balance_nano_usd = 7;
    */
@@ -1665,7 +1666,7 @@ export const CreateAccountResponseSchema: GenMessage<CreateAccountResponse> = /*
   messageDesc(file_tollgate_v1_admin, 61);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ListAccountsRequest
  */
@@ -1770,9 +1771,8 @@ export type AddCreditRequest = Message<"tollgate.v1.AddCreditRequest"> & {
   note: string;
 
   /**
-   * The caller's own name of this credit, at most 200 characters, unique among all credits: a repeat changes nothing,
-   * so that
-   * a lost reply can be requested again. Empty: each call adds.
+   * The caller's own name of this credit, at most 200 characters, unique among all credits. A repeat changes nothing,
+   * so that a caller who lost the reply can call again. Empty: each call adds.
    *
    * @generated from field: string reference = 4;
    */
@@ -1787,7 +1787,7 @@ export const AddCreditRequestSchema: GenMessage<AddCreditRequest> = /*@__PURE__*
   messageDesc(file_tollgate_v1_admin, 66);
 
 /**
- * The account after it.
+ * The account after the credit.
  *
  * @generated from message tollgate.v1.AddCreditResponse
  */
@@ -1829,7 +1829,7 @@ export const ResumeAccountRequestSchema: GenMessage<ResumeAccountRequest> = /*@_
   messageDesc(file_tollgate_v1_admin, 68);
 
 /**
- * The account, which takes requests.
+ * The account, which can make requests again.
  *
  * @generated from message tollgate.v1.ResumeAccountResponse
  */
@@ -1969,7 +1969,7 @@ export const SetApiKeyStateRequestSchema: GenMessage<SetApiKeyStateRequest> = /*
   messageDesc(file_tollgate_v1_admin, 74);
 
 /**
- * The key after it.
+ * The changed key.
  *
  * @generated from message tollgate.v1.SetApiKeyStateResponse
  */
@@ -2032,7 +2032,7 @@ export const GetApiKeyResponseSchema: GenMessage<GetApiKeyResponse> = /*@__PURE_
   messageDesc(file_tollgate_v1_admin, 77);
 
 /**
- * Which request is thought of.
+ * The request to preview.
  *
  * @generated from message tollgate.v1.GetKeyNextPaymentRequest
  */
@@ -2067,13 +2067,13 @@ export const GetKeyNextPaymentRequestSchema: GenMessage<GetKeyNextPaymentRequest
   messageDesc(file_tollgate_v1_admin, 78);
 
 /**
- * What would become of it.
+ * The preview.
  *
  * @generated from message tollgate.v1.GetKeyNextPaymentResponse
  */
 export type GetKeyNextPaymentResponse = Message<"tollgate.v1.GetKeyNextPaymentResponse"> & {
   /**
-   * As it stands.
+   * Its present state.
    *
    * @generated from field: tollgate.v1.NextPayment payment = 1;
    */
@@ -2088,7 +2088,7 @@ export const GetKeyNextPaymentResponseSchema: GenMessage<GetKeyNextPaymentRespon
   messageDesc(file_tollgate_v1_admin, 79);
 
 /**
- * A hard limit.
+ * A maximum per UTC month.
  *
  * @generated from message tollgate.v1.SetMonthlyLimitRequest
  */
@@ -2101,7 +2101,7 @@ export type SetMonthlyLimitRequest = Message<"tollgate.v1.SetMonthlyLimitRequest
   apiKeyId: bigint;
 
   /**
-   * The most a UTC month, in nano-dollars; absence or 0 lifts the limit.
+   * The maximum per UTC month, in nano-dollars; absence or 0 lifts the limit.
    *
    * @generated from field: optional int64 limit_nano_usd = 2;
    */
@@ -2116,7 +2116,7 @@ export const SetMonthlyLimitRequestSchema: GenMessage<SetMonthlyLimitRequest> = 
   messageDesc(file_tollgate_v1_admin, 80);
 
 /**
- * The key after it.
+ * The changed key.
  *
  * @generated from message tollgate.v1.SetMonthlyLimitResponse
  */
@@ -2256,7 +2256,7 @@ export const SetManagementKeyScopesRequestSchema: GenMessage<SetManagementKeySco
   messageDesc(file_tollgate_v1_admin, 86);
 
 /**
- * The key after it.
+ * The changed key.
  *
  * @generated from message tollgate.v1.SetManagementKeyScopesResponse
  */
@@ -2305,7 +2305,7 @@ export const SetManagementKeyStateRequestSchema: GenMessage<SetManagementKeyStat
   messageDesc(file_tollgate_v1_admin, 88);
 
 /**
- * The key after it.
+ * The changed key.
  *
  * @generated from message tollgate.v1.SetManagementKeyStateResponse
  */
@@ -2339,7 +2339,7 @@ export type ListAccountActivityRequest = Message<"tollgate.v1.ListAccountActivit
   accountId: bigint;
 
   /**
-   * Which of them; absence means the newest 100.
+   * The filter and the page; absence means the newest 100.
    *
    * @generated from field: tollgate.v1.ListActivityRequest query = 2;
    */
@@ -2409,7 +2409,7 @@ export const GetAccountActivityRequestSchema: GenMessage<GetAccountActivityReque
  */
 export type GetAccountActivityResponse = Message<"tollgate.v1.GetAccountActivityResponse"> & {
   /**
-   * With its buckets.
+   * With the parts of its cost.
    *
    * @generated from field: tollgate.v1.ActivityRecord record = 1;
    */
@@ -2437,7 +2437,7 @@ export type GetAccountAnalyticsRequest = Message<"tollgate.v1.GetAccountAnalytic
   accountId: bigint;
 
   /**
-   * What to sum; absence means the last 30 days by day.
+   * What to sum; absence means the last 30 days, by day.
    *
    * @generated from field: tollgate.v1.GetAnalyticsRequest query = 2;
    */
@@ -2458,7 +2458,7 @@ export const GetAccountAnalyticsRequestSchema: GenMessage<GetAccountAnalyticsReq
  */
 export type GetAccountAnalyticsResponse = Message<"tollgate.v1.GetAccountAnalyticsResponse"> & {
   /**
-   * Over the whole span and by its periods.
+   * For the whole time and for each period.
    *
    * @generated from field: tollgate.v1.GetAnalyticsResponse analytics = 1;
    */
@@ -2473,7 +2473,7 @@ export const GetAccountAnalyticsResponseSchema: GenMessage<GetAccountAnalyticsRe
   messageDesc(file_tollgate_v1_admin, 95);
 
 /**
- * Which of them.
+ * How many to list.
  *
  * @generated from message tollgate.v1.ListVoidedHoldsRequest
  */
@@ -2515,7 +2515,7 @@ export const ListVoidedHoldsResponseSchema: GenMessage<ListVoidedHoldsResponse> 
   messageDesc(file_tollgate_v1_admin, 97);
 
 /**
- * A hold that was given up without a charge.
+ * A hold that was voided without a charge.
  *
  * @generated from message tollgate.v1.VoidedHold
  */
@@ -2542,7 +2542,7 @@ export type VoidedHold = Message<"tollgate.v1.VoidedHold"> & {
   apiKeyId: bigint;
 
   /**
-   * The request.
+   * The listed model.
    *
    * @generated from field: string model = 4;
    */
@@ -2563,7 +2563,7 @@ export type VoidedHold = Message<"tollgate.v1.VoidedHold"> & {
   admittedAtMs: bigint;
 
   /**
-   * When it was given up.
+   * When it was voided, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 voided_at_ms = 7;
    */
@@ -2585,7 +2585,7 @@ export const VoidedHoldSchema: GenMessage<VoidedHold> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_admin, 98);
 
 /**
- * An account's plan in its present period. Times in milliseconds since 1970 UTC.
+ * An account's plan in its current period. Times in milliseconds since 1970 UTC.
  *
  * @generated from message tollgate.v1.Subscription
  */
@@ -2619,14 +2619,14 @@ export type Subscription = Message<"tollgate.v1.Subscription"> & {
   startedAtMs: bigint;
 
   /**
-   * When the present period began.
+   * When the current period began.
    *
    * @generated from field: int64 period_start_ms = 5;
    */
   periodStartMs: bigint;
 
   /**
-   * When it ends: the plan is then renewed, unless it is cancelled or the balance can't pay it.
+   * When it ends: then the plan is renewed, unless it is cancelled or the balance can't pay for it.
    *
    * @generated from field: int64 period_end_ms = 6;
    */
@@ -2647,14 +2647,14 @@ export type Subscription = Message<"tollgate.v1.Subscription"> & {
   tokens: bigint;
 
   /**
-   * What settled requests have used of it.
+   * The tokens that settled requests have used.
    *
    * @generated from field: uint64 tokens_used = 9;
    */
   tokensUsed: bigint;
 
   /**
-   * What running requests hold of it.
+   * The tokens that running requests hold.
    *
    * @generated from field: uint64 tokens_held = 10;
    */
@@ -2676,7 +2676,7 @@ export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_admin, 99);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ListPlansRequest
  */
@@ -2712,7 +2712,7 @@ export const ListPlansResponseSchema: GenMessage<ListPlansResponse> = /*@__PURE_
   messageDesc(file_tollgate_v1_admin, 101);
 
 /**
- * What a plan costs and gives in a period.
+ * What a plan costs and includes in each period.
  *
  * @generated from message tollgate.v1.ConfiguredPlan
  */
@@ -2753,7 +2753,7 @@ export type ConfiguredPlan = Message<"tollgate.v1.ConfiguredPlan"> & {
   freeDailyRequests: number;
 
   /**
-   * The discount on what money pays for text, in thousandths.
+   * The discount on text that is paid with money, in thousandths.
    *
    * @generated from field: uint32 discount_permille = 6;
    */
@@ -2943,7 +2943,7 @@ export const CancelSubscriptionResponseSchema: GenMessage<CancelSubscriptionResp
   messageDesc(file_tollgate_v1_admin, 109);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ReloadConfigurationRequest
  */
@@ -3000,7 +3000,7 @@ export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationRe
   messageDesc(file_tollgate_v1_admin, 111);
 
 /**
- * The key.
+ * Which key.
  *
  * @generated from message tollgate.v1.GetApiKeyUsageRequest
  */
@@ -3034,7 +3034,7 @@ export const GetApiKeyUsageRequestSchema: GenMessage<GetApiKeyUsageRequest> = /*
  */
 export type GetApiKeyUsageResponse = Message<"tollgate.v1.GetApiKeyUsageResponse"> & {
   /**
-   * One entry for each model that was used, the dearest first.
+   * One entry for each model that was used, the most expensive first.
    *
    * @generated from field: repeated tollgate.v1.ModelUsage models = 1;
    */
@@ -3098,7 +3098,7 @@ export const ModelUsageSchema: GenMessage<ModelUsage> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_admin, 114);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.DescribeGatewayRequest
  */
@@ -3119,7 +3119,7 @@ export const DescribeGatewayRequestSchema: GenMessage<DescribeGatewayRequest> = 
  */
 export type DescribeGatewayResponse = Message<"tollgate.v1.DescribeGatewayResponse"> & {
   /**
-   * The address that clients know, without a slash at its end.
+   * The address at which clients reach it, without a slash at its end.
    *
    * @generated from field: string public_url = 1;
    */
@@ -3134,7 +3134,7 @@ export const DescribeGatewayResponseSchema: GenMessage<DescribeGatewayResponse> 
   messageDesc(file_tollgate_v1_admin, 116);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ListProvidersRequest
  */
@@ -3197,7 +3197,8 @@ export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
   baseUrl: string;
 
   /**
-   * "available"; "no_key" if all its keys rest; "failing" if the circuit breakers of all its routes are open; "unused" if it has no route.
+   * "available"; "no_key" if all its keys rest; "failing" if the circuit breakers of all its routes are open;
+   * "unused" if it has no route.
    *
    * @generated from field: string state = 4;
    */
@@ -3239,7 +3240,7 @@ export const ProviderStatusSchema: GenMessage<ProviderStatus> = /*@__PURE__*/
  */
 export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
   /**
-   * Its place in the configuration, from 1.
+   * Its position in the configuration, from 1.
    *
    * @generated from field: uint32 number = 1;
    */
@@ -3281,7 +3282,7 @@ export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
   lastRefusedAtMs: bigint;
 
   /**
-   * The provider's message, without anything of the request; empty means none.
+   * The provider's message, without content of the request; empty means none.
    *
    * @generated from field: string last_message = 7;
    */
@@ -3323,7 +3324,7 @@ export type RouteError = Message<"tollgate.v1.RouteError"> & {
   status: number;
 
   /**
-   * The provider's message, without anything of the request; empty means none.
+   * The provider's message, without content of the request; empty means none.
    *
    * @generated from field: string message = 4;
    */
@@ -3338,7 +3339,7 @@ export const RouteErrorSchema: GenMessage<RouteError> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_admin, 121);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ListRoutesRequest
  */
@@ -3401,7 +3402,7 @@ export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
   upstreamModel: string;
 
   /**
-   * The lower number is taken first.
+   * Routes with a lower number are used first.
    *
    * @generated from field: uint32 priority = 4;
    */
@@ -3465,15 +3466,14 @@ export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
 
   /**
    * The model that its provider reports, if it differs from the requested one; empty means that it does not, or that
-   * the
-   * provider reports none.
+   * the provider reports none.
    *
    * @generated from field: string answers_as = 13;
    */
   answersAs: string;
 
   /**
-   * Its provider has read far less of a prompt than was sent.
+   * The provider has cut prompts: it reported far fewer input tokens than were sent.
    *
    * @generated from field: bool cuts_input = 14;
    */
@@ -3508,7 +3508,7 @@ export type Quantiles = Message<"tollgate.v1.Quantiles"> & {
   p50Ms: number;
 
   /**
-   * What 99 of 100 do not exceed, in milliseconds.
+   * The 99th percentile, in milliseconds.
    *
    * @generated from field: double p99_ms = 3;
    */
@@ -3536,7 +3536,7 @@ export type TestProviderRequest = Message<"tollgate.v1.TestProviderRequest"> & {
   name: string;
 
   /**
-   * The provider's own name of the model to ask; empty means that of its first route, or the first that it lists.
+   * The provider's own name of the model to test; empty means that of its first route, or the first that it lists.
    *
    * @generated from field: string model = 2;
    */
@@ -3571,7 +3571,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
   model: string;
 
   /**
-   * Whether it has answered: with a token, or, if the provider only draws, with its list.
+   * Whether it has answered: with a token, or with its list if the provider only draws images.
    *
    * @generated from field: bool ok = 3;
    */
@@ -3592,7 +3592,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
   firstEventMs?: number | undefined;
 
   /**
-   * Until its end, in milliseconds; absence means it did not end well.
+   * Until its end, in milliseconds; absence means it failed.
    *
    * @generated from field: optional double duration_ms = 6;
    */
@@ -3627,7 +3627,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
   abilities: ProviderAbility[];
 
   /**
-   * How the provider's keys are after the test.
+   * The state of the provider's keys after the test.
    *
    * @generated from field: repeated tollgate.v1.ProviderKey keys = 11;
    */
@@ -3642,7 +3642,7 @@ export const TestProviderResponseSchema: GenMessage<TestProviderResponse> = /*@_
   messageDesc(file_tollgate_v1_admin, 127);
 
 /**
- * Something that a model can do or not.
+ * Something that a model may be able to do.
  *
  * @generated from message tollgate.v1.ProviderAbility
  */
@@ -3725,27 +3725,27 @@ export const KeyStateSchema: GenEnum<KeyState> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_admin, 0);
 
 /**
- * Why an account takes no requests.
+ * Why an account's requests are refused.
  *
  * @generated from enum tollgate.v1.AccountSuspension
  */
 export const AccountSuspension = {
   /**
-   * It takes requests.
+   * Not suspended.
    *
    * @generated from enum value: ACCOUNT_SUSPENSION_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * One of its rows in the ledger is broken, so that what is over can't be ended.
+   * One of its rows in the ledger is damaged, so that finished work can't be settled.
    *
    * @generated from enum value: ACCOUNT_SUSPENSION_DAMAGED = 1;
    */
   DAMAGED: 1,
 
   /**
-   * More of its requests was written off than the configuration allows.
+   * More was written off for it than the configuration allows.
    *
    * @generated from enum value: ACCOUNT_SUSPENSION_WRITE_OFFS = 2;
    */
@@ -3753,7 +3753,7 @@ export const AccountSuspension = {
 } as const;
 
 /**
- * Why an account takes no requests.
+ * Why an account's requests are refused.
  *
  * @generated from enum tollgate.v1.AccountSuspension
  */
@@ -3827,7 +3827,7 @@ export const PlanPeriod = {
   BIWEEKLY: 1,
 
   /**
-   * To the same day of the next UTC month, or its last day if it lacks that day.
+   * Up to the same day of the next UTC month, or to its last day if it has no such day.
    *
    * @generated from enum value: PLAN_PERIOD_MONTHLY = 2;
    */
@@ -3884,7 +3884,7 @@ export const AdminService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * Adds to (or, negative, takes from) an account's balance what no hold covers.
+   * Adds money to an account's balance. A negative amount takes money from it, as far as it is not held.
    *
    * @generated from rpc tollgate.v1.AdminService.AddCredit
    */
@@ -3894,7 +3894,7 @@ export const AdminService: GenService<{
     output: typeof AddCreditResponseSchema;
   },
   /**
-   * Lets a suspended account take requests again.
+   * Lets a suspended account make requests again.
    *
    * @generated from rpc tollgate.v1.AdminService.ResumeAccount
    */
@@ -3914,7 +3914,8 @@ export const AdminService: GenService<{
     output: typeof UpdateAccountResponseSchema;
   },
   /**
-   * Ends every key of an account and its plan, and moves what keys and groups have back to its balance, which a negative credit pays out. For good.
+   * Closes an account for good: ends its keys and its plan, and moves the balances of keys and groups back to its
+   * own, which a negative credit pays out.
    *
    * @generated from rpc tollgate.v1.AdminService.CloseAccount
    */
@@ -4034,7 +4035,7 @@ export const AdminService: GenService<{
     output: typeof GetApiKeyResponseSchema;
   },
   /**
-   * What would decide and pay the next request of a key, by a dry run of its admission.
+   * Previews the admission of a key's next request: which limits would decide and who would pay. Nothing is held.
    *
    * @generated from rpc tollgate.v1.AdminService.GetKeyNextPayment
    */
@@ -4044,7 +4045,7 @@ export const AdminService: GenService<{
     output: typeof GetKeyNextPaymentResponseSchema;
   },
   /**
-   * Sets or lifts an API key's hard limit a UTC month.
+   * Sets or lifts an API key's maximum per UTC month.
    *
    * @generated from rpc tollgate.v1.AdminService.SetMonthlyLimit
    */
@@ -4054,7 +4055,7 @@ export const AdminService: GenService<{
     output: typeof SetMonthlyLimitResponseSchema;
   },
   /**
-   * Another secret for an API key, which is in this answer only.
+   * Gives an API key a new secret, which is in this answer only.
    *
    * @generated from rpc tollgate.v1.AdminService.RotateApiKey
    */
@@ -4134,7 +4135,7 @@ export const AdminService: GenService<{
     output: typeof UpdateAccountGroupResponseSchema;
   },
   /**
-   * Removes a group without keys and groups.
+   * Removes a group that has no keys and no groups.
    *
    * @generated from rpc tollgate.v1.AdminService.DeleteAccountGroup
    */
@@ -4194,7 +4195,7 @@ export const AdminService: GenService<{
     output: typeof SetManagementKeyStateResponseSchema;
   },
   /**
-   * The plans that an account can start, as the gateway was started with them.
+   * The plans that an account can start, from the configuration at the gateway's start.
    *
    * @generated from rpc tollgate.v1.AdminService.ListPlans
    */
@@ -4224,7 +4225,7 @@ export const AdminService: GenService<{
     output: typeof GetSubscriptionResponseSchema;
   },
   /**
-   * Ends a plan with its period; a repeat changes nothing.
+   * Ends a plan at the end of its period; a repeat changes nothing.
    *
    * @generated from rpc tollgate.v1.AdminService.CancelSubscription
    */
@@ -4274,7 +4275,7 @@ export const AdminService: GenService<{
     output: typeof GetAccountAnalyticsResponseSchema;
   },
   /**
-   * Every change of an account's balances that is no request, newest first; on request with the charges between them.
+   * Every change of an account's balances that is not a request, newest first; on request together with the charges.
    *
    * @generated from rpc tollgate.v1.AdminService.ListAccountEntries
    */
@@ -4294,7 +4295,7 @@ export const AdminService: GenService<{
     output: typeof ListAccountAuditResponseSchema;
   },
   /**
-   * Holds that were given up without a charge (after a crash, or expired), newest first.
+   * Holds that were voided without a charge (after a crash, or because they expired), newest first.
    *
    * @generated from rpc tollgate.v1.AdminService.ListVoidedHolds
    */
@@ -4305,8 +4306,7 @@ export const AdminService: GenService<{
   },
   /**
    * Reads the configuration file again, as SIGHUP does. A bad file changes nothing: the error says what is wrong,
-   * with file,
-   * line and path.
+   * with file, line and path.
    *
    * @generated from rpc tollgate.v1.AdminService.ReloadConfiguration
    */
@@ -4326,7 +4326,7 @@ export const AdminService: GenService<{
     output: typeof DescribeGatewayResponseSchema;
   },
   /**
-   * The providers of the configuration, and how their keys are.
+   * The providers of the configuration, and the state of their keys.
    *
    * @generated from rpc tollgate.v1.AdminService.ListProviders
    */
@@ -4336,7 +4336,7 @@ export const AdminService: GenService<{
     output: typeof ListProvidersResponseSchema;
   },
   /**
-   * The routes of all models: what state they are in, how they failed last and how fast they are.
+   * The routes of all models: their state, their last failure and their speed.
    *
    * @generated from rpc tollgate.v1.AdminService.ListRoutes
    */
@@ -4346,8 +4346,7 @@ export const AdminService: GenService<{
     output: typeof ListRoutesResponseSchema;
   },
   /**
-   * Requests one token, the list of models and a model's abilities from a provider. It costs what a few tokens cost
-   * there. A
+   * Tests a provider: requests one token, its list of models and what a model can do. It costs a few tokens there. A
    * failing provider is not an error: the reply says how it failed.
    *
    * @generated from rpc tollgate.v1.AdminService.TestProvider
@@ -4358,7 +4357,7 @@ export const AdminService: GenService<{
     output: typeof TestProviderResponseSchema;
   },
   /**
-   * A link that signs the operator in to the dashboard, once, within ten minutes.
+   * A link that signs the operator in to the dashboard. It works once, for ten minutes.
    *
    * @generated from rpc tollgate.v1.AdminService.CreateSignInLink
    */
@@ -4388,7 +4387,7 @@ export const AdminService: GenService<{
     output: typeof RevokeSessionResponseSchema;
   },
   /**
-   * The configuration in use, every default filled in.
+   * The configuration in use, with all defaults.
    *
    * @generated from rpc tollgate.v1.AdminService.GetConfiguration
    */
@@ -4409,7 +4408,7 @@ export const AdminService: GenService<{
     output: typeof CheckConfigurationResponseSchema;
   },
   /**
-   * How much the gateway stores, how much room there is, and how long what it stores is kept.
+   * How much the gateway stores, how much space is left, and how long it keeps things.
    *
    * @generated from rpc tollgate.v1.AdminService.GetStorage
    */
@@ -4419,7 +4418,7 @@ export const AdminService: GenService<{
     output: typeof GetStorageResponseSchema;
   },
   /**
-   * Checks every invariant of the ledger while the gateway runs. Calls at the same time share one run.
+   * Checks every invariant of the ledger while the gateway runs. Concurrent calls share one run.
    *
    * @generated from rpc tollgate.v1.AdminService.VerifyLedger
    */

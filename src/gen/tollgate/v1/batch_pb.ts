@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/batch.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Files of requests, and batches that run them. Credential: a customer's API key.
+// Files of requests, and batches that run them. Credential: an API key.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -60,7 +60,7 @@ export type File = Message<"tollgate.v1.File"> & {
   createdAtMs: bigint;
 
   /**
-   * From then on it is gone.
+   * When it is deleted, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 expires_at_ms = 6;
    */
@@ -81,7 +81,7 @@ export const FileSchema: GenMessage<File> = /*@__PURE__*/
  */
 export type CreateFileRequest = Message<"tollgate.v1.CreateFileRequest"> & {
   /**
-   * Its purpose: the requests of a Messages batch are not a file that the account sees.
+   * Don't list the file: it has the requests of a Messages batch, which is not a file of the account.
    *
    * @generated from field: bool hidden = 1;
    */
@@ -96,7 +96,7 @@ export const CreateFileRequestSchema: GenMessage<CreateFileRequest> = /*@__PURE_
   messageDesc(file_tollgate_v1_batch, 1);
 
 /**
- * Where the pieces go.
+ * The upload.
  *
  * @generated from message tollgate.v1.CreateFileResponse
  */
@@ -270,14 +270,14 @@ export const GetFileResponseSchema: GenMessage<GetFileResponse> = /*@__PURE__*/
  */
 export type ListFilesRequest = Message<"tollgate.v1.ListFilesRequest"> & {
   /**
-   * At most so many; 0 means 1,000, which is the most.
+   * The most files of a page, up to 1,000; 0 means 1,000.
    *
    * @generated from field: uint32 limit = 1;
    */
   limit: number;
 
   /**
-   * The id of the last one of the page before; empty means the first page.
+   * The id of the last entry of the previous page; empty means the first page.
    *
    * @generated from field: string after = 2;
    */
@@ -319,7 +319,7 @@ export type ListFilesResponse = Message<"tollgate.v1.ListFilesResponse"> & {
   files: File[];
 
   /**
-   * There are more after them.
+   * There are more after these.
    *
    * @generated from field: bool has_more = 2;
    */
@@ -355,7 +355,7 @@ export const DeleteFileRequestSchema: GenMessage<DeleteFileRequest> = /*@__PURE_
   messageDesc(file_tollgate_v1_batch, 11);
 
 /**
- * It is deleted.
+ * Deleted.
  *
  * @generated from message tollgate.v1.DeleteFileResponse
  */
@@ -434,7 +434,7 @@ export const ReadFileContentResponseSchema: GenMessage<ReadFileContentResponse> 
  */
 export type Batch = Message<"tollgate.v1.Batch"> & {
   /**
-   * "batch_…"; of Messages "msgbatch_…".
+   * "batch_…", or "msgbatch_…" for a batch of Messages.
    *
    * @generated from field: string id = 1;
    */
@@ -448,14 +448,14 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   endpoint: Endpoint;
 
   /**
-   * How far it is.
+   * Its state.
    *
    * @generated from field: tollgate.v1.BatchState state = 3;
    */
   state: BatchState;
 
   /**
-   * The file of its requests; empty of a batch of Messages.
+   * The file of its requests; empty for a batch of Messages.
    *
    * @generated from field: string input_file_id = 4;
    */
@@ -469,14 +469,14 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   outputFileId: string;
 
   /**
-   * Failures, and what was not run; empty means none.
+   * The items that failed or did not run; empty means none.
    *
    * @generated from field: string error_file_id = 6;
    */
   errorFileId: string;
 
   /**
-   * The caller's own.
+   * The caller's own labels.
    *
    * @generated from field: map<string, string> metadata = 7;
    */
@@ -490,7 +490,7 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   faults: BatchFault[];
 
   /**
-   * How its items stand.
+   * How many of its items are in which state.
    *
    * @generated from field: tollgate.v1.BatchCounts counts = 9;
    */
@@ -511,7 +511,7 @@ export type Batch = Message<"tollgate.v1.Batch"> & {
   costNanoUsd: bigint;
 
   /**
-   * When it got into its states.
+   * When it reached its states.
    *
    * @generated from field: tollgate.v1.BatchTimes times = 12;
    */
@@ -540,7 +540,7 @@ export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 15);
 
 /**
- * How the items of a batch stand.
+ * How many items of a batch are in which state.
  *
  * @generated from message tollgate.v1.BatchCounts
  */
@@ -574,7 +574,7 @@ export type BatchCounts = Message<"tollgate.v1.BatchCounts"> & {
   cancelled: number;
 
   /**
-   * Never run, because its time was over.
+   * Never run, because the batch ran out of time.
    *
    * @generated from field: uint32 expired = 5;
    */
@@ -589,7 +589,7 @@ export const BatchCountsSchema: GenMessage<BatchCounts> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 16);
 
 /**
- * When a batch got into its states, in milliseconds since 1970 UTC; absence means that it did not.
+ * When a batch reached its states, in milliseconds since 1970 UTC; absence means that it has not.
  *
  * @generated from message tollgate.v1.BatchTimes
  */
@@ -602,7 +602,7 @@ export type BatchTimes = Message<"tollgate.v1.BatchTimes"> & {
   createdMs: bigint;
 
   /**
-   * What has not run by then expires.
+   * Items that have not begun by then expire.
    *
    * @generated from field: int64 expires_ms = 2;
    */
@@ -645,7 +645,7 @@ export const BatchTimesSchema: GenMessage<BatchTimes> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 17);
 
 /**
- * A fault in a line of a file.
+ * A mistake in a file of requests.
  *
  * @generated from message tollgate.v1.BatchFault
  */
@@ -658,7 +658,7 @@ export type BatchFault = Message<"tollgate.v1.BatchFault"> & {
   line?: number | undefined;
 
   /**
-   * A word for programs.
+   * A code for programs.
    *
    * @generated from field: string code = 2;
    */
@@ -791,28 +791,28 @@ export const GetBatchResponseSchema: GenMessage<GetBatchResponse> = /*@__PURE__*
  */
 export type ListBatchesRequest = Message<"tollgate.v1.ListBatchesRequest"> & {
   /**
-   * At most so many; 0 means 20, the most are 1,000.
+   * The most batches of a page, up to 1,000; 0 means 20.
    *
    * @generated from field: uint32 limit = 1;
    */
   limit: number;
 
   /**
-   * The id of the last one of the page before; empty means the first page.
+   * The id of the last entry of the previous page; empty means the first page.
    *
    * @generated from field: string after = 2;
    */
   after: string;
 
   /**
-   * Instead of `after`: the id of the first one of the page behind; empty means none.
+   * Instead of `after`, to go back: the id of the first entry of the following page; empty means none.
    *
    * @generated from field: string before = 3;
    */
   before: string;
 
   /**
-   * Those of Messages; else those of the other interfaces.
+   * List the batches of Messages; else those of the other interfaces.
    *
    * @generated from field: bool messages = 4;
    */
@@ -840,7 +840,7 @@ export type ListBatchesResponse = Message<"tollgate.v1.ListBatchesResponse"> & {
   batches: Batch[];
 
   /**
-   * There are more after them (before them, if `before` was given).
+   * There are more after these (before these, if `before` was given).
    *
    * @generated from field: bool has_more = 2;
    */
@@ -918,7 +918,7 @@ export const DeleteBatchRequestSchema: GenMessage<DeleteBatchRequest> = /*@__PUR
   messageDesc(file_tollgate_v1_batch, 27);
 
 /**
- * It is deleted.
+ * Deleted.
  *
  * @generated from message tollgate.v1.DeleteBatchResponse
  */
@@ -994,7 +994,7 @@ export type BatchRecord = Message<"tollgate.v1.BatchRecord"> & {
    */
   what: {
     /**
-     * Its result, which counts once `charged` follows or the ledger has its request.
+     * Its result, which is valid once a `charge` follows or the ledger has its request.
      *
      * @generated from field: tollgate.v1.BatchResult result = 2;
      */
@@ -1010,7 +1010,7 @@ export type BatchRecord = Message<"tollgate.v1.BatchRecord"> & {
     case: "charge";
   } | {
     /**
-     * It ended without an answer: its result line. Nothing was charged.
+     * The result line of an item that ended without an answer and without a charge.
      *
      * @generated from field: bytes failure = 4;
      */
@@ -1027,7 +1027,7 @@ export const BatchRecordSchema: GenMessage<BatchRecord> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 31);
 
 /**
- * The line of an item's result, around the place where its cost is written.
+ * The result line of an item, split where its cost is inserted.
  *
  * @generated from message tollgate.v1.BatchResult
  */
@@ -1090,7 +1090,7 @@ export const BatchChargeSchema: GenMessage<BatchCharge> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_batch, 33);
 
 /**
- * In which order pages go.
+ * The order of a list.
  *
  * @generated from enum tollgate.v1.ListOrder
  */
@@ -1118,7 +1118,7 @@ export const ListOrder = {
 } as const;
 
 /**
- * In which order pages go.
+ * The order of a list.
  *
  * @generated from enum tollgate.v1.ListOrder
  */
@@ -1131,7 +1131,7 @@ export const ListOrderSchema: GenEnum<ListOrder> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_batch, 0);
 
 /**
- * How far a batch is.
+ * The state of a batch.
  *
  * @generated from enum tollgate.v1.BatchState
  */
@@ -1179,7 +1179,7 @@ export const BatchState = {
   COMPLETED: 5,
 
   /**
-   * Its time was over before all had run.
+   * It ran out of time before all its items had run.
    *
    * @generated from enum value: BATCH_STATE_EXPIRED = 6;
    */
@@ -1201,7 +1201,7 @@ export const BatchState = {
 } as const;
 
 /**
- * How far a batch is.
+ * The state of a batch.
  *
  * @generated from enum tollgate.v1.BatchState
  */
@@ -1214,13 +1214,14 @@ export const BatchStateSchema: GenEnum<BatchState> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_batch, 1);
 
 /**
- * Keeps an account's files for 30 days. A file is uploaded in pieces: CreateFile, AppendFile as often as needed, FinishFile.
+ * Keeps an account's files for 30 days. A file is uploaded in pieces: CreateFile, AppendFile as often as needed,
+ * FinishFile.
  *
  * @generated from service tollgate.v1.FileService
  */
 export const FileService: GenService<{
   /**
-   * Begins an upload, which nothing but its pieces knows yet. One that gets no piece for ten minutes is forgotten.
+   * Begins an upload. One that gets no piece for ten minutes is dropped.
    *
    * @generated from rpc tollgate.v1.FileService.CreateFile
    */
@@ -1329,7 +1330,7 @@ export const BatchService: GenService<{
     output: typeof ListBatchesResponseSchema;
   },
   /**
-   * Begins no more of its items. Those that run end by themselves.
+   * Cancels a batch: no more of its items begin, and running ones finish.
    *
    * @generated from rpc tollgate.v1.BatchService.CancelBatch
    */

@@ -15,7 +15,8 @@ export const file_tollgate_v1_bodies: GenFile = /*@__PURE__*/
   fileDesc("Chh0b2xsZ2F0ZS92MS9ib2RpZXMucHJvdG8SC3RvbGxnYXRlLnYxIvwCCg1SZXF1ZXN0Qm9kaWVzEhIKCnJlcXVlc3RfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSEAoIZW5kcG9pbnQYAyABKAkSEgoKa2VwdF9hdF9tcxgEIAEoAxISCgplbmRzX2F0X21zGAUgASgDEi0KDmNsaWVudF9yZXF1ZXN0GAYgASgLMhUudG9sbGdhdGUudjEuS2VwdEJvZHkSLwoQY29udHJhY3RfcmVxdWVzdBgHIAEoCzIVLnRvbGxnYXRlLnYxLktlcHRCb2R5Ei4KD2NvbnRyYWN0X2Fuc3dlchgIIAEoCzIVLnRvbGxnYXRlLnYxLktlcHRCb2R5Ei8KCHVwc3RyZWFtGAkgAygLMh0udG9sbGdhdGUudjEuVXBzdHJlYW1FeGNoYW5nZRIsCg1jbGllbnRfYW5zd2VyGAogASgLMhUudG9sbGdhdGUudjEuS2VwdEJvZHkSDwoHZHJvcHBlZBgLIAMoCRIOCgZmYWlsZWQYDCABKAgiNAoIS2VwdEJvZHkSDAoEdGV4dBgBIAEoCRINCgVieXRlcxgCIAEoBBILCgNjdXQYAyABKAgiggEKEFVwc3RyZWFtRXhjaGFuZ2USEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSJgoHcmVxdWVzdBgDIAEoCzIVLnRvbGxnYXRlLnYxLktlcHRCb2R5EiUKBmFuc3dlchgEIAEoCzIVLnRvbGxnYXRlLnYxLktlcHRCb2R5Ii0KF0dldFJlcXVlc3RCb2RpZXNSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkiRgoYR2V0UmVxdWVzdEJvZGllc1Jlc3BvbnNlEioKBmJvZGllcxgBIAEoCzIaLnRvbGxnYXRlLnYxLlJlcXVlc3RCb2RpZXMiSAoeR2V0QWNjb3VudFJlcXVlc3RCb2RpZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSEgoKcmVxdWVzdF9pZBgCIAEoCSJNCh9HZXRBY2NvdW50UmVxdWVzdEJvZGllc1Jlc3BvbnNlEioKBmJvZGllcxgBIAEoCzIaLnRvbGxnYXRlLnYxLlJlcXVlc3RCb2RpZXNiBnByb3RvMw");
 
 /**
- * The bodies of one request. They are kept encrypted, for a time, and only as the configuration (`content.bodies`) or the key (`keep_bodies`) says.
+ * The bodies of one request. They are kept encrypted, for a time, and only as the configuration (`content.bodies`) or
+ * the key (`keep_bodies`) says.
  *
  * @generated from message tollgate.v1.RequestBodies
  */
@@ -56,7 +57,7 @@ export type RequestBodies = Message<"tollgate.v1.RequestBodies"> & {
   endsAtMs: bigint;
 
   /**
-   * What the client sent; absence means that it called the contract itself.
+   * The client's request; absence means that the client called the contract directly.
    *
    * @generated from field: tollgate.v1.KeptBody client_request = 6;
    */
@@ -77,21 +78,21 @@ export type RequestBodies = Message<"tollgate.v1.RequestBodies"> & {
   contractAnswer?: KeptBody | undefined;
 
   /**
-   * What went to upstreams and came back, one for each call, oldest first; none for built-in models.
+   * The exchanges with upstreams, one for each attempt, oldest first; none for built-in models.
    *
    * @generated from field: repeated tollgate.v1.UpstreamExchange upstream = 9;
    */
   upstream: UpstreamExchange[];
 
   /**
-   * What the client got; absence means that its answer was not made by this process.
+   * The answer that the client got; absence means that another process made it.
    *
    * @generated from field: tollgate.v1.KeptBody client_answer = 10;
    */
   clientAnswer?: KeptBody | undefined;
 
   /**
-   * Members of the client's request that the upstream's protocol has no words for.
+   * Members of the client's request that the upstream's protocol can't express.
    *
    * @generated from field: repeated string dropped = 11;
    */
@@ -113,7 +114,7 @@ export const RequestBodiesSchema: GenMessage<RequestBodies> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_bodies, 0);
 
 /**
- * A body, cut at a maximum (`content.body_bytes`).
+ * A stored body, cut after `content.body_bytes` of the configuration.
  *
  * @generated from message tollgate.v1.KeptBody
  */

@@ -23,7 +23,7 @@ export const file_tollgate_v1_catalog: GenFile = /*@__PURE__*/
  */
 export type ListModelsRequest = Message<"tollgate.v1.ListModelsRequest"> & {
   /**
-   * Lists this path.
+   * Only models that list this path.
    *
    * @generated from field: tollgate.v1.Endpoint endpoint = 1;
    */
@@ -51,7 +51,7 @@ export type ListModelsRequest = Message<"tollgate.v1.ListModelsRequest"> & {
   available?: boolean | undefined;
 
   /**
-   * Part of the id, name or description, whatever the case; empty means any.
+   * Part of the id, name or description, ignoring case; empty means any.
    *
    * @generated from field: string query = 5;
    */
@@ -205,7 +205,7 @@ export type Model = Message<"tollgate.v1.Model"> & {
   functionCall: boolean;
 
   /**
-   * Thinks on demand.
+   * Reasons on request.
    *
    * @generated from field: bool reasoning = 11;
    */
@@ -219,7 +219,7 @@ export type Model = Message<"tollgate.v1.Model"> & {
   serviceTiers: ServiceTier[];
 
   /**
-   * Routable now.
+   * It has a route that can take requests now.
    *
    * @generated from field: bool available = 13;
    */
@@ -240,7 +240,7 @@ export type Model = Message<"tollgate.v1.Model"> & {
   maxSize: string;
 
   /**
-   * Makes vectors of a requested length.
+   * The length of its vectors can be chosen.
    *
    * @generated from field: bool dimensions = 16;
    */
@@ -262,7 +262,8 @@ export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_catalog, 4);
 
 /**
- * Prices in pico-dollars (10^-12 dollars) a token: dollars per 1 million tokens times 1,000,000.
+ * Prices. Those of tokens are in pico-dollars (10^-12 dollars) per token: dollars per 1 million tokens times
+ * 1,000,000.
  *
  * @generated from message tollgate.v1.Pricing
  */
@@ -296,14 +297,16 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
   caching?: CachePricing | undefined;
 
   /**
-   * Prices of a whole request with more input tokens than a threshold, by rising threshold.
+   * Prices of requests with more input tokens than a threshold, lowest threshold first. They apply to all tokens of
+   * the request.
    *
    * @generated from field: repeated tollgate.v1.PricingAbove above = 5;
    */
   above: PricingAbove[];
 
   /**
-   * Prices of images at other sizes and qualities: the first that fits a request holds, else `image_nano_usd`.
+   * Prices of images at other sizes and qualities: the first entry that fits the request applies, else
+   * `image_nano_usd`.
    *
    * @generated from field: repeated tollgate.v1.ImagePrice images = 6;
    */
@@ -317,21 +320,22 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
   searchNanoUsd?: bigint | undefined;
 
   /**
-   * The factor of batch items in thousandths; absence means 500 of models with a flex tier, else 1000.
+   * The price factor of batch items, in thousandths; absence means 500 if the model has a flex tier, else 1000.
    *
    * @generated from field: optional uint32 batch_permille = 8;
    */
   batchPermille?: number | undefined;
 
   /**
-   * A call of a tool that the provider runs, by its name ("web_search"), in nano-dollars. One without a price is not offered.
+   * A call of a tool that the provider runs, by its name ("web_search"), in nano-dollars. A tool without a price
+   * can't be used.
    *
    * @generated from field: map<string, int64> tool_nano_usd = 9;
    */
   toolNanoUsd: { [key: string]: bigint };
 
   /**
-   * How many calls of such tools are held for if a request sets no maximum; absence means 10.
+   * For how many calls of such tools money is held if the request sets no maximum; absence means 10.
    *
    * @generated from field: optional uint32 tool_calls = 10;
    */

@@ -2,9 +2,9 @@
 // @generated from file tollgate/v1/content.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// The content of a conversation: ordered items, ordered parts inside an item. No vendor's format is the hub; every
-// wire protocol maps to and from this one. Text that is opaque to the gateway (tool arguments, signatures, encrypted
-// blobs, JSON schemas) is carried as the string it came as and never rebuilt.
+// The content of a conversation: ordered items, ordered parts inside an item. It is not modelled on any provider's
+// format; every wire protocol is converted to and from it. Text that is opaque to the gateway (tool arguments,
+// signatures, encrypted blobs, JSON schemas) is passed on as the string that came, never rebuilt.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -17,7 +17,7 @@ export const file_tollgate_v1_content: GenFile = /*@__PURE__*/
   fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIm0KB1Vua25vd24SJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgRwYXRoGAIgASgJEgwKBGpzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIMCgRoaW50GAUgASgIIvEDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJwoHdW5rbm93bhgMIAEoCzIULnRvbGxnYXRlLnYxLlVua25vd25IABImCgVleHRyYRgLIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAGIAQFCCQoHY29udGVudEIICgZfZXh0cmEifQoHTWVzc2FnZRIfCgRyb2xlGAEgASgOMhEudG9sbGdhdGUudjEuUm9sZRIMCgRuYW1lGAIgASgJEiAKBXBhcnRzGAMgAygLMhEudG9sbGdhdGUudjEuUGFydBIhCgVwaGFzZRgEIAEoDjISLnRvbGxnYXRlLnYxLlBoYXNlIvgBCghUb29sQ2FsbBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEhEKCWFyZ3VtZW50cxgEIAEoCRIrCglzaWduYXR1cmUYBSABKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWVIAIgBARIqCgVjYWNoZRgGIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEhYKCW5hbWVzcGFjZRgHIAEoCUgCiAEBQgwKCl9zaWduYXR1cmVCCAoGX2NhY2hlQgwKCl9uYW1lc3BhY2Ui7wEKClRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIgCgVwYXJ0cxgEIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSDQoFcGxhaW4YBSABKAgSEAoIaXNfZXJyb3IYBiABKAgSKgoFY2FjaGUYByABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAIgBARIWCgluYW1lc3BhY2UYCCABKAlIAYgBAUIICgZfY2FjaGVCDAoKX25hbWVzcGFjZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJIuAFCgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEicKB3Vua25vd24YDSABKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duSAASOAoOdG9vbF9yZWZlcmVuY2UYDiABKAsyHi50b2xsZ2F0ZS52MS5Ub29sUmVmZXJlbmNlUGFydEgAEikKBnRva2VucxgPIAEoCzIXLnRvbGxnYXRlLnYxLlRva2Vuc1BhcnRIABIqCgVjYWNoZRgKIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEisKCXNpZ25hdHVyZRgLIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZUgCiAEBEiYKBWV4dHJhGAwgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIA4gBAUIJCgdjb250ZW50QggKBl9jYWNoZUIMCgpfc2lnbmF0dXJlQggKBl9leHRyYSIZCgpUb2tlbnNQYXJ0EgsKA2lkcxgBIAMoDSJzCghUZXh0UGFydBIMCgR0ZXh0GAEgASgJEiwKC2Fubm90YXRpb25zGAIgAygLMhcudG9sbGdhdGUudjEuQW5ub3RhdGlvbhIrCghsb2dwcm9icxgDIAMoCzIZLnRvbGxnYXRlLnYxLlRva2VuTG9ncHJvYiIbCgtSZWZ1c2FsUGFydBIMCgR0ZXh0GAEgASgJIiEKEVJlYXNvbmluZ1RleHRQYXJ0EgwKBHRleHQYASABKAkiHwoPU3VtbWFyeVRleHRQYXJ0EgwKBHRleHQYASABKAkibwoLTWVkaWFTb3VyY2USEAoGYmFzZTY0GAEgASgJSAASDQoDdXJsGAIgASgJSAASEQoHZmlsZV9pZBgDIAEoCUgAEg4KBHRleHQYBCABKAlIABISCgptZWRpYV90eXBlGAUgASgJQggKBnNvdXJjZSJFCglJbWFnZVBhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZGV0YWlsGAIgASgJIowBCghGaWxlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIQCghmaWxlbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdjb250ZXh0GAQgASgJEhYKCWNpdGF0aW9ucxgFIAEoCEgAiAEBQgwKCl9jaXRhdGlvbnMiRQoJQXVkaW9QYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEg4KBmZvcm1hdBgCIAEoCSI1CglWaWRlb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2UiIAoQU2VhcmNoUmVzdWx0UGFydBIMCgRqc29uGAEgASgJIiEKEVRvb2xSZWZlcmVuY2VQYXJ0EgwKBG5hbWUYASABKAkicQoKQW5ub3RhdGlvbhIwCgx1cmxfY2l0YXRpb24YASABKAsyGC50b2xsZ2F0ZS52MS5VcmxDaXRhdGlvbkgAEiMKBW90aGVyGAIgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAEIMCgphbm5vdGF0aW9uIoMBCgtVcmxDaXRhdGlvbhILCgN1cmwYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLc3RhcnRfaW5kZXgYAyABKA0SEQoJZW5kX2luZGV4GAQgASgNEiYKBWV4dHJhGAUgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAIgBAUIICgZfZXh0cmEiYgoMVG9rZW5Mb2dwcm9iEg0KBXRva2VuGAEgASgJEg8KB2xvZ3Byb2IYAiABKAESDAoEdXRmOBgDIAEoDBIkCgN0b3AYBCADKAsyFy50b2xsZ2F0ZS52MS5Ub3BMb2dwcm9iIjoKClRvcExvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMKqoBCghQcm90b2NvbBIYChRQUk9UT0NPTF9VTlNQRUNJRklFRBAAEhEKDVBST1RPQ09MX0NIQVQQARIWChJQUk9UT0NPTF9SRVNQT05TRVMQAhIVChFQUk9UT0NPTF9NRVNTQUdFUxADEhMKD1BST1RPQ09MX0dFTUlOSRAEEhMKD1BST1RPQ09MX0lNQUdFUxAFEhgKFFBST1RPQ09MX0NPTVBMRVRJT05TEAYqZAoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9TWVNURU0QARISCg5ST0xFX0RFVkVMT1BFUhACEg0KCVJPTEVfVVNFUhADEhIKDlJPTEVfQVNTSVNUQU5UEAQqfQoKSXRlbVN0YXR1cxIbChdJVEVNX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0lURU1fU1RBVFVTX0lOX1BST0dSRVNTEAESGQoVSVRFTV9TVEFUVVNfQ09NUExFVEVEEAISGgoWSVRFTV9TVEFUVVNfSU5DT01QTEVURRADKkwKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASFAoQUEhBU0VfQ09NTUVOVEFSWRABEhYKElBIQVNFX0ZJTkFMX0FOU1dFUhACKlMKCFRvb2xLaW5kEhkKFVRPT0xfS0lORF9VTlNQRUNJRklFRBAAEhYKElRPT0xfS0lORF9GVU5DVElPThABEhQKEFRPT0xfS0lORF9DVVNUT00QAipdCg1DYWNoZUxpZmV0aW1lEh4KGkNBQ0hFX0xJRkVUSU1FX1VOU1BFQ0lGSUVEEAASFQoRQ0FDSEVfTElGRVRJTUVfNU0QARIVChFDQUNIRV9MSUZFVElNRV8xSBACYgZwcm90bzM");
 
 /**
- * A blob that only its maker can read, with its provenance: it is sent back only to where it came from.
+ * A blob that only its maker can read, and who made it: it is sent back only there.
  *
  * @generated from message tollgate.v1.Opaque
  */
@@ -60,7 +60,7 @@ export const OpaqueSchema: GenMessage<Opaque> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 0);
 
 /**
- * JSON members of one protocol that the model has no field for. Only a codec of the same protocol reads them.
+ * JSON members of one protocol that this contract has no field for. Only a codec of the same protocol reads them.
  *
  * @generated from message tollgate.v1.Extra
  */
@@ -88,8 +88,8 @@ export const ExtraSchema: GenMessage<Extra> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 1);
 
 /**
- * A hint where an upstream's prompt cache may end a cached prefix. A pure hint: dropped silently if it can't be
- * expressed.
+ * A hint where the prefix ends that an upstream should cache. It is dropped silently if the upstream's protocol can't
+ * express it.
  *
  * @generated from message tollgate.v1.CacheHint
  */
@@ -145,7 +145,8 @@ export type Unknown = Message$1<"tollgate.v1.Unknown"> & {
   message: string;
 
   /**
-   * The model reads nothing of it: an upstream of another protocol goes without it, with a warning. Otherwise it refuses the request.
+   * The model never sees it: for an upstream of another protocol it is dropped with a warning. Otherwise such an
+   * upstream's request is refused.
    *
    * @generated from field: bool hint = 5;
    */
@@ -160,7 +161,7 @@ export const UnknownSchema: GenMessage<Unknown> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 3);
 
 /**
- * One thing in the conversation. Order is meaning: items are never grouped by kind.
+ * One thing in the conversation. Order matters: items are never grouped by kind.
  *
  * @generated from message tollgate.v1.Item
  */
@@ -306,7 +307,7 @@ export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
  */
 export type ToolCall = Message$1<"tollgate.v1.ToolCall"> & {
   /**
-   * Binds call and result: 1 to 64 characters for Responses, otherwise free.
+   * Connects call and result: 1 to 64 characters for Responses, otherwise free.
    *
    * @generated from field: string call_id = 1;
    */
@@ -348,7 +349,7 @@ export type ToolCall = Message$1<"tollgate.v1.ToolCall"> & {
   cache?: CacheHint | undefined;
 
   /**
-   * The namespace that the tool stands in; absence means none.
+   * The namespace of the tool; absence means none.
    *
    * @generated from field: optional string namespace = 7;
    */
@@ -418,7 +419,7 @@ export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
   cache?: CacheHint | undefined;
 
   /**
-   * The namespace that the tool stands in; absence means none, or that the protocol doesn't repeat it.
+   * The namespace of the tool; absence means none, or that the protocol doesn't repeat it.
    *
    * @generated from field: optional string namespace = 8;
    */
@@ -652,7 +653,7 @@ export const PartSchema: GenMessage<Part> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 12);
 
 /**
- * Text as ids of the model's vocabulary (a prompt of an old completion).
+ * Text as token ids of the model's vocabulary (a prompt of the old Completions interface).
  *
  * @generated from message tollgate.v1.TokensPart
  */
@@ -708,7 +709,7 @@ export const TextPartSchema: GenMessage<TextPart> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 14);
 
 /**
- * The model's words of refusal.
+ * The text with which the model refuses.
  *
  * @generated from message tollgate.v1.RefusalPart
  */
@@ -1242,7 +1243,7 @@ export const Role = {
   UNSPECIFIED: 0,
 
   /**
-   * The operator of the conversation.
+   * The system prompt.
    *
    * @generated from enum value: ROLE_SYSTEM = 1;
    */

@@ -2,7 +2,8 @@
 // @generated from file tollgate/v1/conversation.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Conversations: items that are kept for responses to go on from. Credential: a customer's API key. Another account's conversations are not found. All calls are free.
+// Conversations: items that are stored so that responses can continue them. Credential: an API key. Another account's
+// conversations are not found. All calls are free.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -52,7 +53,7 @@ export const ConversationSchema: GenMessage<Conversation> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_conversation, 0);
 
 /**
- * How to begin.
+ * The new conversation.
  *
  * @generated from message tollgate.v1.CreateConversationRequest
  */
@@ -86,7 +87,7 @@ export const CreateConversationRequestSchema: GenMessage<CreateConversationReque
  */
 export type CreateConversationResponse = Message<"tollgate.v1.CreateConversationResponse"> & {
   /**
-   * It, without its items.
+   * The conversation, without its items.
    *
    * @generated from field: tollgate.v1.Conversation conversation = 1;
    */
@@ -128,7 +129,7 @@ export const GetConversationRequestSchema: GenMessage<GetConversationRequest> = 
  */
 export type GetConversationResponse = Message<"tollgate.v1.GetConversationResponse"> & {
   /**
-   * It, without its items.
+   * The conversation, without its items.
    *
    * @generated from field: tollgate.v1.Conversation conversation = 1;
    */
@@ -156,7 +157,7 @@ export type UpdateConversationRequest = Message<"tollgate.v1.UpdateConversationR
   id: string;
 
   /**
-   * They replace all that it had.
+   * The new labels, which replace all old ones.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -171,13 +172,13 @@ export const UpdateConversationRequestSchema: GenMessage<UpdateConversationReque
   messageDesc(file_tollgate_v1_conversation, 5);
 
 /**
- * The conversation after that.
+ * The changed conversation.
  *
  * @generated from message tollgate.v1.UpdateConversationResponse
  */
 export type UpdateConversationResponse = Message<"tollgate.v1.UpdateConversationResponse"> & {
   /**
-   * It, without its items.
+   * The conversation, without its items.
    *
    * @generated from field: tollgate.v1.Conversation conversation = 1;
    */
@@ -213,7 +214,7 @@ export const DeleteConversationRequestSchema: GenMessage<DeleteConversationReque
   messageDesc(file_tollgate_v1_conversation, 7);
 
 /**
- * It is gone.
+ * Deleted.
  *
  * @generated from message tollgate.v1.DeleteConversationResponse
  */
@@ -402,7 +403,7 @@ export const GetConversationItemRequestSchema: GenMessage<GetConversationItemReq
  */
 export type GetConversationItemResponse = Message<"tollgate.v1.GetConversationItemResponse"> & {
   /**
-   * As it is kept.
+   * The item as it is stored.
    *
    * @generated from field: tollgate.v1.Item item = 1;
    */
@@ -445,7 +446,7 @@ export const DeleteConversationItemRequestSchema: GenMessage<DeleteConversationI
   messageDesc(file_tollgate_v1_conversation, 15);
 
 /**
- * The item is gone.
+ * Deleted.
  *
  * @generated from message tollgate.v1.DeleteConversationItemResponse
  */
@@ -486,7 +487,8 @@ export type StoredConversationChange = Message<"tollgate.v1.StoredConversationCh
   deleted: string[];
 
   /**
-   * The request whose response added them: they are there once it is charged. Absence: they are there.
+   * The request whose response added them: the change takes effect once that request is charged. Absence: it is in
+   * effect.
    *
    * @generated from field: optional string request_id = 3;
    */
@@ -501,7 +503,8 @@ export const StoredConversationChangeSchema: GenMessage<StoredConversationChange
   messageDesc(file_tollgate_v1_conversation, 17);
 
 /**
- * Keeps the items of conversations. A response that is made in one adds its input and output. While one is made, the conversation is only read.
+ * Keeps the items of conversations. A response that is made in a conversation adds its input and output to it. Until
+ * it ends, the conversation can be read but not changed.
  *
  * @generated from service tollgate.v1.ConversationService
  */

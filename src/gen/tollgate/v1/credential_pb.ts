@@ -23,15 +23,15 @@ export const file_tollgate_v1_credential: GenFile = /*@__PURE__*/
  */
 export type AuthenticateRequest = Message<"tollgate.v1.AuthenticateRequest"> & {
   /**
-   * Also tell the request windows as they stand; nothing is consumed.
+   * Also return the request limits. Nothing is counted.
    *
    * @generated from field: bool limits = 1;
    */
   limits: boolean;
 
   /**
-   * The caller is about to ask for a generation or a drawing whose body it has not read: RESOURCE_EXHAUSTED if a window that counts requests of every
-   * model is full. Nothing is consumed.
+   * The caller is about to send a generation or image request whose body it has not read yet: RESOURCE_EXHAUSTED if a
+   * limit that counts requests of all models is used up. Nothing is counted.
    *
    * @generated from field: bool admission = 2;
    */
@@ -46,7 +46,7 @@ export const AuthenticateRequestSchema: GenMessage<AuthenticateRequest> = /*@__P
   messageDesc(file_tollgate_v1_credential, 0);
 
 /**
- * The kinds of credentials.
+ * The caller's credential.
  *
  * @generated from message tollgate.v1.AuthenticateResponse
  */
@@ -80,7 +80,7 @@ export type AuthenticateResponse = Message<"tollgate.v1.AuthenticateResponse"> &
   scopes: string[];
 
   /**
-   * The request windows, tightest first; empty if it has none or they were not requested.
+   * The request limits, tightest first; empty if it has none or they were not requested.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 5;
    */
@@ -157,14 +157,14 @@ export const CredentialKindSchema: GenEnum<CredentialKind> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_credential, 0);
 
 /**
- * Looks up the credential in the call's metadata; other credentials can't be looked up.
+ * Describes the credential in the call's own metadata.
  *
  * @generated from service tollgate.v1.CredentialService
  */
 export const CredentialService: GenService<{
   /**
-   * Says what the caller's credential is and may do. A malformed, unknown, revoked or deleted one is UNAUTHENTICATED, a
-   * disabled one PERMISSION_DENIED.
+   * Returns what the caller's credential is and may do. A malformed, unknown, revoked or deleted one is
+   * UNAUTHENTICATED, a disabled one PERMISSION_DENIED.
    *
    * @generated from rpc tollgate.v1.CredentialService.Authenticate
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/dashboard.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Signs people in, and serves what the dashboard's pages show besides the other services.
+// Signs people in, and serves what the dashboard shows and no other service has.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -15,7 +15,7 @@ export const file_tollgate_v1_dashboard: GenFile = /*@__PURE__*/
   fileDesc("Cht0b2xsZ2F0ZS92MS9kYXNoYm9hcmQucHJvdG8SC3RvbGxnYXRlLnYxIiMKDVNpZ25JblJlcXVlc3QSEgoKY3JlZGVudGlhbBgBIAEoCSJQCg5TaWduSW5SZXNwb25zZRIPCgdzZXNzaW9uGAEgASgJEi0KCGlkZW50aXR5GAIgASgLMhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2UiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIg8KDVdob0FtSVJlcXVlc3QilwIKDldob0FtSVJlc3BvbnNlEiUKBHJvbGUYASABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAiABKAkSEgoKYWNjb3VudF9pZBgDIAEoAxISCgphcGlfa2V5X2lkGAQgASgDEg4KBnNjb3BlcxgFIAMoCRISCgpzZXNzaW9uX2lkGAYgASgDEhoKDWV4cGlyZXNfYXRfbXMYByABKANIAIgBARISCgpwdWJsaWNfdXJsGAggASgJEhQKDGludGVybmFsX3VybBgJIAEoCRITCgtpc19pbnRlcm5hbBgKIAEoCBIUCgxoYXNfcHJvdmlkZXIYCyABKAhCEAoOX2V4cGlyZXNfYXRfbXMiEQoPV2F0Y2hOb3dSZXF1ZXN0IqgCChBXYXRjaE5vd1Jlc3BvbnNlEg0KBWF0X21zGAEgASgDEiYKBWZ1bmRzGAIgASgLMhIudG9sbGdhdGUudjEuRnVuZHNIAIgBARISCgpsYXN0X2VudHJ5GAMgASgEEhUKDXJ1bm5pbmdfY291bnQYBCABKA0SHQoVcnVubmluZ19oZWxkX25hbm9fdXNkGAUgASgDEiwKB3J1bm5pbmcYBiADKAsyGy50b2xsZ2F0ZS52MS5SdW5uaW5nUmVxdWVzdBIoCgZlcnJvcnMYByADKAsyGC50b2xsZ2F0ZS52MS5SZWNlbnRFcnJvchIxCg5yZXN0aW5nX3JvdXRlcxgIIAMoCzIZLnRvbGxnYXRlLnYxLlJlc3RpbmdSb3V0ZUIICgZfZnVuZHMiOAoFRnVuZHMSGAoQYmFsYW5jZV9uYW5vX3VzZBgBIAEoAxIVCg1oZWxkX25hbm9fdXNkGAIgASgDIsQBCg5SdW5uaW5nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAMSEgoKYXBpX2tleV9pZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEhUKDWhlbGRfbmFub191c2QYBiABKAMSFQoNb3V0cHV0X3Rva2VucxgHIAEoBBIQCghwcm92aWRlchgIIAEoCRIQCghhdHRlbXB0cxgJIAEoDSJLCgtSZWNlbnRFcnJvchIMCgRjb2RlGAEgASgJEg0KBWNvdW50GAIgASgNEhIKCmxhc3RfYXRfbXMYAyABKAMSCwoDdGlwGAQgASgJIj4KDFJlc3RpbmdSb3V0ZRINCgVtb2RlbBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRINCgVzdGF0ZRgDIAEoCSKXAQoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgDEiUKBHJvbGUYAiABKA4yFy50b2xsZ2F0ZS52MS5QZXJzb25Sb2xlEg8KB3N1YmplY3QYAyABKAkSEgoKYWNjb3VudF9pZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEhUKDWV4cGlyZXNfYXRfbXMYBiABKAMqigEKClBlcnNvblJvbGUSGwoXUEVSU09OX1JPTEVfVU5TUEVDSUZJRUQQABIYChRQRVJTT05fUk9MRV9PUEVSQVRPUhABEhUKEVBFUlNPTl9ST0xFX09XTkVSEAISFgoSUEVSU09OX1JPTEVfTUVNQkVSEAMSFgoSUEVSU09OX1JPTEVfVklFV0VSEAQyqQIKEERhc2hib2FyZFNlcnZpY2USQQoGU2lnbkluEhoudG9sbGdhdGUudjEuU2lnbkluUmVxdWVzdBobLnRvbGxnYXRlLnYxLlNpZ25JblJlc3BvbnNlEkQKB1NpZ25PdXQSGy50b2xsZ2F0ZS52MS5TaWduT3V0UmVxdWVzdBocLnRvbGxnYXRlLnYxLlNpZ25PdXRSZXNwb25zZRJBCgZXaG9BbUkSGi50b2xsZ2F0ZS52MS5XaG9BbUlSZXF1ZXN0GhsudG9sbGdhdGUudjEuV2hvQW1JUmVzcG9uc2USSQoIV2F0Y2hOb3cSHC50b2xsZ2F0ZS52MS5XYXRjaE5vd1JlcXVlc3QaHS50b2xsZ2F0ZS52MS5XYXRjaE5vd1Jlc3BvbnNlMAFiBnByb3RvMw");
 
 /**
- * The proof of who signs in.
+ * The credential of the person who signs in.
  *
  * @generated from message tollgate.v1.SignInRequest
  */
@@ -64,7 +64,7 @@ export const SignInResponseSchema: GenMessage<SignInResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 1);
 
 /**
- * Nothing to say: the credential is the session.
+ * Empty: the credential is the session.
  *
  * @generated from message tollgate.v1.SignOutRequest
  */
@@ -94,7 +94,7 @@ export const SignOutResponseSchema: GenMessage<SignOutResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 3);
 
 /**
- * Nothing to say: the credential says it.
+ * Empty: the credential says it.
  *
  * @generated from message tollgate.v1.WhoAmIRequest
  */
@@ -200,7 +200,7 @@ export const WhoAmIResponseSchema: GenMessage<WhoAmIResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_dashboard, 5);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.WatchNowRequest
  */
@@ -221,7 +221,7 @@ export const WatchNowRequestSchema: GenMessage<WatchNowRequest> = /*@__PURE__*/
  */
 export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   /**
-   * When this was so, in milliseconds since 1970 UTC.
+   * The time of this state, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 at_ms = 1;
    */
@@ -235,7 +235,7 @@ export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   funds?: Funds | undefined;
 
   /**
-   * How many entries and charges the account's ledger has, the number of the last one; 0: no account is named.
+   * The number of the last entry or charge in the account's ledger; 0: no account is named.
    *
    * @generated from field: uint64 last_entry = 3;
    */
@@ -270,7 +270,7 @@ export type WatchNowResponse = Message<"tollgate.v1.WatchNowResponse"> & {
   errors: RecentError[];
 
   /**
-   * Routes that get no requests now; of the operator alone.
+   * Routes that get no requests now; only for the operator.
    *
    * @generated from field: repeated tollgate.v1.RestingRoute resting_routes = 8;
    */
@@ -291,14 +291,14 @@ export const WatchNowResponseSchema: GenMessage<WatchNowResponse> = /*@__PURE__*
  */
 export type Funds = Message<"tollgate.v1.Funds"> & {
   /**
-   * Without what keys and groups have of their own.
+   * Without the balances of keys and groups.
    *
    * @generated from field: int64 balance_nano_usd = 1;
    */
   balanceNanoUsd: bigint;
 
   /**
-   * The part that live holds take; it is still in the balance.
+   * The held part, which is included in the balance.
    *
    * @generated from field: int64 held_nano_usd = 2;
    */
@@ -375,7 +375,7 @@ export type RunningRequest = Message<"tollgate.v1.RunningRequest"> & {
   provider: string;
 
   /**
-   * How many routes were tried.
+   * How many attempts it has made.
    *
    * @generated from field: uint32 attempts = 9;
    */
@@ -536,7 +536,7 @@ export const PersonRole = {
   UNSPECIFIED: 0,
 
   /**
-   * Everything, on the internal listener alone; an account is named by the header `x-tollgate-account-id`.
+   * May do everything, but only on the internal listener. The header `x-tollgate-account-id` names an account.
    *
    * @generated from enum value: PERSON_ROLE_OPERATOR = 1;
    */
@@ -550,7 +550,7 @@ export const PersonRole = {
   OWNER: 2,
 
   /**
-   * Sees an account and makes keys; after a sign-in with an API key only what that key's holder may.
+   * Sees an account and makes keys; after a sign-in with an API key, only what its holder may.
    *
    * @generated from enum value: PERSON_ROLE_MEMBER = 3;
    */
@@ -578,14 +578,15 @@ export const PersonRoleSchema: GenEnum<PersonRole> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_dashboard, 0);
 
 /**
- * Sessions of people. A session is a credential of its own: its rights follow from its role, or from the key that
- * signed in.
+ * Sessions of people. A session is a credential of its own: its rights follow from its role, or from the key that was
+ * used to sign in.
  *
  * @generated from service tollgate.v1.DashboardService
  */
 export const DashboardService: GenService<{
   /**
-   * Makes a session. No credential but the one in the message. Over HTTP on `/dashboard/rpc` the session becomes a cookie and is not in the answer.
+   * Makes a session. The call needs no credential but the one in the message. Over HTTP on `/dashboard/rpc` the
+   * session becomes a cookie and is not in the answer.
    *
    * @generated from rpc tollgate.v1.DashboardService.SignIn
    */
@@ -616,10 +617,8 @@ export const DashboardService: GenService<{
   },
   /**
    * The current state: a message at once and after each change, at most two a second, and at least one every five
-   * seconds. An
-   * API key, or its session, sees its own requests; a management key needs the scope account:activity; the operator
-   * sees the
-   * account that the call names, or all. It ends with the session.
+   * seconds. An API key, or its session, sees its own requests; a management key needs the scope account:activity;
+   * the operator sees the account that the call names, or all. It ends with the session.
    *
    * @generated from rpc tollgate.v1.DashboardService.WatchNow
    */

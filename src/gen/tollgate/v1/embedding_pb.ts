@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/embedding.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Embeddings. Credential: a customer's API key.
+// Embeddings. Credential: an API key.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -39,7 +39,7 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   inputs: EmbeddingInput[];
 
   /**
-   * The length of the vectors, of models that can choose it; absence means the model's own.
+   * The length of the vectors, for models that support it; absence means the model's default.
    *
    * @generated from field: optional uint32 dimensions = 3;
    */
@@ -67,14 +67,14 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
   extraJson: string;
 
   /**
-   * The inputs stood in a list: errors name them `input[N]`, N from 0, else `input`.
+   * The client sent the inputs as a list: errors name them `input[N]`, N from 0; otherwise `input`.
    *
    * @generated from field: bool listed = 7;
    */
   listed: boolean;
 
   /**
-   * Refuses what the model's provider does not know, which is dropped with a warning otherwise.
+   * Refuse members that the model's provider does not know, instead of dropping them with a warning.
    *
    * @generated from field: bool strict = 8;
    */
@@ -130,7 +130,7 @@ export const EmbeddingInputSchema: GenMessage<EmbeddingInput> = /*@__PURE__*/
  */
 export type EmbedResponse = Message<"tollgate.v1.EmbedResponse"> & {
   /**
-   * The gateway's id of the request; what its record and its errors name.
+   * The gateway's id of the request; its record and its errors name it.
    *
    * @generated from field: string request_id = 1;
    */
@@ -165,7 +165,7 @@ export type EmbedResponse = Message<"tollgate.v1.EmbedResponse"> & {
   costNanoUsd: bigint;
 
   /**
-   * The request windows of the key, tightest first; empty if it has none.
+   * The request limits of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
@@ -179,7 +179,7 @@ export type EmbedResponse = Message<"tollgate.v1.EmbedResponse"> & {
   route: string;
 
   /**
-   * What was dropped on the way to the provider ("dropped=a,b").
+   * What was not sent to the provider ("dropped=a,b").
    *
    * @generated from field: repeated string warnings = 8;
    */
@@ -200,7 +200,7 @@ export const EmbedResponseSchema: GenMessage<EmbedResponse> = /*@__PURE__*/
  */
 export type Vector = Message<"tollgate.v1.Vector"> & {
   /**
-   * Unchanged numbers.
+   * The provider's numbers, unchanged.
    *
    * @generated from field: repeated double numbers = 1;
    */
@@ -235,7 +235,7 @@ export const VectorForm = {
   UNSPECIFIED: 0,
 
   /**
-   * Numbers, as a provider's JSON says them.
+   * Numbers, as in the provider's JSON.
    *
    * @generated from enum value: VECTOR_FORM_NUMBERS = 1;
    */
@@ -263,13 +263,14 @@ export const VectorFormSchema: GenEnum<VectorForm> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_embedding, 0);
 
 /**
- * Turns texts into vectors with the embedding models of the catalogue. Every call is authorised, limited, metered and paid for by the input.
+ * Turns texts into vectors with the embedding models of the catalogue. Every call is authorised, limited, metered and
+ * paid for by the input.
  *
  * @generated from service tollgate.v1.EmbeddingService
  */
 export const EmbeddingService: GenService<{
   /**
-   * All vectors of a request, checked, in the order of its inputs. It is answered when the charge is durable.
+   * All vectors of a request, checked, in the order of its inputs. The answer comes when the charge is durable.
    *
    * @generated from rpc tollgate.v1.EmbeddingService.Embed
    */

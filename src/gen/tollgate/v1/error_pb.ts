@@ -79,7 +79,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   shouldRetry?: boolean | undefined;
 
   /**
-   * The limit that refused the request; absence means none did.
+   * The limit or balance that refused the request; absence means none did.
    *
    * @generated from field: optional tollgate.v1.Denial denial = 9;
    */
@@ -100,7 +100,8 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   violations: FieldViolation[];
 
   /**
-   * The upstream's own code, which clients of the Anthropic interface find in the details of an error; empty means it gave none.
+   * The upstream's own code, which clients of the Anthropic interface find in the details of an error; empty means it
+   * gave none.
    *
    * @generated from field: string detail_code = 12;
    */
@@ -163,7 +164,8 @@ export const FieldViolationSchema: GenMessage<FieldViolation> = /*@__PURE__*/
  */
 export type Denial = Message<"tollgate.v1.Denial"> & {
   /**
-   * The field that has made it ("minute_limit", "daily_limit", "monthly_limit", "free_minute", "free_day"), "limit", "balance" or "subscription".
+   * The field of the key that created it ("minute_limit", "daily_limit", "monthly_limit", "free_minute", "free_day"),
+   * "limit", "balance" or "subscription".
    *
    * @generated from field: string limit = 1;
    */
@@ -198,7 +200,7 @@ export type Denial = Message<"tollgate.v1.Denial"> & {
   resetAtMs?: bigint | undefined;
 
   /**
-   * Which limit; absence means that a balance or a plan can't pay.
+   * Which limit; absence means that a balance or a plan could not pay.
    *
    * @generated from field: optional tollgate.v1.DeniedLimit row = 6;
    */
@@ -240,7 +242,7 @@ export type DeniedLimit = Message<"tollgate.v1.DeniedLimit"> & {
   scopeId: bigint;
 
   /**
-   * "minute", "hour", "day", "week", "month" or "total"; empty means running requests.
+   * "minute", "hour", "day", "week", "month" or "total"; empty if it counts running requests.
    *
    * @generated from field: string window = 4;
    */

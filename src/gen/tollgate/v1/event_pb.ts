@@ -3,10 +3,9 @@
 /* eslint-disable */
 
 // A model's output as it is generated. Order within a choice: item_opened, then its parts and deltas, item_closed,
-// the next
-// item; every open is closed before `finished`; `started` comes first, `completed` last, each once. A stream that
-// fails
-// ends with an RPC error instead of `completed`. A whole answer is a fold over the same events.
+// the next item; everything that was opened is closed before `finished`; `started` comes first, `completed` last,
+// each once. A stream that fails ends with an RPC error instead of `completed`. An answer that is not streamed is
+// assembled from the same events.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -29,7 +28,7 @@ export const file_tollgate_v1_event: GenFile = /*@__PURE__*/
  */
 export type GenerationEvent = Message<"tollgate.v1.GenerationEvent"> & {
   /**
-   * The candidate it belongs to; 0 if there is one.
+   * The choice that it belongs to; 0 if there is only one.
    *
    * @generated from field: uint32 choice = 1;
    */
@@ -129,7 +128,7 @@ export const GenerationEventSchema: GenMessage<GenerationEvent> = /*@__PURE__*/
  */
 export type Started = Message<"tollgate.v1.Started"> & {
   /**
-   * The gateway's id of the request; what its record and its errors name.
+   * The gateway's id of the request; its record and its errors name it.
    *
    * @generated from field: string request_id = 1;
    */
@@ -185,7 +184,7 @@ export type Started = Message<"tollgate.v1.Started"> & {
   systemFingerprint: string;
 
   /**
-   * Members of the upstream's first frame that the model has no field for, at their places.
+   * Members of the upstream's first frame that this contract has no field for, at their places.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 9;
    */
@@ -206,7 +205,7 @@ export const StartedSchema: GenMessage<Started> = /*@__PURE__*/
  */
 export type LimitState = Message<"tollgate.v1.LimitState"> & {
   /**
-   * The field that has made it ("minute_limit", "daily_limit", "free_minute", "free_day"), or "limit".
+   * The field of the key that created it ("minute_limit", "daily_limit", "free_minute", "free_day"), or "limit".
    *
    * @generated from field: string limit = 1;
    */
@@ -227,7 +226,7 @@ export type LimitState = Message<"tollgate.v1.LimitState"> & {
   remaining: bigint;
 
   /**
-   * When it is whole again, in milliseconds since 1970 UTC; 0 means never by itself.
+   * When all of it is left again, in milliseconds since 1970 UTC; 0 means that it never resets by itself.
    *
    * @generated from field: int64 reset_at_ms = 4;
    */
@@ -255,7 +254,7 @@ export const LimitStateSchema: GenMessage<LimitState> = /*@__PURE__*/
  */
 export type ItemOpened = Message<"tollgate.v1.ItemOpened"> & {
   /**
-   * Its place among the choice's items, from 0 without gaps.
+   * Its index among the choice's items, from 0 without gaps.
    *
    * @generated from field: uint32 item = 1;
    */
@@ -290,7 +289,7 @@ export type PartOpened = Message<"tollgate.v1.PartOpened"> & {
   item: number;
 
   /**
-   * Its place among the item's parts, from 0 without gaps.
+   * Its index among the item's parts, from 0 without gaps.
    *
    * @generated from field: uint32 part = 2;
    */
@@ -549,7 +548,7 @@ export type Finished = Message<"tollgate.v1.Finished"> & {
   native: string;
 
   /**
-   * The stop sequence that came, if one did and it is known.
+   * The stop sequence that ended the choice; absence means none, or that it is unknown.
    *
    * @generated from field: optional string matched_stop = 3;
    */
@@ -626,7 +625,7 @@ export type Usage = Message<"tollgate.v1.Usage"> & {
   reasoningTokens?: number | undefined;
 
   /**
-   * Members of the upstream's own usage that the model has no field for.
+   * Members of the upstream's own usage that this contract has no field for.
    *
    * @generated from field: optional tollgate.v1.Extra extra = 7;
    */
@@ -654,7 +653,7 @@ export type Completed = Message<"tollgate.v1.Completed"> & {
   usage?: Usage | undefined;
 
   /**
-   * Who counted.
+   * Who counted the tokens.
    *
    * @generated from field: tollgate.v1.UsageSource usage_source = 2;
    */
@@ -690,7 +689,7 @@ export const CompletedSchema: GenMessage<Completed> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_event, 13);
 
 /**
- * Members of an upstream's frame that the model has no field for; a renderer of the same protocol sends them on.
+ * Members of an upstream's frame that this contract has no field for; a renderer of the same protocol sends them on.
  *
  * @generated from message tollgate.v1.Extension
  */
@@ -773,7 +772,7 @@ export const DeltaKind = {
   SUMMARY: 5,
 
   /**
-   * A text part: the prompt again, which is no output.
+   * A text part: a repetition of the prompt, which does not count as output.
    *
    * @generated from enum value: DELTA_KIND_ECHO = 6;
    */
@@ -842,7 +841,7 @@ export const FinishReason = {
   REFUSAL: 5,
 
   /**
-   * The upstream wants to be asked to continue; the gateway does that, callers never see it.
+   * The upstream paused and must be called again to continue; the gateway does that, and callers never see it.
    *
    * @generated from enum value: FINISH_REASON_PAUSE = 6;
    */
@@ -856,7 +855,7 @@ export const FinishReason = {
   CONTEXT_WINDOW: 7,
 
   /**
-   * A reason that the model has no word for; `native` says it.
+   * A reason that this contract has no value for; it is in `native`.
    *
    * @generated from enum value: FINISH_REASON_OTHER = 8;
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/generation.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Generation of text. Credential: a customer's API key as metadata `authorization: Bearer …` (or `x-api-key`).
+// Generation of text. Credential: an API key as metadata `authorization: Bearer …` (or `x-api-key`).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -74,7 +74,7 @@ export type CountTokensResponse = Message<"tollgate.v1.CountTokensResponse"> & {
   inputTokens: number;
 
   /**
-   * Counted by the upstream, or estimated by the best tokenizer at hand.
+   * Who counted: the upstream, or the gateway with its closest tokenizer.
    *
    * @generated from field: tollgate.v1.UsageSource source = 2;
    */
@@ -96,8 +96,7 @@ export const CountTokensResponseSchema: GenMessage<CountTokensResponse> = /*@__P
 export const GenerationService: GenService<{
   /**
    * Sends a request to a model and streams its answer. A failure is an RPC error with an `ErrorDetail`. The call's
-   * deadline
-   * and its cancellation stop the upstream; what was delivered is charged.
+   * deadline and its cancellation stop the upstream; what was delivered is charged.
    *
    * @generated from rpc tollgate.v1.GenerationService.Generate
    */
@@ -107,7 +106,7 @@ export const GenerationService: GenService<{
     output: typeof GenerateResponseSchema;
   },
   /**
-   * Counts the input tokens of a request. Free, counted in no window, leaves no record.
+   * Counts the input tokens of a request. The call is free, counts towards no limit and leaves no record.
    *
    * @generated from rpc tollgate.v1.GenerationService.CountTokens
    */

@@ -21,7 +21,7 @@ export const file_tollgate_v1_history: GenFile = /*@__PURE__*/
  */
 export type Entry = Message<"tollgate.v1.Entry"> & {
   /**
-   * Counted within its account: 1, 2, 3; 0: a charge.
+   * Its number within its account, from 1; 0: a charge.
    *
    * @generated from field: int64 entry_id = 1;
    */
@@ -42,14 +42,14 @@ export type Entry = Message<"tollgate.v1.Entry"> & {
   kind: string;
 
   /**
-   * Added to the pocket in nano-dollars; negative: taken from it.
+   * The change of the balance, in nano-dollars; negative: money was taken.
    *
    * @generated from field: int64 amount_nano_usd = 4;
    */
   amountNanoUsd: bigint;
 
   /**
-   * Of the pocket, in nano-dollars.
+   * The balance after it, in nano-dollars.
    *
    * @generated from field: int64 balance_after_nano_usd = 5;
    */
@@ -63,14 +63,14 @@ export type Entry = Message<"tollgate.v1.Entry"> & {
   note: string;
 
   /**
-   * The owner of the pocket; absence of both means the account.
+   * The key whose balance changed; absence of this and of the group means the account's balance.
    *
    * @generated from field: optional int64 api_key_id = 7;
    */
   apiKeyId?: bigint | undefined;
 
   /**
-   * As above, of a group.
+   * The group whose balance changed.
    *
    * @generated from field: optional int64 group_id = 8;
    */
@@ -119,7 +119,7 @@ export type ListEntriesRequest = Message<"tollgate.v1.ListEntriesRequest"> & {
   limit: number;
 
   /**
-   * How many to pass over.
+   * How many to skip.
    *
    * @generated from field: uint32 offset = 2;
    */
@@ -169,20 +169,20 @@ export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__P
   messageDesc(file_tollgate_v1_history, 2);
 
 /**
- * Something that was done.
+ * An action of a person, a service or the gateway.
  *
  * @generated from message tollgate.v1.AuditRecord
  */
 export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   /**
-   * Counted within its account: 1, 2, 3.
+   * Its number within its account, from 1.
    *
    * @generated from field: int64 audit_id = 1;
    */
   auditId: bigint;
 
   /**
-   * The account that it concerns; 0: none, it is the operator's own.
+   * The account that it concerns; 0: none, only the operator.
    *
    * @generated from field: int64 account_id = 2;
    */
@@ -196,7 +196,8 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   actorType: string;
 
   /**
-   * The key's or the session's id; for the operator the name of the token; absence means that the type says it all.
+   * The key's or the session's id; for the operator the name of the token; absence means that there is only one of
+   * this type.
    *
    * @generated from field: optional string actor_id = 4;
    */
@@ -266,7 +267,7 @@ export type AuditRecord = Message<"tollgate.v1.AuditRecord"> & {
   previousHash?: string | undefined;
 
   /**
-   * SHA-256 in hexadecimal of all of it.
+   * SHA-256 of the whole record, in hexadecimal.
    *
    * @generated from field: string hash = 14;
    */
@@ -294,7 +295,7 @@ export type ListAuditRequest = Message<"tollgate.v1.ListAuditRequest"> & {
   limit: number;
 
   /**
-   * How many to pass over.
+   * How many to skip.
    *
    * @generated from field: uint32 offset = 2;
    */

@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/image.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Images. Credential: a customer's API key, except for ReadFile, whose token is one.
+// Images. Credential: an API key, except for ReadFile, whose token is one.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -232,8 +232,7 @@ export const ImageServiceEditResponseSchema: GenMessage<ImageServiceEditResponse
 
 /**
  * A part of an answer: `started`, then each image followed by its bytes if they were requested, then `completed`,
- * which
- * comes when the charge is durable.
+ * which comes when the charge is durable.
  *
  * @generated from message tollgate.v1.ImageAnswer
  */
@@ -286,13 +285,13 @@ export const ImageAnswerSchema: GenMessage<ImageAnswer> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 5);
 
 /**
- * What is known of a request whose images are finished.
+ * The facts of a request whose images are finished.
  *
  * @generated from message tollgate.v1.ImagesStarted
  */
 export type ImagesStarted = Message<"tollgate.v1.ImagesStarted"> & {
   /**
-   * The gateway's id of the request; what its record and its errors name.
+   * The gateway's id of the request; its record and its errors name it.
    *
    * @generated from field: string request_id = 1;
    */
@@ -313,7 +312,7 @@ export type ImagesStarted = Message<"tollgate.v1.ImagesStarted"> & {
   createdAtMs: bigint;
 
   /**
-   * The request windows of the key, tightest first; empty if it has none.
+   * The request limits of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 4;
    */
@@ -453,14 +452,14 @@ export type CreateTaskResponse = Message<"tollgate.v1.CreateTaskResponse"> & {
   task?: ImageTask | undefined;
 
   /**
-   * The request windows of the key, tightest first; empty if it has none.
+   * The request limits of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 2;
    */
   limits: LimitState[];
 
   /**
-   * The gateway's id of the request that made it; what its record and its errors name.
+   * The gateway's id of the request that made it; its record and its errors name it.
    *
    * @generated from field: string request_id = 3;
    */
@@ -533,7 +532,7 @@ export const GetTaskResponseSchema: GenMessage<GetTaskResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_image, 12);
 
 /**
- * A request that runs by itself.
+ * A request for images that runs in the background.
  *
  * @generated from message tollgate.v1.ImageTask
  */
@@ -560,7 +559,7 @@ export type ImageTask = Message<"tollgate.v1.ImageTask"> & {
   createdAtMs: bigint;
 
   /**
-   * How far it is.
+   * Its state.
    *
    * @generated from field: tollgate.v1.ImageTaskStatus status = 4;
    */
@@ -660,14 +659,14 @@ export type ImageFile = Message<"tollgate.v1.ImageFile"> & {
   size: bigint;
 
   /**
-   * Names its content: the same as long as the file is there.
+   * Identifies its content; it never changes.
    *
    * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
-   * When it ends, in milliseconds since 1970 UTC.
+   * When it is deleted, in milliseconds since 1970 UTC.
    *
    * @generated from field: int64 expires_at_ms = 4;
    */
@@ -723,7 +722,7 @@ export const ImageFormSchema: GenEnum<ImageForm> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_image, 0);
 
 /**
- * How far a task is.
+ * The state of a task.
  *
  * @generated from enum tollgate.v1.ImageTaskStatus
  */
@@ -765,7 +764,7 @@ export const ImageTaskStatus = {
 } as const;
 
 /**
- * How far a task is.
+ * The state of a task.
  *
  * @generated from enum tollgate.v1.ImageTaskStatus
  */
@@ -779,8 +778,7 @@ export const ImageTaskStatusSchema: GenEnum<ImageTaskStatus> = /*@__PURE__*/
 
 /**
  * Draws and edits images with the image models of the catalogue. Every call is authorised, limited, metered and
- * charged by
- * the delivered image.
+ * charged per delivered image.
  *
  * @generated from service tollgate.v1.ImageService
  */

@@ -42,13 +42,13 @@ export type KeptAnswer = Message<"tollgate.v1.KeptAnswer"> & {
   failure?: KeptFailure | undefined;
 
   /**
-   * What makes the answer valid; absence means that its request is in the ledger.
+   * What must be stored for the answer to be valid; absence means that its request must be in the ledger.
    *
    * @generated from oneof tollgate.v1.KeptAnswer.binding
    */
   binding: {
     /**
-     * That it was kept.
+     * This answer.
      *
      * @generated from field: bool kept = 4;
      */
@@ -56,7 +56,7 @@ export type KeptAnswer = Message<"tollgate.v1.KeptAnswer"> & {
     case: "kept";
   } | {
     /**
-     * That this document is there.
+     * This document.
      *
      * @generated from field: tollgate.v1.KeptDocument document = 5;
      */

@@ -107,7 +107,7 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   reasoning?: ReasoningConfig | undefined;
 
   /**
-   * How tokens are drawn.
+   * How tokens are sampled.
    *
    * @generated from field: optional tollgate.v1.Sampling sampling = 13;
    */
@@ -128,8 +128,8 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   stop: string[];
 
   /**
-   * How many answers (Chat's `n`); absence means 1. For a legacy completion: over all its prompts, which are a
-   * message each.
+   * How many answers (Chat's `n`); absence means 1. For a request of the old Completions interface: the sum over all
+   * its prompts, each of which is a message.
    *
    * @generated from field: optional uint32 candidates = 16;
    */
@@ -206,14 +206,15 @@ export type GenerateRequest = Message<"tollgate.v1.GenerateRequest"> & {
   strict: boolean;
 
   /**
-   * The client's own body, if it came in a wire protocol: an upstream of the same protocol gets this JSON, patched.
+   * The client's own body, if it came in a wire protocol: an upstream of the same protocol gets this JSON, with the
+   * changes that the gateway makes.
    *
    * @generated from field: optional tollgate.v1.SourceRequest source = 27;
    */
   source?: SourceRequest | undefined;
 
   /**
-   * The answers begin with their prompt (a legacy completion); absence means no.
+   * The answers begin with their prompt (old Completions interface); absence means no.
    *
    * @generated from field: optional bool echo = 28;
    */
@@ -248,7 +249,7 @@ export type Attribution = Message<"tollgate.v1.Attribution"> & {
   tags: { [key: string]: string };
 
   /**
-   * For whom; absence means as `safety_identifier`, else `user` say.
+   * The end user; absence means the one in `safety_identifier`, else in `user`.
    *
    * @generated from field: optional string end_user = 2;
    */
@@ -299,8 +300,7 @@ export type SourceRequest = Message<"tollgate.v1.SourceRequest"> & {
 
   /**
    * Settings of the request whose values the codec does not know; each is refused or dropped if the upstream uses
-   * another
-   * protocol.
+   * another protocol.
    *
    * @generated from field: repeated tollgate.v1.Unknown unknown_values = 5;
    */
@@ -360,7 +360,7 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
   extra?: Extra | undefined;
 
   /**
-   * The group that it stands in; tools of one group follow each other. Absence means none.
+   * Its group; tools of one group follow each other. Absence means none.
    *
    * @generated from field: optional tollgate.v1.ToolNamespace namespace = 6;
    */
@@ -661,7 +661,7 @@ export type ReasoningConfig = Message<"tollgate.v1.ReasoningConfig"> & {
   thinking: ThinkingMode;
 
   /**
-   * The most tokens to think with (Messages); below the output limit.
+   * The most reasoning tokens (Messages); below the output limit.
    *
    * @generated from field: optional uint32 budget_tokens = 3;
    */
@@ -690,7 +690,7 @@ export const ReasoningConfigSchema: GenMessage<ReasoningConfig> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 11);
 
 /**
- * How tokens are drawn.
+ * How tokens are sampled.
  *
  * @generated from message tollgate.v1.Sampling
  */
@@ -717,28 +717,28 @@ export type Sampling = Message<"tollgate.v1.Sampling"> & {
   topK?: number | undefined;
 
   /**
-   * -2 to 2: against words used often.
+   * -2 to 2: penalizes frequent words.
    *
    * @generated from field: optional double frequency_penalty = 4;
    */
   frequencyPenalty?: number | undefined;
 
   /**
-   * -2 to 2: against words used at all.
+   * -2 to 2: penalizes words that were used at all.
    *
    * @generated from field: optional double presence_penalty = 5;
    */
   presencePenalty?: number | undefined;
 
   /**
-   * For the same answer again.
+   * The same seed should give the same answer.
    *
    * @generated from field: optional sint64 seed = 6;
    */
   seed?: bigint | undefined;
 
   /**
-   * Token id (decimal) to bias, -100 to 100.
+   * Biases of tokens, -100 to 100, by token id (decimal).
    *
    * @generated from field: map<string, double> logit_bias = 7;
    */
@@ -773,7 +773,7 @@ export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
  */
 export const Endpoint = {
   /**
-   * A direct caller: usable when the model lists any text path.
+   * A caller of the contract itself: any model with a text path is usable.
    *
    * @generated from enum value: ENDPOINT_UNSPECIFIED = 0;
    */
@@ -870,8 +870,8 @@ export const Delivery = {
   STREAMED: 1,
 
   /**
-   * Only whole: nothing is sent before the end, so that the gateway may retry if an upstream breaks in the
-   * middle, and a failure is free.
+   * Only whole: nothing is sent before the end, so that the gateway may retry if an upstream breaks in the middle,
+   * and a failure is free.
    *
    * @generated from enum value: DELIVERY_WHOLE = 2;
    */
@@ -912,14 +912,14 @@ export const ServiceTier = {
   DEFAULT: 1,
 
   /**
-   * Half the price.
+   * Slower, at half the price.
    *
    * @generated from enum value: SERVICE_TIER_FLEX = 2;
    */
   FLEX: 2,
 
   /**
-   * Twice the price.
+   * Faster, at twice the price.
    *
    * @generated from enum value: SERVICE_TIER_PRIORITY = 3;
    */
@@ -1084,7 +1084,7 @@ export const OutputFormatTypeSchema: GenEnum<OutputFormatType> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_request, 5);
 
 /**
- * How hard the model thinks.
+ * How much the model reasons before it answers.
  *
  * @generated from enum tollgate.v1.ReasoningEffort
  */
@@ -1147,7 +1147,7 @@ export const ReasoningEffort = {
 } as const;
 
 /**
- * How hard the model thinks.
+ * How much the model reasons before it answers.
  *
  * @generated from enum tollgate.v1.ReasoningEffort
  */
@@ -1194,7 +1194,7 @@ export const ThinkingMode = {
   ADAPTIVE: 3,
 
   /**
-   * Also between tool calls (some upstreams only).
+   * The model also reasons between tool calls (some upstreams only).
    *
    * @generated from enum value: THINKING_MODE_BETWEEN_TOOLS = 4;
    */

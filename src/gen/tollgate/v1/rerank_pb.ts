@@ -2,7 +2,7 @@
 // @generated from file tollgate/v1/rerank.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Rerank. Credential: a customer's API key.
+// Rerank. Credential: an API key.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -46,7 +46,7 @@ export type RerankRequest = Message<"tollgate.v1.RerankRequest"> & {
   documents: string[];
 
   /**
-   * How many of the best are answered; absence means all.
+   * How many results to return, best first; absence means all.
    *
    * @generated from field: optional uint32 top_n = 4;
    */
@@ -74,7 +74,7 @@ export type RerankRequest = Message<"tollgate.v1.RerankRequest"> & {
   extraJson: string;
 
   /**
-   * Refuses what the model's provider does not know, which is dropped with a warning otherwise.
+   * Refuse members that the model's provider does not know, instead of dropping them with a warning.
    *
    * @generated from field: bool strict = 8;
    */
@@ -102,7 +102,7 @@ export const RerankRequestSchema: GenMessage<RerankRequest> = /*@__PURE__*/
  */
 export type RerankResponse = Message<"tollgate.v1.RerankResponse"> & {
   /**
-   * The gateway's id of the request; what its record and its errors name.
+   * The gateway's id of the request; its record and its errors name it.
    *
    * @generated from field: string request_id = 1;
    */
@@ -144,7 +144,7 @@ export type RerankResponse = Message<"tollgate.v1.RerankResponse"> & {
   costNanoUsd: bigint;
 
   /**
-   * The request windows of the key, tightest first; empty if it has none.
+   * The request limits of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 7;
    */
@@ -158,7 +158,7 @@ export type RerankResponse = Message<"tollgate.v1.RerankResponse"> & {
   route: string;
 
   /**
-   * What was dropped on the way to the provider ("dropped=a,b").
+   * What was not sent to the provider ("dropped=a,b").
    *
    * @generated from field: repeated string warnings = 9;
    */
@@ -179,14 +179,14 @@ export const RerankResponseSchema: GenMessage<RerankResponse> = /*@__PURE__*/
  */
 export type RerankResult = Message<"tollgate.v1.RerankResult"> & {
   /**
-   * Its place among the documents of the request, from 0.
+   * Its index among the documents of the request, from 0.
    *
    * @generated from field: uint32 index = 1;
    */
   index: number;
 
   /**
-   * As the model says it: the higher, the more relevant.
+   * The model's score: higher is more relevant.
    *
    * @generated from field: double relevance_score = 2;
    */
@@ -208,13 +208,14 @@ export const RerankResultSchema: GenMessage<RerankResult> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_rerank, 2);
 
 /**
- * Orders documents by how well they answer a query, with the rerank models of the catalogue. Every call is authorised, limited, metered and paid for by the search or by the input.
+ * Orders documents by how well they answer a query, with the rerank models of the catalogue. Every call is
+ * authorised, limited, metered and paid for per search or by the input.
  *
  * @generated from service tollgate.v1.RerankService
  */
 export const RerankService: GenService<{
   /**
-   * The documents that were found best, best first, checked. It is answered when the charge is durable.
+   * Returns the most relevant documents, best first. The answer comes when the charge is durable.
    *
    * @generated from rpc tollgate.v1.RerankService.Rerank
    */

@@ -2,8 +2,8 @@
 // @generated from file tollgate/v1/response.proto (package tollgate.v1, syntax proto3)
 /* eslint-disable */
 
-// Responses that have state: stored, continued, run in the background. Credential: a customer's API key as metadata
-// `authorization: Bearer …` (or `x-api-key`). Another account's responses are not found.
+// Responses that are stored, continued or run in the background. Credential: an API key as metadata `authorization:
+// Bearer …` (or `x-api-key`). Another account's responses are not found.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
@@ -19,7 +19,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/response.proto.
  */
 export const file_tollgate_v1_response: GenFile = /*@__PURE__*/
-  fileDesc("Chp0b2xsZ2F0ZS92MS9yZXNwb25zZS5wcm90bxILdG9sbGdhdGUudjEigQIKDFJlc3BvbnNlSGVhZBIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1jcmVhdGVkX2F0X21zGAMgASgDEi4KCHNldHRpbmdzGAQgASgLMhwudG9sbGdhdGUudjEuR2VuZXJhdGVSZXF1ZXN0EiEKFHByZXZpb3VzX3Jlc3BvbnNlX2lkGAUgASgJSACIAQESDQoFc3RvcmUYBiABKAgSEgoKYmFja2dyb3VuZBgHIAEoCBIcCg9jb252ZXJzYXRpb25faWQYCCABKAlIAYgBAUIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWRCEgoQX2NvbnZlcnNhdGlvbl9pZCIwCg9SZXNwb25zZUZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIugCCghSZXNwb25zZRInCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkEisKBnN0YXR1cxgCIAEoDjIbLnRvbGxnYXRlLnYxLlJlc3BvbnNlU3RhdHVzEiEKBm91dHB1dBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SMgoHZmFpbHVyZRgEIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBEiwKCGZpbmlzaGVkGAUgASgLMhUudG9sbGdhdGUudjEuRmluaXNoZWRIAYgBARIuCgljb21wbGV0ZWQYBiABKAsyFi50b2xsZ2F0ZS52MS5Db21wbGV0ZWRIAogBARIqCgpleHRlbnNpb25zGAcgAygLMhYudG9sbGdhdGUudjEuRXh0ZW5zaW9uQgoKCF9mYWlsdXJlQgsKCV9maW5pc2hlZEIMCgpfY29tcGxldGVkIqwCChVDcmVhdGVSZXNwb25zZVJlcXVlc3QSLQoHcmVxdWVzdBgBIAEoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdBIhChRwcmV2aW91c19yZXNwb25zZV9pZBgCIAEoCUgAiAEBEhIKBXN0b3JlGAMgASgISAGIAQESEgoKYmFja2dyb3VuZBgEIAEoCBIUCgdzZXNzaW9uGAUgASgJSAKIAQESFQoIZ2VuZXJhdGUYBiABKAhIA4gBARIcCg9jb252ZXJzYXRpb25faWQYByABKAlIBIgBAUIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWRCCAoGX3N0b3JlQgoKCF9zZXNzaW9uQgsKCV9nZW5lcmF0ZUISChBfY29udmVyc2F0aW9uX2lkItoBChZDcmVhdGVSZXNwb25zZVJlc3BvbnNlEiwKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWRIAIgBARIsCgZldmVudHMYAiADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQSKgoDZW5kGAMgASgLMhgudG9sbGdhdGUudjEuUmVzcG9uc2VFbmRIAYgBARInCgZsaW1pdHMYBCADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlQgcKBV9oZWFkQgYKBF9lbmQiegoLUmVzcG9uc2VFbmQSKwoGc3RhdHVzGAEgASgOMhsudG9sbGdhdGUudjEuUmVzcG9uc2VTdGF0dXMSMgoHZmFpbHVyZRgCIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBQgoKCF9mYWlsdXJlIjEKEkdldFJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCRIPCgdpbmNsdWRlGAIgAygJIj4KE0dldFJlc3BvbnNlUmVzcG9uc2USJwoIcmVzcG9uc2UYASABKAsyFS50b2xsZ2F0ZS52MS5SZXNwb25zZSJJChVGb2xsb3dSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkSEwoLc2tpcF9ldmVudHMYAiABKA0SDwoHaW5jbHVkZRgDIAMoCSKxAQoWRm9sbG93UmVzcG9uc2VSZXNwb25zZRIsCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkSACIAQESLAoGZXZlbnRzGAIgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EioKA2VuZBgDIAEoCzIYLnRvbGxnYXRlLnYxLlJlc3BvbnNlRW5kSAGIAQFCBwoFX2hlYWRCBgoEX2VuZCIjChVDYW5jZWxSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkiQQoWQ2FuY2VsUmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIiMKFURlbGV0ZVJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCSIYChZEZWxldGVSZXNwb25zZVJlc3BvbnNlImUKFUxpc3RJbnB1dEl0ZW1zUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVsaW1pdBgCIAEoDRINCgVhZnRlchgDIAEoCRIRCglhc2NlbmRpbmcYBCABKAgSDwoHaW5jbHVkZRgFIAMoCSJMChZMaXN0SW5wdXRJdGVtc1Jlc3BvbnNlEiAKBWl0ZW1zGAEgAygLMhEudG9sbGdhdGUudjEuSXRlbRIQCghoYXNfbW9yZRgCIAEoCCJOChdDb3VudElucHV0VG9rZW5zUmVxdWVzdBIzCgdyZXF1ZXN0GAEgASgLMiIudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0IloKGENvdW50SW5wdXRUb2tlbnNSZXNwb25zZRIUCgxpbnB1dF90b2tlbnMYASABKA0SKAoGc291cmNlGAIgASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2UiqQEKGkNvbXBhY3RDb252ZXJzYXRpb25SZXF1ZXN0Ei0KB3JlcXVlc3QYASABKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QSIQoUcHJldmlvdXNfcmVzcG9uc2VfaWQYAiABKAlIAIgBARIUCgdzZXNzaW9uGAMgASgJSAGIAQFCFwoVX3ByZXZpb3VzX3Jlc3BvbnNlX2lkQgoKCF9zZXNzaW9uIsUBChtDb21wYWN0Q29udmVyc2F0aW9uUmVzcG9uc2USCgoCaWQYASABKAkSFQoNY3JlYXRlZF9hdF9tcxgCIAEoAxIgCgVpdGVtcxgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SKQoJY29tcGxldGVkGAQgASgLMhYudG9sbGdhdGUudjEuQ29tcGxldGVkEg0KBW1vZGVsGAUgASgJEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUiTgoRRW5kU2Vzc2lvblJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIYCgtyZXNwb25zZV9pZBgCIAEoCUgAiAEBQg4KDF9yZXNwb25zZV9pZCIUChJFbmRTZXNzaW9uUmVzcG9uc2UiiQMKDlN0b3JlZFJlc3BvbnNlEicKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWQSIAoFaW5wdXQYAiADKAsyES50b2xsZ2F0ZS52MS5JdGVtEiQKCWluaGVyaXRlZBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIQoGb3V0cHV0GAQgAygLMhEudG9sbGdhdGUudjEuSXRlbRIyCgdmYWlsdXJlGAUgASgLMhwudG9sbGdhdGUudjEuUmVzcG9uc2VGYWlsdXJlSACIAQESLAoIZmluaXNoZWQYBiABKAsyFS50b2xsZ2F0ZS52MS5GaW5pc2hlZEgBiAEBEi4KCWNvbXBsZXRlZBgHIAEoCzIWLnRvbGxnYXRlLnYxLkNvbXBsZXRlZEgCiAEBEioKCmV4dGVuc2lvbnMYCCADKAsyFi50b2xsZ2F0ZS52MS5FeHRlbnNpb25CCgoIX2ZhaWx1cmVCCwoJX2ZpbmlzaGVkQgwKCl9jb21wbGV0ZWQidwoKU3RvcmVkVHVybhIgCgVpbnB1dBgCIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SJAoJaW5oZXJpdGVkGAMgAygLMhEudG9sbGdhdGUudjEuSXRlbRIhCgZvdXRwdXQYBCADKAsyES50b2xsZ2F0ZS52MS5JdGVtIjwKDFN0b3JlZEV2ZW50cxIsCgZldmVudHMYASADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQiiQEKDlNlYWxlZFRob3VnaHRzEiMKBm9wYXF1ZRgBIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIgCgVwYXJ0cxgCIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSJgoFZXh0cmEYAyABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgAiAEBQggKBl9leHRyYSroAQoOUmVzcG9uc2VTdGF0dXMSHwobUkVTUE9OU0VfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWUkVTUE9OU0VfU1RBVFVTX1FVRVVFRBABEh8KG1JFU1BPTlNFX1NUQVRVU19JTl9QUk9HUkVTUxACEh0KGVJFU1BPTlNFX1NUQVRVU19DT01QTEVURUQQAxIeChpSRVNQT05TRV9TVEFUVVNfSU5DT01QTEVURRAEEhoKFlJFU1BPTlNFX1NUQVRVU19GQUlMRUQQBRIdChlSRVNQT05TRV9TVEFUVVNfQ0FOQ0VMTEVEEAYyyAYKD1Jlc3BvbnNlU2VydmljZRJbCg5DcmVhdGVSZXNwb25zZRIiLnRvbGxnYXRlLnYxLkNyZWF0ZVJlc3BvbnNlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkNyZWF0ZVJlc3BvbnNlUmVzcG9uc2UwARJQCgtHZXRSZXNwb25zZRIfLnRvbGxnYXRlLnYxLkdldFJlc3BvbnNlUmVxdWVzdBogLnRvbGxnYXRlLnYxLkdldFJlc3BvbnNlUmVzcG9uc2USWwoORm9sbG93UmVzcG9uc2USIi50b2xsZ2F0ZS52MS5Gb2xsb3dSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5Gb2xsb3dSZXNwb25zZVJlc3BvbnNlMAESWQoOQ2FuY2VsUmVzcG9uc2USIi50b2xsZ2F0ZS52MS5DYW5jZWxSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5DYW5jZWxSZXNwb25zZVJlc3BvbnNlElkKDkRlbGV0ZVJlc3BvbnNlEiIudG9sbGdhdGUudjEuRGVsZXRlUmVzcG9uc2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuRGVsZXRlUmVzcG9uc2VSZXNwb25zZRJZCg5MaXN0SW5wdXRJdGVtcxIiLnRvbGxnYXRlLnYxLkxpc3RJbnB1dEl0ZW1zUmVxdWVzdBojLnRvbGxnYXRlLnYxLkxpc3RJbnB1dEl0ZW1zUmVzcG9uc2USXwoQQ291bnRJbnB1dFRva2VucxIkLnRvbGxnYXRlLnYxLkNvdW50SW5wdXRUb2tlbnNSZXF1ZXN0GiUudG9sbGdhdGUudjEuQ291bnRJbnB1dFRva2Vuc1Jlc3BvbnNlEmgKE0NvbXBhY3RDb252ZXJzYXRpb24SJy50b2xsZ2F0ZS52MS5Db21wYWN0Q29udmVyc2F0aW9uUmVxdWVzdBooLnRvbGxnYXRlLnYxLkNvbXBhY3RDb252ZXJzYXRpb25SZXNwb25zZRJNCgpFbmRTZXNzaW9uEh4udG9sbGdhdGUudjEuRW5kU2Vzc2lvblJlcXVlc3QaHy50b2xsZ2F0ZS52MS5FbmRTZXNzaW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_content, file_tollgate_v1_event, file_tollgate_v1_request]);
+  fileDesc("Chp0b2xsZ2F0ZS92MS9yZXNwb25zZS5wcm90bxILdG9sbGdhdGUudjEigQIKDFJlc3BvbnNlSGVhZBIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1jcmVhdGVkX2F0X21zGAMgASgDEi4KCHNldHRpbmdzGAQgASgLMhwudG9sbGdhdGUudjEuR2VuZXJhdGVSZXF1ZXN0EiEKFHByZXZpb3VzX3Jlc3BvbnNlX2lkGAUgASgJSACIAQESDQoFc3RvcmUYBiABKAgSEgoKYmFja2dyb3VuZBgHIAEoCBIcCg9jb252ZXJzYXRpb25faWQYCCABKAlIAYgBAUIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWRCEgoQX2NvbnZlcnNhdGlvbl9pZCIwCg9SZXNwb25zZUZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIugCCghSZXNwb25zZRInCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkEisKBnN0YXR1cxgCIAEoDjIbLnRvbGxnYXRlLnYxLlJlc3BvbnNlU3RhdHVzEiEKBm91dHB1dBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SMgoHZmFpbHVyZRgEIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBEiwKCGZpbmlzaGVkGAUgASgLMhUudG9sbGdhdGUudjEuRmluaXNoZWRIAYgBARIuCgljb21wbGV0ZWQYBiABKAsyFi50b2xsZ2F0ZS52MS5Db21wbGV0ZWRIAogBARIqCgpleHRlbnNpb25zGAcgAygLMhYudG9sbGdhdGUudjEuRXh0ZW5zaW9uQgoKCF9mYWlsdXJlQgsKCV9maW5pc2hlZEIMCgpfY29tcGxldGVkIqwCChVDcmVhdGVSZXNwb25zZVJlcXVlc3QSLQoHcmVxdWVzdBgBIAEoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdBIhChRwcmV2aW91c19yZXNwb25zZV9pZBgCIAEoCUgAiAEBEhIKBXN0b3JlGAMgASgISAGIAQESEgoKYmFja2dyb3VuZBgEIAEoCBIUCgdzZXNzaW9uGAUgASgJSAKIAQESFQoIZ2VuZXJhdGUYBiABKAhIA4gBARIcCg9jb252ZXJzYXRpb25faWQYByABKAlIBIgBAUIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWRCCAoGX3N0b3JlQgoKCF9zZXNzaW9uQgsKCV9nZW5lcmF0ZUISChBfY29udmVyc2F0aW9uX2lkItoBChZDcmVhdGVSZXNwb25zZVJlc3BvbnNlEiwKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWRIAIgBARIsCgZldmVudHMYAiADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQSKgoDZW5kGAMgASgLMhgudG9sbGdhdGUudjEuUmVzcG9uc2VFbmRIAYgBARInCgZsaW1pdHMYBCADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlQgcKBV9oZWFkQgYKBF9lbmQiegoLUmVzcG9uc2VFbmQSKwoGc3RhdHVzGAEgASgOMhsudG9sbGdhdGUudjEuUmVzcG9uc2VTdGF0dXMSMgoHZmFpbHVyZRgCIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBQgoKCF9mYWlsdXJlIjEKEkdldFJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCRIPCgdpbmNsdWRlGAIgAygJIj4KE0dldFJlc3BvbnNlUmVzcG9uc2USJwoIcmVzcG9uc2UYASABKAsyFS50b2xsZ2F0ZS52MS5SZXNwb25zZSJJChVGb2xsb3dSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkSEwoLc2tpcF9ldmVudHMYAiABKA0SDwoHaW5jbHVkZRgDIAMoCSKxAQoWRm9sbG93UmVzcG9uc2VSZXNwb25zZRIsCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkSACIAQESLAoGZXZlbnRzGAIgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EioKA2VuZBgDIAEoCzIYLnRvbGxnYXRlLnYxLlJlc3BvbnNlRW5kSAGIAQFCBwoFX2hlYWRCBgoEX2VuZCIjChVDYW5jZWxSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkiQQoWQ2FuY2VsUmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIiMKFURlbGV0ZVJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCSIYChZEZWxldGVSZXNwb25zZVJlc3BvbnNlImUKFUxpc3RJbnB1dEl0ZW1zUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVsaW1pdBgCIAEoDRINCgVhZnRlchgDIAEoCRIRCglhc2NlbmRpbmcYBCABKAgSDwoHaW5jbHVkZRgFIAMoCSJMChZMaXN0SW5wdXRJdGVtc1Jlc3BvbnNlEiAKBWl0ZW1zGAEgAygLMhEudG9sbGdhdGUudjEuSXRlbRIQCghoYXNfbW9yZRgCIAEoCCJOChdDb3VudElucHV0VG9rZW5zUmVxdWVzdBIzCgdyZXF1ZXN0GAEgASgLMiIudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0IloKGENvdW50SW5wdXRUb2tlbnNSZXNwb25zZRIUCgxpbnB1dF90b2tlbnMYASABKA0SKAoGc291cmNlGAIgASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2UiqQEKGkNvbXBhY3RDb252ZXJzYXRpb25SZXF1ZXN0Ei0KB3JlcXVlc3QYASABKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QSIQoUcHJldmlvdXNfcmVzcG9uc2VfaWQYAiABKAlIAIgBARIUCgdzZXNzaW9uGAMgASgJSAGIAQFCFwoVX3ByZXZpb3VzX3Jlc3BvbnNlX2lkQgoKCF9zZXNzaW9uIsUBChtDb21wYWN0Q29udmVyc2F0aW9uUmVzcG9uc2USCgoCaWQYASABKAkSFQoNY3JlYXRlZF9hdF9tcxgCIAEoAxIgCgVpdGVtcxgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SKQoJY29tcGxldGVkGAQgASgLMhYudG9sbGdhdGUudjEuQ29tcGxldGVkEg0KBW1vZGVsGAUgASgJEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUiTgoRRW5kU2Vzc2lvblJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIYCgtyZXNwb25zZV9pZBgCIAEoCUgAiAEBQg4KDF9yZXNwb25zZV9pZCIUChJFbmRTZXNzaW9uUmVzcG9uc2UiiQMKDlN0b3JlZFJlc3BvbnNlEicKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWQSIAoFaW5wdXQYAiADKAsyES50b2xsZ2F0ZS52MS5JdGVtEiQKCWluaGVyaXRlZBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIQoGb3V0cHV0GAQgAygLMhEudG9sbGdhdGUudjEuSXRlbRIyCgdmYWlsdXJlGAUgASgLMhwudG9sbGdhdGUudjEuUmVzcG9uc2VGYWlsdXJlSACIAQESLAoIZmluaXNoZWQYBiABKAsyFS50b2xsZ2F0ZS52MS5GaW5pc2hlZEgBiAEBEi4KCWNvbXBsZXRlZBgHIAEoCzIWLnRvbGxnYXRlLnYxLkNvbXBsZXRlZEgCiAEBEioKCmV4dGVuc2lvbnMYCCADKAsyFi50b2xsZ2F0ZS52MS5FeHRlbnNpb25CCgoIX2ZhaWx1cmVCCwoJX2ZpbmlzaGVkQgwKCl9jb21wbGV0ZWQidwoKU3RvcmVkVHVybhIgCgVpbnB1dBgCIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SJAoJaW5oZXJpdGVkGAMgAygLMhEudG9sbGdhdGUudjEuSXRlbRIhCgZvdXRwdXQYBCADKAsyES50b2xsZ2F0ZS52MS5JdGVtIjwKDFN0b3JlZEV2ZW50cxIsCgZldmVudHMYASADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQiigEKD1NlYWxlZFJlYXNvbmluZxIjCgZvcGFxdWUYASADKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWUSIAoFcGFydHMYAiADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiYKBWV4dHJhGAMgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAIgBAUIICgZfZXh0cmEq6AEKDlJlc3BvbnNlU3RhdHVzEh8KG1JFU1BPTlNFX1NUQVRVU19VTlNQRUNJRklFRBAAEhoKFlJFU1BPTlNFX1NUQVRVU19RVUVVRUQQARIfChtSRVNQT05TRV9TVEFUVVNfSU5fUFJPR1JFU1MQAhIdChlSRVNQT05TRV9TVEFUVVNfQ09NUExFVEVEEAMSHgoaUkVTUE9OU0VfU1RBVFVTX0lOQ09NUExFVEUQBBIaChZSRVNQT05TRV9TVEFUVVNfRkFJTEVEEAUSHQoZUkVTUE9OU0VfU1RBVFVTX0NBTkNFTExFRBAGMsgGCg9SZXNwb25zZVNlcnZpY2USWwoOQ3JlYXRlUmVzcG9uc2USIi50b2xsZ2F0ZS52MS5DcmVhdGVSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5DcmVhdGVSZXNwb25zZVJlc3BvbnNlMAESUAoLR2V0UmVzcG9uc2USHy50b2xsZ2F0ZS52MS5HZXRSZXNwb25zZVJlcXVlc3QaIC50b2xsZ2F0ZS52MS5HZXRSZXNwb25zZVJlc3BvbnNlElsKDkZvbGxvd1Jlc3BvbnNlEiIudG9sbGdhdGUudjEuRm9sbG93UmVzcG9uc2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuRm9sbG93UmVzcG9uc2VSZXNwb25zZTABElkKDkNhbmNlbFJlc3BvbnNlEiIudG9sbGdhdGUudjEuQ2FuY2VsUmVzcG9uc2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuQ2FuY2VsUmVzcG9uc2VSZXNwb25zZRJZCg5EZWxldGVSZXNwb25zZRIiLnRvbGxnYXRlLnYxLkRlbGV0ZVJlc3BvbnNlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkRlbGV0ZVJlc3BvbnNlUmVzcG9uc2USWQoOTGlzdElucHV0SXRlbXMSIi50b2xsZ2F0ZS52MS5MaXN0SW5wdXRJdGVtc1JlcXVlc3QaIy50b2xsZ2F0ZS52MS5MaXN0SW5wdXRJdGVtc1Jlc3BvbnNlEl8KEENvdW50SW5wdXRUb2tlbnMSJC50b2xsZ2F0ZS52MS5Db3VudElucHV0VG9rZW5zUmVxdWVzdBolLnRvbGxnYXRlLnYxLkNvdW50SW5wdXRUb2tlbnNSZXNwb25zZRJoChNDb21wYWN0Q29udmVyc2F0aW9uEicudG9sbGdhdGUudjEuQ29tcGFjdENvbnZlcnNhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5Db21wYWN0Q29udmVyc2F0aW9uUmVzcG9uc2USTQoKRW5kU2Vzc2lvbhIeLnRvbGxnYXRlLnYxLkVuZFNlc3Npb25SZXF1ZXN0Gh8udG9sbGdhdGUudjEuRW5kU2Vzc2lvblJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_content, file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
  * A response without its output.
@@ -154,21 +154,21 @@ export type Response = Message<"tollgate.v1.Response"> & {
   failure?: ResponseFailure | undefined;
 
   /**
-   * Why it ended; absence means that it did not, or not by itself.
+   * Why generation ended; absence means that it still runs, failed or was cancelled.
    *
    * @generated from field: optional tollgate.v1.Finished finished = 5;
    */
   finished?: Finished | undefined;
 
   /**
-   * Its usage; absence if it was not charged as a whole.
+   * Its usage; absence unless its whole answer was charged.
    *
    * @generated from field: optional tollgate.v1.Completed completed = 6;
    */
   completed?: Completed | undefined;
 
   /**
-   * Members of an upstream of the same protocol that the model has no field for.
+   * Members of an upstream of the same protocol that this contract has no field for.
    *
    * @generated from field: repeated tollgate.v1.Extension extensions = 7;
    */
@@ -217,16 +217,16 @@ export type CreateResponseRequest = Message<"tollgate.v1.CreateResponseRequest">
   background: boolean;
 
   /**
-   * A secret name chosen by the caller, for responses that are not stored: they can be continued
-   * with the same name until EndSession, at most an hour and a minute. Absence: unstored responses can't be
-   * continued.
+   * A secret name chosen by the caller, for responses that are not stored: they can be continued with the same name
+   * until EndSession, for at most an hour and a minute. Absence: unstored responses can't be continued.
    *
    * @generated from field: optional string session = 5;
    */
   session?: string | undefined;
 
   /**
-   * False: nothing is generated and nothing charged. The response has no output and can be gone on from; its input may be empty. Absence means yes.
+   * False: nothing is generated and nothing charged. The response has no output and can be continued; its input may
+   * be empty. Absence means yes.
    *
    * @generated from field: optional bool generate = 6;
    */
@@ -276,7 +276,7 @@ export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse
   end?: ResponseEnd | undefined;
 
   /**
-   * The request windows of the key, tightest first; in the first message, empty if the key has none.
+   * The request limits of the key, tightest first; in the first message, empty if the key has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 4;
    */
@@ -459,7 +459,7 @@ export const CancelResponseRequestSchema: GenMessage<CancelResponseRequest> = /*
   messageDesc(file_tollgate_v1_response, 10);
 
 /**
- * The response after that.
+ * The cancelled response.
  *
  * @generated from message tollgate.v1.CancelResponseResponse
  */
@@ -501,7 +501,7 @@ export const DeleteResponseRequestSchema: GenMessage<DeleteResponseRequest> = /*
   messageDesc(file_tollgate_v1_response, 12);
 
 /**
- * It is gone.
+ * Deleted.
  *
  * @generated from message tollgate.v1.DeleteResponseResponse
  */
@@ -627,7 +627,7 @@ export type CountInputTokensResponse = Message<"tollgate.v1.CountInputTokensResp
   inputTokens: number;
 
   /**
-   * Counted by the upstream, or estimated by the best tokenizer at hand.
+   * Who counted: the upstream, or the gateway with its closest tokenizer.
    *
    * @generated from field: tollgate.v1.UsageSource source = 2;
    */
@@ -662,7 +662,7 @@ export type CompactConversationRequest = Message<"tollgate.v1.CompactConversatio
   previousResponseId?: string | undefined;
 
   /**
-   * If that one was not stored: the session it was made in.
+   * The session of the previous response, if it was not stored.
    *
    * @generated from field: optional string session = 3;
    */
@@ -718,7 +718,7 @@ export type CompactConversationResponse = Message<"tollgate.v1.CompactConversati
   model: string;
 
   /**
-   * The request windows of the key, tightest first; empty if it has none.
+   * The request limits of the key, tightest first; empty if it has none.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 6;
    */
@@ -761,7 +761,7 @@ export const EndSessionRequestSchema: GenMessage<EndSessionRequest> = /*@__PURE_
   messageDesc(file_tollgate_v1_response, 20);
 
 /**
- * It is forgotten.
+ * Forgotten.
  *
  * @generated from message tollgate.v1.EndSessionResponse
  */
@@ -796,7 +796,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   input: Item[];
 
   /**
-   * The items that it continues from, if no stored response has them.
+   * Earlier items of the conversation that are in no stored response.
    *
    * @generated from field: repeated tollgate.v1.Item inherited = 3;
    */
@@ -817,7 +817,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   failure?: ResponseFailure | undefined;
 
   /**
-   * Why it ended; absence means that it did not, or not by itself.
+   * Why generation ended; absence means that it still runs, failed or was cancelled.
    *
    * @generated from field: optional tollgate.v1.Finished finished = 6;
    */
@@ -831,7 +831,7 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   completed?: Completed | undefined;
 
   /**
-   * Members of an upstream of the same protocol that the model has no field for.
+   * Members of an upstream of the same protocol that this contract has no field for.
    *
    * @generated from field: repeated tollgate.v1.Extension extensions = 8;
    */
@@ -846,8 +846,8 @@ export const StoredResponseSchema: GenMessage<StoredResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 22);
 
 /**
- * The part of `StoredResponse` that is read to continue a conversation: the fields have its numbers. Not part of any
- * call.
+ * The part of `StoredResponse` that is read to continue a conversation: the field numbers are the same. Not part of
+ * any call.
  *
  * @generated from message tollgate.v1.StoredTurn
  */
@@ -860,7 +860,7 @@ export type StoredTurn = Message<"tollgate.v1.StoredTurn"> & {
   input: Item[];
 
   /**
-   * The items that it continues from, if no stored response has them.
+   * Earlier items of the conversation that are in no stored response.
    *
    * @generated from field: repeated tollgate.v1.Item inherited = 3;
    */
@@ -905,9 +905,9 @@ export const StoredEventsSchema: GenMessage<StoredEvents> = /*@__PURE__*/
 /**
  * The content that is sealed in `encrypted_content` of a reasoning item. Not part of any call.
  *
- * @generated from message tollgate.v1.SealedThoughts
+ * @generated from message tollgate.v1.SealedReasoning
  */
-export type SealedThoughts = Message<"tollgate.v1.SealedThoughts"> & {
+export type SealedReasoning = Message<"tollgate.v1.SealedReasoning"> & {
   /**
    * What the upstream needs back.
    *
@@ -931,10 +931,10 @@ export type SealedThoughts = Message<"tollgate.v1.SealedThoughts"> & {
 };
 
 /**
- * Describes the message tollgate.v1.SealedThoughts.
- * Use `create(SealedThoughtsSchema)` to create a new message.
+ * Describes the message tollgate.v1.SealedReasoning.
+ * Use `create(SealedReasoningSchema)` to create a new message.
  */
-export const SealedThoughtsSchema: GenMessage<SealedThoughts> = /*@__PURE__*/
+export const SealedReasoningSchema: GenMessage<SealedReasoning> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 25);
 
 /**
@@ -951,7 +951,7 @@ export const ResponseStatus = {
   UNSPECIFIED: 0,
 
   /**
-   * In the background, before the first event of its upstream.
+   * It runs in the background, and its upstream has sent no event yet.
    *
    * @generated from enum value: RESPONSE_STATUS_QUEUED = 1;
    */
@@ -986,7 +986,7 @@ export const ResponseStatus = {
   FAILED: 5,
 
   /**
-   * Cancelled, or its client went away.
+   * Cancelled, or its client disconnected.
    *
    * @generated from enum value: RESPONSE_STATUS_CANCELLED = 6;
    */
@@ -1007,14 +1007,15 @@ export const ResponseStatusSchema: GenEnum<ResponseStatus> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_response, 0);
 
 /**
- * Generates responses, keeps them and gives them back.
+ * Generates, stores and returns responses.
  *
  * @generated from service tollgate.v1.ResponseService
  */
 export const ResponseService: GenService<{
   /**
-   * Makes a response and streams it. In the background: ends at once after `head` if the delivery is WHOLE, else
-   * follows the response. A failure of a response that does not run in the background is an RPC error.
+   * Makes a response and streams it. For a background response the stream ends right after `head` if the delivery is
+   * WHOLE; otherwise it follows the response. A failure of a response that does not run in the background is an RPC
+   * error.
    *
    * @generated from rpc tollgate.v1.ResponseService.CreateResponse
    */
@@ -1044,8 +1045,8 @@ export const ResponseService: GenService<{
     output: typeof FollowResponseResponseSchema;
   },
   /**
-   * Ends a background response. One that has ended is answered unchanged; one that does not run in the background is
-   * refused.
+   * Ends a background response. One that has ended is returned unchanged; a response that does not run in the
+   * background is refused.
    *
    * @generated from rpc tollgate.v1.ResponseService.CancelResponse
    */
@@ -1075,7 +1076,8 @@ export const ResponseService: GenService<{
     output: typeof ListInputItemsResponseSchema;
   },
   /**
-   * Counts the input tokens that a response would have. Free, counted in no window, leaves no record.
+   * Counts the input tokens that a response would have. The call is free, counts towards no limit and leaves no
+   * record.
    *
    * @generated from rpc tollgate.v1.ResponseService.CountInputTokens
    */
@@ -1085,7 +1087,7 @@ export const ResponseService: GenService<{
     output: typeof CountInputTokensResponseSchema;
   },
   /**
-   * Makes a conversation shorter: its model sums it up. Charged as a generation of that model.
+   * Shortens a conversation: the model summarizes it. Charged as a generation of that model.
    *
    * @generated from rpc tollgate.v1.ResponseService.CompactConversation
    */

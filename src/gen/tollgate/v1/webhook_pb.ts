@@ -56,7 +56,7 @@ export type Webhook = Message<"tollgate.v1.Webhook"> & {
   secret: string;
 
   /**
-   * It receives nothing; waiting events keep waiting.
+   * No events are sent to it; they wait until it is enabled.
    *
    * @generated from field: bool disabled = 6;
    */
@@ -84,7 +84,7 @@ export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
  */
 export type WebhookSettings = Message<"tollgate.v1.WebhookSettings"> & {
   /**
-   * Needed to create.
+   * Required to create.
    *
    * @generated from field: optional string url = 1;
    */
@@ -98,7 +98,7 @@ export type WebhookSettings = Message<"tollgate.v1.WebhookSettings"> & {
   events?: EventTypes | undefined;
 
   /**
-   * It receives nothing; default false.
+   * Send no events to it; default false.
    *
    * @generated from field: optional bool disabled = 3;
    */
@@ -134,13 +134,13 @@ export const EventTypesSchema: GenMessage<EventTypes> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_webhook, 2);
 
 /**
- * An event that was or is to be delivered to a webhook.
+ * An event for a webhook, delivered or waiting.
  *
  * @generated from message tollgate.v1.WebhookEvent
  */
 export type WebhookEvent = Message<"tollgate.v1.WebhookEvent"> & {
   /**
-   * "evt_…": its `webhook-id`.
+   * "evt_…", sent in the header `webhook-id`.
    *
    * @generated from field: string event_id = 1;
    */
@@ -218,7 +218,7 @@ export const WebhookEventSchema: GenMessage<WebhookEvent> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_webhook, 3);
 
 /**
- * Nothing to say.
+ * Empty.
  *
  * @generated from message tollgate.v1.ListWebhooksRequest
  */
@@ -450,7 +450,7 @@ export type ListWebhookEventsRequest = Message<"tollgate.v1.ListWebhookEventsReq
   limit: number;
 
   /**
-   * How many to pass over.
+   * How many to skip.
    *
    * @generated from field: uint32 offset = 4;
    */
@@ -492,7 +492,7 @@ export const ListWebhookEventsResponseSchema: GenMessage<ListWebhookEventsRespon
  */
 export type ReplayWebhookEventRequest = Message<"tollgate.v1.ReplayWebhookEventRequest"> & {
   /**
-   * To this webhook.
+   * The webhook.
    *
    * @generated from field: int64 webhook_id = 1;
    */

@@ -9,7 +9,7 @@ export type DocumentCommand =
   | { readonly kind: 'put'; readonly document: NewDocument }
   | { readonly kind: 'update'; readonly change: DocumentChange }
   | { readonly kind: 'delete'; readonly name: DocumentName }
-  /** Writes something of no meaning, to see whether that is possible. */
+  /** Writes something meaningless, to test whether writing works. */
   | { readonly kind: 'probe' };
 
 /** A command with the clock's time. */

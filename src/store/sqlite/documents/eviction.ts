@@ -59,7 +59,7 @@ export class Eviction {
     this.#sql.touch.run();
   }
 
-  /** The batch was undone, wholly or in part. */
+  /** Discards what is known of the batch, because it was undone, at least in part. */
   forget(): void {
     this.#totals.fill(undefined);
   }

@@ -129,7 +129,7 @@ function prepare(db: Connection) {
   };
 }
 
-/** A row as its owner knows it. */
+/** Converts a row to the document's facts. */
 export function toDocumentFacts(head: HeadRow): DocumentFacts {
   return {
     kind: head.kind,

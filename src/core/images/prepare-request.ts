@@ -20,7 +20,7 @@ import { modelUnavailable } from '../routing/failure-policy.ts';
 import { inspectFiles } from './inspect.ts';
 
 /** A checked request: what to draw, with which model, at which price. */
-export interface ImageOrder {
+export interface PreparedImageRequest {
   readonly endpoint: Endpoint;
   /** `model` is the listed id. */
   readonly request: ImageRequest;
@@ -35,12 +35,12 @@ export interface ImageOrder {
  * Checks a request and finds its model. Throws the error for the caller; nothing is charged or counted yet. `signal` stops the decoding of
  * the files.
  */
-export async function takeOrder(
+export async function prepareImageRequest(
   catalog: Catalog,
   requested: { readonly request: ImageRequest; readonly endpoint: Endpoint },
   { allowedModels }: Pick<Credential, 'allowedModels'>,
   signal: AbortSignal,
-): Promise<ImageOrder> {
+): Promise<PreparedImageRequest> {
   const { request, endpoint } = requested;
   if (!isImageEndpoint(endpoint)) throw invalidImageField('endpoint', 'must be that of an image path');
   checkImageRequest(request, endpoint === Endpoint.IMAGE_EDITS);
@@ -100,6 +100,6 @@ function toImageTerms(request: ImageRequest, largest: ImageSize | undefined): Im
 }
 
 /** Returns the most a request can cost: all of its images. Undefined if they cost nothing. */
-export function imageFunds({ count, prices }: ImageOrder): FundsEstimate | undefined {
+export function imageFunds({ count, prices }: PreparedImageRequest): FundsEstimate | undefined {
   return fixedFunds(((prices.image ?? 0n) * BigInt(count) + 999n) / 1000n);
 }

@@ -1,24 +1,24 @@
 import {
   type ActivityRecord,
   RecordState,
-  type RequestCourse,
-  type RequestTry,
+  type RequestTimeline,
+  type RequestAttempt,
 } from '../../../gen/tollgate/v1/account_pb.ts';
 import { count } from '../data/money.ts';
 import { Amount, Duration } from '../parts/amount.tsx';
 
-interface CourseProps {
+interface TimelineProps {
   readonly record: ActivityRecord;
-  readonly course: RequestCourse;
+  readonly timeline: RequestTimeline;
 }
 
-/** The hold of a request in the order of time: admitted, extended, settled, given back. */
-export function Course({ record, course }: CourseProps) {
-  const { admittedNanoUsd, firstEventMs, extensions } = course;
+/** Shows how the hold of a request changed: admitted, extended, settled, released. */
+export function Timeline({ record, timeline }: TimelineProps) {
+  const { admittedNanoUsd, firstEventMs, extensions } = timeline;
   const held = extensions.at(-1)?.heldNanoUsd ?? admittedNanoUsd;
   const back = held - record.costNanoUsd;
   return (
-    <section className="panel" aria-label="Course">
+    <section className="panel" aria-label="Timeline">
       <h2>From hold to charge</h2>
       <dl className="facts">
         <dt>Admitted, 0 ms</dt>
@@ -96,20 +96,20 @@ const reasons: Readonly<Record<string, string>> = {
   fallback: 'the route before it failed',
 };
 
-/** The calls that went to routes, in their order. */
-export function Tries({ record, course }: CourseProps) {
-  const tries = course.tries.length > 0 ? course.tries : impliedTry(record, course);
+/** Lists the attempts, in order. */
+export function Attempts({ record, timeline }: TimelineProps) {
+  const attempts = timeline.attempts.length > 0 ? timeline.attempts : impliedAttempt(record, timeline);
   return (
-    <section className="panel" aria-label="Tries">
-      <h2>Tries</h2>
-      {tries.length === 0 ? (
+    <section className="panel" aria-label="Attempts">
+      <h2>Attempts</h2>
+      {attempts.length === 0 ? (
         <p className="quiet">Nothing of it was recorded: no route answered.</p>
       ) : (
-        <div className="scroll" tabIndex={0} role="region" aria-label="Each try">
+        <div className="scroll" tabIndex={0} role="region" aria-label="Each attempt">
           <table className="plain">
             <thead>
               <tr>
-                <th scope="col">Try</th>
+                <th scope="col">Attempt</th>
                 <th scope="col">Route</th>
                 <th scope="col">Why this one</th>
                 <th scope="col" className="right">
@@ -125,8 +125,8 @@ export function Tries({ record, course }: CourseProps) {
               </tr>
             </thead>
             <tbody>
-              {tries.map((each, index) => (
-                <TryRow key={`${each.startedMs} ${each.provider}`} number={index + 1} attempt={each} />
+              {attempts.map((each, index) => (
+                <AttemptRow key={`${each.startedMs} ${each.provider}`} number={index + 1} attempt={each} />
               ))}
             </tbody>
           </table>
@@ -136,17 +136,20 @@ export function Tries({ record, course }: CourseProps) {
   );
 }
 
-type Try = Omit<RequestTry, '$typeName' | '$unknown'>;
+type Attempt = Omit<RequestAttempt, '$typeName' | '$unknown'>;
 
-/** Returns the single attempt of a request whose record says it all. */
-function impliedTry({ latencyMs, state }: ActivityRecord, { provider, firstEventMs }: RequestCourse): readonly Try[] {
+/** Returns the single attempt of a request for which no attempts are stored. */
+function impliedAttempt(
+  { latencyMs, state }: ActivityRecord,
+  { provider, firstEventMs }: RequestTimeline,
+): readonly Attempt[] {
   if (provider === '') return [];
   const result = state === RecordState.COMPLETED || state === RecordState.INCOMPLETE ? 'completed' : 'ended';
   const first = firstEventMs === undefined ? {} : { firstEventMs };
   return [{ provider, model: '', reason: '', startedMs: 0n, durationMs: latencyMs, result, ...first }];
 }
 
-function TryRow({ number, attempt }: { readonly number: number; readonly attempt: Try }) {
+function AttemptRow({ number, attempt }: { readonly number: number; readonly attempt: Attempt }) {
   const { provider, model, reason, startedMs, firstEventMs, durationMs, result, status } = attempt;
   return (
     <tr>

@@ -1,10 +1,10 @@
 /**
- * The course of a request between its admission and its charge: the calls to routes, and how its hold grew. Times in ms since the request
+ * The timeline of a request between its admission and its charge: the calls to routes, and how its hold grew. Times in ms since the request
  * was admitted.
  */
 
-/** A call that went to a route. */
-export interface RequestTry {
+/** One attempt at a route. */
+export interface RequestAttempt {
   /** The provider's name. */
   readonly provider: string;
   /** The provider's own name of the model. */
@@ -21,20 +21,20 @@ export interface RequestTry {
   readonly status: number | undefined;
 }
 
-/** A growth of a hold. */
+/** An extension of a hold. */
 export interface HoldExtension {
   readonly atMs: number;
   /** The total hold from then on. */
   readonly heldNanoUsd: bigint;
 }
 
-/** The part of a request's course that is stored besides its record. */
-export interface StoredCourse {
-  readonly tries: readonly RequestTry[];
+/** The part of a request's timeline that is stored in the column `course` of its record. */
+export interface StoredTimeline {
+  readonly attempts: readonly RequestAttempt[];
   readonly extensions: readonly HoldExtension[];
 }
 
-type TryValues = [
+type AttemptValues = [
   provider: string,
   model: string,
   reason: string,
@@ -44,18 +44,18 @@ type TryValues = [
   result: string,
   status: number | null,
 ];
-type CourseValues = [tries: TryValues[], extensions: [atMs: number, held: string][]];
+type TimelineValues = [attempts: AttemptValues[], extensions: [atMs: number, held: string][]];
 
 /** The most entries of each list that are stored; entries between the first ones and the last are left out. */
 const entriesMax = 32;
 
-/** Encodes a course for storage; undefined if the record says it all: one attempt that completed and needed no choice and no extension. */
-export function writeCourse({ tries, extensions }: StoredCourse): string | undefined {
-  const [only] = tries;
-  const isPlain = tries.length <= 1 && extensions.length === 0;
+/** Encodes a timeline for storage. Undefined if there is nothing to store: one attempt on the model's only route, which completed, and no extension. */
+export function writeTimeline({ attempts, extensions }: StoredTimeline): string | undefined {
+  const [only] = attempts;
+  const isPlain = attempts.length <= 1 && extensions.length === 0;
   if (isPlain && (only === undefined || (only.result === 'completed' && only.reason === ''))) return undefined;
-  const values: CourseValues = [
-    bounded(tries).map(each => [
+  const values: TimelineValues = [
+    bounded(attempts).map(each => [
       each.provider,
       each.model,
       each.reason,
@@ -74,11 +74,11 @@ function bounded<T>(entries: readonly T[]): readonly T[] {
   return entries.length <= entriesMax ? entries : [...entries.slice(0, entriesMax - 1), ...entries.slice(-1)];
 }
 
-/** Decodes a stored course. */
-export function readCourse(text: string): StoredCourse {
-  const [tries, extensions] = JSON.parse(text) as CourseValues;
+/** Decodes a stored timeline. */
+export function readTimeline(text: string): StoredTimeline {
+  const [attempts, extensions] = JSON.parse(text) as TimelineValues;
   return {
-    tries: tries.map(([provider, model, reason, startedMs, firstEventMs, durationMs, result, status]) => ({
+    attempts: attempts.map(([provider, model, reason, startedMs, firstEventMs, durationMs, result, status]) => ({
       provider,
       model,
       reason,

@@ -9,22 +9,22 @@ import { priceSheet } from '../../generation/price.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { DirectOrder } from '../direct/direct-kind.ts';
+import type { PreparedRequest } from '../direct/direct-kind.ts';
 import { findModel } from '../direct/find-model.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 
 /** A checked request for vectors. */
-export interface EmbedOrder extends DirectOrder<EmbedRequest> {
+export interface PreparedEmbedRequest extends PreparedRequest<EmbedRequest> {
   /** Sum over all inputs, by the gateway's count. */
   readonly inputTokens: number;
 }
 
 /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
-export async function takeEmbedOrder(
+export async function prepareEmbedRequest(
   catalog: Catalog,
   request: EmbedRequest,
   credential: Pick<Credential, 'allowedModels'>,
-): Promise<EmbedOrder> {
+): Promise<PreparedEmbedRequest> {
   checkEmbedRequest(request);
   const model = findModel(catalog, request, Endpoint.EMBEDDINGS, credential);
   if (request.dimensions !== undefined && !model.dimensions) {

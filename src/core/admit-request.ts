@@ -2,15 +2,15 @@ import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type IdSource, parseLedgerId, publicRequestId } from '../lib/ids.ts';
 import type { AdmitCommand, Credential, FundsEstimate, Ledger } from '../ledger/ledger.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
-import type { AdmittedOrder } from './admitted-run.ts';
+import type { AdmittedRequest } from './admitted-run.ts';
 import { isFree, refusal } from './generation/admission.ts';
 
 /** A checked request that is to be admitted. */
-export interface OrderToAdmit<Order> extends Pick<
+export interface RequestToAdmit<Prepared> extends Pick<
   AdmitCommand,
   'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint' | 'batchId'
 > {
-  readonly order: Order;
+  readonly prepared: Prepared;
   /** The highest possible cost; undefined: it is free. */
   readonly funds: FundsEstimate | undefined;
   /** Collects what becomes known of the request, for log, metrics and trace; undefined: not collected. */
@@ -27,20 +27,20 @@ export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitComm
  * Admits a request in the ledger: nothing goes upstream without this. `count`: how many answers it requests; absent: one. Throws the error
  * for the caller if the ledger refuses.
  */
-export async function admitOrder<Order extends { readonly model: Model; readonly count?: number }>(
+export async function admitRequest<Prepared extends { readonly model: Model; readonly count?: number }>(
   ledger: Pick<Ledger, 'admit' | 'findKey'>,
-  { order, funds, telemetry, ...command }: OrderToAdmit<Order>,
+  { prepared, funds, telemetry, ...command }: RequestToAdmit<Prepared>,
   { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
-): Promise<AdmittedOrder<Order>> {
-  const { model } = order;
+): Promise<AdmittedRequest<Prepared>> {
+  const { model } = prepared;
   const key = { id: keyId, accountId };
   telemetry?.admissionBegan({ accountId, keyId, model: model.id });
   const free = isFree(model.id);
-  const admitted = await ledger.admit({ ...command, key, model: model.id, free, funds, requests: order.count ?? 1 });
+  const admitted = await ledger.admit({ ...command, key, model: model.id, free, funds, requests: prepared.count ?? 1 });
   if (admitted.kind === 'denied') {
     telemetry?.admissionEnded(undefined, admitted.code);
     throw await refusal(ledger, admitted, { model, accountId, keyId });
   }
   telemetry?.admissionEnded(admitted.heldNanoUsd);
-  return { order, id: command.id, requestId: command.requestId, keyId, admitted, telemetry };
+  return { prepared, id: command.id, requestId: command.requestId, keyId, admitted, telemetry };
 }

@@ -6,14 +6,14 @@ import { checkRerankRequest, countSearches, invalidRerankField } from '../../gen
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { DirectEstimate, DirectOrder } from '../direct/direct-kind.ts';
+import type { DirectEstimate, PreparedRequest } from '../direct/direct-kind.ts';
 import { findModel } from '../direct/find-model.ts';
 import { estimateInput } from '../direct/input-funds.ts';
 import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 
 /** A checked rerank request. */
-export interface RerankOrder extends DirectOrder<RerankRequest> {
+export interface PreparedRerankRequest extends PreparedRequest<RerankRequest> {
   /** The query and all documents, as the gateway counts them. */
   readonly inputTokens: number;
   /** One for every 100 documents or part of them. */
@@ -21,11 +21,11 @@ export interface RerankOrder extends DirectOrder<RerankRequest> {
 }
 
 /** Checks a request, finds its model and counts its input. Throws the error for the caller; nothing is charged or counted yet. */
-export async function takeRerankOrder(
+export async function prepareRerankRequest(
   catalog: Catalog,
   request: RerankRequest,
   credential: Pick<Credential, 'allowedModels'>,
-): Promise<RerankOrder> {
+): Promise<PreparedRerankRequest> {
   checkRerankRequest(request);
   const model = findModel(catalog, request, Endpoint.RERANK, credential);
   const inputTokens = await countInputs(request, model.contextLength);
@@ -62,10 +62,10 @@ async function countInputs({ query, documents }: RerankRequest, contextLength = 
   return sum;
 }
 
-/** Returns the most an order can cost: its searches, or its input if the model is priced by that. */
-export function estimateRerank(order: RerankOrder): DirectEstimate {
-  const { searches, prices } = order;
+/** Returns the most a request can cost: its searches, or its input if the model is priced by that. */
+export function estimateRerank(prepared: PreparedRerankRequest): DirectEstimate {
+  const { searches, prices } = prepared;
   // `image` is the price of a search on these models.
-  if (prices.image === null) return estimateInput(order);
+  if (prices.image === null) return estimateInput(prepared);
   return { funds: fixedFunds((prices.image * BigInt(searches) + 999n) / 1000n) };
 }

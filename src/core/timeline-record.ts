@@ -1,15 +1,15 @@
-import { type HoldExtension, type RequestTry, writeCourse } from '../ledger/course.ts';
+import { type HoldExtension, type RequestAttempt, writeTimeline } from '../ledger/timeline.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { RouteReason } from '../telemetry/request-telemetry.ts';
 import type { AttemptOutcome, RouteName } from './routing/observer.ts';
 
-/** Collects the course of one request, to be stored with its charge. Created when the request is admitted. */
-export class CourseRecord {
+/** Collects the timeline of one request, to be stored with its charge. Created when the request is admitted. */
+export class TimelineRecord {
   readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   readonly #startedAtMs: number;
-  readonly #tries: RequestTry[] = [];
+  readonly #attempts: RequestAttempt[] = [];
   readonly #extensions: HoldExtension[] = [];
-  #began: Pick<RequestTry, 'provider' | 'model' | 'reason' | 'startedMs'> | undefined;
+  #began: Pick<RequestAttempt, 'provider' | 'model' | 'reason' | 'startedMs'> | undefined;
 
   constructor(runtime: Pick<Runtime, 'monotonicMs'>) {
     this.#runtime = runtime;
@@ -23,7 +23,7 @@ export class CourseRecord {
 
   /** The call has ended. */
   attemptEnded({ result, status, firstEventMs, durationMs }: AttemptOutcome): void {
-    if (this.#began !== undefined) this.#tries.push({ ...this.#began, firstEventMs, durationMs, result, status });
+    if (this.#began !== undefined) this.#attempts.push({ ...this.#began, firstEventMs, durationMs, result, status });
     this.#began = undefined;
   }
 
@@ -32,9 +32,9 @@ export class CourseRecord {
     this.#extensions.push({ atMs: this.#elapsedMs(), heldNanoUsd });
   }
 
-  /** Returns the text that the ledger stores; undefined if the other fields of the record say it all. */
+  /** Returns the text that the ledger stores; undefined if the other fields of the record are enough. */
   get text(): string | undefined {
-    return writeCourse({ tries: this.#tries, extensions: this.#extensions });
+    return writeTimeline({ attempts: this.#attempts, extensions: this.#extensions });
   }
 
   #elapsedMs(): number {

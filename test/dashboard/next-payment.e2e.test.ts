@@ -6,7 +6,7 @@ import { PageCaller } from './page-caller.ts';
 let gateway: Gateway;
 
 beforeAll(async () => {
-  gateway = await startGateway({ balance: '1' });
+  gateway = await startGateway({ balance: '1', config: 'plans: { core: { free_daily_requests: 0 } }\n' });
 });
 afterAll(() => endGateway(gateway));
 
@@ -22,13 +22,13 @@ async function makeKey(settings: object) {
   return { id: key?.apiKeyId ?? 0n, key: key?.key ?? '' };
 }
 
-const next = async (apiKeyId: bigint) =>
+const nextPayment = async (apiKeyId: bigint) =>
   (await gateway.account.getNextPayment({ apiKeyId, model, inputTokens: 1_000 })).payment;
 
 test('a dry run says what a real admission holds, and holds nothing', async () => {
   const { id } = await makeKey({ label: 'plain' });
   const before = await gateway.admin.getAccount({ accountId: 1n });
-  const payment = await next(id);
+  const payment = await nextPayment(id);
   // 1,000 input tokens at $2, the dearest that they can cost (written to a cache for an hour), and a first slice of 1,024 output tokens at $4 per million.
   expect(payment).toMatchObject({
     admitted: true,
@@ -42,9 +42,9 @@ test('a dry run says what a real admission holds, and holds nothing', async () =
   expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
 });
 
-test('a key’s own balance pays in place of the account’s, a group’s in place of it too, and short money refuses with the tip of a real request', async () => {
+test('the payer is the key’s own balance, or the group’s, instead of the account’s; too little money gives the same refusal and tip as a real request', async () => {
   const own = await makeKey({ label: 'own', balanceNanoUsd: 10_000n });
-  const payment = await next(own.id);
+  const payment = await nextPayment(own.id);
   expect(payment).toMatchObject({ admitted: false, refusal: 'insufficient_balance' });
   expect(payment?.payers).toMatchObject([{ payer: Payer.KEY_BALANCE, leftNanoUsd: 10_000n }]);
   const real = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -56,38 +56,44 @@ test('a key’s own balance pays in place of the account’s, a group’s in pla
   expect([error.code, error.tip]).toEqual([payment?.refusal, payment?.tip]);
   const { group } = await gateway.account.createGroup({ settings: { name: 'team', balanceNanoUsd: 50_000_000n } });
   const member = await makeKey({ label: 'member', groupId: group?.groupId });
-  expect((await next(member.id))?.payers).toMatchObject([
+  expect((await nextPayment(member.id))?.payers).toMatchObject([
     { payer: Payer.GROUP_BALANCE, groupId: group?.groupId, leftNanoUsd: 50_000_000n },
   ]);
 });
 
-test('limits are named in the order in which they refuse, with the one that does', async () => {
+test('limits are listed in the order in which they are checked, and the refusing one is named', async () => {
   const { id } = await makeKey({ label: 'limited' });
   const scope = { scope: 'key', scopeId: id };
   const usd = { ...scope, unit: 'usd', window: 'day', settings: { maxNanoUsd: 500_000_000n } };
   await gateway.account.createLimit({ limit: usd });
   const none = { ...scope, unit: 'requests', window: 'hour', settings: { max: 0n } };
   const { limit } = await gateway.account.createLimit({ limit: none });
-  const payment = await next(id);
+  const payment = await nextPayment(id);
   expect(payment?.limits.map(({ unit }) => unit)).toEqual(['requests', 'usd']);
   expect(payment).toMatchObject({ admitted: false, refusal: 'rate_limit', refusingLimitId: limit?.limitId });
   expect(payment?.limits[0]?.resetsAtMs).toBeGreaterThan(BigInt(Date.now()));
 });
 
-test('a plan pays first where the key says so, then money, and what costs nothing is paid by no one', async () => {
+test('a plan pays before money, or after it if the key says so; a free model has the payer FREE', async () => {
   const { account } = await gateway.admin.createAccount({ name: 'planned', balanceNanoUsd: 50_000_000_000n });
   const accountId = account?.accountId ?? 0n;
   await gateway.admin.startSubscription({ accountId, plan: 1, period: 1 });
+  const readPayers = async (settings: object) => {
+    const { key } = await gateway.admin.createApiKey({ accountId, settings });
+    const next = { apiKeyId: key?.apiKeyId ?? 0n, model, inputTokens: 1_000 };
+    return (await gateway.admin.getKeyNextPayment(next)).payment?.payers.map(({ payer }) => payer);
+  };
+  expect(await readPayers({})).toEqual([Payer.SUBSCRIPTION, Payer.ACCOUNT]);
+  expect(await readPayers({ useSubsFirst: false })).toEqual([Payer.ACCOUNT, Payer.SUBSCRIPTION]);
+  expect(await readPayers({ fallbackToPayg: false })).toEqual([Payer.SUBSCRIPTION]);
   const { key } = await gateway.admin.createApiKey({ accountId });
   const apiKeyId = key?.apiKeyId ?? 0n;
-  const first = (await gateway.admin.getKeyNextPayment({ apiKeyId, model, inputTokens: 1_000 })).payment;
-  expect(['free', 'plan']).toContain(first?.payers[0]?.payer === Payer.FREE ? 'free' : 'plan');
   const free = (await gateway.admin.getKeyNextPayment({ apiKeyId, model: 'sim/small:free' })).payment;
   expect(free?.payers).toMatchObject([{ payer: Payer.FREE }]);
   expect(free?.limits.map(({ unit }) => unit)).toEqual(['requests', 'requests']);
 });
 
-test('REST, the command line and the dashboard say the same, to those who may know', async () => {
+test('REST, the command line and the dashboard give the same answer; another account gets 404, an unknown model 400', async () => {
   const { id, key } = await makeKey({ label: 'same' });
   const query = `?model=${model}&input_tokens=1000`;
   const rest = await read(`/v1/account/keys/${id}/next${query}`);
@@ -98,7 +104,7 @@ test('REST, the command line and the dashboard say the same, to those who may kn
   const page = new PageCaller(gateway.url);
   await page.signIn(key);
   const { payment } = await page.client(AccountService).getNextPayment({ own: true, model, inputTokens: 1_000 });
-  expect(payment).toEqual(await next(id));
+  expect(payment).toEqual(await nextPayment(id));
   const { account } = await gateway.admin.createAccount({ name: 'others', balanceNanoUsd: 0n });
   const others = await gateway.admin.createManagementKey({
     accountId: account?.accountId ?? 0n,

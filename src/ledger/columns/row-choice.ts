@@ -1,0 +1,83 @@
+import type { ColumnFile, ColumnName, DimensionName, Numbers } from './column-file.ts';
+
+/** Each returns whether a record with this value of the dimension is wanted. `lists`: what the values of `groups` are places in. */
+export type ColumnFilters = readonly {
+  readonly dimension: DimensionName;
+  readonly passes: (value: number, lists: readonly string[]) => boolean;
+}[];
+
+/** Rows of a file, from the first up to but not including the last. */
+export interface Rows {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Reads columns into memory that the next file uses again. */
+export class ColumnBuffers {
+  readonly #buffers = new Map<string, ArrayBuffer>();
+
+  /** Returns the numbers of a column until the same column is read again; one number if all are the same. */
+  read(file: ColumnFile, name: ColumnName, rows: Rows): Numbers | number {
+    const bytes = (rows.last - rows.first) * Float64Array.BYTES_PER_ELEMENT;
+    let buffer = this.#buffers.get(name);
+    if (buffer === undefined || buffer.byteLength < bytes) {
+      buffer = new ArrayBuffer(bytes);
+      this.#buffers.set(name, buffer);
+    }
+    return file.read(name, rows, buffer);
+  }
+}
+
+/** Finds the rows of files that pass all filters. */
+export class RowChoice {
+  readonly #filters: ColumnFilters;
+  readonly #buffers: ColumnBuffers;
+  /** Those found last, rising, counted from the first of the rows that were looked at. */
+  rows = new Uint32Array(0);
+
+  constructor(filters: ColumnFilters, buffers: ColumnBuffers) {
+    this.#filters = filters;
+    this.#buffers = buffers;
+  }
+
+  /** Returns how many rows pass. */
+  find(file: ColumnFile, rows: Rows): number {
+    const length = rows.last - rows.first;
+    if (this.rows.length < length) this.rows = new Uint32Array(length);
+    const chosen = this.rows;
+    let count: number | undefined;
+    for (const { dimension, passes } of this.#filters) {
+      const { values, groupLists } = file.header;
+      const isPassing = Uint8Array.from(values[dimension], value => (passes(value, groupLists) ? 1 : 0));
+      if (!isPassing.includes(1)) return 0;
+      if (!isPassing.includes(0)) continue;
+      const codes = this.#buffers.read(file, dimension, rows);
+      if (typeof codes === 'number') continue;
+      count =
+        count === undefined ? findPassing(codes, isPassing, chosen) : keepPassing(codes, isPassing, chosen, count);
+      if (count === 0) return 0;
+    }
+    if (count !== undefined) return count;
+    for (let row = 0; row < length; row++) chosen[row] = row;
+    return length;
+  }
+}
+
+function findPassing(codes: Numbers, isPassing: Uint8Array, chosen: Uint32Array): number {
+  let count = 0;
+  for (let row = 0; row < codes.length; row++) {
+    chosen[count] = row;
+    count += isPassing[codes[row] ?? 0] ?? 0;
+  }
+  return count;
+}
+
+function keepPassing(codes: Numbers, isPassing: Uint8Array, chosen: Uint32Array, before: number): number {
+  let count = 0;
+  for (let at = 0; at < before; at++) {
+    const row = chosen[at] ?? 0;
+    chosen[count] = row;
+    count += isPassing[codes[row] ?? 0] ?? 0;
+  }
+  return count;
+}
