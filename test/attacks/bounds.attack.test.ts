@@ -32,7 +32,7 @@ const full = await startGateway({
   balance: '1000',
   config: `
 simulator: { tokens_per_second: 0 }
-limits: { body_memory: 1MiB, session_memory: 1MiB, parse_memory: 64MiB, image_file_bytes: 1MiB }
+limits: { body_memory: 1MiB, session_memory: 1MiB, image_file_bytes: 1MiB }
 rpc: { open_calls: 2, open_call_time: 1s }
 batches: { file_bytes: 800KiB, disk_bytes: 1MiB }
 `,
@@ -173,26 +173,19 @@ test('limits.body_memory: large bodies of all accounts', async () => {
   );
 });
 
-test('limits.parse_memory', async () => {
-  const { status, message } = await post(full, '/v1/chat/completions', chat('x'.repeat(60 * 2 ** 20)));
-  expect([status, message]).toEqual([400, expect.stringContaining('takes too long or too much memory to be parsed')]);
-  expect((await post(full, '/v1/chat/completions', chat('x'))).status).toBe(200);
-});
-
-test('limits.image_file_bytes: the oldest image is removed first', async () => {
-  const draw = async (): Promise<string> => {
+test('limits.image_file_bytes: images are refused while the stored ones leave no room', async () => {
+  const draw = async (format: 'url' | 'b64_json'): Promise<string> => {
     const headers = { authorization: `Bearer ${full.apiKey}`, 'content-type': 'application/json' };
-    const body = JSON.stringify({ model: 'sim/image', prompt: 'a tree', size: '1024x1024', response_format: 'url' });
+    const body = JSON.stringify({ model: 'sim/image', prompt: 'a tree', size: '1024x1024', response_format: format });
     const response = await fetch(`${full.url}/v1/images/generations`, { method: 'POST', headers, body });
-    const { data } = (await response.json()) as { data: { url: string }[] };
-    return new URL(data[0]?.url ?? '').pathname;
+    const { error } = (await response.json()) as { error?: { message: string } };
+    return `${response.status} ${error?.message ?? ''}`;
   };
-  const first = await draw();
-  const read = async (): Promise<number> => (await fetch(full.url + first)).status;
-  expect(await read()).toBe(200);
-  let drawn = 1;
-  for (; drawn < 80 && (await read()) === 200; drawn += 1) await draw();
-  expect(await read()).toBe(404);
+  const answers = [];
+  for (let drawn = 0; drawn < 80 && answers.at(-1)?.startsWith('503') !== true; drawn += 1)
+    answers.push(await draw('url'));
+  expect(answers.at(-1)).toBe('503 The gateway has no room for more images now.');
+  expect(await draw('b64_json')).toBe('200 ');
 }, 200_000);
 
 test('batches.file_bytes, batches.disk_bytes', async () => {
