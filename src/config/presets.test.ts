@@ -215,7 +215,7 @@ aliases: { openai/gpt-5: a/b }`;
   });
 });
 
-describe('servers that are asked', () => {
+describe('servers that are queried for their models', () => {
   const reported = (of: Preset, list: readonly Record<string, unknown>[]) =>
     toDiscoveredModels(
       of,

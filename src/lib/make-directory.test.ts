@@ -22,6 +22,6 @@ test('a file in the way is reported, at the end of the path and in the middle', 
   expect(() => makeDirectory(join(file, 'below'))).toThrow('ENOTDIR');
 });
 
-test.runIf(process.platform === 'linux')('a directory that takes no entries is told, and does not hang', () => {
+test.runIf(process.platform === 'linux')('a directory that accepts no entries throws, and does not hang', () => {
   expect(() => makeDirectory('/proc/no-such-entry/below')).toThrow('ENOENT');
 });

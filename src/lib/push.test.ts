@@ -120,7 +120,7 @@ describe('pump', () => {
 });
 
 describe('pull', () => {
-  test('gives what is pushed in order, then what the stream ended with', async () => {
+  test('returns the pushed values in order, then the value that the stream ended with', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();

@@ -157,7 +157,7 @@ test('pages of other origins can’t call, with a cookie or without, and no ques
   expect(await call(question, 'OPTIONS')).toEqual({ status: 404, allowed: null });
 });
 
-test('what is no call is not found, on both listeners', async () => {
+test('a path that is no method gets 404, on both listeners', async () => {
   for (const origin of [gateway.url, gateway.rpcUrl]) {
     for (const path of ['tollgate.v1.NoService/List', 'tollgate.v1.AccountingService/Hold', '']) {
       const response = await fetch(`${origin}/dashboard/rpc/${path}`, { method: 'POST', body: '{}' });

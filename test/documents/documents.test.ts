@@ -27,7 +27,7 @@ test('what was stored is read with all its facts, also after a restart', async (
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
-test('a name is taken once: the second put is told what is there', async () => {
+test('a name is taken once: the second put gets the document that is there', async () => {
   await bench.documents.put(bench.make('a'));
   const second = await bench.documents.put(bench.make('a', { body: toBytes('other') }));
   expect(second.kind === 'exists' && toText(second.document.body)).toBe('a');
@@ -83,7 +83,7 @@ describe('a change', () => {
     expect((await bench.documents.find(named('a')))?.state).toBe('cancelled');
   });
 
-  test('of a document that is not there is told so', async () => {
+  test('of a missing document returns `not_found`', async () => {
     expect(await bench.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
   });
 });
@@ -222,7 +222,7 @@ describe('where space is short', () => {
     expect(rows()).toEqual(['other']);
   });
 
-  test('what is larger than all space is refused, and nothing goes for it', async () => {
+  test('a document larger than the whole space is refused, and nothing is evicted for it', async () => {
     await put('a');
     await expect(put('b', { body: new Uint8Array(10_401) })).rejects.toMatchObject({ code: 'overloaded' });
     const grown = bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: new Uint8Array(10_401) }] });
@@ -291,7 +291,7 @@ test('a command after the end is refused', async () => {
   await expect(bench.documents.put(bench.make('a'))).rejects.toMatchObject({ code: 'overloaded' });
 });
 
-test('a writer that dies refuses what is under way; the next command starts another one', async () => {
+test('if a writer dies, its pending commands are refused; the next command starts another writer', async () => {
   let thread: Worker | undefined;
   const remember = (worker: Worker): void => {
     thread = worker;

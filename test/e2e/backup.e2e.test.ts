@@ -81,7 +81,7 @@ test('a restored gateway has the same keys, money and answers, and its own secre
   await endGateway(other);
 });
 
-test('what is no complete and unchanged backup is refused, and so is a place that is not empty', async () => {
+test('restoring refuses an incomplete or changed backup, and a target that is not empty', async () => {
   const good = join(folder, 'good');
   const makeAt = (target: string) => makeBackup({ dataDir: gateway.dataDir, target, now: () => systemClock.now() });
   await makeAt(good);

@@ -58,7 +58,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
-  test('a key works until it expires, and what is left of its balance is back in the account by then', async () => {
+  test('a key works until it expires; then the rest of its balance is back in the account', async () => {
     clock.set('2028-04-01T10:00:00Z');
     const before = await readBalance(gateway);
     const body = { balance: 2, expires_at: '2028-04-01T11:00:00Z' };

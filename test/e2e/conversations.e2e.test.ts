@@ -178,7 +178,7 @@ describe('a response in a conversation', () => {
     expect((await respond({ input: 'a' })).body.conversation).toBeNull();
   });
 
-  test('streamed, in the background and without store: added before it is told that it is over', async () => {
+  test('streamed, in the background and without store: the items are added before the end is reported', async () => {
     const id = await begin();
     const response = await fetch(`${gateway.url}/v1/responses`, {
       method: 'POST',

@@ -253,7 +253,7 @@ describe('providers', () => {
     expect(received.map(({ body }) => body['input'])).toEqual([[ids], decodeIds(ids)]);
   });
 
-  test('Gemini is asked in its own words, a hundred at a time', async () => {
+  test('Gemini gets requests in its own format, a hundred inputs at a time', async () => {
     received.length = 0;
     const values = (body: Record<string, unknown>, from: number) => ({
       status: 200,

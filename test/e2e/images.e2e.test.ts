@@ -64,7 +64,7 @@ describe('generation', () => {
     }
   });
 
-  test('the same request draws the same; prompt, seed, steps, guidance and what is not wanted each change it', async () => {
+  test('the same request draws the same image; prompt, seed, steps, guidance and negative prompt each change it', async () => {
     const first = await drawn({ prompt: 'hills', seed: 7 });
     expect((await drawn({ prompt: 'hills', seed: 7 })).equals(first)).toBe(true);
     const others = await Promise.all(
@@ -243,7 +243,7 @@ describe('edits', () => {
     ]);
   });
 
-  test('a reference image changes what is drawn', async () => {
+  test('a reference image changes the drawn image', async () => {
     const [alone, guided] = await Promise.all(
       [[base64(blue)], [base64(blue), base64(await makePng(30, 30, '#e01010'))]].map(images =>
         edit({ images, seed: 3 }),

@@ -32,7 +32,7 @@ test('a free model answers 20 requests a minute, over all keys of the account', 
   expect((await complete(gateway, hello)).status).toBe(200);
 });
 
-test('remaining counts down over a minute limit, and a refused request is told when to come back', async () => {
+test('remaining counts down over a minute limit, and a refused request gets a Retry-After', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 3n });
   const answers: Answer[] = [];
   for (let count = 0; count < 4; count += 1) answers.push(await complete(gateway, hello, { key }));
@@ -137,7 +137,7 @@ test('both ways of sending a key work, both at once and different are 401', asyn
   expect((await send({ authorization: `Basic ${key}` })).status).toBe(401);
 });
 
-test('a disabled key is told 403 and still how its window stands', async () => {
+test('a disabled key gets 403, and still the state of its window', async () => {
   const { key, id } = await makeKey(gateway, { minuteLimit: 5n });
   await complete(gateway, hello, { key });
   await gateway.cli(['keys', 'disable', String(id)]);

@@ -227,7 +227,7 @@ describe('what is found', () => {
     expect(JSON.parse(sent?.body ?? '{}')).toMatchObject({ model: 'llama3.2:latest' });
   });
 
-  test('images to a text model are refused before it is asked', async () => {
+  test('images to a text model are refused before the server is called', async () => {
     const before = calls();
     const url =
       'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -238,7 +238,7 @@ describe('what is found', () => {
 });
 
 describe('what a request brings upon itself', () => {
-  test.each(['image', 'template', 'schema'])('an error that blames the %s is the caller’s, asked once', async name => {
+  test.each(['image', 'template', 'schema'])('an error that blames the %s is the caller’s, and is not retried', async name => {
     const before = calls();
     const refused = await ask(llamaId, `provoke ${name}`);
     expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'upstream_rejected']);

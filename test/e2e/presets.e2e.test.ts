@@ -133,7 +133,7 @@ test('a local server is queried for its models, which cost nothing; its limit is
   expect(await heldBy(gateway)).toBe(0n);
 });
 
-test('every kind of local server is asked at its own address, with its key; what the file names costs what the file says', async () => {
+test('every kind of local server is queried at its own address, with its key; models in the file have the prices of the file', async () => {
   const local = async (): Promise<string[]> =>
     (await listed())
       .filter(({ id }) => /^(vllm|llama-cpp|lm-studio)\//.test(id))
@@ -172,7 +172,7 @@ test('another Tollgate tells its models with their prices, and answers', async (
   expect(await say({ model: 'tollgate/sim/large' })).toEqual([200, 'yes']);
 });
 
-test('a reload asks again, and keeps what servers told', async () => {
+test('a reload queries servers again, and keeps the models that they returned before', async () => {
   models = ['qwen3:8b', 'llama4:scout'];
   await gateway.admin.reloadConfiguration({});
   await expect
@@ -181,7 +181,7 @@ test('a reload asks again, and keeps what servers told', async () => {
   expect(await say({ model: 'tollgate/sim/large' })).toEqual([200, 'yes']);
 });
 
-test('a server that the file names from now on is the file’s: what it told is listed no more', async () => {
+test('once the file names a server, the models that the server returned are no longer listed', async () => {
   const file = join(gateway.home.folder, 'gateway.yaml');
   const { origin } = new URL(`http://127.0.0.1:${(local.address() as AddressInfo).port}`);
   writeFileSync(file, `providers: { ollama: { protocol: chat, base_url: "${origin}/v1" } }`);

@@ -183,7 +183,7 @@ test('10 MB of input are stored, listed and continued, and no one else waits for
   expect(item?.content).toEqual((input as { readonly content: unknown[] }[])[0]?.content);
 });
 
-test('where the space is full the oldest go, and what is larger than all of it is refused, free', async () => {
+test('if the space is full the oldest responses go; one larger than the whole space is refused, free of charge', async () => {
   const kept: Resource[] = [];
   for (const say of ['One.', 'Two.', 'Three.'])
     kept.push(await caller.create({ model: large, input: makeFile(4_800_000, say) }));

@@ -133,7 +133,7 @@ test('a gateway that stops lets responses in the background end within the grace
   await endGateway(second);
 });
 
-test('what is not to be stored leaves nothing behind, what is deleted neither', async () => {
+test('responses with `store: false` leave nothing on the disk, and neither do deleted ones', async () => {
   const gateway = await startGateway();
   const caller = makeCaller(gateway);
   const unstored = 'canary-that-nobody-stores';

@@ -119,7 +119,7 @@ describe.each(programs)('$name', (program: Program) => {
     expectDelivered(await findKeyRecord(id));
   });
 
-  test('is told what is wrong: code, field, tip', async () => {
+  test('gets the details of an error: code, field, tip', async () => {
     const poor = await makeKey(gateway, { balanceNanoUsd: 0n });
     const call = (request: JsonObject, key?: string): Promise<Called> =>
       program.call(gateway, { request, headers: withKey(key) });

@@ -155,7 +155,7 @@ test('a key that is refused is seen within one request: the next one answers, an
 });
 
 describe('a provider whose only key is refused', () => {
-  test('is asked once, its words for the bill reach the log and no client, and its model is unavailable', async () => {
+  test('is called once; its message about billing reaches the log and no client; its model is unavailable', async () => {
     const first = await ask('acme/broke');
     expect([first.status, first.text.includes('quota'), first.text.includes('billing')]).toEqual([502, false, false]);
     const later = await ask('acme/broke');

@@ -148,7 +148,7 @@ test('money first leaves the plan alone until the money is spent', async () => {
   expect(await readBalance(owner)).toBe(7_999_000_000n);
 });
 
-test('free requests that the upstream fails are given back, and models that the plan does not name never take one', async () => {
+test('free requests that the upstream fails are not counted, and models that the plan does not name never use one', async () => {
   const owner = await subscribe('core');
   const failed = await complete(gateway, steer('status=500'), owner);
   expect(failed.status).toBe(502);

@@ -83,7 +83,7 @@ test.each([
   expect([reply.status, reply.body.detail.map(({ loc }) => loc.slice(1).join('.'))]).toEqual([422, [field]]);
 });
 
-test('what happens to keys, limits and balances is told once each, in the order in which it happened', async () => {
+test('each change of keys, limits and balances is delivered once, in the order in which it happened', async () => {
   const { key, id } = await makeKey(gateway);
   const group = (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body: { name: 'g' } })).body.data;
   await call(gateway, 'PATCH', `/keys/${id}`, { body: { group_id: group.group_id } });

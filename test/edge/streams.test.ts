@@ -184,7 +184,7 @@ test('a stream that flows gets no keep-alive', async () => {
   expect((await chat(listener, { stream: true })).text).not.toContain(': keepalive');
 });
 
-test('the windows of a key are told even where the status line goes out before the first event', async () => {
+test('the answer has the windows of a key even if the status line is sent before the first event', async () => {
   const listener = await startListener({
     keepAliveMs: 20,
     generate: async function* generate() {
@@ -308,7 +308,7 @@ test.each([false, true])(
   },
 );
 
-test('for a client that never reads the core is not asked for more, and hardly anything is kept', async () => {
+test('if a client never reads, the edge requests no more from the core and buffers hardly anything', async () => {
   const { generate, seen } = endless(65_536);
   const listener = await startListener({ generate, keepAliveMs: 20 });
   const sockets: Socket[] = [];

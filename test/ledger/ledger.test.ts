@@ -92,7 +92,7 @@ test('a repeated admit holds once and answers the same, also after it was settle
   expect(await ledger.findAccount(1)).toMatchObject({ held: 0n });
 });
 
-test('a voided hold is given back and leaves no record; the repeat answers the same', async () => {
+test('a voided hold is released and leaves no record; a repeated void returns the same', async () => {
   const { ledger } = bench;
   await ledger.admit(makeAdmitCommand(1));
   expect(await ledger.void(1, 'rejected')).toBe('voided');

@@ -361,7 +361,7 @@ test('groups lie at most 5 deep, never in themselves; their money pays before th
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 6n });
 });
 
-test('a group that is removed while a request of it runs gives back what that leaves', async () => {
+test('if a group is removed while its request runs, the rest of the hold returns to the account', async () => {
   const { ledger } = bench;
   const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', balance: 10n } });
   const groupId = typeof made === 'string' ? -1 : made.groupId;

@@ -284,7 +284,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ model: 'c' })).toMatchObject({ kind: 'admitted' });
   });
 
-  test('credentials that may not generate are told so: unknown 401, management 403, disabled 403, revoked 401', async () => {
+  test('credentials that may not generate are refused: unknown 401, management 403, disabled 403, revoked 401', async () => {
     const { ledger } = bench;
     expect(await admit({}, 'nobody')).toEqual({ kind: 'denied', code: 'invalid_api_key', windows: [] });
     expect(await admit({}, 'management')).toEqual({ kind: 'denied', code: 'permission_denied', windows: [] });

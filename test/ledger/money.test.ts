@@ -87,7 +87,7 @@ test('a void of a deleted key’s hold gives its money to the account', async ()
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar });
 });
 
-test('a new key gets no more than the account has; what is refused makes no key', async () => {
+test('a new key gets no more than the account has; a refused command makes no key', async () => {
   const { ledger } = bench;
   const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
   expect(await ledger.createKey({ ...key, settings: { balance: 10n * dollar + 1n } })).toBe('insufficient');

@@ -101,7 +101,7 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   expect(await balance()).toBe(8n * dollar);
 });
 
-test('a free request that the upstream fails or that never runs is given back; an answered one is not', async () => {
+test('a free request that the upstream fails or that never runs is not counted; an answered one is', async () => {
   await start();
   await admitStandard(1);
   await bench.ledger.settle(makeSettleCommand(1, 0, { usage: noUsage, state: 'upstream_failed' }));
@@ -307,7 +307,7 @@ test('a plan of some models pays those; its discount holds for all text', async 
   expect(await bench.ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
 });
 
-test('periods are renewed when they are over, whoever looks first; tokens do not carry over', async () => {
+test('periods are renewed when they are over, at the first read or request; tokens do not carry over', async () => {
   await start();
   await admit(1);
   await bench.ledger.settle(makeSettleCommand(1, 900));
@@ -364,7 +364,7 @@ test('too little balance ends a plan at its renewal, and what no hold covers is 
   expect(await start()).toMatchObject({ plan: 'core', startedAtMs: bench.clock.nowMs });
 });
 
-test('holds of a crash are given back before a plan is renewed', async () => {
+test('holds that a crash left are released before a plan is renewed', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -6n * dollar, note: '' });
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
@@ -407,7 +407,7 @@ test('a clock that steps back renews nothing twice and gives no second budget', 
   expect(await balance()).toBe(6n * dollar);
 });
 
-test('1,000 requests at once on a nearly spent budget: what is left is paid, and not one token more', async () => {
+test('1,000 requests at once on a nearly spent budget: the plan pays the rest of the budget, and not one token more', async () => {
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 16 });

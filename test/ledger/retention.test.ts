@@ -96,7 +96,7 @@ test('old records go, and with them nothing that was summed, paid or proved', as
 });
 
 // A trigger of the file: the database has none.
-test.skipIf(isOnPostgres)('records that are young can’t be removed, whoever tries', async () => {
+test.skipIf(isOnPostgres)('recent records can’t be removed, even by SQL', async () => {
   await live();
   await removeBefore(bench.clock.nowMs - 10 * day);
   const db = new Database(join(bench.dataDir, 'ledger.sqlite'));

@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-test('a gateway that is paused for longer than its lease has its holds given back within 30 s, and charges nothing when it wakes', async () => {
+test('a gateway that is paused for longer than its lease has its holds released within 30 s, and charges nothing when it wakes', async () => {
   await pauseGateway(await createDatabase(server.url), ends);
 });
 

@@ -157,7 +157,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   await pick(1).void(other, 'cancelled');
 });
 
-test('holds of a gateway that is killed are given back once, within its lease and a sweep', async () => {
+test('holds of a gateway that is killed are released once, within its lease and a sweep', async () => {
   const { accountId, keyId } = await makeAccount('killed', dollar);
   const child: ChildProcess = fork(join(import.meta.dirname, 'killed-child.ts'), [
     url,
@@ -173,7 +173,7 @@ test('holds of a gateway that is killed are given back once, within its lease an
   expect(voided.map(({ reason }) => reason)).toEqual(Array.from({ length: 100 }, () => 'restarted'));
 });
 
-test('a gateway that starts on the data directory of one that was killed gives back its holds before it is open, and no others', async () => {
+test('a gateway that starts on the data directory of a killed one releases its holds, and no others, before it is open', async () => {
   const { accountId, keyId } = await makeAccount('followed', dollar);
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-homes-'));
   const homes = ['one', 'other'].map(name => join(folder, name));

@@ -25,7 +25,7 @@ test('accounts are made, listed oldest first and shown', async () => {
   expect(ids.indexOf(accountId)).toBeLessThan(ids.indexOf(later));
 });
 
-test('credit is added and taken, but never what is not there', async () => {
+test('credit is added and taken, but never more than the balance', async () => {
   const { admin } = plane;
   const accountId = await newAccount(dollar);
   const add = async (amountNanoUsd: bigint) =>

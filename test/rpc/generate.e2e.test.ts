@@ -141,7 +141,7 @@ function grpcClient(): GrpcClient {
   return new loaded.tollgate.v1.GenerationService(new URL(gateway.rpcUrl).host, credentials.createInsecure());
 }
 
-test('a plain grpc-js client generates, is told a deadline, and can cancel', async () => {
+test('a plain grpc-js client generates, gets DEADLINE_EXCEEDED, and can cancel', async () => {
   const client = grpcClient();
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${gateway.apiKey}`);

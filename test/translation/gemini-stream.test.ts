@@ -69,7 +69,7 @@ function failure(act: () => unknown): string {
 }
 
 describe('content', () => {
-  test('GE-04: thoughts are reasoning, text continues over frames, a call comes whole', () => {
+  test('GE-04: `thought` parts are reasoning, text continues over frames, a call comes whole', () => {
     const events = parse(
       { parts: [{ text: 'Hm, ', thought: true }] },
       { parts: [{ text: 'yes.', thought: true }, { text: 'Let ' }] },

@@ -220,7 +220,7 @@ describe('a forced call together with thinking, which the protocol refuses', () 
     }
   });
 
-  test('a call that is not forced is thought about', () => {
+  test('reasoning stays enabled if no call is forced', () => {
     const body = { messages: [user()], tools, tool_choice: 'auto', reasoning_effort: 'low' };
     const encoded = fromChat(body, { model: 'claude-sonnet-4-5', limit: 4_000 });
     expect([encoded.body['thinking'], encoded.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);

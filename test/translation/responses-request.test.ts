@@ -291,7 +291,7 @@ test('what is unknown is kept and named, in the body, items, parts and tools', (
   expect(request.items[0]?.extra?.json).toBe('{"x_item":1}');
 });
 
-describe('what was asked is in the resource', () => {
+describe('the requested settings are in the resource', () => {
   const echo = (body: JsonObject): JsonObject => {
     const { request, store, background, previousResponseId } = decode(body);
     const facts = {

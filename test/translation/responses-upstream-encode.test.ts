@@ -57,7 +57,7 @@ describe('Chat and Messages to Responses', () => {
     expect(refusal(() => fromMessages({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0.name');
   });
 
-  test('CH-02, CH-08: tools and choices are flat, and strict only where it was asked', () => {
+  test('CH-02, CH-08: tools and choices are flat, and strict only where it was requested', () => {
     const { body } = fromChat({
       messages: [user()],
       tools: [

@@ -38,8 +38,8 @@ async function fetched(path: string): Promise<string> {
   return stdout;
 }
 
-describe('an address that may be asked', () => {
-  test('gives its bytes, and is told no credential', async () => {
+describe('an allowed address', () => {
+  test('returns its bytes, and gets no credential', async () => {
     expect(await fetched('/picture?a=1')).toBe('fetched a picture');
     const [{ path, headers } = { path: '', headers: {} }] = requested.splice(0);
     expect(path).toBe('/picture?a=1');
@@ -55,7 +55,7 @@ describe('an address that may be asked', () => {
   );
 });
 
-describe('an address that may not be asked is not connected to', () => {
+describe('a forbidden address is not connected to', () => {
   const looksUp =
     (...addresses: string[]): LookupFunction =>
     (_host, _options, callback) =>
@@ -102,7 +102,7 @@ describe('an address that may not be asked is not connected to', () => {
     expect(await refusal(`https://pictures.example:${port}/picture`, looksUp(...addresses))).toBe('connect');
   });
 
-  test('a name is looked up once, by the connection itself: what is checked can’t differ from what is asked', async () => {
+  test('a name is looked up once, by the connection itself: the checked address can’t differ from the one that is fetched', async () => {
     const looked: string[] = [];
     const checked: string[] = [];
     const rebinding: LookupFunction = (host, options, callback) => {

@@ -150,7 +150,7 @@ test('what one worker stores, all read: responses, conversations, tasks and batc
   expect(both.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('a worker that dies is replaced within 10 s; what it ran is given back, and the other one continues', async () => {
+test('a worker that dies is replaced within 10 s; the holds of its requests are released, and the other one continues', async () => {
   const long = chat('!sim tokens=120 tps=20\nTell me all of it.', { stream: true });
   const streams = times(10, () =>
     send('POST', '/v1/chat/completions', { body: long }).then(

@@ -82,7 +82,7 @@ test.each<[string, JsonObject, JsonObject]>([
   expect(toDialect(schema)).toEqual({ schema: expected, lost: [] });
 });
 
-test('what it can’t check is told to the model and named', () => {
+test('what it can’t check is described to the model and named', () => {
   expect(toDialect({ type: 'string', description: 'A code.', pattern: '^[a-z]+$', minLength: 2 })).toEqual({
     schema: { type: 'string', description: 'A code. (pattern: "^[a-z]+$"; minLength: 2)' },
     lost: ['pattern', 'minLength'],

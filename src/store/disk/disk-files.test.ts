@@ -76,7 +76,7 @@ test('a sweep removes what has ended and nothing else', async () => {
   expect(readdirSync(folder)).toHaveLength(1);
 });
 
-test('another process finds what is left, removes what has ended and drafts, and leaves what is not the gateway’s', async () => {
+test('another process finds the remaining files, removes expired files and drafts, and leaves files that are not the gateway’s', async () => {
   const name = await open().put(Buffer.from('kept'), 'image/jpeg');
   const token = 'a'.repeat(32);
   writeFileSync(join(folder, `${token}.${nowMs - 1}.png`), 'ended');
