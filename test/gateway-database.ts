@@ -87,7 +87,7 @@ export async function moveDatabaseClock(place: Place, file: string | undefined):
     `CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS
       $$ SELECT pg_catalog.clock_timestamp() + ${apart}::double precision * interval '1 millisecond' $$`,
   );
-  // Leases are not to end while a test moves the clock by days; the end of a process ends its lease still.
+  // Leases must not expire while a test moves the clock by days. The end of a process still ends its lease.
   await queryDatabase(
     place,
     `CREATE OR REPLACE FUNCTION public.keep_lease() RETURNS trigger LANGUAGE plpgsql AS

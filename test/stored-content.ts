@@ -9,7 +9,7 @@ interface Place {
   readonly dataDir: string;
 }
 
-/** What a file or a table has, of Latin letters. */
+/** The content of a file or a table, decoded as Latin-1. */
 export interface Stored {
   /** A path, or "table usage". */
   readonly name: string;

@@ -204,7 +204,7 @@ describe('several answers', () => {
     expect(collected.ended).toBe(false);
   });
 
-  test('end together if the caller cancels at the last of them, whose upstream then gets no cancel', () => {
+  test('end together if the caller cancels at the last of them; the end is then not reported', () => {
     const { calls, one, push, end } = upstream();
     const collected = collect(2, one, () => collected.attempt.cancel());
     push(0, ...answer('a', 1));

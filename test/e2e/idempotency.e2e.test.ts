@@ -47,7 +47,7 @@ const responses: Interface = { name: 'Responses', path: '/v1/responses', ask: in
 const makeBody = ({ ask }: Interface, line: string, stream: boolean): string =>
   JSON.stringify({ model: 'sim/large', stream, ...ask(`Tolls\n!sim ${line}`) });
 
-/** A customer with an account of its own. */
+/** A client with an account of its own. */
 async function customer(on: Gateway = gateway, settings: object = {}) {
   const { managementKey } = await newAccount(on, 1);
   const apiKey = await newKey(on, settings, managementKey);
@@ -343,7 +343,7 @@ describe('Responses in the background, and compactions', () => {
     expect((await send(responses.path, body, key)).code).toBe('idempotency_key_reused');
   });
 
-  test('a response with `store: false` is repeated all the same, and neither answer can be continued', async () => {
+  test('a response with `store: false` is repeated all the same, and can’t be read', async () => {
     const { send, apiKey } = await customer();
     const key = randomUUID();
     const body = makeBody(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');

@@ -32,7 +32,7 @@ test('a free model answers 20 requests a minute, over all keys of the account', 
   expect((await complete(gateway, hello)).status).toBe(200);
 });
 
-test('remaining counts down over a minute limit, and a refused request gets a Retry-After', async () => {
+test('remaining counts down over a minute limit, then a request is refused with 429', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 3n });
   const answers: Answer[] = [];
   for (let count = 0; count < 4; count += 1) answers.push(await complete(gateway, hello, { key }));

@@ -46,7 +46,7 @@ models:
   }
   page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
   families = readPage(page);
-  // A gateway on PostgreSQL has no files of its own to measure: the page has the family without samples, which would show its label.
+  // A gateway on PostgreSQL has no ledger files to measure: `/metrics` has this family without samples, so its label does not appear.
   const files = families.get('tollgate_file_bytes');
   if (isOnPostgres && files !== undefined) {
     expect([...files.labels]).toEqual([]);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 
-/** What other local servers list, as their documentation shows it, below a path of their own. */
+/** The model lists of other local servers, as their documentation shows them, by the path of each server. */
 const lists: Readonly<Record<string, object>> = {
   '/vllm/v1/models': {
     object: 'list',
@@ -39,7 +39,7 @@ const lists: Readonly<Record<string, object>> = {
     object: 'list',
   },
 };
-/** An Ollama, as far as its Chat interface goes, and those. */
+/** Ollama's Chat interface, and the model lists of the other servers. */
 const requested: { url: string; body: string; authorization: string | undefined }[] = [];
 let models = ['qwen3:8b'];
 const local: Server = createServer((request, response) => {

@@ -78,7 +78,7 @@ test('a kill in the middle of everything: what was stored is there, what ran has
     const streamed = events.at(-1)?.response;
     expect(streamed === undefined ? '' : readText(streamed).startsWith(readText(each))).toBe(true);
   }
-  // Nothing was stored of the response that its client waited for: it is as if it had never been requested, and it can be requested again.
+  // Nothing was stored of the response that its client waited for: the same request can be sent again.
   expect((await after.ask('GET', `/${turn}`)).status).toBe(404);
   const lost = await after.ask('POST', '', { model, input: 'x', previous_response_id: turn });
   expect(lost.body).toMatchObject({ error: { code: 'previous_response_not_found' } });

@@ -24,10 +24,10 @@ const end =
   'data: [DONE]\n\n';
 
 const requests = new Map<string, SeenRequest>();
-/** Answers; or sends its words and stops; or repeats them as fast as they are read. */
+/** Answers completely, or sends its words and stalls, or repeats them as fast as they are read, depending on the model. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, user } = JSON.parse(request.body) as { model: string; user: string };
-  // Providers get it behind the account's number.
+  // Providers get the end user with the account's number before it.
   requests.set(user.replace(/^\d+:/, ''), request);
   socket.write(streamHead);
   if (model === 'quick') {
@@ -78,13 +78,13 @@ const withKey = (key = gateway.apiKey): Record<string, string> => ({ authorizati
 const findKeyRecord = (apiKeyId: bigint): Promise<ActivityRecord> =>
   eventually(`a record of key ${apiKeyId}`, async () => (await gateway.account.listActivity({ apiKeyId })).records[0]);
 
-/** Its upstream's connection was closed within a second of that time. */
+/** Expects that its upstream's connection was closed within a second of that time. */
 async function expectStopped(label: string, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([requests.get(label)?.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
-/** Only the delivered words were paid, and nothing waited for the rest. */
+/** Expects that only the delivered words were charged, and that nothing waited for the rest. */
 function expectDelivered(record: ActivityRecord): void {
   const { inputTokens = 0, outputTokens = 0 } = record.usage ?? {};
   expect([record.state, outputTokens]).toEqual([RecordState.CLIENT_ABORTED, words.length]);
@@ -214,7 +214,7 @@ test('a caller that does not read slows its upstream, and its deadline holds all
   const taken = socket.bytesWritten;
   await sleep(300);
   expect(socket.bytesWritten - taken).toBeLessThan(500_000);
-  // What the kernel holds for two sockets, and little in the gateway.
+  // The kernel's buffers of two sockets, and little in the gateway.
   expect(taken).toBeLessThan(12_000_000);
   await expectStopped('unread', began + 1_500);
   const record = await findKeyRecord(id);

@@ -212,7 +212,7 @@ describe('with a clock that moves between two starts', () => {
       running = await later(running, 30);
       expect(await balance()).toBe(1_000_000_000n);
       expect(await show()).toMatchObject({ tokens_left: 3000, free_left_today: 1 });
-      // Back: no second budget, and nothing is paid again.
+      // Back to the first plan: no second budget, and nothing is paid again.
       const spent = await complete(running, steer('tokens=50', flex), { key: running.apiKey });
       running = await later(running, 1);
       expect(await show()).toMatchObject({ tokens_left: 3000 - readTokens(spent) });

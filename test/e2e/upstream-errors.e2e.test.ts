@@ -14,7 +14,7 @@ const inMessages = (type: string, more: Json = {}): Json => ({
 });
 const inChat = { error: { message: 'the upstream says why', type: 'x', param: null, code: null } };
 
-/** Statuses and bodies, each the model of its name. */
+/** Statuses and bodies of errors, by the model that answers with them. */
 const answers: Readonly<Record<string, readonly [status: number, body: string]>> = {
   'page-502': [502, page],
   'page-400': [400, page],
@@ -35,7 +35,7 @@ const overloaded = [529, JSON.stringify(inMessages('overloaded_error'))] as cons
 const families = ['chat', 'responses', 'messages'] as const;
 const ways = ['whole', 'streamed'] as const;
 type Way = (typeof ways)[number];
-/** A model of each way: more failures of one would open its circuit breaker. */
+/** A model for each way to call: more failures of one model would open its circuit breaker. */
 const nameModel = (family: string, name: string, way: Way): string => `${family}/${name}/${way}`;
 const headers = { 'request-id': 'req_upstream', 'x-request-id': 'req_upstream' };
 

@@ -1,4 +1,4 @@
-/** Webhooks, from what happens to what a receiver verifies (docs/interfaces/account.md "Webhooks". */
+/** Webhooks, from the event to the receiver that verifies it (docs/interfaces/account.md "Webhooks"). */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';

@@ -36,7 +36,7 @@ interface Row {
   readonly output: { readonly streamed: number | 'some'; readonly whole: number | 'some' };
   /** Whether the input is paid. */
   readonly input: { readonly streamed: boolean; readonly whole: boolean };
-  /** Who counted; `reported` unless said. */
+  /** Who counted the tokens; default `reported`. */
   readonly source?: string;
 }
 const both = <T>(value: T): { readonly streamed: T; readonly whole: T } => ({ streamed: value, whole: value });

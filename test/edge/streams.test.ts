@@ -33,7 +33,7 @@ function readText(stream: string): string {
     .join('');
 }
 
-/** A core that continues until it is told to stop, and records what it received. */
+/** A core that continues until it is cancelled, and records what it received. */
 function endless(size = 10): { generate: Generate; seen: { pulls: number; aborted: boolean; settled: boolean } } {
   const seen = { pulls: 0, aborted: false, settled: false };
   const generate: Generate = async function* generate(_request, { signal }) {

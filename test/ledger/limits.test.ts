@@ -168,7 +168,7 @@ describe('with daily limits in dollars', () => {
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 300_000_000n });
     bench.clock.set('2026-05-11T00:00:00Z');
     expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
-    // 901 belongs to the day of its admission: it settles there, and frees nothing today.
+    // Request 901 counts on the day of its admission, so settling it frees nothing today.
     await bench.ledger.settle(settleAmount(901, 1n));
     expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: dollar } });
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });

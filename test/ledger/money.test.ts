@@ -47,7 +47,7 @@ test('moves of money take only what no hold covers, and then change nothing else
   expect(await ledger.updateKey(settings({ balance: 2n * dollar - 1n }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: null }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: 2n * dollar }))).toMatchObject({ balance: 2n * dollar });
-  // The first hold is the account's still: it was placed there.
+  // The first hold was placed on the account, and still is the account's.
   expect(await ledger.settle(settleAmount(1, dollar))).toMatchObject({ costNanoUsd: dollar });
   expect(await ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar, held: 0n });
@@ -64,7 +64,7 @@ test('a deleted key’s money moves back at once, what a hold covers when that e
   });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
   expect(await ledger.extend({ id: 1, nanoUsd: 1n })).toMatchObject({ kind: 'denied' });
-  // Over the hold: nothing is left that no other hold covers.
+  // The cost is over the hold; all remaining money is covered by another hold.
   expect(await ledger.settle(settleAmount(1, 3n * dollar))).toMatchObject({
     costNanoUsd: 2n * dollar,
     writtenOffNanoUsd: dollar,

@@ -192,7 +192,7 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
   expect(await bench.ledger.admit(makeAdmitCommand(1, { funds }))).toMatchObject({
-    // Room is left for another request like it.
+    // The slice leaves room for another such request.
     outputTokens: 4900,
     outputTokensAvailable: 5000,
     availableNanoUsd: 0n,
@@ -214,7 +214,7 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
     denial: { limit: 'subscription', unit: 'tokens', used: 10_000, max: 10_000 },
     windows: [],
   });
-  // More than was held: nobody else may pay.
+  // The request used more than was held, and no other payer may pay.
   expect(await bench.ledger.settle(makeSettleCommand(1, 9950))).toEqual({
     kind: 'settled',
     costNanoUsd: 0n,

@@ -95,7 +95,7 @@ test('old records go, and with them nothing that was summed, paid or proved', as
   expect(await bench.ledger.settle(makeSettleCommand(id, 5))).toMatchObject({ kind: 'settled' });
 });
 
-// A trigger of the file: the database has none.
+// SQLite has a trigger for this; PostgreSQL has none.
 test.skipIf(isOnPostgres)('recent records can’t be removed, even by SQL', async () => {
   await live();
   await removeBefore(bench.clock.nowMs - 10 * day);

@@ -85,7 +85,7 @@ test('no more is held than the output limit allows, so that others find the rest
   await slices.reach(1_100);
   expect(slices.reach(5_000)).toBeUndefined();
   const other = await bench.ledger.admit(makeAdmitCommand(2));
-  // A third of what is left: as much for each of three requests, each with its input, which is worth 25 output
+  // A third of the rest: the same for each of three requests, each with its input, which costs as much as 25 output
   // tokens.
   expect(other).toMatchObject({ kind: 'admitted', outputTokens: 908, outputTokensAvailable: 2775 - 908 });
   expect(ended).toEqual([]);

@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 afterEach(async () => bench.end());
 
-/** What a crash leaves: the files as they are while the ledger runs. Gives them to the bench in place of its own. */
+/** Simulates a crash: the bench goes on with a copy of the files that was made while the ledger ran. */
 async function crash(whileRunning: () => Promise<void>): Promise<void> {
   await whileRunning();
   const left = temporaryDirectory();

@@ -19,7 +19,7 @@ import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 const lease = { leaseMs: 1500, renewMs: 200 };
 const open = (url: string, clock = systemClock): Promise<PostgresLedger> =>
   openPostgresLedger({ url, clock, dailyLimitUnit: 'dollars', plans, lease });
-/** Hours apart, which must give nobody a second allowance. */
+/** Clocks that are hours apart, which must give no one a second allowance. */
 const clocks = [0, 3_600_000, -3_600_000].map(offMs => ({ now: () => systemClock.now() + offMs }));
 
 let url: string;

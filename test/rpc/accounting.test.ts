@@ -204,7 +204,7 @@ test('wrong values are refused by the name of their field', async () => {
     ['id', () => accounting.settle({ id: 0n })],
     ['cost', () => accounting.settle({ id: 1n, costNanoUsd: -1n })],
     ['id', () => accounting.void({ id: 0n })],
-    // The gateway's own requests have such ids: no other service may give back what they hold.
+    // The gateway's own requests have such ids: no other service may release their holds.
     ['id', () => accounting.void({ id: 2n ** 52n })],
     ['id', () => accounting.settle({ id: BigInt(Date.now()) * 4096n })],
   ];

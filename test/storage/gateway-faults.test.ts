@@ -96,7 +96,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     expect(stderr).toContain('the disk lost writes');
     faults?.clear();
     await start(home);
-    // Done or not: it is there once, however often it is repeated.
+    // Whether or not the first attempt succeeded, the key is there once, however often the command is repeated.
     if (refused.code !== 0) expect(refused.stderr).toContain('--reference second');
     for (let n = 0; n < 2; n += 1)
       expect((await gateway.cli(['credits', 'add', '1', '4', '--reference', 'second'])).code).toBe(0);

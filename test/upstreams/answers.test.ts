@@ -135,7 +135,7 @@ describe('an answer', () => {
   test('leaves its connection for the requests that follow', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl);
-    // A connection serves again a moment after its answer was read, so that two may be needed.
+    // A connection can be reused only a moment after its answer was read, so two may be needed.
     for (let request = 0; request < 9; request += 1) await collectAnswer(client);
     expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
     const refused = await upstreamThat(refuses(500));
@@ -167,7 +167,7 @@ describe('an answer', () => {
     expect([isWhole(events), failure]).toEqual([true, undefined]);
     const last = events.at(-1)?.event;
     expect(last?.case === 'completed' && last.value.usage).toBeUndefined();
-    // The line may be silent for twenty seconds while an answer runs.
+    // The connection may be silent for twenty seconds while an answer runs.
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
@@ -461,7 +461,7 @@ test('a closed client ends its connections, after the calls that run', async () 
   await collectAnswer(client);
   await client.close();
   await upstream.requests[0]?.closedAtMs;
-  // A request that took this route before it went may come back to it for a further try.
+  // A request that took this route before it was removed may use it for another attempt.
   expect((await collectAnswer(client)).failure).toBeUndefined();
   await upstream.requests[1]?.closedAtMs;
 });

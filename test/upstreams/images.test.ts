@@ -30,7 +30,7 @@ const origin = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
 const run = promisify(execFile);
 
-/** By a process that trusts the server and may ask it. */
+/** Fetches in a process that trusts the server and may connect to it. */
 async function fetched(path: string): Promise<string> {
   const script = fileURLToPath(new URL('fetch-image.ts', import.meta.url));
   const env = { ...process.env, NODE_EXTRA_CA_CERTS: pemPath };
@@ -129,6 +129,6 @@ test('a caller that disconnects ends the fetch with its own reason', async () =>
   const left = performance.now();
   leave.abort(new Error('gone'));
   await expect(fetching).rejects.toThrow('gone');
-  // Not when the connection's own time is over.
+  // Not when the connection's own time limit is over.
   expect(performance.now() - left).toBeLessThan(5_000);
 });

@@ -167,7 +167,7 @@ test('a worker that dies is replaced within 10 s; the holds of its requests are 
   const whole = ended.filter(({ isWhole }) => isWhole);
   expect(whole.length).toBeGreaterThan(0);
   expect(whole.length).toBeLessThan(10);
-  // All that is answered was charged; all that broke off was given back.
+  // Every complete answer was charged; the holds of those that broke off were released.
   for (const { id } of whole) expect((await readRecord(gateway, id)).state).toBe(RecordState.COMPLETED);
   await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
   const answeredBy = (): number => workersInLog().length;
