@@ -9,7 +9,7 @@ interface Place {
   readonly dataDir: string;
 }
 
-/** The content of a file or a table, decoded as Latin-1. */
+/** The content of a file or a table; only Latin letters in it can be searched for. */
 export interface Stored {
   /** A path, or "table usage". */
   readonly name: string;

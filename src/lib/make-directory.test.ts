@@ -7,7 +7,7 @@ import { makeDirectory } from './make-directory.ts';
 const folder = mkdtempSync(join(tmpdir(), 'make-directory-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('what is missing is made, all of it for the owner alone, and making it again changes nothing', () => {
+test('missing directories are made, all for the owner alone, and making them again changes nothing', () => {
   const path = join(folder, 'a', 'b', 'c');
   makeDirectory(path);
   makeDirectory(path);

@@ -54,7 +54,7 @@ describe('pump', () => {
     expect([heard.messages, heard.ends]).toEqual([[1, 2, 3], [undefined]]);
   });
 
-  test('what the source throws ends the stream, also where it throws before it can be read', async () => {
+  test('an error of the source ends the stream, also if it throws before the first read', async () => {
     const failure = new Error('broken');
     const sources = [
       async function* () {

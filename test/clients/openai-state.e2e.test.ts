@@ -438,7 +438,7 @@ describe('in the background', () => {
     expect(await readBalance(gateway)).toBeLessThanOrEqual(before);
   });
 
-  test('cancelling what has ended changes nothing; what does not run there can’t be cancelled', async () => {
+  test('cancelling an ended response changes nothing; one that is not in the background can’t be cancelled', async () => {
     const { id } = await client.responses.create({ model, input: '!sim say=Done.', background: true });
     const done = await ended(id);
     expect({ ...(await client.responses.cancel(id)), output_text: 'Done.' }).toEqual(done);

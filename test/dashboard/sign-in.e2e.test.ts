@@ -172,7 +172,7 @@ test('a path that is no method gets 404, on both listeners', async () => {
   expect(admin.status).toBe(404);
 });
 
-test('what a person changes is in the audit under the session, whose beginning names the person', async () => {
+test('the audit has a person’s changes under the session, and the session’s first entry names the person', async () => {
   const page = new PageCaller(gateway.url);
   const { sessionId } = await page.signIn(gateway.managementKey);
   await page.client(AccountService).createKey({ settings: { label: 'audited' } });

@@ -18,7 +18,7 @@ async function listChainIds(id: string): Promise<string[] | undefined> {
   return (await bench.documents.chain(named(id), 1))?.map(document => document.id);
 }
 
-test('what was stored is read with all its facts, also after a restart', async () => {
+test('a stored document is read with all its fields, also after a restart', async () => {
   const document = bench.make('a', { apiKeyId: 7, state: 'queued', finished: false });
   expect(await bench.documents.put(document)).toEqual({ kind: 'stored' });
   await bench.reopen();
@@ -59,7 +59,7 @@ test('a document ends when the clock says so, and its name is free again', async
 });
 
 describe('a change', () => {
-  test('leaves what it does not name', async () => {
+  test('leaves fields that it does not name', async () => {
     await bench.documents.put(bench.make('a', { state: 'queued', finished: false }));
     expect(await bench.documents.update({ ...named('a'), state: 'in_progress' })).toBe('updated');
     const found = await bench.documents.find(named('a'));
@@ -179,7 +179,7 @@ describe('a chain', () => {
   });
 });
 
-test('what a process that is gone has left is listed: the unfinished ones of a kind, oldest first', async () => {
+test('unfinished documents of a process that is gone are listed by kind, oldest first', async () => {
   const at = (offsetMs: number) => ({ finished: false, state: 'queued', createdAtMs: bench.clock.now() + offsetMs });
   await bench.documents.put(bench.make('late', { kind: 'image_task', ...at(5) }));
   await bench.documents.put(bench.make('early', { kind: 'image_task', ...at(1) }));
@@ -276,7 +276,7 @@ describe('space is shared', () => {
   });
 });
 
-test('what was deleted can’t be read from the files', async () => {
+test('deleted content can’t be read from the files', async () => {
   const secret = 'a-word-that-nobody-else-says';
   await bench.documents.put(bench.make('a', { body: toBytes(secret.repeat(50)) }));
   expect(filesWith(secret)).not.toEqual([]);

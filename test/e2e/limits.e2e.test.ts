@@ -52,7 +52,7 @@ test('a key without a window has no such headers', async () => {
   expect(readHeader(answer, 'limit')).toBeNull();
 });
 
-test('what fails before admission counts in no window', async () => {
+test('a request that fails before admission counts in no window', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 1n });
   for (const body of ['{', JSON.stringify({ ...hello, model: 'acme/none' }), JSON.stringify({ ...hello, top_p: 7 })]) {
     expect([400, 422]).toContain((await complete(gateway, body, { key })).status);

@@ -63,7 +63,7 @@ test('the page is what Prometheus takes', () => {
   expect(lint(families)).toEqual([]);
 });
 
-test('the check finds what is wrong', () => {
+test('the checks find a bad page and a bad query', () => {
   const bad = '# HELP a_ms x\n# TYPE a_ms counter\na_ms{l="1"} 1\na_ms{l="1"} 2\n';
   expect(lint(readPage(bad))).toEqual([
     'a_ms: only counters end in _total, and all do',

@@ -161,7 +161,7 @@ test('every kind of local server is queried at its own address, with its key; mo
   ]);
 });
 
-test('another Tollgate tells its models with their prices, and answers', async () => {
+test('another Tollgate lists its models with their prices, and answers', async () => {
   await expect
     .poll(async () => (await listed()).map(({ id }) => id), { timeout: 20_000 })
     .toContain('tollgate/sim/large');
@@ -192,7 +192,7 @@ test('once the file names a server, the models that the server returned are no l
   expect((await listed()).some(({ id }) => id === 'vllm/Qwen/Qwen3-8B')).toBe(true);
 });
 
-test('no key is in what the gateway has printed', () => {
+test('the gateway’s output contains no key', () => {
   expect(gateway.printed()).not.toContain('canary');
   expect(gateway.printed()).not.toContain(inner.apiKey);
 });

@@ -95,7 +95,7 @@ function pico(price: string): bigint {
   return BigInt(whole + fraction.padEnd(6, '0'));
 }
 
-/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × the discounted share (in hundredths). */
+/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what remains after the discount (in hundredths). */
 function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: number; discount: boolean }): bigint {
   const all = counted.input + counted.read + counted.write5m + counted.write1h;
   const step = [...(shape.above ?? [])].sort((a, b) => b.from - a.from).find(({ from }) => all > from);

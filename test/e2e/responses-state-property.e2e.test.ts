@@ -189,7 +189,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
 });
 
 test.each(['!sim status=500', '!sim tokens=30 fail=3'])(
-  'a failure in the background is told the same way at every replay: %s',
+  'a failure in the background is the same at every replay: %s',
   async input => {
     const failed = await followed({ model: payg, input });
     const events = await caller.stream('GET', `/${failed.id}?stream=true`);

@@ -22,7 +22,7 @@ async function untilOutput(caller: ResponsesCaller, id: string, length: number):
   }
 }
 
-test('a kill in the middle of everything: what was stored is there, what ran has failed and is free', async () => {
+test('after a kill under load, stored responses are there; running ones have failed and are free', async () => {
   const first = await startGateway();
   const before = makeCaller(first);
   const chain: Resource[] = [];

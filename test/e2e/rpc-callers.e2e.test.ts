@@ -106,7 +106,7 @@ describe.each(programs)('$name', (program: Program) => {
     if (called.requestId !== undefined) expect(record.requestId).toBe(called.requestId);
   });
 
-  test('a program that disconnects stops the upstream, and what was delivered is paid', async () => {
+  test('a program that disconnects stops the upstream, and the delivered output is charged', async () => {
     const { key, id } = await makeKey(gateway);
     const leave = new AbortController();
     const request = makeRequest('acme/still', label('leave'));

@@ -175,7 +175,7 @@ test('flags that change hold from the next request on', async () => {
   expect(refused.body.error.tip).toContain('fallback_to_payg');
 });
 
-test('50 requests at once on what is left of a plan: none is paid twice, none goes below zero', async () => {
+test('50 requests at once on the rest of a plan’s tokens: none is paid twice, and the tokens never go below zero', async () => {
   const owner = await subscribe('core', { fallbackToPayg: false });
   const body = steer('tokens=90', { max_tokens: 100, ...flex });
   const answers = await Promise.all(Array.from({ length: 50 }, () => complete(gateway, body, owner)));
@@ -212,7 +212,7 @@ describe('with a clock that moves between two starts', () => {
       running = await later(running, 30);
       expect(await balance()).toBe(1_000_000_000n);
       expect(await show()).toMatchObject({ tokens_left: 3000, free_left_today: 1 });
-      // Back to the first plan: no second budget, and nothing is paid again.
+      // The clock goes back: no second budget, and nothing is paid again.
       const spent = await complete(running, steer('tokens=50', flex), { key: running.apiKey });
       running = await later(running, 1);
       expect(await show()).toMatchObject({ tokens_left: 3000 - readTokens(spent) });

@@ -127,7 +127,7 @@ const cells = (Object.keys(clients) as ClientName[]).flatMap(client =>
 describe.each(cells)('a client of $client, $way, on an upstream of $family', requested => {
   const { client } = requested;
   test.concurrent.each(Object.entries(answers))(
-    'HD-09, HD-10, HD-12: %s is told in the client’s own family',
+    'HD-09, HD-10, HD-12: %s has the error format of the client’s own protocol',
     async (name, [status]) => {
       const rejected = status === 400;
       const { status: shown, headers: sent, body } = await ask(requested, name);
@@ -174,7 +174,7 @@ test('HD-16: a code in the details comes back to clients of the same interface; 
   expect(unknown.body.error['details']).toEqual({ error_code: 'model_not_found' });
 });
 
-test('HD-07: counting tokens asks no upstream, so that no failure of one can make its model unavailable', async () => {
+test('HD-07: counting tokens calls no upstream, so that no upstream’s failure can make its model unavailable', async () => {
   const before = upstream.requests.length;
   const model = nameModel('messages', 'page-404', 'whole');
   for (let times = 0; times < 8; times += 1) {

@@ -110,7 +110,7 @@ test('each change of keys, limits and balances is delivered once, in the order i
   );
 });
 
-test('a limit that only alerts lets everything through and tells', async () => {
+test('a limit that only alerts lets every request through and sends its events', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = {
     scope: { type: 'key', id: Number(id) },

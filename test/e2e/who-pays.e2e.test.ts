@@ -202,7 +202,7 @@ describe.each(interfaces)('$name', requested => {
 });
 
 test.each(interfaces)(
-  'a request that is refused before its model is asked leaves no record ($name)',
+  'a request that is refused before its model is called leaves no record ($name)',
   async requested => {
     const { managementKey, key, records } = await customer();
     for (const row of ['status=400', 'status=422', 'nonsense=1']) {

@@ -169,7 +169,7 @@ test('an answer that runs on beyond its minute never takes more than the minute 
   expect(await admit({ funds, text: funds })).toMatchObject({ kind: 'admitted' });
 });
 
-test('what a request did not hold when it was admitted counts in its minute once it is paid', async () => {
+test('use beyond a request’s first hold counts in the minute of its admission once it is charged', async () => {
   const { limitId } = await limit({ unit: 'usd', window: 'minute', max: 10n });
   expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
   bench.clock.step(30_000);

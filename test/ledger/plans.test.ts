@@ -173,7 +173,7 @@ test('the request that crosses the budget’s end pays the rest with money: inpu
   expect(await plan()).toMatchObject({ tokensUsed: 500, tokensHeld: 0 });
 });
 
-test('what the hold’s plan tokens did not need is the plan’s again, and extensions take it before money', async () => {
+test('plan tokens that a hold did not need return to the plan, and extensions take them before money', async () => {
   await start();
   await admit(1, { outputTokensWanted: 9000 });
   expect(await plan()).toMatchObject({ tokensHeld: 9100 });
@@ -352,7 +352,7 @@ test('periods that passed while the gateway was stopped are not debited, the cur
   expect(await plan()).toMatchObject({ startedAtMs, periodStartMs: startedAtMs + 42 * dayMs });
 });
 
-test('too little balance ends a plan at its renewal, and what no hold covers is what counts', async () => {
+test('too little balance ends a plan at its renewal; money that holds cover does not count', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar + 1n) }));

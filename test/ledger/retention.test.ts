@@ -112,7 +112,7 @@ test('a limit without an end keeps what it counts', async () => {
   expect(await bench.ledger.listActivity(activity)).toEqual(before);
 });
 
-test('what was used in windows long over goes, and a limit decides and shows as before', async () => {
+test('the use of windows long over is removed, and a limit decides and shows as before', async () => {
   const { ledger, clock } = bench;
   const parts = { timeZone: 'Asia/Kolkata', models: null, action: 'refuse', raised: null, locked: false } as const;
   const scope = { accountId: 1, scope: 'key', scopeId: 1, unit: 'requests' } as const;

@@ -40,7 +40,7 @@ async function crash(whileRunning: () => Promise<void>): Promise<void> {
 
 // Of SQLite’s file.
 test.skipIf(isOnPostgres)(
-  'holds that a crash left are given back and listed; those of other services live on',
+  'holds that a crash left are released and listed; those of other services stay',
   async () => {
     const { clock } = bench;
     const admittedAtMs = clock.nowMs;

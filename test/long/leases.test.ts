@@ -16,7 +16,7 @@ test('a gateway that is paused for longer than its lease has its holds released 
   await pauseGateway(await createDatabase(server.url), ends);
 });
 
-test('what a killed gateway ran in the background is ended within 30 s', async () => {
+test('the background work of a killed gateway is ended within 30 s', async () => {
   const url = await createDatabase(server.url);
   const gateways = await startTwo(url);
   await killGateway(gateways, ends);

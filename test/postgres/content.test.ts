@@ -105,6 +105,6 @@ test('files and batches, images and tasks are everywhere', async () => {
 });
 
 // With a lease that ends by itself: test/long/leases.test.ts.
-test('what a killed gateway ran in the background is ended by the other one once its lease is over', async () => {
+test('the background work of a killed gateway is ended by the other one once its lease is over', async () => {
   await killGateway([one, other], makeEndLease(url));
 });

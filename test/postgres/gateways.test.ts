@@ -260,7 +260,7 @@ test('every invariant holds after all that', async () => {
   await connection.end();
 });
 
-test('while the database is stopped requests are refused within 5 s, and what was begun is settled afterwards', async () => {
+test('while the database is stopped requests are refused within 5 s, and running ones are settled afterwards', async () => {
   const server = await startPostgres();
   const ledger = await open(server.url);
   try {

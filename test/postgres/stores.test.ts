@@ -258,7 +258,7 @@ test('a draft is discarded without a failure while the database is gone, and rem
   await far.close();
   await setLease(4, 'ended');
   const others = openPostgresBulkFiles(one.database, () => 10_000_000);
-  // Any removal also removes content that no document refers to.
+  // Any removal also removes drafts of gateways that are gone.
   await others.delete('none');
   others.close();
   expect(await drafts()).toBe(0);

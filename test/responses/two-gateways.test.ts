@@ -32,7 +32,7 @@ function followElsewhere(id: string): {
   return { messages, ended };
 }
 
-test('another gateway tells how far a response is, and follows it to its end', async () => {
+test('another gateway shows the progress of a response, and follows it to its end', async () => {
   const caller = bench.create({ background: true });
   const attempt = await bench.attempt();
   await expect.poll(() => caller.messages.length).toBe(1);

@@ -83,7 +83,7 @@ test('repeats of admit, settle and void answer the same and count once', async (
   expect(await state()).toEqual({ balance: 10n * dollar - 5n, held: 0n });
 });
 
-test('what was voided or never admitted can’t be settled, extended or voided', async () => {
+test('work that was voided or never admitted can’t be settled, extended or voided', async () => {
   const { accounting } = plane;
   const { apiKeyId, account } = await customer();
   const voided = nextId();
@@ -146,7 +146,7 @@ test('allowed models, disabled and revoked keys refuse other services’ work to
   expect([revoked.code, revoked.param]).toEqual(['invalid_api_key', 'api_key_id']);
 });
 
-test('more than the funds have can’t be held, and what a cost is over them is written off', async () => {
+test('no more than the funds can be held, and a cost beyond them is written off', async () => {
   const { accounting } = plane;
   const { apiKeyId, state } = await customer(dollar);
   const id = nextId();

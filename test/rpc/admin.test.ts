@@ -85,7 +85,7 @@ test('management keys have the scopes they were given, in one order, and can’t
   ]);
 });
 
-test('what does not exist is not found by its name', async () => {
+test('missing objects are refused as not found, by name', async () => {
   const { admin } = plane;
   const id = 424_242n;
   const calls: [string, () => Promise<unknown>][] = [

@@ -103,7 +103,7 @@ test('the public listener answers over TLS, whole and streamed, and cleartext ge
   await expect(fetch(`http://127.0.0.1:${ports.edge}/readyz`)).rejects.toThrow();
 });
 
-test('the internal listener asks callers for a certificate of their authority, over HTTP/2 and HTTP/1.1', async () => {
+test('the internal listener requires a certificate of the callers’ authority, over HTTP/2 and HTTP/1.1', async () => {
   const baseUrl = `https://127.0.0.1:${ports.rpc}`;
   const health = (nodeOptions: object) => createClient(Health, createGrpcTransport({ baseUrl, nodeOptions })).check({});
   expect(await health(asClient)).toMatchObject({ status: Status.SERVING });

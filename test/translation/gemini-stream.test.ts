@@ -199,7 +199,7 @@ describe('usage', () => {
     ).toMatchObject({ inputTokens: 45, cacheReadTokens: 60, outputTokens: 50, reasoningTokens: 30 });
   });
 
-  test('what can’t be true counts as not said', () => {
+  test('impossible values count as absent', () => {
     expect(foldUsage({ promptTokenCount: 0, candidatesTokenCount: 0 })).toBeUndefined();
     expect(foldUsage({ promptTokenCount: -1, candidatesTokenCount: 'x' })).toBeUndefined();
     expect(foldUsage({ promptTokenCount: 4, cachedContentTokenCount: 9 })).toEqual({

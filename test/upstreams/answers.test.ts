@@ -40,7 +40,7 @@ const refuses =
 const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownFields: ['foo', 'bar'] };
 const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
-describe('what is sent', () => {
+describe('the request that is sent', () => {
   test('is a POST below the base URL, that requests a stream with usage, under the upstream’s name of the model', async () => {
     const upstream = await upstreamThat(answers);
     const { events, failure } = await collectAnswer(
@@ -100,7 +100,7 @@ describe('what is sent', () => {
     expect(upstream.requests[1]?.headers).not.toHaveProperty('traceparent');
   });
 
-  test('tells the reader what was dropped for this upstream, or is refused by a strict request', async () => {
+  test('reports what was dropped for this upstream, or is refused by a strict request', async () => {
     const upstream = await upstreamThat(answers);
     const { events } = await collectAnswer(chatUpstream(upstream.baseUrl), makeCall({ source: strange }));
     const [first] = events;
@@ -283,7 +283,7 @@ describe('someone who no longer wants the answer', () => {
 
 describe('an error status', () => {
   test.each([400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 529])(
-    '%i is told with the upstream’s message',
+    '%i is reported with the upstream’s message',
     async status => {
       const upstream = await upstreamThat(refuses(status));
       const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl));

@@ -130,7 +130,7 @@ test('a revoked key ends everywhere with the next request, and its streams end',
   for (const { body } of await streams) expect(String(body['text'])).toContain('The API key was revoked');
 });
 
-test('what one worker stores, all read: responses, conversations, tasks and batches', async () => {
+test('all workers read what one stores: responses, conversations, tasks and batches', async () => {
   const { body: made } = await send('POST', '/v1/responses', { body: { model: 'sim/large', input: 'Remember 7.' } });
   const read = await times(8, () => send('GET', `/v1/responses/${String(made['id'])}`));
   expect(read.map(({ body }) => body['status'])).toEqual(read.map(() => 'completed'));

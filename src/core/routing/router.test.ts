@@ -229,7 +229,7 @@ describe('the waits between tries', () => {
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [250, 500]]);
   });
 
-  test('are what the upstream requests, and a little jitter', async () => {
+  test('last as long as the upstream requests, plus a little jitter', async () => {
     const { router, sleeps } = first({ retryAfterMs: 3_000 });
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [3_250, 3_250]]);
   });
@@ -368,7 +368,7 @@ describe('the circuit breaker', () => {
     expect(router.breakers().map(({ state }) => state)).toEqual(['closed', 'closed']);
   });
 
-  test('half open: of many requests at once one asks the route', async () => {
+  test('half open: of many requests at once one calls the route', async () => {
     let healthy = false;
     const a = new Scripted(() => (healthy ? ['hang', ...answer('a')] : [status(500)]));
     const { router, clock } = setUp({ a }, [{}]);
@@ -493,7 +493,7 @@ describe('the concurrency of a provider', () => {
     expect([(await second).seen, a.calls.length]).toEqual(['[x.', 2]);
   });
 
-  test('passes on those for whom there is no room to wait, and then tells them to come back', async () => {
+  test('skips a route without room to wait; if there is no other, requests are refused with a time to retry after', async () => {
     const a = new Scripted(() => answer('a'));
     const spare = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }], {
       concurrency: noQueue,
