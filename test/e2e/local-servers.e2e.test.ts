@@ -238,14 +238,17 @@ describe('what is found', () => {
 });
 
 describe('what a request brings upon itself', () => {
-  test.each(['image', 'template', 'schema'])('an error that blames the %s is the caller’s, and is not retried', async name => {
-    const before = calls();
-    const refused = await ask(llamaId, `provoke ${name}`);
-    expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'upstream_rejected']);
-    expect(refused.body.error?.['message']).toBe((faults[name]?.[1]?.['error'] as Json | undefined)?.['message']);
-    expect(refused.headers.get('x-should-retry')).not.toBe('true');
-    expect(calls()).toBe(before + 1);
-  });
+  test.each(['image', 'template', 'schema'])(
+    'an error that blames the %s is the caller’s, and is not retried',
+    async name => {
+      const before = calls();
+      const refused = await ask(llamaId, `provoke ${name}`);
+      expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'upstream_rejected']);
+      expect(refused.body.error?.['message']).toBe((faults[name]?.[1]?.['error'] as Json | undefined)?.['message']);
+      expect(refused.headers.get('x-should-retry')).not.toBe('true');
+      expect(calls()).toBe(before + 1);
+    },
+  );
 
   test('a context that is too small is said as such', async () => {
     expect((await ask(llamaId, 'provoke context')).body.error).toMatchObject({ code: 'context_length_exceeded' });
