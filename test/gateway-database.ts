@@ -75,7 +75,7 @@ export async function dropDatabase({ folder }: Place): Promise<void> {
 const moved = new Set<string>();
 
 /**
- * Gives the database of a gateway the clock of a `FakeClock`, whose file says how many milliseconds it is apart; absent: the server's own. The database's clock judges, and it is asked with
+ * Gives the database of a gateway the clock of a `FakeClock`, whose file says how many milliseconds it is apart; absent: the server's own. Only the database's clock counts, and statements read it with
  * `clock_timestamp()` only: a function of that name is found before PostgreSQL's.
  */
 export async function moveDatabaseClock(place: Place, file: string | undefined): Promise<void> {

@@ -102,7 +102,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
-  test('a month’s limit is what was spent in that month, the leap day included', async () => {
+  test('a monthly limit counts the costs of that month, the leap day included', async () => {
     const { key, id } = await makeKey(gateway);
     await gateway.admin.setMonthlyLimit({ apiKeyId: id, limitNanoUsd: 2_000_000n });
     clock.set('2028-02-29T12:00:00Z');
@@ -177,7 +177,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(digits).toEqual(digits.toSorted());
   });
 
-  test('an answer continues while the clock jumps, and its latency is what it took', async () => {
+  test('an answer continues while the clock jumps, and its latency is the real one', async () => {
     clock.set('2028-05-10T12:00:00Z');
     const running = stream(gateway, ask('Tolls\n!sim tokens=60 tps=60', { stream: true }));
     for (const jump of ['2028-05-11T12:00:00Z', '2028-05-01T12:00:00Z', '2028-05-10T12:00:00Z']) {

@@ -161,7 +161,7 @@ describe('a conversation', () => {
 });
 
 describe('a response in a conversation', () => {
-  test('reads its items, and adds what it has read and said', async () => {
+  test('reads its items, and adds its own input and output', async () => {
     const id = await begin('My name is Ada.');
     const first = await respond({ input: '!sim say=Hello Ada.', conversation: id });
     expect(first.body.conversation).toEqual({ id });

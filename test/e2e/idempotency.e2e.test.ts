@@ -243,7 +243,7 @@ describe('whose key it is', () => {
     expect((await send(chat.path, body, key)).status).toBe(401);
   });
 
-  test('a repeat counts in no window, and tells how it stands now', async () => {
+  test('a repeat counts in no window, and its headers have the current windows', async () => {
     const { send } = await customer(gateway, { minute_limit: 2 });
     const key = randomUUID();
     const remaining = ({ headers }: Came): string | null => headers.get('x-ratelimit-remaining-requests');

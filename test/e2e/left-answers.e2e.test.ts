@@ -112,7 +112,7 @@ describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
   });
 });
 
-test('count_tokens says what the provider counts, once it has said so', async () => {
+test('count_tokens returns the provider’s count, once the provider has reported one', async () => {
   const text = texts['json'] ?? expect.fail();
   const [{ content: messages } = { content: '' }] = makeBody('plain/json', text)['messages'] as { content: string }[];
   const response = await post(gateway, '/v1/messages/count_tokens', {

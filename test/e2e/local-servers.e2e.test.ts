@@ -183,7 +183,7 @@ async function model(id: string): Promise<Json & { readonly available: boolean }
 const calls = (): number => seen.filter(({ url }) => url === '/llama/v1/chat/completions').length;
 const llamaId = 'llama-cpp/SmolLM2-135M-Instruct.Q4_1.gguf';
 
-describe('what is found', () => {
+describe('discovered models', () => {
   test('is in the banner: each provider with its models, or why it has none', () => {
     const banner = gateway.printed();
     expect(banner).toMatch(/^ {2}llama-cpp +llama-cpp\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/m);
@@ -237,7 +237,7 @@ describe('what is found', () => {
   });
 });
 
-describe('what a request brings upon itself', () => {
+describe('errors that a request causes', () => {
   test.each(['image', 'template', 'schema'])(
     'an error that blames the %s is the caller’s, and is not retried',
     async name => {
@@ -304,7 +304,7 @@ test('counts are the server’s own, with the template that it applies; one that
   expect(await count('provoke image')).toMatchObject({ input_tokens: expect.any(Number) as unknown });
 });
 
-describe('what a server does in silence', () => {
+describe('silent changes by a server', () => {
   const logged = (text: string): number => gateway.printed().split(text).length - 1;
   // Ollama does not report a context that was never set, so the prompt is sent.
   const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);

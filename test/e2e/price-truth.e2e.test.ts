@@ -297,7 +297,7 @@ async function checkCase(requested: Case, { name, path, ask }: Interface, tier: 
 let seed = 0;
 describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
   describe.each(protocols)('from an upstream that uses %s', protocol => {
-    test.each(interfaces)('$name shows, records and debits what a second calculation says', async requested => {
+    test.each(interfaces)('$name shows, records and debits the result of a second calculation', async requested => {
       for (const tier of tiers) {
         seed += 1;
         for (const stream of [false, true]) {
@@ -335,7 +335,7 @@ test.each(interfaces)(
   },
 );
 
-test('the balance is what it was without the sum of all that was recorded', async () => {
+test('the balance is the first balance minus the sum of all records', async () => {
   let sum = 0n;
   for (let offset = 0; ; offset += 1000) {
     const page = await call<{ data: { cost: number }[] }>(gateway, 'GET', `/activity?limit=1000&offset=${offset}`);

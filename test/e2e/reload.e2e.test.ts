@@ -57,7 +57,7 @@ async function say(model: string, content = 'hi'): Promise<[number, string]> {
   return [response.status, body.choices?.[0]?.message.content ?? body.error?.code ?? ''];
 }
 
-test('a reload takes providers, models and aliases; what runs continues where it began', async () => {
+test('a reload applies to providers, models and aliases; running requests stay with their provider', async () => {
   expect(await say('acme/a')).toEqual([200, 'first']);
   const running = say('acme/a', 'wait');
   await expect.poll(() => first.requests.length).toBe(2);

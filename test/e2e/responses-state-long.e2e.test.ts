@@ -74,7 +74,7 @@ const gateway = await startGateway({ home, balance: '100', config: 'content: { m
 afterAll(() => endGateway(gateway));
 const caller = new ResponsesCaller(gateway, gateway.apiKey);
 
-test('what was stored and never charged, because the process died in between, is no answer: it has failed, free', async () => {
+test('a response that was stored but not charged, because the process died in between, has failed and is free', async () => {
   const response = await caller.get(stored[7] ?? '');
   expect([response.status, response.error?.code, response.usage]).toEqual(['failed', 'server_restarted', null]);
   expect(readText(response)).toBe('Answer of turn 7.');

@@ -160,7 +160,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     for (const [name, value] of Object.entries(settings)) expect(resource[name]).toEqual(value);
   });
 
-  test('the output limit holds, in the answer and in what it costs', async () => {
+  test('the output limit holds, in the answer and in its cost', async () => {
     const input = '!sim tokens=300 ignore=max_tokens';
     const resource = await way({ model: payg, input, max_output_tokens: 20 });
     expect([resource.status, resource['incomplete_details']]).toEqual(['incomplete', { reason: 'max_output_tokens' }]);

@@ -256,7 +256,7 @@ test('1,000 calls at once on a key with 5 cents spend 5 cents at most, to the na
   expect(records.filter(({ writtenOffNanoUsd }) => writtenOffNanoUsd !== 0n)).toEqual([]);
   const left = async (): Promise<bigint> => (await gateway.account.getKey({ apiKeyId: id })).key?.balanceNanoUsd ?? -1n;
   expect(await left()).toBe(money - spent);
-  // The rest can be spent until not even 16 tokens can be paid, never below zero.
+  // The balance can be spent until it does not pay 16 tokens; it never goes below zero.
   for (let index = 0; (await call(index)).code === 'ok'; index += 1) expect(await left()).toBeGreaterThanOrEqual(0n);
   expect(await left()).toBeLessThan(200_000n);
 });

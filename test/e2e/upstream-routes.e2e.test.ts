@@ -8,7 +8,7 @@ import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from
 import { type Answer, ask, complete, stream, type Streamed } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
 
-/** How long an open breaker keeps a route shut (docs/architecture.md "Routing"). */
+/** How long an open breaker keeps a route closed (docs/architecture.md "Routing"). */
 const openMs = 10_000;
 
 function frame(choice: object | undefined, more: object = {}): string {

@@ -11,12 +11,12 @@ export class Journal {
   readonly answers = new Map<string, number>();
   /** Responses in the background, image tasks and batches that were begun, by their addresses. */
   readonly jobs = new Set<string>();
-  /** How many requests the key with a limit was answered. */
+  /** How many requests of the limited key were answered. */
   limited = 0;
   /** How often a repeat got the first answer, and a revoked key was refused. */
   repeated = 0;
   refused = 0;
-  /** Requests that failed, by what they were answered. */
+  /** Failed requests, by the answer that they got. */
   readonly failures = new Map<string, number>();
   /** What must not happen. */
   readonly wrongs: string[] = [];

@@ -56,7 +56,7 @@ afterAll(async () => {
   expect(existsSync(join(home.dataDir, 'operator.sock'))).toBe(false);
 });
 
-/** Puts a certificate and its key where the gateway reads them. */
+/** Writes a certificate and its key to the files that the gateway reads. */
 function install(name: string): void {
   copyFileSync(join(fixtures, `${name}.cert.pem`), join(home.folder, 'tls/cert.pem'));
   copyFileSync(join(fixtures, `${name}.key.pem`), join(home.folder, 'tls/key.pem'));
