@@ -260,12 +260,12 @@ describe.each(ways)('$name', way => {
   });
 });
 
-test('the prompt is counted by what it says', () => {
+test('the estimate of the prompt’s tokens is plausible', () => {
   expect(estimatedInput()).toBeGreaterThan(7);
   expect(estimatedInput()).toBeLessThan(80);
 });
 
-test('the lines to upstreams that failed are closed', () => {
+test('the connections to upstreams that failed are closed', () => {
   const failed = new Set(
     cells
       .filter(({ moment }) => moments[moment].stage !== 'finished')

@@ -85,7 +85,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 4 } });
   });
 
-  test('a limit lowered below what was used opens when enough have left', async () => {
+  test('a limit lowered below its use opens when enough requests have left the window', async () => {
     await limit({ minuteLimit: 3 });
     const start = bench.clock.nowMs;
     for (let i = 0; i < 3; i++) {
@@ -272,7 +272,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'key_disabled' });
   });
 
-  test('what a key may use: null all, a list those, an empty list none', async () => {
+  test('allowed models of a key: null allows all, a list those, an empty list none', async () => {
     await limit({ allowedModels: ['a', 'b'] });
     expect(await admit({ model: 'b' })).toMatchObject({ kind: 'admitted' });
     expect(await admit({ model: 'c' })).toMatchObject({ code: 'model_not_allowed' });

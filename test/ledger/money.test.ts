@@ -54,7 +54,7 @@ test('moves of money take only what no hold covers, and then change nothing else
   expect(await ledger.findKey(1, 1)).toMatchObject({ balance: dollar });
 });
 
-test('a deleted key’s money moves back at once, what a hold covers when that ends', async () => {
+test('a deleted key’s money moves back at once, held money when its hold ends', async () => {
   const { ledger } = bench;
   await ledger.updateKey(settings({ balance: 5n * dollar }));
   await ledger.admit(makeAdmitCommand(1, { funds: amount(2n * dollar) }));

@@ -188,7 +188,7 @@ async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
   };
 }
 
-/** Returns the last errors and warnings in the gateways' logs. */
+/** Returns the last errors in the gateways' logs. */
 function listComplaints({ members }: Fleet): string {
   const lines = members.flatMap(({ gateway }, index) =>
     gateway

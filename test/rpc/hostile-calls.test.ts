@@ -134,7 +134,7 @@ test('a call without a credential that never sends its message is cut', { timeou
   await until(() => isClosed, 8_000);
 });
 
-test('a message is bounded by what it decompresses to, in bytes and in elements, over every protocol', async () => {
+test('the decompressed size of a message is bounded, in bytes and in elements, over every protocol', async () => {
   const { port, probe } = await start({ messageBytesMax: 8 << 20, elementsMax: 10_000 });
   const bombs = {
     'unknown fields': unknownFields(6 << 20),

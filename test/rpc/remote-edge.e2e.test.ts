@@ -191,7 +191,7 @@ describe('the interfaces', () => {
     expect((await result())?.data).toHaveLength(1);
   });
 
-  test('models, counted tokens and the account are what the local listener says', async () => {
+  test('models, counted tokens and the account are the same as at the local listener', async () => {
     const models = await get<{ data: unknown[] }>(remote, '/v1/models');
     expect(models).toEqual(await get(local, '/v1/models'));
     expect(models.body.data.length).toBeGreaterThan(3);
@@ -425,7 +425,7 @@ test('a client that never reads stops its upstream; no one’s memory grows, and
   await expectStopped('flood', request, leftAtMs);
 });
 
-test('while its gateway is down clients get an error at once, and answers again when it is back', async () => {
+test('while its gateway is down, clients get an error at once; when it is back, they get answers again', async () => {
   let home = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
   const orphan = await openRemoteEdge(home);
   const say = () => complete(orphan.gateway, ask('!sim say=It works.'));
