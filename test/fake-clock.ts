@@ -23,7 +23,7 @@ export class FakeClock {
 
   /** Sets it, as "2028-02-29T23:59:00Z": at once and for every process that has it. */
   set(time: string): void {
-    // Whole: a process reads it whenever it looks at the clock.
+    // Written atomically: a process reads the file whenever it reads the clock.
     writeFileSync(`${this.#file}.next`, String(Date.parse(time) - Date.now()));
     renameSync(`${this.#file}.next`, this.#file);
   }

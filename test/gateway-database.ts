@@ -75,7 +75,7 @@ export async function dropDatabase({ folder }: Place): Promise<void> {
 const moved = new Set<string>();
 
 /**
- * Gives the database of a gateway the clock of a `FakeClock`, whose file says how many milliseconds it is apart; absent: the server's own. The database's clock judges, and it is asked with
+ * Gives the database of a gateway the clock of a `FakeClock`, whose file says how many milliseconds it is apart; absent: the server's own. Only the database's clock counts, and statements read it with
  * `clock_timestamp()` only: a function of that name is found before PostgreSQL's.
  */
 export async function moveDatabaseClock(place: Place, file: string | undefined): Promise<void> {
@@ -87,7 +87,7 @@ export async function moveDatabaseClock(place: Place, file: string | undefined):
     `CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS
       $$ SELECT pg_catalog.clock_timestamp() + ${apart}::double precision * interval '1 millisecond' $$`,
   );
-  // Leases are not to end while a test moves the clock by days; the end of a process ends its lease still.
+  // Leases must not expire while a test moves the clock by days. The end of a process still ends its lease.
   await queryDatabase(
     place,
     `CREATE OR REPLACE FUNCTION public.keep_lease() RETURNS trigger LANGUAGE plpgsql AS

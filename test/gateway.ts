@@ -224,7 +224,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
-  // Of a ledger in a database that the test chose, the test looks.
+  // If the test chose the database, the test itself verifies the ledger.
   if (options.environment?.['TOLLGATE_DATABASE_URL'] === undefined) unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;
@@ -304,7 +304,7 @@ export async function createAccount({ cli }: Gateway, balance: string): Promise<
   return (key.json as { key: string }).key;
 }
 
-/** Every invariant of the ledger holds, whether a gateway runs or has ended. */
+/** Expects every invariant of the ledger to hold, whether a gateway runs or has ended. */
 export async function expectVerified(home: Home): Promise<void> {
   expect((await verifyOwnDatabase(home)) ?? verifyLedgerFile(home.dataDir)).toEqual([]);
   unverified.delete(home.dataDir);

@@ -9,7 +9,7 @@ interface Place {
   readonly dataDir: string;
 }
 
-/** What a file or a table has, of Latin letters. */
+/** The content of a file or a table; only Latin letters in it can be searched for. */
 export interface Stored {
   /** A path, or "table usage". */
   readonly name: string;

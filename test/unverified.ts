@@ -1,2 +1,2 @@
-/** Data directories on which a test file has started gateways and has not seen since that every invariant of the ledger holds. */
+/** Data directories on which a test file has started gateways and has not verified the ledger's invariants since. */
 export const unverified = new Set<string>();

@@ -27,7 +27,7 @@ const model = (...lines: string[]): string =>
 const routed = 'routes: [{ provider: p, model: m }]';
 const priced = 'pricing: { input: 1, output: 2 }';
 
-describe('a bad file names file, line, path and what is allowed', () => {
+describe('the error of a bad file names file, line, path and the allowed values', () => {
   test.each<[string, string, string]>([
     [
       'unknown key',

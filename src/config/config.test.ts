@@ -241,7 +241,7 @@ describe('the environment', () => {
     expect(models[0]?.name).toBe('x 1 ${A}');
   });
 
-  test('what a variable holds can be no YAML of its own', () => {
+  test('the value of a variable can’t add YAML to the file', () => {
     const lines = listProblems('strict: ${S}', { S: 'true\nretries: 7' });
     expect(lines).toEqual(['t.yaml:1: strict: must be true or false']);
   });

@@ -69,7 +69,7 @@ test('every variable is read', () => {
   expect(environment.bootstrap.balanceNanoUsd).toBe(1n);
 });
 
-describe('what is refused, and why', () => {
+describe('refused variables, and the reasons', () => {
   test.each<[string, string, string]>([
     ['TOLLGATE_PORT', '65536', 'is "65536", must be a port from 0 (the system picks one) to 65535'],
     ['TOLLGATE_PORT', '80a', 'is "80a", must be a port from 0 (the system picks one) to 65535'],

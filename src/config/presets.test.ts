@@ -215,7 +215,7 @@ aliases: { openai/gpt-5: a/b }`;
   });
 });
 
-describe('servers that are asked', () => {
+describe('servers that are queried for their models', () => {
   const reported = (of: Preset, list: readonly Record<string, unknown>[]) =>
     toDiscoveredModels(
       of,
@@ -245,7 +245,7 @@ describe('servers that are asked', () => {
 
   const preset = (name: string) => presets.find(each => each.name === name) ?? expect.fail(name);
 
-  test('a local one: price 0, what it says of the context', () => {
+  test('a local one: price 0, and the context length that it reports', () => {
     const list = [
       { id: 'qwen3:8b' },
       { id: 'org/model', max_model_len: 8_192 },

@@ -70,7 +70,7 @@ test('bootstrap variables and proxies may be in files', () => {
   expect(proxy.httpsProxy).toBe('http://me:canary@proxy:3128/');
 });
 
-test('what is wrong with a secret’s file is said, without the secret', () => {
+test('the error of a bad secret file says what is wrong, without the secret', () => {
   const path = put('bad.key', 'sk-canary ü');
   const empty = put('empty.key', '\n');
   const cases: (readonly [() => unknown, string])[] = [

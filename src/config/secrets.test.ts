@@ -2,7 +2,7 @@ import { format, inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { Secret } from './secrets.ts';
 
-test('a secret shows itself only to who asks by name', () => {
+test('a secret is readable only by its named method', () => {
   const secret = new Secret('sk-canary');
   const nested = { provider: { apiKeys: [secret] } };
   expect(String(secret)).toBe('***');

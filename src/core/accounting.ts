@@ -116,7 +116,7 @@ const settleFacts = {
 } as const;
 
 /**
- * Returns the denial as the customer would see it; if the key itself is refused, that is the customer's key and not
+ * Returns the denial as the account's client would see it; if the key itself is refused, that is the account's key and not
  * the caller's own credential.
  */
 async function deniedWork(

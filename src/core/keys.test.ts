@@ -13,7 +13,7 @@ test('a key is its prefix and 43 base62 characters, no two are equal, and the fi
   expect(makeKey('managementKey').text).toMatch(/^mk-tg-[0-9A-Za-z]{43}$/);
 });
 
-test('what is stored of a key is its SHA-256 and its mask', () => {
+test('only the SHA-256 and the mask of a key are stored', () => {
   const { text, hash, masked } = keyMaterial('sk-tg-a1B2cccccccccccccccZ9y8');
   expect(Buffer.from(hash).toString('hex')).toBe(createHash('sha256').update(text).digest('hex'));
   expect(masked).toBe('sk-tg-a1B2…Z9y8');

@@ -26,6 +26,6 @@ test('the window with the least remaining is reported, wherever it stands', () =
   expect(addLimitHeaders({}, [minute, day], 1000)).toEqual(expected);
 });
 
-test('a key without windows is told nothing', () => {
+test('a key without windows gets no limit headers', () => {
   expect(addLimitHeaders({}, [], 0)).toEqual({});
 });

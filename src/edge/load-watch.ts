@@ -85,7 +85,7 @@ export class LoadWatch {
     return this.#level;
   }
 
-  /** By the heap alone the level is `overloaded` or worse: memory must be given back. */
+  /** The heap alone makes the level `overloaded` or worse: memory must be freed. */
   get isHeapFull(): boolean {
     return this.#isHeapFull && this.#wasHeapFull;
   }

@@ -33,7 +33,7 @@ export class StalledWrites {
   readonly #sockets = new Set<Socket>();
   readonly #stalled = new Map<Socket, Progress>();
 
-  /** `isHeapFull` says whether memory must be given back: answers that nobody reads hold much more of it than their unsent bytes. */
+  /** `isHeapFull` returns whether memory must be freed: answers that no client reads hold much more of it than their unsent bytes. */
   constructor(server: Server, runtime: Runtime, limits: () => UnsentLimits, isHeapFull: () => boolean) {
     this.#limits = limits;
     this.#isHeapFull = isHeapFull;

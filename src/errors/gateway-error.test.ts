@@ -13,7 +13,7 @@ test('an error repeats a bounded part of what it refuses', () => {
   expect([first?.path.length, first?.path[0]?.length, first?.message.length]).toEqual([64, 2_001, 2_001]);
 });
 
-test('what is short stays as it is', () => {
+test('a short value is repeated unchanged', () => {
   const violations = [{ path: ['a', '0'], message: 'must be a number', type: 'invalid_type' }];
   const { message, facts } = new GatewayError('validation_error', '`a` is wrong.', { param: 'a.0', violations });
   expect([message, facts]).toEqual(['`a` is wrong.', { param: 'a.0', violations }]);

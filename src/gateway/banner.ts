@@ -61,7 +61,7 @@ function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firs
 
 function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
   if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
-  // Whoever set a key in the environment knows it, so it need not be in a log.
+  // A key that is set in the environment is known already, so it need not be in a log.
   const { file } = firstKeys;
   const key =
     firstKeys.apiKey ??

@@ -39,12 +39,12 @@ const named = {
   msg: 'a provider failed',
 };
 
-test('a try that failed is a line with the provider, the try and the reason', () => {
+test('a failed attempt is logged with the provider, the attempt and the reason', () => {
   const cause = new Error('Error while connecting: self-signed certificate');
   expect(logged('connect', { cause })).toEqual([{ ...named, result: 'connect', reason: cause.message }]);
 });
 
-test('what the provider said is not in it, nor what its bytes broke', () => {
+test('the log line contains neither the provider’s message nor its invalid bytes', () => {
   expect(logged('status', { status: 401, message: 'bad key sk-1' })).toEqual([
     { ...named, result: 'status', status: 401 },
   ]);
@@ -52,7 +52,7 @@ test('what the provider said is not in it, nor what its bytes broke', () => {
   expect(logged('malformed', { cause })).toEqual([{ ...named, result: 'malformed' }]);
 });
 
-test('an answer, and a failure that was ordered, are none', () => {
+test('an answer, and a failure that a test ordered, are not logged', () => {
   expect(logged(undefined)).toEqual([]);
   expect(logged('status', { status: 503, ordered: true })).toEqual([]);
 });

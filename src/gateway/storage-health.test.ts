@@ -71,7 +71,7 @@ test('a store that can’t be written is the reason until it can', async () => {
   ]);
 });
 
-test('write-offs and suspensions are counted and logged; lost writes are told to whoever ends the process', async () => {
+test('write-offs and suspensions are counted and logged; lost writes are reported to the code that ends the process', async () => {
   health.ledgerWatch.wroteOff(7, 1_500_000_000n);
   health.ledgerWatch.suspended({ accountId: 3, reason: 'write_offs' });
   expect(metric('tollgate_written_off_dollars_total')).toBe('tollgate_written_off_dollars_total 1.5');

@@ -66,7 +66,7 @@ test('deltas of another item, part or kind stay apart, in their order; those of 
   expect(toLog(events)).toEqual([merged, ...others]);
 });
 
-test('what is added after a read is not in it', () => {
+test('a read does not contain events that are added after it', () => {
   const log = new EventLog();
   log.add(delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'a' }));
   const first = log.read();

@@ -4,7 +4,7 @@ import { KeyRoom } from './key-room.ts';
 const key = 7;
 const nowMs = 50_000;
 
-test('a key has room for as many requests as the ledger said, whoever sends them', () => {
+test('a key has room for as many requests as the ledger returned; requests of other keys count too', () => {
   const room = new KeyRoom();
   room.send(4);
   room.remember(key, 3, { sent: room.sent, nowMs });
@@ -23,7 +23,7 @@ test('requests that were sent between the question and its reply count', () => {
   expect(room.has(key, nowMs)).toBe(false);
 });
 
-test('the ledger is asked again after a second, after a change, and for another key', () => {
+test('the ledger is queried again after a second, after a change, and for another key', () => {
   const room = new KeyRoom();
   room.remember(key, Infinity, { sent: 0, nowMs });
   expect([nowMs, nowMs + 999, nowMs + 1000, nowMs - 1].map(at => room.has(key, at))).toEqual([

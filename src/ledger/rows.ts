@@ -148,7 +148,7 @@ export interface KeyDay {
   readonly lastUsedAtMs: number;
 }
 
-/** A plan's free requests of a UTC day that were taken and not given back. */
+/** A plan's free requests of a UTC day that were used and not returned. */
 export interface AccountDay {
   readonly accountId: number;
   readonly day: number;
@@ -273,7 +273,7 @@ export interface Hold extends Request {
   readonly held: bigint;
   /** Estimated input tokens. */
   readonly inputTokens: number;
-  /** Held output tokens, whoever pays; null: the request costs nothing. */
+  /** Held output tokens of all payers; null: the request costs nothing. */
   readonly tokens: number | null;
   readonly outputPicoUsd: bigint;
   /** Tokens held from the plan, and the output tokens among them. */

@@ -20,7 +20,7 @@ test('decimal texts become exact nano-dollars, rounded half up', () => {
   for (const [text, nano] of cases) expect([text, parseDollars(text)]).toEqual([text, nano]);
 });
 
-test('what is no decimal number, or too large for the ledger, is refused', () => {
+test('a string that is no decimal number, or too large for the ledger, is refused', () => {
   for (const text of ['', ' 1', '1 ', '1.', '.', '-', '1e3', '0x10', '1,000', '$1', 'NaN', 'Infinity', '1.2.3', '٣']) {
     expect([text, parseDollars(text)]).toEqual([text, undefined]);
   }

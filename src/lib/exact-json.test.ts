@@ -25,7 +25,7 @@ describe('JSON that is read and written again', () => {
     expect(again('[1.50,1e3,100000000000000000000,0.10,-0.0]')).toBe('[1.5,1000,100000000000000000000,0.1,-0.0]');
   });
 
-  test('what a double loses is kept beside what is changed', () => {
+  test('numbers that a double can’t hold are kept when other members change', () => {
     const { value, restore } = parseExact('{"model":"a","10":12345678901234567890,"9":1}');
     const changed = JSON.stringify({ ...(value as object), model: 'b' });
     expect(restore?.(changed)).toBe('{"model":"b","10":12345678901234567890,"9":1}');
@@ -42,7 +42,7 @@ describe('JSON that is read and written again', () => {
     expect(again('{"a":"\\uf8ff1","1":2}')).toBe('{"a":"\uf8ff1","1":2}');
   });
 
-  test('what is no JSON is refused', () => {
+  test('text that is not JSON is refused', () => {
     expect(() => parseExact('{"1":12345678901234567890')).toThrow(SyntaxError);
   });
 

@@ -7,7 +7,7 @@ import { makeDirectory } from './make-directory.ts';
 const folder = mkdtempSync(join(tmpdir(), 'make-directory-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('what is missing is made, all of it for the owner alone, and making it again changes nothing', () => {
+test('missing directories are made, all for the owner alone, and making them again changes nothing', () => {
   const path = join(folder, 'a', 'b', 'c');
   makeDirectory(path);
   makeDirectory(path);
@@ -22,6 +22,6 @@ test('a file in the way is reported, at the end of the path and in the middle', 
   expect(() => makeDirectory(join(file, 'below'))).toThrow('ENOTDIR');
 });
 
-test.runIf(process.platform === 'linux')('a directory that takes no entries is told, and does not hang', () => {
+test.runIf(process.platform === 'linux')('a directory that accepts no entries throws, and does not hang', () => {
   expect(() => makeDirectory('/proc/no-such-entry/below')).toThrow('ENOENT');
 });

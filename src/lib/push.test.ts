@@ -54,7 +54,7 @@ describe('pump', () => {
     expect([heard.messages, heard.ends]).toEqual([[1, 2, 3], [undefined]]);
   });
 
-  test('what the source throws ends the stream, also where it throws before it can be read', async () => {
+  test('an error of the source ends the stream, also if it throws before the first read', async () => {
     const failure = new Error('broken');
     const sources = [
       async function* () {
@@ -120,7 +120,7 @@ describe('pump', () => {
 });
 
 describe('pull', () => {
-  test('gives what is pushed in order, then what the stream ended with', async () => {
+  test('returns the pushed values in order, then the value that the stream ended with', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();

@@ -5,7 +5,7 @@ import { SealedBox } from './sealed-box.ts';
 const box = new SealedBox(['first secret']);
 const bytes = fc.uint8Array({ maxLength: 200 });
 
-test('what was sealed opens in its context, and only there', () => {
+test('a sealed value opens in its context, and only there', () => {
   fc.assert(
     fc.property(bytes, fc.string(), fc.string(), (content, context, other) => {
       const sealed = box.seal(content, context);

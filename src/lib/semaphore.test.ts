@@ -29,7 +29,7 @@ test('no more hold it than there are slots, and waiters come in their order', as
   expect([semaphore.held, semaphore.waiting]).toEqual([0, 0]);
 });
 
-test('a slot that is given back twice is free once', async () => {
+test('a slot that is released twice is free once', async () => {
   const semaphore = new Semaphore({ slots: 1, waitersMax: 10, waitMs: 60_000 });
   const first = await semaphore.acquire(never);
   first?.();

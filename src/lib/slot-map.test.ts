@@ -5,7 +5,7 @@ import { SlotMap } from './slot-map.ts';
 const key = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(2 ** 32, 2 ** 53 - 1, 4096, 8192, 7 * 4096));
 const steps = fc.array(fc.record({ key, kind: fc.constantFrom('set', 'set', 'delete', 'get') }), { maxLength: 400 });
 
-test('it holds what a Map would', () => {
+test('it has the same entries as a Map', () => {
   fc.assert(
     fc.property(steps, all => {
       const [slots, map] = [new SlotMap<number>(), new Map<number, number>()];

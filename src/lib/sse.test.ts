@@ -111,7 +111,7 @@ describe('frames', () => {
     .array(fc.constantFrom('a', ' ', ':', 'é', '€', '😀', '\u0000', '\uFEFF'))
     .map(units => units.join(''));
 
-  test('what is written is read as it was, in any pieces', () => {
+  test('written messages are read unchanged, however they are cut into pieces', () => {
     const message = fc.record({ event: fc.constantFrom('', 'message_start', 'response.created'), data: line });
     fc.assert(
       fc.property(fc.array(message, { maxLength: 6 }), fc.nat(), (messages, seed) => {

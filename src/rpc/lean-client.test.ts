@@ -50,7 +50,7 @@ test('a stream gives its messages in order and then ends; the request arrives as
   expect(received.map(each => isMessage(each, GenerateRequestSchema))).toEqual([true]);
 });
 
-test('a failing stream gives what came before, then the error', async () => {
+test('a failing stream returns the messages before the failure, then the error', async () => {
   const messages = generation.generate({ model: 'bad' });
   expect((await messages.next()).done).toBe(false);
   expect((await messages.next()).done).toBe(false);

@@ -80,7 +80,7 @@ function unknown(name: string): Answer {
   return failure(Code.NotFound, `${named} is not known`);
 }
 
-/** Answers for files, made once, because a question costs its sender nothing. */
+/** The replies for files, built once, because a request costs its sender nothing. */
 const descriptors = new WeakMap<DescFile, Uint8Array>();
 
 function encodeDescriptor(file: DescFile): Uint8Array {

@@ -129,7 +129,7 @@ describe('the steering line', () => {
     }
   });
 
-  test('reports no usage where it is told so', async () => {
+  test('reports no usage if it is set to', async () => {
     const answer = await ask(simulator, { items: [user('!sim usage=none')] });
     expect(answer.completed?.usage).toBeUndefined();
     expect(answer.events[0]?.event.case === 'started' && answer.events[0].event.value.usage).toBeUndefined();

@@ -24,7 +24,7 @@ describe('a pattern', () => {
     expect(text).toMatch(new RegExp(pattern));
   });
 
-  test('is spelled as long as is asked, where it allows that', () => {
+  test('is as long as requested, if the pattern allows that', () => {
     const text = generateMatch('^[a-z]{2,}(-\\d+)*$', 20, 64) ?? '';
     expect(text.length).toBeGreaterThanOrEqual(20);
     expect(text).toMatch(/^[a-z]{2,}(-\d+)*$/);

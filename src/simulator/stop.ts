@@ -22,6 +22,8 @@ export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): 
   let held = '';
   for (const chunk of chunks) {
     held += chunk;
+    // Nothing can be yielded yet, and each search would copy the text into one piece.
+    if (held.length < longest) continue;
     const found = earliest(held, sought);
     // A longer one that begins before it may not be whole yet.
     if (found !== undefined && found.at + longest <= held.length) break;

@@ -70,7 +70,7 @@ describe('a tool is called', () => {
     expect(await called(text, { toolChoice: { mode: NONE, ...allowed } })).toEqual([]);
   });
 
-  test('never again once its result is there: the answer tells the result', async () => {
+  test('not again once its result is there: the answer repeats the result', async () => {
     const first = await ask(simulator, { items: [user('Weather in Paris and Rome?')], tools });
     const [paris, rome] = first.calls;
     const items = [

@@ -41,7 +41,7 @@ test('causes are described to a depth, and never for ever', () => {
   expect(JSON.stringify(describeError(endless)).match(/"name"/g)).toHaveLength(6);
 });
 
-test('what is no error is described by its type only', () => {
+test('a thrown value that is no error is described by its type only', () => {
   expect(describeError('a secret')).toEqual({ name: 'string' });
 });
 

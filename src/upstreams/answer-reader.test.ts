@@ -87,7 +87,7 @@ test('a stream that ends at any byte is truncated unless its finish has come', (
   }
 });
 
-test('what came before a failure in the same chunk is there', () => {
+test('output before a failure in the same chunk is kept', () => {
   const reader = makeReader('text/event-stream');
   const chunk = Buffer.concat([golden.subarray(0, 900), Buffer.from('\n\ndata: {nonsense\n\n')]);
   const { events, failure } = reader.push(chunk);

@@ -204,7 +204,7 @@ describe('several answers', () => {
     expect(collected.ended).toBe(false);
   });
 
-  test('end together when the caller has enough with the last of them, which is not told', () => {
+  test('end together if the caller cancels at the last of them; the end is then not reported', () => {
     const { calls, one, push, end } = upstream();
     const collected = collect(2, one, () => collected.attempt.cancel());
     push(0, ...answer('a', 1));

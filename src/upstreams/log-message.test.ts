@@ -17,7 +17,7 @@ const body = Buffer.from(
 );
 const logged = (message: string): string | undefined => toLogMessage(message, body, 'large-v1-preview');
 
-test('what a provider explains is kept', () => {
+test('a provider’s explanation is kept', () => {
   for (const message of [
     'You exceeded your current quota, please check your plan and billing details.',
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
@@ -29,7 +29,7 @@ test('what a provider explains is kept', () => {
   }
 });
 
-test('what it quotes of the request is not', () => {
+test('quoted parts of the request are removed', () => {
   expect(logged('Refused: "My diagnosis is arachnophobia" is private')).toBe('Refused: "[…]" is private');
   expect(logged('Unknown function look_at_patient.')).toBe('Unknown function […].');
   expect(logged('bad JSON in ward seven')).not.toContain('ward seven');
@@ -37,7 +37,7 @@ test('what it quotes of the request is not', () => {
   expect(logged(body.toString())).not.toMatch(/diagnosis|arachno|patient|ward/);
 });
 
-test('nor is what may be a secret', () => {
+test('possible secrets are removed', () => {
   expect(logged('trace 3f9a2c77d01b4e6688aa00bb11cc22dd33')).toBe('trace [redacted]');
   expect(logged('Incorrect API key provided: sk-proj-abc1234567890')).toBe('Incorrect API key provided: [redacted]');
 });

@@ -12,7 +12,7 @@ test('half a surrogate pair becomes U+FFFD at every place, in names too', () => 
   });
 });
 
-test('what is signed or sealed goes back as it came', () => {
+test('signed and sealed values are sent back unchanged', () => {
   const signed = { type: 'thinking', thinking: 'half \ud83d', signature: 's' };
   const sealed = { type: 'reasoning', summary: [{ type: 'summary_text', text: '\udc00' }], encrypted_content: 'e' };
   expect(read({ content: [signed, sealed, { type: 'text', text: '\ud83d' }] })).toEqual({

@@ -7,7 +7,7 @@ import { createGrpcTransport } from '@connectrpc/connect-node';
 import { afterAll, expect, test } from 'vitest';
 import { Health } from '../../src/gen/grpc/health/v1/health_pb.ts';
 import { SocketClient } from '../e2e/socket-client.ts';
-import { endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
+import { createAccount, endGateway, type Gateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { LoopHolds } from './loop-holds.ts';
 
 const tight = await startGateway({
@@ -27,6 +27,17 @@ rpc: { control_bytes: 2KiB, message_elements: 100, open_bytes: 64, open_calls_pe
 `,
 });
 afterAll(() => endGateway(tight));
+/** The sums over all accounts, with room for each account. */
+const full = await startGateway({
+  balance: '1000',
+  config: `
+simulator: { tokens_per_second: 0 }
+limits: { body_memory: 1MiB, session_memory: 1MiB, image_file_bytes: 1MiB }
+rpc: { open_calls: 2, open_call_time: 1s }
+batches: { file_bytes: 800KiB, disk_bytes: 1MiB }
+`,
+});
+afterAll(() => endGateway(full));
 const holds = new LoopHolds();
 const slow = await startGateway({
   config: `
@@ -133,8 +144,11 @@ test('limits.unsent_memory: those that have stalled longest are cut, long before
   await expect.poll(() => heldBy(tight), { timeout: 20_000 }).toBe(0n);
 }, 60_000);
 
-test('limits.account_session_memory: the oldest unstored response of a WebSocket is forgotten first', async () => {
-  const client = await SocketClient.open(tight.url, tight.apiKey);
+test.each([
+  ['limits.account_session_memory', tight],
+  ['limits.session_memory', full],
+])('%s: the oldest unstored response of a WebSocket is forgotten first', async (_name, gateway) => {
+  const client = await SocketClient.open(gateway.url, gateway.apiKey);
   const ids: string[] = [];
   for (let turn = 0; turn < 3; turn += 1) {
     const input = 'word '.repeat(80_000);
@@ -146,6 +160,45 @@ test('limits.account_session_memory: the oldest unstored response of a WebSocket
   const forgotten = await client.ask({ ...more, previous_response_id: ids[0] });
   expect('error' in forgotten && forgotten.error.error?.param).toBe('previous_response_id');
   await client.close();
+});
+
+test('limits.body_memory: large bodies of all accounts', async () => {
+  const others = await Promise.all(Array.from({ length: 4 }, () => createAccount(full, '10')));
+  const large = chat('x', { user: 'x'.repeat(40 * 2 ** 20) });
+  const replies = await Promise.all(others.map(key => post(full, '/v1/chat/completions', large, key)));
+  const refused = replies.filter(({ status }) => status === 503);
+  expect(refused.length).toBeGreaterThan(0);
+  expect(new Set(refused.map(({ message }) => message))).toEqual(
+    new Set(['Too many large requests are being answered: try again.']),
+  );
+});
+
+test('limits.image_file_bytes: images are refused while the stored ones leave no room', async () => {
+  const draw = async (format: 'url' | 'b64_json'): Promise<string> => {
+    const headers = { authorization: `Bearer ${full.apiKey}`, 'content-type': 'application/json' };
+    const body = JSON.stringify({ model: 'sim/image', prompt: 'a tree', size: '1024x1024', response_format: format });
+    const response = await fetch(`${full.url}/v1/images/generations`, { method: 'POST', headers, body });
+    const { error } = (await response.json()) as { error?: { message: string } };
+    return `${response.status} ${error?.message ?? ''}`;
+  };
+  const answers = [];
+  for (let drawn = 0; drawn < 80 && answers.at(-1)?.startsWith('503') !== true; drawn += 1)
+    answers.push(await draw('url'));
+  expect(answers.at(-1)).toBe('503 The gateway has no room for more images now.');
+  expect(await draw('b64_json')).toBe('200 ');
+}, 200_000);
+
+test('batches.file_bytes, batches.disk_bytes', async () => {
+  const upload = async (bytes: number): Promise<number> => {
+    const form = new FormData();
+    form.set('purpose', 'batch');
+    form.set('file', new Blob(['x'.repeat(bytes)]), 'a.jsonl');
+    const headers = { authorization: `Bearer ${full.apiKey}` };
+    return (await fetch(`${full.url}/v1/files`, { method: 'POST', headers, body: form })).status;
+  };
+  expect(await upload(900 * 1024)).toBe(413);
+  expect(await upload(700 * 1024)).toBe(200);
+  expect(await upload(700 * 1024)).not.toBe(200);
 });
 
 test('rpc.control_bytes, rpc.message_elements, rpc.open_bytes', async () => {
@@ -173,8 +226,11 @@ test('rpc.control_bytes, rpc.message_elements, rpc.open_bytes', async () => {
   expect(open).toMatch(/^429 .*resource_exhausted/);
 });
 
-test('rpc.open_calls_per_address, rpc.open_call_time', async () => {
-  const client = createClient(Health, createGrpcTransport({ baseUrl: tight.rpcUrl }));
+test.each([
+  ['rpc.open_calls_per_address', tight],
+  ['rpc.open_calls', full],
+])('%s, rpc.open_call_time', async (_name, gateway) => {
+  const client = createClient(Health, createGrpcTransport({ baseUrl: gateway.rpcUrl }));
   const watch = async (): Promise<string> => {
     try {
       return `ended after ${(await Array.fromAsync(client.watch({}))).length}`;

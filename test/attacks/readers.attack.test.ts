@@ -36,7 +36,7 @@ function residentBytes(): number {
 
 const long = { model: 'sim/small', messages: [{ role: 'user', content: '!sim tokens=4000' }], stream: true };
 
-test('streams that nobody reads take little memory, and end with their hold after the stall timeout', async () => {
+test('streams that no client reads take little memory; after the stall timeout they end and release their holds', async () => {
   const count = attackSize(1000, 30);
   const sockets = Array.from({ length: count }, () => askUnread({ ...long, n: 64 }));
   await expect.poll(() => heldBy(gateway), { timeout: 30_000 }).toBeGreaterThan(0n);

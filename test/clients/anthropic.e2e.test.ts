@@ -333,7 +333,7 @@ describe('errors', () => {
     expect(failure.error).toMatchObject(envelope('invalid_request_error', 'validation_error'));
   });
 
-  test('RateLimitError: an empty balance is told once and not retried', async () => {
+  test('RateLimitError: an empty balance is reported once and not retried', async () => {
     const { key } = await makeKey(gateway, { balanceNanoUsd: 0n });
     sent.requests = 0;
     const failure = await catchFailure(makeClient({ apiKey: key }).messages.create(body));

@@ -173,7 +173,7 @@ export function signatureTests(find: () => SignatureTarget): void {
     );
   });
 
-  test('a client of Responses that neither keeps sealed reasoning nor has them kept is told what is lost, and answered', async () => {
+  test('a Responses client without sealed or stored reasoning gets an answer, with a warning that names what is lost', async () => {
     const ask = async (input: unknown): Promise<{ warnings: string | null; output: ResponseInputItem[] }> => {
       const response = await fetch(`${target.gateway.url}/v1/responses`, {
         method: 'POST',

@@ -100,7 +100,7 @@ describe('text', () => {
     expect(before - (await readBalance(gateway))).toBe(BigInt(Math.round(cost * 1e9)));
   });
 
-  test('the settings that were asked are in the resource, and the defaults of the others', async () => {
+  test('the resource has the requested settings, and defaults for the others', async () => {
     const body = {
       model: payg,
       input: 'Hi\n!sim say=ok',

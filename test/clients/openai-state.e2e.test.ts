@@ -240,7 +240,7 @@ describe('a conversation', () => {
     expect([unknown.status, unknown.code, unknown.param]).toEqual([400, 'unsupported_parameter', 'input.0.id']);
   });
 
-  test('lists its input in pages, newest first unless asked otherwise', async () => {
+  test('lists its input in pages, newest first by default', async () => {
     const input: ResponseInputItem[] = Array.from({ length: 25 }, (_, n) => ({ role: 'user', content: `line ${n}` }));
     input.push({ role: 'user', content: '!sim say=ok' });
     const { id } = await client.responses.create({ model, input });
@@ -351,7 +351,7 @@ describe('in the background', () => {
     expect([error.status, error.param]).toEqual([400, 'background']);
   });
 
-  test('what is refused is refused at once, and nothing is left', async () => {
+  test('a bad request is refused at once, and nothing is stored', async () => {
     const error = await refused(client.responses.create({ model: 'no/such', input: 'x', background: true }));
     expect([error.status, error.code]).toEqual([400, 'model_not_found']);
   });
@@ -400,7 +400,7 @@ describe('in the background', () => {
     expect(JSON.stringify(plain)).not.toContain('tg1.');
   });
 
-  test('a response that was not asked as a stream can be followed', async () => {
+  test('a response that was not requested as a stream can be followed', async () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=40 tps=100', background: true });
     const events = await all(await client.responses.retrieve(id, { stream: true }));
     expect(events.at(-1)?.type).toBe('response.completed');
@@ -414,7 +414,7 @@ describe('in the background', () => {
     expect([error.status, error.param]).toEqual([400, 'stream']);
   });
 
-  test('a response is cancelled at any moment, charged as delivered, and its followers are told', async () => {
+  test('a response is cancelled at any moment, charged as delivered, and its followers get the end', async () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=200', background: true });
     const following = client.responses.retrieve(id, { stream: true }).then(stream => all(stream));
     while ((await client.responses.retrieve(id)).output_text.length < 40) await sleep(10);
@@ -438,7 +438,7 @@ describe('in the background', () => {
     expect(await readBalance(gateway)).toBeLessThanOrEqual(before);
   });
 
-  test('cancelling what has ended changes nothing; what does not run there can’t be cancelled', async () => {
+  test('cancelling an ended response changes nothing; one that is not in the background can’t be cancelled', async () => {
     const { id } = await client.responses.create({ model, input: '!sim say=Done.', background: true });
     const done = await ended(id);
     expect({ ...(await client.responses.cancel(id)), output_text: 'Done.' }).toEqual(done);

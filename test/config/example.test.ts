@@ -21,14 +21,14 @@ test('the example is read without a single environment variable', () => {
   ]);
 });
 
-test('what it shows as a default is the default', () => {
+test('values shown as defaults are the defaults', () => {
   const { models: _models, providers: _providers, aliases: _aliases, ...settings } = read(example);
   const { models, providers, aliases, ...defaults } = read('');
   expect([models, providers, [...aliases]]).toEqual([[], [], []]);
   expect(settings).toEqual(defaults);
 });
 
-test('what it has commented out is right too', () => {
+test('its commented-out settings are valid too', () => {
   // An entry behind a # looks like `key: …` or `- …`; prose ends with a full stop.
   const lines = example
     .split('\n')

@@ -56,7 +56,7 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET',
   });
 }
 
-test('nothing that is served may run what is not the gateway’s own, or be framed', async () => {
+test('no served page may run scripts of other origins, or be framed', async () => {
   for (const path of ['', 'activity', 'assets/main-1.js', 'assets/none.js', 'assets/font.woff2']) {
     const { headers } = await get(path);
     expect(headers['content-security-policy']).toBe(

@@ -157,7 +157,7 @@ test('pages of other origins can’t call, with a cookie or without, and no ques
   expect(await call(question, 'OPTIONS')).toEqual({ status: 404, allowed: null });
 });
 
-test('what is no call is not found, on both listeners', async () => {
+test('a path that is no method gets 404, on both listeners', async () => {
   for (const origin of [gateway.url, gateway.rpcUrl]) {
     for (const path of ['tollgate.v1.NoService/List', 'tollgate.v1.AccountingService/Hold', '']) {
       const response = await fetch(`${origin}/dashboard/rpc/${path}`, { method: 'POST', body: '{}' });
@@ -172,7 +172,7 @@ test('what is no call is not found, on both listeners', async () => {
   expect(admin.status).toBe(404);
 });
 
-test('what a person changes is in the audit under the session, whose beginning names the person', async () => {
+test('the audit has a person’s changes under the session, and the session’s first entry names the person', async () => {
   const page = new PageCaller(gateway.url);
   const { sessionId } = await page.signIn(gateway.managementKey);
   await page.client(AccountService).createKey({ settings: { label: 'audited' } });

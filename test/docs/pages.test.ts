@@ -76,7 +76,7 @@ test('every citation names a page that is there, and a heading of it', () => {
   expect(wrong).toEqual([]);
 });
 
-test('nothing cites what is not in this repository', () => {
+test('nothing cites a page that is not in this repository', () => {
   const outside =
     /\.\.\/shared|\bshared\/(?:spec|design|reference)|\b(?:spec|design|reference)\/[a-z-]+\.(?:md|json)|\bdecisions §|(?<![\w./-])(?:wire|hearts|service|decisions|control|endpoints|growth|style)\.md\b/;
   const own = /\]\([\w./#-]+\)|`?docs\/[\w./-]+/g;

@@ -18,7 +18,7 @@ async function listChainIds(id: string): Promise<string[] | undefined> {
   return (await bench.documents.chain(named(id), 1))?.map(document => document.id);
 }
 
-test('what was stored is read with all its facts, also after a restart', async () => {
+test('a stored document is read with all its fields, also after a restart', async () => {
   const document = bench.make('a', { apiKeyId: 7, state: 'queued', finished: false });
   expect(await bench.documents.put(document)).toEqual({ kind: 'stored' });
   await bench.reopen();
@@ -27,7 +27,7 @@ test('what was stored is read with all its facts, also after a restart', async (
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
-test('a name is taken once: the second put is told what is there', async () => {
+test('a name is taken once: the second put gets the document that is there', async () => {
   await bench.documents.put(bench.make('a'));
   const second = await bench.documents.put(bench.make('a', { body: toBytes('other') }));
   expect(second.kind === 'exists' && toText(second.document.body)).toBe('a');
@@ -59,7 +59,7 @@ test('a document ends when the clock says so, and its name is free again', async
 });
 
 describe('a change', () => {
-  test('leaves what it does not name', async () => {
+  test('leaves fields that it does not name', async () => {
     await bench.documents.put(bench.make('a', { state: 'queued', finished: false }));
     expect(await bench.documents.update({ ...named('a'), state: 'in_progress' })).toBe('updated');
     const found = await bench.documents.find(named('a'));
@@ -83,7 +83,7 @@ describe('a change', () => {
     expect((await bench.documents.find(named('a')))?.state).toBe('cancelled');
   });
 
-  test('of a document that is not there is told so', async () => {
+  test('of a missing document returns `not_found`', async () => {
     expect(await bench.documents.update({ ...named('a'), state: 'x' })).toBe('not_found');
   });
 });
@@ -179,7 +179,7 @@ describe('a chain', () => {
   });
 });
 
-test('what a process that is gone has left is listed: the unfinished ones of a kind, oldest first', async () => {
+test('unfinished documents of a process that is gone are listed by kind, oldest first', async () => {
   const at = (offsetMs: number) => ({ finished: false, state: 'queued', createdAtMs: bench.clock.now() + offsetMs });
   await bench.documents.put(bench.make('late', { kind: 'image_task', ...at(5) }));
   await bench.documents.put(bench.make('early', { kind: 'image_task', ...at(1) }));
@@ -222,7 +222,7 @@ describe('where space is short', () => {
     expect(rows()).toEqual(['other']);
   });
 
-  test('what is larger than all space is refused, and nothing goes for it', async () => {
+  test('a document larger than the whole space is refused, and nothing is evicted for it', async () => {
     await put('a');
     await expect(put('b', { body: new Uint8Array(10_401) })).rejects.toMatchObject({ code: 'overloaded' });
     const grown = bench.documents.update({ ...named('a'), chunks: [{ seq: 0, content: new Uint8Array(10_401) }] });
@@ -276,7 +276,7 @@ describe('space is shared', () => {
   });
 });
 
-test('what was deleted can’t be read from the files', async () => {
+test('deleted content can’t be read from the files', async () => {
   const secret = 'a-word-that-nobody-else-says';
   await bench.documents.put(bench.make('a', { body: toBytes(secret.repeat(50)) }));
   expect(filesWith(secret)).not.toEqual([]);
@@ -291,7 +291,7 @@ test('a command after the end is refused', async () => {
   await expect(bench.documents.put(bench.make('a'))).rejects.toMatchObject({ code: 'overloaded' });
 });
 
-test('a writer that dies refuses what is under way; the next command starts another one', async () => {
+test('if a writer dies, its pending commands are refused; the next command starts another writer', async () => {
   let thread: Worker | undefined;
   const remember = (worker: Worker): void => {
     thread = worker;

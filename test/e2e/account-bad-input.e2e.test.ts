@@ -140,7 +140,7 @@ describe.each([
     expect([reply.status, reply.body.error.code]).toEqual([413, 'body_too_large']);
   });
 
-  test('what is wrong is repeated, but not at length', async () => {
+  test('errors repeat the wrong value, but not at length', async () => {
     const wrong = { label: 5, balance: '7', nothing: { a: [1] }, long: 'x'.repeat(5_000), list: Array(500).fill(1) };
     const reply = await call(gateway, method, path(), { body: wrong });
     const inputs = Object.fromEntries(reply.body.detail.map(({ loc, input }) => [loc.at(-1), input]));

@@ -91,7 +91,7 @@ const finishes: Readonly<Record<string, { calls: string; length: string }>> = {
 describe.each(pairs)('$title', pair => {
   const words = finishes[pair.face.name] ?? expect.fail();
 
-  test('complete calls beside the upstream’s stop are told as calls', async () => {
+  test('complete calls with the finish reason `stop` end as calls', async () => {
     const { finish, calls } = await ask(pair, 'stop-beside-calls');
     expect([finish, calls.map(call => call.name)]).toEqual([words.calls, ['f', 'f']]);
   });

@@ -61,7 +61,7 @@ test('a backup has everything, for its owner alone, and nothing secret in names 
   expect(`${made.stdout}${manifest}`).not.toContain(gateway.apiKey);
 });
 
-test('a restored gateway has the same keys, money and answers, and its own secrets open what was sealed', async () => {
+test('a restored gateway has the same keys, money and answers, and its own secrets open sealed values', async () => {
   const { body: first } = await complete(gateway, ask('Say hello.'));
   const backup = join(folder, 'elsewhere');
   expect((await gateway.cli(['backup', backup])).code).toBe(0);
@@ -81,7 +81,7 @@ test('a restored gateway has the same keys, money and answers, and its own secre
   await endGateway(other);
 });
 
-test('what is no complete and unchanged backup is refused, and so is a place that is not empty', async () => {
+test('restoring refuses an incomplete or changed backup, and a target that is not empty', async () => {
   const good = join(folder, 'good');
   const makeAt = (target: string) => makeBackup({ dataDir: gateway.dataDir, target, now: () => systemClock.now() });
   await makeAt(good);

@@ -16,7 +16,7 @@ test('a batch that is killed again and again gives every item one result and one
   await killBatchOften({ items: 200, kills: 3, line });
 }, 60_000);
 
-test('a batch that is stopped continues where it was, what has not run in time expires and is free, and after 30 days all of it is gone', async () => {
+test('a batch that is stopped continues where it was, requests that did not run in time expire free of charge, and after 30 days the batch is gone', async () => {
   const clock = clockAhead(0);
   const config = 'shutdown_grace: 100ms\nbatches: { concurrency: 2 }\n';
   const { environment } = clock;

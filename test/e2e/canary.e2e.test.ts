@@ -417,7 +417,7 @@ test('successes have no credential', () => {
   expect(found(collected.successes, { ...credentials(), answerHeader })).toEqual([]);
 });
 
-test('what is stored has neither, but for the end user in the ledger; only its own files have the gateway’s secrets', async () => {
+test('stored data has neither, except for the end user in the ledger; only its own files have the gateway’s secrets', async () => {
   const stored = await readStored(home);
   // What was looked through has what was stored.
   expect(stored.some(({ text: each }) => each.includes(prompt.end))).toBe(true);

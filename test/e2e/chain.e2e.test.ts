@@ -131,7 +131,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     else expect(record.costNanoUsd).toBeGreaterThan(0n);
   });
 
-  test('routes that are down or refuse the key are passed over, and the customer pays once', async () => {
+  test('routes that are down or refuse the key are passed over, and the account pays once', async () => {
     const answer = await send(outer, steer('tokens=7', { model: 'acme/second-route' }));
     expect(answer.status).toBe(200);
     const { usage, costNanoUsd } = await readRecord(outer, readRequestId(answer));

@@ -209,7 +209,7 @@ describe('what upstreams are sent', () => {
   });
 
   test.each(translated)(
-    '%s gets instructions in their place, no hosted and no deferred tool, and the client is told',
+    '%s gets instructions in their place, no hosted and no deferred tool, and the client gets a warning',
     async model => {
       const { headers: answerHeaders } = await ask(model, [question, midSystem, { role: 'user', content: 'Go on.' }]);
       const text = chain.sentText(model);

@@ -58,7 +58,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
-  test('a key works until it expires, and what is left of its balance is back in the account by then', async () => {
+  test('a key works until it expires; then the rest of its balance is back in the account', async () => {
     clock.set('2028-04-01T10:00:00Z');
     const before = await readBalance(gateway);
     const body = { balance: 2, expires_at: '2028-04-01T11:00:00Z' };
@@ -102,7 +102,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
-  test('a month’s limit is what was spent in that month, the leap day included', async () => {
+  test('a monthly limit counts the costs of that month, the leap day included', async () => {
     const { key, id } = await makeKey(gateway);
     await gateway.admin.setMonthlyLimit({ apiKeyId: id, limitNanoUsd: 2_000_000n });
     clock.set('2028-02-29T12:00:00Z');
@@ -177,7 +177,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(digits).toEqual(digits.toSorted());
   });
 
-  test('an answer continues while the clock jumps, and its latency is what it took', async () => {
+  test('an answer continues while the clock jumps, and its latency is the real one', async () => {
     clock.set('2028-05-10T12:00:00Z');
     const running = stream(gateway, ask('Tolls\n!sim tokens=60 tps=60', { stream: true }));
     for (const jump of ['2028-05-11T12:00:00Z', '2028-05-01T12:00:00Z', '2028-05-10T12:00:00Z']) {

@@ -104,7 +104,7 @@ describe.each([
   { name: 'the built-in model', gateway: inner, model: 'sim/small' },
   { name: 'through a second gateway', gateway: outer, model: 'acme/small' },
 ])('$name', ({ gateway, model }) => {
-  test('obeys the steering line of the prompt, and charges what it used', async () => {
+  test('obeys the steering line of the prompt, and charges its use', async () => {
     const before = await readBalance(gateway);
     const { status, headers, body } = await complete(gateway, { model, prompt: 'Once\n!sim say=upon a time' });
     expect(status).toBe(200);
@@ -175,7 +175,7 @@ describe.each([
   });
 });
 
-describe('what is refused, named and free', () => {
+describe('refused requests: the error names the field, and nothing is charged', () => {
   const model = 'sim/small';
   const refused: [name: string, body: object, expected: [status: number, code: string, param: string]][] = [
     ['no prompt', { model }, [422, 'validation_error', 'prompt']],
@@ -203,7 +203,7 @@ describe('what is refused, named and free', () => {
 describe('providers', () => {
   const usage = { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 };
 
-  test('the body travels as it came, and what comes back too', async () => {
+  test('the body of the request and that of the answer are passed on unchanged', async () => {
     received.length = 0;
     const logprobs = { tokens: ['a', 'b'], token_logprobs: [null, -0.5], top_logprobs: null, text_offset: [0, 1] };
     const requested = {

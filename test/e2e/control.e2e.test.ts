@@ -236,7 +236,7 @@ test('tags and end users stand in records, filters and sums', async () => {
   }
 });
 
-test('a key’s holder sees its limits with those above it, what pays, and what was spent', async () => {
+test('a key’s holder sees its limits with those above it, the payers, and the costs', async () => {
   const group = await newGroup({ name: 'seen', balance: 1 });
   const key = await newKey(gateway, { label: 'mine', group_id: group.group_id, minute_limit: 9 });
   await made({ scope: { type: 'group', id: group.group_id }, unit: 'usd', window: 'month', max: 5 });
@@ -294,7 +294,7 @@ test('keys are paged and searched, and a rotated key’s secrets work as long as
   ).toBe(422);
 });
 
-test('what the operator limits, the account sees and does not change; limits of a deleted key are gone', async () => {
+test('the account sees the operator’s limits and can’t change them; limits of a deleted key are gone', async () => {
   const key = await newKey(gateway, { label: 'limited' });
   const keyId = String(key.api_key_id);
   const create = ['limits', 'create', '--account', '1', '--scope', 'key', '--id', keyId, '--unit', 'tokens'];

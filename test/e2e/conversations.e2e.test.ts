@@ -161,7 +161,7 @@ describe('a conversation', () => {
 });
 
 describe('a response in a conversation', () => {
-  test('reads its items, and adds what it has read and said', async () => {
+  test('reads its items, and adds its own input and output', async () => {
     const id = await begin('My name is Ada.');
     const first = await respond({ input: '!sim say=Hello Ada.', conversation: id });
     expect(first.body.conversation).toEqual({ id });
@@ -178,7 +178,7 @@ describe('a response in a conversation', () => {
     expect((await respond({ input: 'a' })).body.conversation).toBeNull();
   });
 
-  test('streamed, in the background and without store: added before it is told that it is over', async () => {
+  test('streamed, in the background and without store: the items are added before the end is reported', async () => {
     const id = await begin();
     const response = await fetch(`${gateway.url}/v1/responses`, {
       method: 'POST',

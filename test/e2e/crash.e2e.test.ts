@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { killGatewayOften } from './gateway-kills.ts';
 
 test(
-  'after each of 20 kills under mixed load the ledger has what clients were told, once',
+  'after each of 20 kills under mixed load the ledger has each charge that clients saw, once',
   { timeout: 180_000 },
   async () => {
     const readyMs = await killGatewayOften(20);

@@ -161,7 +161,7 @@ describe('the built-in model', () => {
   });
 });
 
-describe('what is refused, named and free', () => {
+describe('refused requests: the error names the field, and nothing is charged', () => {
   const refused: [name: string, body: object, expected: [status: number, code: string, param: string]][] = [
     ['no input', { model: 'sim/embed' }, [422, 'validation_error', 'input']],
     ['an empty string', { model: 'sim/embed', input: '' }, [422, 'validation_error', 'input']],
@@ -210,7 +210,7 @@ describe('providers', () => {
     body: { object: 'list', data: vectors.map((embedding, index) => ({ index, embedding })), usage },
   });
 
-  test('what came is passed on: numbers with all their digits, unknown members there, another order put right', async () => {
+  test('the provider’s answer is passed on: numbers with all digits, unknown members included, a wrong order corrected', async () => {
     received.length = 0;
     const vectors = [
       [0.002306425478309393, -1e-7],
@@ -253,7 +253,7 @@ describe('providers', () => {
     expect(received.map(({ body }) => body['input'])).toEqual([[ids], decodeIds(ids)]);
   });
 
-  test('Gemini is asked in its own words, a hundred at a time', async () => {
+  test('Gemini gets requests in its own format, a hundred inputs at a time', async () => {
     received.length = 0;
     const values = (body: Record<string, unknown>, from: number) => ({
       status: 200,

@@ -220,7 +220,7 @@ test('several answers of a server that gives one: as many calls, each choice pai
   expect([streamed.usage?.completion_tokens, streamed.usage?.cost, seen.length]).toEqual([6, 0.00009, 6]);
 });
 
-describe('what the upstream’s protocol can’t say', () => {
+describe('content that the upstream’s protocol can’t express', () => {
   const strict = { 'x-tollgate-strict': 'true' };
 
   test.each<[string, string, Json, string]>([

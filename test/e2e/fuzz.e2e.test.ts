@@ -160,7 +160,7 @@ test('odd values anywhere are taken or refused as the client’s mistake', async
 test.each([
   ['deep nesting', `{"model":"${payg}","messages":${'['.repeat(20_000)}${']'.repeat(20_000)}}`],
   [
-    'deep nesting in a member that nobody knows',
+    'deep nesting in an unknown member',
     `{"model":"${payg}","messages":[{"role":"user","content":"Hi\\n!sim tokens=1"}],"acme":${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}}`,
   ],
   [

@@ -131,7 +131,7 @@ describe.each([
     ]);
   });
 
-  test('an answer that was blocked is one too, and costs what it said', async () => {
+  test('a blocked answer is an answer too, and its output is charged', async () => {
     const { status, answer, requestId } = await ask(name, 'blocked within');
     expect([status, interfaces[name]?.end(answer)]).toEqual([200, refused]);
     expect(JSON.stringify(answer)).toContain('Well, ');

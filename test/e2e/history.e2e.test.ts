@@ -112,7 +112,7 @@ test('pages of entries and charges are parts of the whole list, balances include
   }
 });
 
-test('who did what is in the audit: the operator and management keys, with what was there before and after', async () => {
+test('the audit shows who did what: the operator and management keys, with the values before and after', async () => {
   const { api_key_id: id, key: secret } = await newKey(gateway, { label: 'audited' });
   await call(gateway, 'PATCH', `/keys/${id}`, { body: { label: 'renamed', minute_limit: 7 } });
   await call(gateway, 'PATCH', `/keys/${id}`, { body: { label: 'renamed' } });

@@ -47,7 +47,7 @@ const responses: Interface = { name: 'Responses', path: '/v1/responses', ask: in
 const makeBody = ({ ask }: Interface, line: string, stream: boolean): string =>
   JSON.stringify({ model: 'sim/large', stream, ...ask(`Tolls\n!sim ${line}`) });
 
-/** A customer with an account of its own. */
+/** A client with an account of its own. */
 async function customer(on: Gateway = gateway, settings: object = {}) {
   const { managementKey } = await newAccount(on, 1);
   const apiKey = await newKey(on, settings, managementKey);
@@ -127,7 +127,7 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect(await records()).toHaveLength(1);
     });
 
-    test('while the first runs a repeat is told 409 and when to come back; another body 422', async () => {
+    test('while the first runs, a repeat gets 409 with a Retry-After; another body gets 422', async () => {
       const { send, records } = await customer();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=20 tps=20', stream);
@@ -243,7 +243,7 @@ describe('whose key it is', () => {
     expect((await send(chat.path, body, key)).status).toBe(401);
   });
 
-  test('a repeat counts in no window, and tells how it stands now', async () => {
+  test('a repeat counts in no window, and its headers have the current windows', async () => {
     const { send } = await customer(gateway, { minute_limit: 2 });
     const key = randomUUID();
     const remaining = ({ headers }: Came): string | null => headers.get('x-ratelimit-remaining-requests');
@@ -343,7 +343,7 @@ describe('Responses in the background, and compactions', () => {
     expect((await send(responses.path, body, key)).code).toBe('idempotency_key_reused');
   });
 
-  test('what is not stored is repeated all the same, and continued from neither', async () => {
+  test('a response with `store: false` is repeated all the same, and can’t be read', async () => {
     const { send, apiKey } = await customer();
     const key = randomUUID();
     const body = makeBody(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
@@ -406,7 +406,7 @@ describe('RPC callers', () => {
 });
 
 describe('the process ends', () => {
-  test('a kept answer outlives a kill; one that was cut by it is free, costs nothing and can be asked again', async () => {
+  test('a kept answer outlives a kill; one that was cut by it costs nothing, and its key can be used again', async () => {
     let killed = await startGateway({ config, balance: '100' });
     const mine = await customer(killed);
     const [kept, cut] = [randomUUID(), randomUUID()];

@@ -60,7 +60,7 @@ describe('a task', () => {
     expect(await heldBy(gateway)).toBe(0n);
   });
 
-  test('draws what the same request draws at once; b64_json stays with the task', async () => {
+  test('draws the same image as the request without a task; b64_json stays with the task', async () => {
     const gateway = await started;
     const requested = { prompt: 'hills', seed: 5, response_format: 'b64_json' };
     const task = await ended(gateway, (await create(gateway, requested)).task_id);
@@ -183,7 +183,7 @@ describe('a gateway that ends', () => {
     }
   });
 
-  test('by SIGTERM cuts what runs and keeps what waits: the next process draws both, charged once', async () => {
+  test('by SIGTERM cuts running tasks and keeps waiting ones: the next process draws both, charged once', async () => {
     const first = await startGateway({ config });
     const before = await readBalance(first);
     const prompts = ['!sim delay_ms=5000\nx', '!sim delay_ms=5000\nx', 'x'];

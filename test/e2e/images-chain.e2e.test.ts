@@ -175,7 +175,7 @@ describe('a scripted provider', () => {
     expect(body.created).toBeGreaterThan(1_700_000_000);
   });
 
-  test('other models are sent response_format b64_json, and besides that only what the client sent', async () => {
+  test('other models are sent response_format b64_json, and otherwise only the client’s fields', async () => {
     received.length = 0;
     answers = [{ status: 200, body: { data: [entry] } }];
     await postImages(outer, 'generations', { model: 'acme/other', prompt: 'x' });

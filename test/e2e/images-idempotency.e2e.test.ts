@@ -67,7 +67,7 @@ describe('a repeat', () => {
     expect(elsewhere.status).toBe(422);
   });
 
-  test('while the first still runs is refused, and told when to come again', async () => {
+  test('while the first still runs is refused, with the time to retry after', async () => {
     const key = newKey();
     const body = { prompt: '!sim delay_ms=1500\nx' };
     const running = generate(key, body);

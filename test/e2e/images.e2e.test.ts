@@ -64,7 +64,7 @@ describe('generation', () => {
     }
   });
 
-  test('the same request draws the same; prompt, seed, steps, guidance and what is not wanted each change it', async () => {
+  test('the same request draws the same image; prompt, seed, steps, guidance and negative prompt each change it', async () => {
     const first = await drawn({ prompt: 'hills', seed: 7 });
     expect((await drawn({ prompt: 'hills', seed: 7 })).equals(first)).toBe(true);
     const others = await Promise.all(
@@ -143,7 +143,7 @@ describe('money', () => {
     expect(await heldBy(gateway)).toBe(0n);
   });
 
-  test('windows count image requests, and every answer tells them', async () => {
+  test('windows count image requests, and every answer has their headers', async () => {
     const { key } = await makeKey(gateway, { minuteLimit: 1n });
     const first = await postImages(gateway, 'generations', { ...small, prompt: 'x' }, { key });
     const second = await postImages(gateway, 'generations', { ...small, prompt: 'x' }, { key });
@@ -164,7 +164,7 @@ describe('money', () => {
 });
 
 describe('files', () => {
-  test('an address needs no key, is private, not sniffed, and knows what the client has', async () => {
+  test('an image’s address needs no key; the answer is private, not sniffed, and honours the client’s cache', async () => {
     const { body } = await generate({ prompt: 'x', response_format: 'url' });
     const url = body.data[0]?.url ?? '';
     const answer = await fetch(url);
@@ -200,7 +200,7 @@ describe('files', () => {
 });
 
 describe('edits', () => {
-  test('what the mask leaves transparent changes, the rest keeps its pixels', async () => {
+  test('the transparent part of the mask changes, the rest keeps its pixels', async () => {
     const mask = await leftHalfMask(128, 96);
     const { status, body } = await edit({ images: [base64(blue)], mask: `data:image/png;base64,${base64(mask)}` });
     expect(status).toBe(200);
@@ -243,7 +243,7 @@ describe('edits', () => {
     ]);
   });
 
-  test('a reference image changes what is drawn', async () => {
+  test('a reference image changes the drawn image', async () => {
     const [alone, guided] = await Promise.all(
       [[base64(blue)], [base64(blue), base64(await makePng(30, 30, '#e01010'))]].map(images =>
         edit({ images, seed: 3 }),

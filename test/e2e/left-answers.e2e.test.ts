@@ -112,7 +112,7 @@ describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
   });
 });
 
-test('count_tokens says what the provider counts, once it has said so', async () => {
+test('count_tokens returns the provider’s count, once the provider has reported one', async () => {
   const text = texts['json'] ?? expect.fail();
   const [{ content: messages } = { content: '' }] = makeBody('plain/json', text)['messages'] as { content: string }[];
   const response = await post(gateway, '/v1/messages/count_tokens', {
@@ -123,7 +123,7 @@ test('count_tokens says what the provider counts, once it has said so', async ()
   expectNear(counted, templateTokens + countTokens(String(messages)));
 });
 
-test('what is learned is shown in the metrics', async () => {
+test('the metrics show what the gateway learned', async () => {
   const response = await fetch(`${gateway.rpcUrl}/metrics`);
   const lines = (await response.text()).split('\n').filter(line => line.startsWith('tollgate_learned_tokens_ratio{'));
   expect(lines.some(line => line.includes('provider="plain"') && line.includes('model="plain/chinese"'))).toBe(true);

@@ -166,7 +166,7 @@ describe('streams in flight at SIGTERM', () => {
   });
 });
 
-describe('what can’t start says why and exits 2', () => {
+describe('a gateway that can’t start says why and exits 2', () => {
   const start = (home: Home, args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> =>
     runCommand(home, ['serve', ...args], environment);
   const withFile = (text: string): { home: Home; file: string } => {

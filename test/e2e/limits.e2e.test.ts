@@ -32,7 +32,7 @@ test('a free model answers 20 requests a minute, over all keys of the account', 
   expect((await complete(gateway, hello)).status).toBe(200);
 });
 
-test('remaining counts down over a minute limit, and a refused request is told when to come back', async () => {
+test('remaining counts down over a minute limit, then a request is refused with 429', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 3n });
   const answers: Answer[] = [];
   for (let count = 0; count < 4; count += 1) answers.push(await complete(gateway, hello, { key }));
@@ -52,7 +52,7 @@ test('a key without a window has no such headers', async () => {
   expect(readHeader(answer, 'limit')).toBeNull();
 });
 
-test('what fails before admission counts in no window', async () => {
+test('a request that fails before admission counts in no window', async () => {
   const { key } = await makeKey(gateway, { minuteLimit: 1n });
   for (const body of ['{', JSON.stringify({ ...hello, model: 'acme/none' }), JSON.stringify({ ...hello, top_p: 7 })]) {
     expect([400, 422]).toContain((await complete(gateway, body, { key })).status);
@@ -137,7 +137,7 @@ test('both ways of sending a key work, both at once and different are 401', asyn
   expect((await send({ authorization: `Basic ${key}` })).status).toBe(401);
 });
 
-test('a disabled key is told 403 and still how its window stands', async () => {
+test('a disabled key gets 403, and still the state of its window', async () => {
   const { key, id } = await makeKey(gateway, { minuteLimit: 5n });
   await complete(gateway, hello, { key });
   await gateway.cli(['keys', 'disable', String(id)]);

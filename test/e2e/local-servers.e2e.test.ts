@@ -183,7 +183,7 @@ async function model(id: string): Promise<Json & { readonly available: boolean }
 const calls = (): number => seen.filter(({ url }) => url === '/llama/v1/chat/completions').length;
 const llamaId = 'llama-cpp/SmolLM2-135M-Instruct.Q4_1.gguf';
 
-describe('what is found', () => {
+describe('discovered models', () => {
   test('is in the banner: each provider with its models, or why it has none', () => {
     const banner = gateway.printed();
     expect(banner).toMatch(/^ {2}llama-cpp +llama-cpp\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/m);
@@ -227,7 +227,7 @@ describe('what is found', () => {
     expect(JSON.parse(sent?.body ?? '{}')).toMatchObject({ model: 'llama3.2:latest' });
   });
 
-  test('images to a text model are refused before it is asked', async () => {
+  test('images to a text model are refused before the server is called', async () => {
     const before = calls();
     const url =
       'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -237,15 +237,18 @@ describe('what is found', () => {
   });
 });
 
-describe('what a request brings upon itself', () => {
-  test.each(['image', 'template', 'schema'])('an error that blames the %s is the caller’s, asked once', async name => {
-    const before = calls();
-    const refused = await ask(llamaId, `provoke ${name}`);
-    expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'upstream_rejected']);
-    expect(refused.body.error?.['message']).toBe((faults[name]?.[1]?.['error'] as Json | undefined)?.['message']);
-    expect(refused.headers.get('x-should-retry')).not.toBe('true');
-    expect(calls()).toBe(before + 1);
-  });
+describe('errors that a request causes', () => {
+  test.each(['image', 'template', 'schema'])(
+    'an error that blames the %s is the caller’s, and is not retried',
+    async name => {
+      const before = calls();
+      const refused = await ask(llamaId, `provoke ${name}`);
+      expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'upstream_rejected']);
+      expect(refused.body.error?.['message']).toBe((faults[name]?.[1]?.['error'] as Json | undefined)?.['message']);
+      expect(refused.headers.get('x-should-retry')).not.toBe('true');
+      expect(calls()).toBe(before + 1);
+    },
+  );
 
   test('a context that is too small is said as such', async () => {
     expect((await ask(llamaId, 'provoke context')).body.error).toMatchObject({ code: 'context_length_exceeded' });
@@ -301,7 +304,7 @@ test('counts are the server’s own, with the template that it applies; one that
   expect(await count('provoke image')).toMatchObject({ input_tokens: expect.any(Number) as unknown });
 });
 
-describe('what a server does in silence', () => {
+describe('silent changes by a server', () => {
   const logged = (text: string): number => gateway.printed().split(text).length - 1;
   // Ollama does not report a context that was never set, so the prompt is sent.
   const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);

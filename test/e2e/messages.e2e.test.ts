@@ -290,7 +290,7 @@ models:
     routes: [{ provider: inner, model: sim/large }]
 `;
 
-/** Reads the answer's blocks from the stream, as the agent sends them back. */
+/** Returns the blocks of a streamed answer, in the form in which the agent sends them back. */
 function readBlocks(events: readonly Json[]): Json[] {
   const blocks: Json[] = [];
   const inputs: string[] = [];
@@ -396,6 +396,6 @@ test('EF-07: an upstream gets its key, the client’s version or one that takes 
     { path: '/v1/messages', 'x-api-key': 'inner-key', 'anthropic-version': '2023-06-01', 'anthropic-beta': 'c' },
   ]);
   expect(upstream.headers.every(({ authorization }) => authorization === undefined)).toBe(true);
-  // The client named no limit: the model's own is sent, because the protocol insists on one.
+  // The client set no limit: the gateway sends the model's own, because the protocol requires one.
   expect(JSON.parse(upstream.bodies[1] ?? '{}')).toMatchObject({ max_tokens: 16_384, temperature: 1 });
 });

@@ -46,7 +46,7 @@ models:
   }
   page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
   families = readPage(page);
-  // A gateway on PostgreSQL has no files of its own to measure: the page has the family without samples, which would show its label.
+  // A gateway on PostgreSQL has no ledger files to measure: `/metrics` has this family without samples, so its label does not appear.
   const files = families.get('tollgate_file_bytes');
   if (isOnPostgres && files !== undefined) {
     expect([...files.labels]).toEqual([]);
@@ -63,7 +63,7 @@ test('the page is what Prometheus takes', () => {
   expect(lint(families)).toEqual([]);
 });
 
-test('the check finds what is wrong', () => {
+test('the checks find a bad page and a bad query', () => {
   const bad = '# HELP a_ms x\n# TYPE a_ms counter\na_ms{l="1"} 1\na_ms{l="1"} 2\n';
   expect(lint(readPage(bad))).toEqual([
     'a_ms: only counters end in _total, and all do',

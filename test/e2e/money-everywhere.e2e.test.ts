@@ -30,7 +30,7 @@ const order = fc.constantFrom(
 const prompt = fc.tuple(text, order).map(([said, line]) => said + line);
 const message = (content: string): object[] => [{ role: 'user', content }];
 
-/** Any request that is answered at once, on any path that is paid. */
+/** Any request without background work, on any path that costs money. */
 const requested: fc.Arbitrary<Asked> = fc.oneof(
   prompt.map(said => ({
     path: '/v1/chat/completions',
@@ -92,7 +92,7 @@ test('usage, header, record, receipt and balance agree on every path', async () 
         } else {
           expect([response.status, debited, receipt.state]).toEqual([502, 0n, 'upstream_failed']);
         }
-        // Each bucket by itself, and all of them together.
+        // Each bucket alone, then all of them together.
         for (const { kind, tokens, price, multiplier, cost } of receipt.buckets) {
           const isPiece = kind === 'image' || kind === 'search';
           expect(cost).toBeCloseTo((tokens * price * multiplier) / (isPiece ? 1 : 1e6), 12);

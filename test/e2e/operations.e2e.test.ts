@@ -33,7 +33,7 @@ async function json(...args: string[]): Promise<unknown> {
   return document;
 }
 
-test('reload says what was read; a bad file changes nothing and is named', async () => {
+test('reload lists what was read; a bad file changes nothing, and the error names it', async () => {
   const path = join(gateway.home.folder, 'gateway.yaml');
   const before = readFileSync(path, 'utf8');
   expect(await json('reload')).toEqual({ file: path, providers: 0, models: 11, needs_restart: [] });
@@ -98,7 +98,7 @@ test('usage adds up to the same by account, key, model and day', async () => {
   expect(Number(row?.split(',')[4])).toBe(cost);
 });
 
-test('the bill of a group names it, and what has no group', async () => {
+test('usage by group names each group, and the requests without a group', async () => {
   const { admin } = gateway;
   const { group } = await admin.createAccountGroup({ accountId: 1n, settings: { name: 'Search' } });
   const settings = { groupId: group?.groupId ?? 0n, label: 'grouped' };

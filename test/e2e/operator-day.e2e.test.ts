@@ -68,7 +68,7 @@ async function command(...args: string[]): Promise<Row> {
 
 const rows = async (name: string): Promise<Row[]> => (await command(name))['data'] as Row[];
 
-/** The log's lines with this text, as `grep` finds them. */
+/** Returns the lines of the log that contain this text. */
 const grep = (text: string): Row[] =>
   gateway
     .printed()

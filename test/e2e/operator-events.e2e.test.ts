@@ -63,7 +63,7 @@ test('a route that opens and closes is reported once each', async () => {
   behaviour = refuses(500);
   const types = ['route.opened', 'route.closed'];
   const route = { provider: 'up', model: 'lab/one', upstream_model: 'm' };
-  // A repetition of the same request would not count against the route.
+  // A repeat of the same request would not count against the route.
   for (let n = 0; n < 5; n++) await complete(gateway, ask(`Hello ${n}`, { model: 'lab/one' }));
   await expect.poll(() => readEvents(types)).toEqual([['route.opened', route]]);
   behaviour = answers;
@@ -164,7 +164,7 @@ test('an account that is closed takes nothing more, gathers its money, and is pa
   const { records } = await gateway.admin.listAccountActivity({ accountId });
   const spent = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
   expect([records.length, spent > 0n, left]).toEqual([2, true, 10_000_000_000n - spent]);
-  // What was moved is in the account again, and no more than that is paid out.
+  // The key's balance is back in the account; no more than that can be paid out.
   const pay = (amountNanoUsd: bigint) => gateway.admin.addCredit({ accountId, amountNanoUsd, note: 'paid out' });
   await expect(pay(-left - 1n)).rejects.toThrow(ConnectError);
   expect((await pay(-left)).account?.balanceNanoUsd).toBe(0n);

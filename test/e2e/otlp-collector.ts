@@ -72,7 +72,7 @@ export type AttributeValue = string | number | boolean | readonly AttributeValue
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** '': it has none. */
+  /** '' if it has none. */
   readonly parentId: string;
   readonly name: string;
   readonly kind: number;
@@ -108,7 +108,7 @@ export class Collector {
   /** All bytes that have arrived, as text. */
   heard = '';
   exports = 0;
-  /** What exports were sent with as `authorization`. */
+  /** The `authorization` headers of the exports. */
   readonly credentials = new Set<string | undefined>();
 
   static async start(): Promise<Collector> {

@@ -144,7 +144,7 @@ test.each([false, true])(
 );
 
 describe('clients that go away', () => {
-  test('from a stream: what was delivered is paid, once, within a second or so', async () => {
+  test('from a stream: the delivered output is charged, once, within a second or so', async () => {
     const answer = await stream(gateway, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 12 });
     const left = performance.now();
     const record = await readRecord(gateway, readRequestId(answer));

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 
-/** What other local servers list, as their documentation shows it, below a path of their own. */
+/** The model lists of other local servers, as their documentation shows them, by the path of each server. */
 const lists: Readonly<Record<string, object>> = {
   '/vllm/v1/models': {
     object: 'list',
@@ -39,7 +39,7 @@ const lists: Readonly<Record<string, object>> = {
     object: 'list',
   },
 };
-/** An Ollama, as far as its Chat interface goes, and those. */
+/** Ollama's Chat interface, and the model lists of the other servers. */
 const requested: { url: string; body: string; authorization: string | undefined }[] = [];
 let models = ['qwen3:8b'];
 const local: Server = createServer((request, response) => {
@@ -133,7 +133,7 @@ test('a local server is queried for its models, which cost nothing; its limit is
   expect(await heldBy(gateway)).toBe(0n);
 });
 
-test('every kind of local server is asked at its own address, with its key; what the file names costs what the file says', async () => {
+test('every kind of local server is queried at its own address, with its key; models in the file have the prices of the file', async () => {
   const local = async (): Promise<string[]> =>
     (await listed())
       .filter(({ id }) => /^(vllm|llama-cpp|lm-studio)\//.test(id))
@@ -161,7 +161,7 @@ test('every kind of local server is asked at its own address, with its key; what
   ]);
 });
 
-test('another Tollgate tells its models with their prices, and answers', async () => {
+test('another Tollgate lists its models with their prices, and answers', async () => {
   await expect
     .poll(async () => (await listed()).map(({ id }) => id), { timeout: 20_000 })
     .toContain('tollgate/sim/large');
@@ -172,7 +172,7 @@ test('another Tollgate tells its models with their prices, and answers', async (
   expect(await say({ model: 'tollgate/sim/large' })).toEqual([200, 'yes']);
 });
 
-test('a reload asks again, and keeps what servers told', async () => {
+test('a reload queries servers again, and keeps the models that they returned before', async () => {
   models = ['qwen3:8b', 'llama4:scout'];
   await gateway.admin.reloadConfiguration({});
   await expect
@@ -181,7 +181,7 @@ test('a reload asks again, and keeps what servers told', async () => {
   expect(await say({ model: 'tollgate/sim/large' })).toEqual([200, 'yes']);
 });
 
-test('a server that the file names from now on is the file’s: what it told is listed no more', async () => {
+test('once the file names a server, the models that the server returned are no longer listed', async () => {
   const file = join(gateway.home.folder, 'gateway.yaml');
   const { origin } = new URL(`http://127.0.0.1:${(local.address() as AddressInfo).port}`);
   writeFileSync(file, `providers: { ollama: { protocol: chat, base_url: "${origin}/v1" } }`);
@@ -192,7 +192,7 @@ test('a server that the file names from now on is the file’s: what it told is 
   expect((await listed()).some(({ id }) => id === 'vllm/Qwen/Qwen3-8B')).toBe(true);
 });
 
-test('no key is in what the gateway has printed', () => {
+test('the gateway’s output contains no key', () => {
   expect(gateway.printed()).not.toContain('canary');
   expect(gateway.printed()).not.toContain(inner.apiKey);
 });

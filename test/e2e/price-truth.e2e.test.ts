@@ -38,7 +38,7 @@ const shapes: Readonly<Record<string, Shape>> = {
     caching: { read: '0.000001', write_5m: '0.000007', write_1h: '0.000011' },
   },
   cached: { input: '3', output: '15', caching: { read: '0.3', write_5m: '3.75', write_1h: '6' } },
-  // Missing prices of a cache are those of uncached input.
+  // A missing cache price is the price of uncached input.
   read: { input: '1.25', output: '10', caching: { read: '0.125' } },
   written: { input: '0.8', output: '4', caching: { write_5m: '1' } },
   steps: {
@@ -95,7 +95,7 @@ function pico(price: string): bigint {
   return BigInt(whole + fraction.padEnd(6, '0'));
 }
 
-/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what the discount leaves (in hundredths). */
+/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what remains after the discount (in hundredths). */
 function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: number; discount: boolean }): bigint {
   const all = counted.input + counted.read + counted.write5m + counted.write1h;
   const step = [...(shape.above ?? [])].sort((a, b) => b.from - a.from).find(({ from }) => all > from);
@@ -109,7 +109,7 @@ function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: n
   return sum * BigInt(tier * 2) * BigInt(discount ? 95 : 100) * 5_000_000n;
 }
 
-/** Half up, to nano-dollars. */
+/** Rounds half up, to nano-dollars. */
 function nano(exact: bigint): bigint {
   const unit = 10n ** 12n;
   const [whole, rest] = [exact / unit, exact % unit];
@@ -132,10 +132,10 @@ function counts(seed: number): (max: number) => number {
   };
 }
 
-/** What an upstream of the protocol can have counted: Google does not report writes, Anthropic does not report reasoning. */
+/** Returns usage that an upstream of the protocol can report: Google does not report cache writes, Anthropic does not report reasoning. */
 function countedBy(protocol: CountingProtocol, seed: number): Counted {
   const below = counts(seed);
-  // Around the thresholds as often as anywhere.
+  // Half of the values lie around the thresholds.
   const whole = [1000, 1001, 5000, 5001, 1, below(900), 1001 + below(3000), 5001 + below(90_000)][seed % 8] ?? 1;
   const write1h = protocol === 'gemini' || seed % 3 !== 0 ? 0 : below(whole);
   const write5m = protocol === 'gemini' || seed % 2 !== 0 ? 0 : below(whole - write1h);
@@ -297,13 +297,13 @@ async function checkCase(requested: Case, { name, path, ask }: Interface, tier: 
 let seed = 0;
 describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
   describe.each(protocols)('from an upstream that uses %s', protocol => {
-    test.each(interfaces)('$name shows, records and debits what a second calculation says', async requested => {
+    test.each(interfaces)('$name shows, records and debits the result of a second calculation', async requested => {
       for (const tier of tiers) {
         seed += 1;
         for (const stream of [false, true]) {
           await checkCase({ shape, protocol, seed, stream, discount: seed % 4 === 0 }, requested, tier);
         }
-        // In steps that share no divisor with the cycles of counts and discounts, so that every tier is combined with each of them.
+        // The step shares no divisor with the cycles of counts and discounts, so that every tier is combined with each of them.
         seed += 2;
       }
     });
@@ -335,7 +335,7 @@ test.each(interfaces)(
   },
 );
 
-test('the balance is what it was without the sum of all that was recorded', async () => {
+test('the balance is the first balance minus the sum of all records', async () => {
   let sum = 0n;
   for (let offset = 0; ; offset += 1000) {
     const page = await call<{ data: { cost: number }[] }>(gateway, 'GET', `/activity?limit=1000&offset=${offset}`);

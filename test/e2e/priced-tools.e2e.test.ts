@@ -1,4 +1,4 @@
-/** Tools that the provider runs and that have a price by the call (`pricing.tools`): held before, charged as the provider reports, shown in the receipt. */
+/** Tools that the provider runs and that have a price per call (`pricing.tools`): the cost is held before, charged as the provider reports, and shown in the receipt. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { type RecordDetailJson, call, readDollars, newAccount, newKey } from './account-client.ts';

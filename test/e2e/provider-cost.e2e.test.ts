@@ -193,7 +193,7 @@ function findTraces(answer: string): string[] {
   );
 }
 
-test('no REST path and no RPC of the account shows provider cost to a customer', async () => {
+test('no REST path and no RPC of the account shows provider cost to an account', async () => {
   const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: Record<string, object> };
   expect(findTraces(JSON.stringify(document))).toEqual([]);
   const id = shown['above']?.request_id ?? '';

@@ -152,7 +152,7 @@ describe('after one request', () => {
 });
 
 describe('`tollgate provider test`', () => {
-  test('requests one token, the models, and what the model can do', async () => {
+  test('requests one token, the list of models, and the model’s capabilities', async () => {
     requested();
     const { json, code } = await gateway.cli(['provider', 'test', 'slow', '--model', 'fast', '--json']);
     expect(code).toBe(0);
@@ -170,7 +170,7 @@ describe('`tollgate provider test`', () => {
     expect(bodies.map(body => body['max_completion_tokens'])).toEqual([1, 1, 1, 1]);
   });
 
-  test('says what fails, and names the providers that there are', async () => {
+  test('reports the failing step, and names the existing providers', async () => {
     const refused = await gateway.cli(['provider', 'test', 'refused', '--json']);
     expect([refused.code, refused.json]).toMatchObject([
       0,

@@ -57,7 +57,7 @@ async function say(model: string, content = 'hi'): Promise<[number, string]> {
   return [response.status, body.choices?.[0]?.message.content ?? body.error?.code ?? ''];
 }
 
-test('a reload takes providers, models and aliases; what runs continues where it began', async () => {
+test('a reload applies to providers, models and aliases; running requests stay with their provider', async () => {
   expect(await say('acme/a')).toEqual([200, 'first']);
   const running = say('acme/a', 'wait');
   await expect.poll(() => first.requests.length).toBe(2);
@@ -73,7 +73,7 @@ test('a reload takes providers, models and aliases; what runs continues where it
   expect(await say('b')).toEqual([200, 'second']);
   waiting.resolve(undefined);
   expect(await running).toEqual([200, 'first']);
-  // Its connections are closed when nobody needs them any more.
+  // Its connections are closed when no request uses them any more.
   await Promise.all(first.requests.map(({ closedAtMs }) => closedAtMs));
 });
 
@@ -87,7 +87,7 @@ test('SIGHUP does the same', async () => {
 test('what takes effect only at the next start is named', async () => {
   write(config(second, 'aliases: { other: acme/a }\nmetrics: public'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
-  // It still needs a restart, until the file has the values of the start again.
+  // A restart is still needed, until the file has the values of the start again.
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
   write(config(second, 'aliases: { other: acme/a }'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual([]);

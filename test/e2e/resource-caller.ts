@@ -3,7 +3,7 @@ import { sseMessages } from './sse-reader.ts';
 
 /** A client of the Responses interface over plain HTTP, without a library. */
 
-/** A resource, whole: it is compared as a value. */
+/** A complete resource; tests compare it as a value. */
 export type Resource = Readonly<Record<string, unknown>> & {
   readonly id: string;
   readonly status: string;
@@ -36,7 +36,7 @@ export class ResponsesCaller {
     this.#apiKey = apiKey;
   }
 
-  /** Any request below the path. */
+  /** Sends any request below the path. */
   fetch(
     method: string,
     path: string,
@@ -54,7 +54,7 @@ export class ResponsesCaller {
     });
   }
 
-  /** The same with its body read. */
+  /** Does the same, and reads the body. */
   async ask(method: string, path: string, body?: unknown): Promise<Answer> {
     const response = await this.fetch(method, path, body);
     return { status: response.status, headers: response.headers, body: await response.json() };

@@ -1,4 +1,4 @@
-/** Kill -9 of a gateway in the middle of conversations: what a client got stays unchanged, what it did not get is free, nothing stays held. */
+/** Kill -9 of a gateway in the middle of conversations: responses that a client got stay unchanged, those that it did not get are free, nothing stays held. */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';

@@ -74,7 +74,7 @@ const gateway = await startGateway({ home, balance: '100', config: 'content: { m
 afterAll(() => endGateway(gateway));
 const caller = new ResponsesCaller(gateway, gateway.apiKey);
 
-test('what was stored and never charged, because the process died in between, is no answer: it has failed, free', async () => {
+test('a response that was stored but not charged, because the process died in between, has failed and is free', async () => {
   const response = await caller.get(stored[7] ?? '');
   expect([response.status, response.error?.code, response.usage]).toEqual(['failed', 'server_restarted', null]);
   expect(readText(response)).toBe('Answer of turn 7.');
@@ -183,7 +183,7 @@ test('10 MB of input are stored, listed and continued, and no one else waits for
   expect(item?.content).toEqual((input as { readonly content: unknown[] }[])[0]?.content);
 });
 
-test('where the space is full the oldest go, and what is larger than all of it is refused, free', async () => {
+test('if the space is full the oldest responses go; one larger than the whole space is refused, free of charge', async () => {
   const kept: Resource[] = [];
   for (const say of ['One.', 'Two.', 'Three.'])
     kept.push(await caller.create({ model: large, input: makeFile(4_800_000, say) }));

@@ -160,7 +160,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     for (const [name, value] of Object.entries(settings)) expect(resource[name]).toEqual(value);
   });
 
-  test('the output limit holds, in the answer and in what it costs', async () => {
+  test('the output limit holds, in the answer and in its cost', async () => {
     const input = '!sim tokens=300 ignore=max_tokens';
     const resource = await way({ model: payg, input, max_output_tokens: 20 });
     expect([resource.status, resource['incomplete_details']]).toEqual(['incomplete', { reason: 'max_output_tokens' }]);
@@ -189,7 +189,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
 });
 
 test.each(['!sim status=500', '!sim tokens=30 fail=3'])(
-  'a failure in the background is told the same way at every replay: %s',
+  'a failure in the background is the same at every replay: %s',
   async input => {
     const failed = await followed({ model: payg, input });
     const events = await caller.stream('GET', `/${failed.id}?stream=true`);

@@ -1,4 +1,4 @@
-/** Idempotency-Key on the Responses interface: one call, one charge, the same answer, however it is asked for. */
+/** Idempotency-Key on the Responses interface: one call, one charge, the same answer, however it is requested. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
 import { readBalance, endGateway, startGateway } from '../gateway.ts';

@@ -22,7 +22,7 @@ async function untilOutput(caller: ResponsesCaller, id: string, length: number):
   }
 }
 
-test('a kill in the middle of everything: what was stored is there, what ran has failed and is free', async () => {
+test('after a kill under load, stored responses are there; running ones have failed and are free', async () => {
   const first = await startGateway();
   const before = makeCaller(first);
   const chain: Resource[] = [];
@@ -78,7 +78,7 @@ test('a kill in the middle of everything: what was stored is there, what ran has
     const streamed = events.at(-1)?.response;
     expect(streamed === undefined ? '' : readText(streamed).startsWith(readText(each))).toBe(true);
   }
-  // Nothing was stored of the response that its client waited for: it is as if it had never been requested, and it can be requested again.
+  // Nothing was stored of the response that its client waited for: the same request can be sent again.
   expect((await after.ask('GET', `/${turn}`)).status).toBe(404);
   const lost = await after.ask('POST', '', { model, input: 'x', previous_response_id: turn });
   expect(lost.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
@@ -133,7 +133,7 @@ test('a gateway that stops lets responses in the background end within the grace
   await endGateway(second);
 });
 
-test('what is not to be stored leaves nothing behind, what is deleted neither', async () => {
+test('responses with `store: false` leave nothing on the disk, and neither do deleted ones', async () => {
   const gateway = await startGateway();
   const caller = makeCaller(gateway);
   const unstored = 'canary-that-nobody-stores';

@@ -166,7 +166,7 @@ test('a loop of tool calls continues by the last response alone', async () => {
   await client.close();
 });
 
-describe('what a turn may not say is an error event of its own', () => {
+describe('a bad turn gets an error event', () => {
   test.each([
     ['background', { background: true }, 'background'],
     ['background, whatever its value', { background: false }, 'background'],

@@ -114,7 +114,7 @@ test('answers are kept by no cache and sniffed by no browser', async () => {
   }
 });
 
-test('what one account has asked is no cached prefix of another', async () => {
+test('the prompt of one account is no cached prefix for another', async () => {
   const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 10_000_000_000n });
   const { key } = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
   const prompt = {

@@ -24,10 +24,10 @@ const end =
   'data: [DONE]\n\n';
 
 const requests = new Map<string, SeenRequest>();
-/** Answers; or sends its words and stops; or repeats them as fast as they are read. */
+/** Answers completely, or sends its words and stalls, or repeats them as fast as they are read, depending on the model. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, user } = JSON.parse(request.body) as { model: string; user: string };
-  // Providers get it behind the account's number.
+  // Providers get the end user with the account's number before it.
   requests.set(user.replace(/^\d+:/, ''), request);
   socket.write(streamHead);
   if (model === 'quick') {
@@ -78,13 +78,13 @@ const withKey = (key = gateway.apiKey): Record<string, string> => ({ authorizati
 const findKeyRecord = (apiKeyId: bigint): Promise<ActivityRecord> =>
   eventually(`a record of key ${apiKeyId}`, async () => (await gateway.account.listActivity({ apiKeyId })).records[0]);
 
-/** Its upstream's connection was closed within a second of that time. */
+/** Expects that its upstream's connection was closed within a second of that time. */
 async function expectStopped(label: string, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([requests.get(label)?.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
-/** Only the delivered words were paid, and nothing waited for the rest. */
+/** Expects that only the delivered words were charged, and that nothing waited for the rest. */
 function expectDelivered(record: ActivityRecord): void {
   const { inputTokens = 0, outputTokens = 0 } = record.usage ?? {};
   expect([record.state, outputTokens]).toEqual([RecordState.CLIENT_ABORTED, words.length]);
@@ -106,7 +106,7 @@ describe.each(programs)('$name', (program: Program) => {
     if (called.requestId !== undefined) expect(record.requestId).toBe(called.requestId);
   });
 
-  test('a program that disconnects stops the upstream, and what was delivered is paid', async () => {
+  test('a program that disconnects stops the upstream, and the delivered output is charged', async () => {
     const { key, id } = await makeKey(gateway);
     const leave = new AbortController();
     const request = makeRequest('acme/still', label('leave'));
@@ -119,7 +119,7 @@ describe.each(programs)('$name', (program: Program) => {
     expectDelivered(await findKeyRecord(id));
   });
 
-  test('is told what is wrong: code, field, tip', async () => {
+  test('gets the details of an error: code, field, tip', async () => {
     const poor = await makeKey(gateway, { balanceNanoUsd: 0n });
     const call = (request: JsonObject, key?: string): Promise<Called> =>
       program.call(gateway, { request, headers: withKey(key) });
@@ -214,7 +214,7 @@ test('a caller that does not read slows its upstream, and its deadline holds all
   const taken = socket.bytesWritten;
   await sleep(300);
   expect(socket.bytesWritten - taken).toBeLessThan(500_000);
-  // What the kernel holds for two sockets, and little in the gateway.
+  // The kernel's buffers of two sockets, and little in the gateway.
   expect(taken).toBeLessThan(12_000_000);
   await expectStopped('unread', began + 1_500);
   const record = await findKeyRecord(id);
@@ -256,7 +256,7 @@ test('1,000 calls at once on a key with 5 cents spend 5 cents at most, to the na
   expect(records.filter(({ writtenOffNanoUsd }) => writtenOffNanoUsd !== 0n)).toEqual([]);
   const left = async (): Promise<bigint> => (await gateway.account.getKey({ apiKeyId: id })).key?.balanceNanoUsd ?? -1n;
   expect(await left()).toBe(money - spent);
-  // The rest can be spent until not even 16 tokens can be paid, never below zero.
+  // The balance can be spent until it does not pay 16 tokens; it never goes below zero.
   for (let index = 0; (await call(index)).code === 'ok'; index += 1) expect(await left()).toBeGreaterThanOrEqual(0n);
   expect(await left()).toBeLessThan(200_000n);
 });

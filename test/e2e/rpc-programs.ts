@@ -49,7 +49,7 @@ export interface Called {
 /** A program. */
 export interface Program {
   readonly name: string;
-  /** It has a way to give a deadline to a call. */
+  /** Whether it can give a deadline to a call. */
   readonly tellsDeadline: boolean;
   call(gateway: Gateway, call: Call): Promise<Called>;
 }
@@ -179,7 +179,7 @@ async function output(
   signal: AbortSignal | undefined,
 ): Promise<{ stdout: Buffer; stderr: string }> {
   const [program, ...args] = command;
-  // A group of its own: `buf` is a script that starts the program, and both must go.
+  // A process group of its own: `buf` is a script that starts the program, and both must end.
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   signal?.addEventListener('abort', () => {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
@@ -304,7 +304,7 @@ const curl: Program = {
   },
 };
 
-/** All of them. */
+/** All programs. */
 export const programs: readonly Program[] = [
   grpcJs,
   connectProgram('Connect client, gRPC', baseUrl => createGrpcTransport({ baseUrl })),

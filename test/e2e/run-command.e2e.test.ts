@@ -1,4 +1,4 @@
-/** `tollgate run`: a command with a key, a balance and an end of its own. */
+/** `tollgate run`: runs a command with a temporary key that has its own balance and expiry. */
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';

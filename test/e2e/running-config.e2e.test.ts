@@ -15,7 +15,7 @@ const gateway = await startGateway({ config, environment });
 afterAll(() => endGateway(gateway));
 const file = join(gateway.home.folder, 'gateway.yaml');
 
-test('the running configuration has every default and no secret, and stays what was read until it is reloaded', async () => {
+test('the running configuration has every default and no secret, and stays the same until it is reloaded', async () => {
   const { json } = await runInside(gateway, ['config', 'running', '--json']);
   expect(json).toMatchObject({
     file,
@@ -93,7 +93,7 @@ test.each([
   expect(changes.map(({ after }) => after)).not.toContain('7');
 });
 
-test('the storage is shown with its sizes, and how long what it holds is kept', async () => {
+test('the storage is shown with its sizes and retention times', async () => {
   const [engine, part] = isOnPostgres ? ['postgres', 'database'] : ['sqlite', 'ledger'];
   const storage = await gateway.admin.getStorage({});
   expect(storage).toMatchObject({ engine, dataDir: gateway.dataDir, problem: '' });

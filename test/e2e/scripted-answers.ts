@@ -137,7 +137,7 @@ function messages(answer: Answer): Scripted {
     type: 'tool_use',
     id: `toolu_${place}`,
     name,
-    // A server can't parse a cut input: it is empty.
+    // A server can't parse the input of a call that was cut: it is empty.
     input: isJson(args) ? JSON.parse(args) : {},
   }));
   return {

@@ -72,7 +72,7 @@ export interface SeenCall {
   readonly name: string;
   /** As text; of Messages the JSON of the input. */
   readonly arguments: string;
-  /** Only Responses says one. */
+  /** Only Responses has it. */
   readonly status?: string;
 }
 
@@ -80,7 +80,7 @@ export interface SeenCall {
 export interface SeenAnswer {
   readonly status: number;
   readonly requestId: string;
-  /** The interface's own word; of Responses the status and the reason. Undefined: it failed. */
+  /** The finish reason as the interface names it; for Responses, the status and the reason. Undefined if the answer failed. */
   readonly finish: string | undefined;
   readonly text: string;
   readonly calls: readonly SeenCall[];
@@ -203,7 +203,7 @@ const messages: Interface = {
 /** The three interfaces of text. */
 export const interfaces: readonly Interface[] = [chat, responses, messages];
 
-/** Asks for the answer that `word` names. */
+/** Requests the answer that `word` names. */
 export async function askFor(
   gateway: Gateway,
   requested: { readonly face: Interface; readonly model: string; readonly word: string; readonly streamed: boolean },

@@ -95,7 +95,7 @@ test('the first keys can go to a file that only the owner reads, and the command
   expect(text).toMatch(/^TOLLGATE_API_KEY=sk-tg-[0-9A-Za-z]{43}\nTOLLGATE_MANAGEMENT_KEY=mk-tg-[0-9A-Za-z]{43}\n$/);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(output.stdout).toContain(`Keys of account 1 are in ${file}.`);
-  // Nor a link that signs in: what is printed goes to a journal.
+  // Nor a sign-in link: the output goes to a journal.
   expect(output.stdout + output.stderr).not.toMatch(/[sml]k-tg-/);
   expect(output.stdout).toContain('to sign in: npx tollgate dashboard');
   const command = output.stdout.slice(output.stdout.indexOf('curl '));

@@ -1,4 +1,4 @@
-/** What an operator sees of a running gateway: the request's line, what happens to keys that providers refuse, and the log line of a start. */
+/** What an operator sees of a running gateway: the log line of a request, the handling of keys that providers refuse, and the log line of a start. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
@@ -31,7 +31,7 @@ const refuse =
       whole(status, JSON.stringify({ error: { message, type: 'x' } }), { 'x-request-id': 'up-1', ...headers }),
     );
 
-/** By the upstream's name of the model. */
+/** Answers by the upstream's model names. */
 const behaviours: Record<string, Behaviour> = {
   keyed: (socket, { headers }) =>
     headers['authorization'] === `Bearer ${keys.bad}`
@@ -94,7 +94,7 @@ const lines = (): Line[] =>
     .filter(line => line.startsWith('{'))
     .map(line => JSON.parse(line) as Line);
 
-/** The lines of a request, once its own is there. */
+/** Waits for the log line of a request; returns all log lines with its id. */
 async function findLines(requestId: string | null): Promise<Line[]> {
   const read = () => lines().filter(line => line['request_id'] === requestId);
   await expect.poll(() => read().some(line => line['msg'] === 'request'), { timeout: 10_000 }).toBe(true);
@@ -155,7 +155,7 @@ test('a key that is refused is seen within one request: the next one answers, an
 });
 
 describe('a provider whose only key is refused', () => {
-  test('is asked once, its words for the bill reach the log and no client, and its model is unavailable', async () => {
+  test('is called once; its message about billing reaches the log and no client; its model is unavailable', async () => {
     const first = await ask('acme/broke');
     expect([first.status, first.text.includes('quota'), first.text.includes('billing')]).toEqual([502, false, false]);
     const later = await ask('acme/broke');

@@ -148,7 +148,7 @@ test('money first leaves the plan alone until the money is spent', async () => {
   expect(await readBalance(owner)).toBe(7_999_000_000n);
 });
 
-test('free requests that the upstream fails are given back, and models that the plan does not name never take one', async () => {
+test('free requests that the upstream fails are not counted, and models that the plan does not name never use one', async () => {
   const owner = await subscribe('core');
   const failed = await complete(gateway, steer('status=500'), owner);
   expect(failed.status).toBe(502);
@@ -175,7 +175,7 @@ test('flags that change hold from the next request on', async () => {
   expect(refused.body.error.tip).toContain('fallback_to_payg');
 });
 
-test('50 requests at once on what is left of a plan: none is paid twice, none goes below zero', async () => {
+test('50 requests at once on the rest of a plan’s tokens: none is paid twice, and the tokens never go below zero', async () => {
   const owner = await subscribe('core', { fallbackToPayg: false });
   const body = steer('tokens=90', { max_tokens: 100, ...flex });
   const answers = await Promise.all(Array.from({ length: 50 }, () => complete(gateway, body, owner)));
@@ -212,7 +212,7 @@ describe('with a clock that moves between two starts', () => {
       running = await later(running, 30);
       expect(await balance()).toBe(1_000_000_000n);
       expect(await show()).toMatchObject({ tokens_left: 3000, free_left_today: 1 });
-      // Back: no second budget, and nothing is paid again.
+      // The clock goes back: no second budget, and nothing is paid again.
       const spent = await complete(running, steer('tokens=50', flex), { key: running.apiKey });
       running = await later(running, 1);
       expect(await show()).toMatchObject({ tokens_left: 3000 - readTokens(spent) });

@@ -1,4 +1,4 @@
-/** A request as a collector of OpenTelemetry sees it: one that failed at one provider and was answered by another. */
+/** A request as an OpenTelemetry collector sees it: one that failed at one provider and was answered by another. */
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

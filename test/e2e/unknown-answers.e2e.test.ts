@@ -102,7 +102,7 @@ async function ask(protocol: ProtocolName, isStream: boolean): Promise<JsonTree[
   return texts.map(readTree);
 }
 
-/** A member that was found: the type of its frame, the names on the path to it, and its value. */
+/** An unknown member: the type of its frame, the names on the path to it, and its value. */
 interface Found {
   readonly type: string;
   readonly path: readonly string[];

@@ -1,6 +1,6 @@
 /**
  * Unknown is not invalid: whatever a client adds reaches an upstream of its protocol unchanged, as JSON values with all digits and members in their order. An upstream of
- * another protocol, or a built-in model, refuses what its model would have read, and goes without the rest.
+ * another protocol, or a built-in model, refuses members that its model would have read, and ignores the rest.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -115,7 +115,7 @@ const routed = new Set([
   'store',
 ]);
 
-/** The members of a body that are the client's, by name. */
+/** Returns the client's own members of a body, by name. */
 function ownMembers(tree: JsonTree): Record<string, JsonTree> {
   const members = tree.kind === 'object' ? tree.members : [];
   return Object.fromEntries(members.filter(([name]) => !routed.has(name)));

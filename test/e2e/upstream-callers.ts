@@ -74,7 +74,7 @@ const envelope = [
 ] as const;
 const streamEnvelope = ['code', 'id', 'message', 'param', 'type'] as const;
 
-/** Members of an error that are missing or don't say what they must. */
+/** Returns the members of an error that are missing or wrong. */
 function wrongIn(error: ChatError, requestId: string, members: readonly string[]): string[] {
   const named = new Set(Object.keys(error));
   return [
@@ -179,7 +179,7 @@ export function rpcRequest(model: string, delivery: Delivery): Parameters<Return
   return { model, delivery, items: [item], tools: [{ tool: { case: 'function', value: tool } }] };
 }
 
-/** A gRPC client with a customer's key. */
+/** A gRPC client with an API key. */
 export function rpcClient({ rpcUrl, apiKey }: Pick<Gateway, 'rpcUrl' | 'apiKey'>) {
   const transport = createGrpcTransport({
     baseUrl: rpcUrl,

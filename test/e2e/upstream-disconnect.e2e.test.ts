@@ -23,7 +23,7 @@ const frames = [
   frame(undefined, { usage: { prompt_tokens: 31, completion_tokens: 40, total_tokens: 71 } }),
   'data: [DONE]\n\n',
 ];
-/** Where the client leaves: after so many frames; before 0 not even the head has come. The last frame ends the answer. */
+/** When the client leaves: after so many frames. At 0 not even the head has arrived. The last frame ends the answer. */
 const places = Array.from({ length: frames.length }, (_, index) => index);
 const wordsBefore = (place: number): number => Math.min(words, Math.max(0, place - 1));
 
@@ -36,7 +36,7 @@ const models = [
   'gone/flood-in-time',
 ];
 
-/** What was written for a model, and its request. */
+/** The frames that were written for a model, and its request. */
 interface Sent {
   frames: number;
   bytes: number;
@@ -140,7 +140,7 @@ async function leave(leaving: Leaving, place: number): Promise<number> {
   const socket = ask(model, leaving !== 'whole closed');
   await reached(model);
   if (place > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(place));
-  // What a client can't see (a whole answer, a finish that waits for its usage) has been read by then.
+  // By then the gateway has read what the client can't see yet: a whole answer, or a finish that waits for its usage.
   if (leaving === 'whole closed' || place > words) await sleep(150);
   const leftAtMs = performance.now();
   if (leaving === 'stream reset') socket.resetAndDestroy();
@@ -178,7 +178,7 @@ function recordFor(model: string): Promise<ActivityRecord> {
   return eventually(`the record of ${model}`, async () => (await gateway.account.listActivity({ model })).records[0]);
 }
 
-/** The upstream's connection was closed within a second of that time. */
+/** Expects that the upstream's connection was closed within a second of that time. */
 async function expectStopped(model: string, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([findSent(model).request?.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
@@ -193,7 +193,7 @@ describe.each(leavings)('LI-11: %s', leaving => {
     expect(record.state).toBe(RecordState.CLIENT_ABORTED);
     const { inputTokens = 0, outputTokens = 0 } = record.usage ?? {};
     expect(record.costNanoUsd).toBe(BigInt(inputTokens * 1_000 + outputTokens * 10_000));
-    // The usage of the whole came as the frame before the last.
+    // The usage of the whole answer is in the last frame but one.
     const reported = place === frames.length - 1;
     if (leaving === 'flowing stream closed') {
       expect(outputTokens).toBeGreaterThanOrEqual(wordsBefore(place));

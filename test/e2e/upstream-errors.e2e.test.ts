@@ -14,7 +14,7 @@ const inMessages = (type: string, more: Json = {}): Json => ({
 });
 const inChat = { error: { message: 'the upstream says why', type: 'x', param: null, code: null } };
 
-/** Statuses and bodies, each the model of its name. */
+/** Statuses and bodies of errors, by the model that answers with them. */
 const answers: Readonly<Record<string, readonly [status: number, body: string]>> = {
   'page-502': [502, page],
   'page-400': [400, page],
@@ -35,7 +35,7 @@ const overloaded = [529, JSON.stringify(inMessages('overloaded_error'))] as cons
 const families = ['chat', 'responses', 'messages'] as const;
 const ways = ['whole', 'streamed'] as const;
 type Way = (typeof ways)[number];
-/** A model of each way: more failures of one would open its circuit breaker. */
+/** A model for each way to call: more failures of one model would open its circuit breaker. */
 const nameModel = (family: string, name: string, way: Way): string => `${family}/${name}/${way}`;
 const headers = { 'request-id': 'req_upstream', 'x-request-id': 'req_upstream' };
 
@@ -127,7 +127,7 @@ const cells = (Object.keys(clients) as ClientName[]).flatMap(client =>
 describe.each(cells)('a client of $client, $way, on an upstream of $family', requested => {
   const { client } = requested;
   test.concurrent.each(Object.entries(answers))(
-    'HD-09, HD-10, HD-12: %s is told in the client’s own family',
+    'HD-09, HD-10, HD-12: %s has the error format of the client’s own protocol',
     async (name, [status]) => {
       const rejected = status === 400;
       const { status: shown, headers: sent, body } = await ask(requested, name);
@@ -174,7 +174,7 @@ test('HD-16: a code in the details comes back to clients of the same interface; 
   expect(unknown.body.error['details']).toEqual({ error_code: 'model_not_found' });
 });
 
-test('HD-07: counting tokens asks no upstream, so that no failure of one can make its model unavailable', async () => {
+test('HD-07: counting tokens calls no upstream, so that no upstream’s failure can make its model unavailable', async () => {
   const before = upstream.requests.length;
   const model = nameModel('messages', 'page-404', 'whole');
   for (let times = 0; times < 8; times += 1) {

@@ -31,7 +31,7 @@ const wire: Wire = faultWires[faultProtocol()];
 const moments: Readonly<Record<MomentName, Moment>> = listMoments(wire);
 const usages = listUsages(wire);
 
-/** Longer than anything but a stall takes on a busy machine, as short as that allows. */
+/** As short as possible, but longer than anything except a stall takes on a busy machine. */
 const limitMs = 1_500;
 /** How long usage may be missing after the finish, before the gateway goes on without it. */
 const graceMs = 2_000;
@@ -51,7 +51,7 @@ const cells = faultNames.flatMap(fault =>
 );
 const nameModel = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
 
-/** Faults for which a provider's key rests: the next request would not be sent. */
+/** Faults after which the gateway does not use a provider's key for some time: the next request would not be sent. */
 const restingFaults = new Set<string>(['status 401', 'status 403', 'status 429']);
 const restingModels = new Set(
   cells.filter(({ fault }) => restingFaults.has(fault)).map(({ fault, moment }) => nameModel(fault, moment)),
@@ -69,7 +69,7 @@ function idFor(model: string, way: Way): string {
 
 const ownProvider = (model: string, index: number): string => `own-${[...restingModels].indexOf(model)}-${index}`;
 
-/** A request of a cell, with what came of it. */
+/** The outcome of a request of a cell. */
 interface Ran {
   readonly seen: Seen;
   /** Undefined if the request left none. */
@@ -197,7 +197,7 @@ interface Charged {
 const findRun = (model: string, way: Way): Ran =>
   ran.get(toKey(model, way)) ?? expect.fail(`${model} by ${way.name} never ran`);
 
-/** The gateway's own count of the prompt: the same in every cell. */
+/** The gateway's own token count of the prompt: the same in every cell. */
 function estimatedInput(): number {
   const [way] = ways;
   const tokens = way === undefined ? undefined : findRun(nameModel('usage', 'missing'), way).record?.usage?.inputTokens;
@@ -232,7 +232,7 @@ describe.each(ways)('$name', way => {
       ]);
     } else {
       expect(seen.finish).toBeUndefined();
-      // What came before the fault was passed on, and nothing else.
+      // The output before the fault was passed on, and nothing else.
       const shown = way.streamed && stage !== 'nothing' ? delivered.replace(wholeAnswer.toolName, '') : '';
       expect(seen.text + seen.arguments).toBe(shown);
     }
@@ -260,12 +260,12 @@ describe.each(ways)('$name', way => {
   });
 });
 
-test('the prompt is counted by what it says', () => {
+test('the estimate of the prompt’s tokens is plausible', () => {
   expect(estimatedInput()).toBeGreaterThan(7);
   expect(estimatedInput()).toBeLessThan(80);
 });
 
-test('the lines to upstreams that failed are closed', () => {
+test('the connections to upstreams that failed are closed', () => {
   const failed = new Set(
     cells
       .filter(({ moment }) => moments[moment].stage !== 'finished')

@@ -15,7 +15,7 @@ export const wholeAnswer = {
 
 const half = (text: string): string => text.slice(0, Math.floor(text.length / 2));
 
-/** How far an answer has come. */
+/** How much of an answer was sent. */
 export type Stage =
   /** Not one event of it. */
   | 'nothing'
@@ -29,11 +29,11 @@ export type Stage =
 /** When a fault strikes. */
 export interface Moment {
   readonly stage: Stage;
-  /** What was sent before it, head included; absent: nothing. */
+  /** The bytes that were sent before it, head included; absent: none. */
   readonly sent?: Buffer;
-  /** The output that could be read of it. */
+  /** The output in these bytes. */
   readonly delivered: string;
-  /** Whether the usage had come. */
+  /** Whether the usage was sent. */
   readonly usage?: true;
   /** Impossible if the protocol sends the finish together with the usage. */
   readonly needsFinish?: true;
@@ -100,11 +100,11 @@ export type Meaning = 'error' | 'timeout' | 'reported' | 'rejected' | 'busy';
 /** A fault. */
 export interface Fault {
   readonly meaning: Meaning;
-  /** Does it on a connection on which the moment's bytes were written; absent: the server is not there at all. */
+  /** Causes the fault on a connection on which the moment's bytes were written; absent: no server listens. */
   readonly strike?: (socket: Socket, wire: Wire) => unknown;
   /** A moment at which nothing is wrong yet: it is noticed by the time limit alone. */
   readonly unnoticed?: MomentName;
-  /** The moments at which it can be; the others are not applicable, for the reason beside it. */
+  /** The moments at which it can happen, and why not at the others. */
   readonly only?: { readonly at: readonly MomentName[]; readonly because: string };
 }
 
@@ -256,7 +256,7 @@ export interface ChargedUsage {
   readonly output?: number;
 }
 
-/** An answer whole but for its usage. */
+/** An answer that is complete except for its usage. */
 export function answerWith(wire: Wire, name: UsageName): Behaviour {
   const given = listUsages(wire)[name];
   const { begun, texts, call, finish, end, withoutUsage } = wire;

@@ -165,7 +165,7 @@ describe('a certificate', () => {
 });
 
 describe('a proxy', () => {
-  test('gets the names of TLS providers and nothing of what they are told; hosts of NO_PROXY are reached directly', async () => {
+  test('gets the names of TLS providers and nothing that is sent to them; hosts of NO_PROXY are reached directly', async () => {
     expect(await ask(trustful, 'secure')).toEqual([200, 'safe']);
     expect(proxied.splice(0)).toEqual([
       {
@@ -190,7 +190,7 @@ describe('a proxy', () => {
   });
 });
 
-test('a provider of the environment is asked at its own address, over TLS; its models are listed with their prices', async () => {
+test('a provider of the environment is called at its own address, over TLS; its models are listed with their prices', async () => {
   isOpen = false;
   const models = ['openai/gpt-5', 'anthropic/claude-sonnet-5', 'google/gemini-2.5-pro', 'mistral/codestral-2508'];
   for (const id of models) expect(await ask(distrustful, id)).toEqual([502, unreachable]);

@@ -64,7 +64,7 @@ test('the client’s request goes through with the model’s own name, the strea
   expect(bodySent()).toEqual({ ...body, ...changed });
 });
 
-test('the same request makes the same bytes, whoever asks and whatever is left of the money', async () => {
+test('the same request makes the same bytes, for every key and whatever balance is left', async () => {
   const { key } = await makeKey(gateway, { balanceNanoUsd: 1_000_000_000n });
   for (const model of ['acme/limited', 'acme/unlimited']) {
     upstream.requests.length = 0;

@@ -8,7 +8,7 @@ import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from
 import { type Answer, ask, complete, stream, type Streamed } from './chat-client.ts';
 import { eventually } from './upstream-callers.ts';
 
-/** How long an open breaker keeps a route shut (docs/architecture.md "Routing"). */
+/** How long an open breaker keeps a route closed (docs/architecture.md "Routing"). */
 const openMs = 10_000;
 
 function frame(choice: object | undefined, more: object = {}): string {
@@ -120,7 +120,7 @@ async function isAvailable(id: string): Promise<boolean> {
   return ((await response.json()) as { available: boolean }).available;
 }
 
-/** A request whose record must be the one charge for it. */
+/** Sends a request and expects exactly one record for it. */
 async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
   const record = await readRecord(gateway, readRequestId(answer));
   expect([record.state, record.costNanoUsd]).toEqual([RecordState.COMPLETED, price]);
@@ -136,7 +136,7 @@ function load(id: string, key: string, customers: number): { stop(): Promise<(An
     Array.from({ length: customers }, async (_, index) => {
       const seen: (Answer | Streamed)[] = [];
       const [send, user] = index % 2 === 0 ? [complete, 'takes whole answers'] : [stream, 'streams'];
-      // The same request counts once with the breaker.
+      // Repeats of one request count once for the breaker.
       while (!isOver) seen.push(await send(gateway, { ...body(id), user, seed: (seeds += 1) }, { key }));
       return seen;
     }),
@@ -269,7 +269,7 @@ describe('keys of a provider', () => {
     for (let index = 0; index < 3; index += 1) await paidOnce(await complete(gateway, body(name)));
     const all = used(name);
     expect(all.filter(key => key === 'key-c')).toHaveLength(3);
-    // Each of the others was refused once, and rests.
+    // Each of the other keys was refused once, and is not used for some time.
     expect(all.filter(key => key !== 'key-c').toSorted()).toEqual(['key-a', 'key-b']);
   });
 

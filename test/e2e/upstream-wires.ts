@@ -1,23 +1,23 @@
 /** The same answer as upstreams of each protocol write it, in the pieces between which something can go wrong. */
 
-/** What the whole answer says: five words, then one call. */
+/** The content of the whole answer: five words, then one call. */
 export const words = [' one', ' two', ' three', ' four', ' five'] as const;
 /** The call's arguments, in the pieces in which some protocols send them. */
 export const argumentParts = ['{"city"', ':"Par', 'is"}'] as const;
 
-/** Counts as a test means them: the input with what was read from a cache. Absent: left out. */
+/** Token counts; the input includes tokens read from a cache. Absent counts are not sent. */
 export interface Counts {
   readonly input?: number;
   readonly cached?: number;
   readonly output?: number;
-  /** The counts are texts. */
+  /** The counts are sent as strings. */
   readonly asText?: true;
 }
 
 /** The protocols, as the configuration names them. */
 export type FaultProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
 
-/** How a protocol writes it. */
+/** How a protocol writes the answer. */
 export interface Wire {
   readonly protocol: FaultProtocol;
   /** What follows the origin of the server in the configuration. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect } from 'vitest';
 
-/** What came and was verified. */
+/** A delivery that was verified. */
 export interface Received {
   readonly id: string;
   readonly type: string;

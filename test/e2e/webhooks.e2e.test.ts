@@ -1,4 +1,4 @@
-/** Webhooks, from what happens to what a receiver verifies (docs/interfaces/account.md "Webhooks". */
+/** Webhooks, from the event to the receiver that verifies it (docs/interfaces/account.md "Webhooks"). */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
@@ -83,7 +83,7 @@ test.each([
   expect([reply.status, reply.body.detail.map(({ loc }) => loc.slice(1).join('.'))]).toEqual([422, [field]]);
 });
 
-test('what happens to keys, limits and balances is told once each, in the order in which it happened', async () => {
+test('each change of keys, limits and balances is delivered once, in the order in which it happened', async () => {
   const { key, id } = await makeKey(gateway);
   const group = (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body: { name: 'g' } })).body.data;
   await call(gateway, 'PATCH', `/keys/${id}`, { body: { group_id: group.group_id } });
@@ -110,7 +110,7 @@ test('what happens to keys, limits and balances is told once each, in the order 
   );
 });
 
-test('a limit that only alerts lets everything through and tells', async () => {
+test('a limit that only alerts lets every request through and sends its events', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = {
     scope: { type: 'key', id: Number(id) },

@@ -36,7 +36,7 @@ interface Row {
   readonly output: { readonly streamed: number | 'some'; readonly whole: number | 'some' };
   /** Whether the input is paid. */
   readonly input: { readonly streamed: boolean; readonly whole: boolean };
-  /** Who counted; `reported` unless said. */
+  /** Who counted the tokens; default `reported`. */
   readonly source?: string;
 }
 const both = <T>(value: T): { readonly streamed: T; readonly whole: T } => ({ streamed: value, whole: value });
@@ -202,7 +202,7 @@ describe.each(interfaces)('$name', requested => {
 });
 
 test.each(interfaces)(
-  'a request that is refused before its model is asked leaves no record ($name)',
+  'a request that is refused before its model is called leaves no record ($name)',
   async requested => {
     const { managementKey, key, records } = await customer();
     for (const row of ['status=400', 'status=422', 'nonsense=1']) {

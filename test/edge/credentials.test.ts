@@ -109,7 +109,7 @@ test('a refused request with a small body leaves its connection usable', async (
   await connection.until(/HTTP\/1\.1 200 OK/);
 });
 
-test('a client that asks before it sends (Expect) is refused without having sent, or told to continue', async () => {
+test('a client that sends Expect: 100-continue is refused before it sends its body, or gets 100', async () => {
   const listener = await startListener();
   const body = chatBody();
   const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n`;

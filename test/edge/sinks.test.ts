@@ -58,7 +58,7 @@ async function pushUntilPaused({ controls, push }: Pushed): Promise<void> {
   } while (controls.length !== 1);
 }
 
-test('what the core pushes is written in the same call', async () => {
+test('events that the core pushes are written in the same call', async () => {
   const { connection, response, push, end } = await open(60_000);
   expect(response.writableLength).toBe(0);
   push([...opening(), ...deltas(['a'])]);
@@ -71,7 +71,7 @@ test('what the core pushes is written in the same call', async () => {
   await connection.until(/"content":"a"[^]*"content":"b"[^]*\[DONE\]/);
 });
 
-test('a write that the client takes at once asks nothing of the core; one that it does not take pauses it until it does', async () => {
+test('a write that the client reads at once causes no control call; one that it does not read pauses the core until it does', async () => {
   const pushed = await open(60_000);
   const { connection, controls, push, end } = pushed;
   connection.socket.pause();

@@ -50,7 +50,7 @@ test('closing does not wait for idle connections', async () => {
   await eventually(() => connection.closed);
 });
 
-test('closing cuts what is still open after two seconds, a client that never reads included', async () => {
+test('closing cuts connections that are still open after two seconds, that of a client that never reads included', async () => {
   let aborted = false;
   const listener = await startListener({
     generate: async function* generate(_request, { signal }) {

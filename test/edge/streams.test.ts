@@ -33,7 +33,7 @@ function readText(stream: string): string {
     .join('');
 }
 
-/** A core that continues until it is told to stop, and records what it received. */
+/** A core that continues until it is cancelled, and records what it received. */
 function endless(size = 10): { generate: Generate; seen: { pulls: number; aborted: boolean; settled: boolean } } {
   const seen = { pulls: 0, aborted: false, settled: false };
   const generate: Generate = async function* generate(_request, { signal }) {
@@ -184,7 +184,7 @@ test('a stream that flows gets no keep-alive', async () => {
   expect((await chat(listener, { stream: true })).text).not.toContain(': keepalive');
 });
 
-test('the windows of a key are told even where the status line goes out before the first event', async () => {
+test('the answer has the windows of a key even if the status line is sent before the first event', async () => {
   const listener = await startListener({
     keepAliveMs: 20,
     generate: async function* generate() {
@@ -308,7 +308,7 @@ test.each([false, true])(
   },
 );
 
-test('for a client that never reads the core is not asked for more, and hardly anything is kept', async () => {
+test('if a client never reads, the edge requests no more from the core and buffers hardly anything', async () => {
   const { generate, seen } = endless(65_536);
   const listener = await startListener({ generate, keepAliveMs: 20 });
   const sockets: Socket[] = [];

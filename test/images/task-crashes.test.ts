@@ -42,7 +42,7 @@ afterAll(async () => {
 const runtime: Runtime = { ...systemRuntime, now: () => bench.clock.now() };
 
 const processes: Images[] = [];
-// None looks for tasks when its stores are gone.
+// Otherwise they would look for tasks after their stores are closed.
 afterEach(() => {
   for (const images of processes.splice(0)) void images.drain();
 });
@@ -151,7 +151,7 @@ describe('a process that dies', () => {
   test.each(moments)('at call $call, done: $doesLast', async ({ call, doesLast }) => {
     const [before, filesBefore] = [await balance(), filesNow()];
     const returned = await createIn(new Mortal(call, doesLast));
-    // The next process gives back what the dead one held.
+    // The next process releases the holds of the dead one.
     await bench.reopen();
     const left = await documents.unfinished('image_task');
     const next = processOn(immortal());
@@ -164,7 +164,7 @@ describe('a process that dies', () => {
     expect(before - (await balance())).toBe(known === undefined ? 0n : 2n * price);
     expect(await held()).toBe(0n);
     expect(await documents.unfinished('image_task')).toEqual([]);
-    // Files of the dead process are swept with their hour; nobody knows their names.
+    // Files of the dead process are swept after an hour; nothing refers to them.
     expect(filesNow() - filesBefore).toBeLessThanOrEqual(4);
     bench.clock.step(3_600_001);
     await next.files.sweep();

@@ -212,7 +212,7 @@ test('above 10,000 end users a day of one account, further ones are summed as (o
       await ledger.settle(makeSettleCommand(id, 1));
     };
     const users = Array.from({ length: 10_003 }, (_, index) => `user ${index}`);
-    // In groups: an admission that waits for seconds is refused.
+    // 1,000 at a time: an admission that waits for seconds is refused.
     for (let from = 0; from < users.length; from += 1000)
       await Promise.all(users.slice(from, from + 1000).map((user, index) => serve(from + index + 1, user)));
     await serve(20_000, 'user 1');
@@ -230,7 +230,7 @@ test('above 10,000 end users a day of one account, further ones are summed as (o
       const requests = new Map(rows.map(row => [row.group, row.requests]));
       expect([requests.get('(other)'), requests.get('user 1'), requests.get('user 2')]).toEqual([3, 2, 1]);
     }
-    // A name of which some requests may be among the others' is looked for in the records.
+    // If some requests of a name may be counted under `(other)`, the sums are computed from the records.
     for (const only of [{ endUser: 'user 10002' }, { tag: { name: 'of', value: 'user 10002' } }]) {
       expect(await ledger.analytics({ ...query, ...only, groupBy: 'none' })).toMatchObject([{ requests: 1 }]);
     }

@@ -15,7 +15,7 @@ function isOverloaded(error: unknown): boolean {
 }
 
 /**
- * Callers admit, extend, settle and void while one step of the writer fails. Throws if a reply was not true: an
+ * Callers admit, extend, settle and void while one step of the writer fails. Throws if a reply was wrong: an
  * acknowledged charge or credit that is missing or doubled, a refused admit or an ended request that is still held.
  * Returns how often the fault came and how many admits were refused.
  */

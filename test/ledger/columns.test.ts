@@ -23,7 +23,7 @@ let db: Connection;
 let store: ColumnStore;
 let builder: ColumnBuilder;
 
-/** Serves a request admitted at that time, in many combinations of what requests are told apart by. */
+/** Serves a request admitted at that time, in many combinations of the values that requests are grouped by. */
 async function serve(index: number, atMs: number): Promise<void> {
   const key = ['key', 'second', 'third'][index % 3];
   const tags = index % 5 === 0 ? {} : { team: `t${index % 2}` };

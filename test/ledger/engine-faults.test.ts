@@ -64,7 +64,7 @@ test('a disk that is full refuses the batch, keeps what was done, and continues 
   expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done + 1));
 });
 
-test('what is over stays over, also if the command that met it fails', () => {
+test('an expiry takes effect even if the command that noticed it fails', () => {
   const connection = newDatabase();
   const engine = engineWith(connection);
   runAll(engine);

@@ -92,7 +92,7 @@ test('a repeated admit holds once and answers the same, also after it was settle
   expect(await ledger.findAccount(1)).toMatchObject({ held: 0n });
 });
 
-test('a voided hold is given back and leaves no record; the repeat answers the same', async () => {
+test('a voided hold is released and leaves no record; a repeated void returns the same', async () => {
   const { ledger } = bench;
   await ledger.admit(makeAdmitCommand(1));
   expect(await ledger.void(1, 'rejected')).toBe('voided');
@@ -104,7 +104,7 @@ test('a voided hold is given back and leaves no record; the repeat answers the s
   expect(await ledger.listVoidedHolds(10)).toEqual([]);
 });
 
-test('funds that pay less than the wanted slice grant what they pay, and what they cannot pay is refused', async () => {
+test('funds for less than the wanted slice grant what they can pay; a request that they can’t pay at all is refused', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 1_000_000n, note: '' });
   // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000: 100 leave room for another request like it, an extension takes the rest.
@@ -179,7 +179,7 @@ test('extend grants tokens in part and amounts wholly or not at all', async () =
   expect(await ledger.extend({ id: 1, nanoUsd: 7n })).toMatchObject({ kind: 'extended', heldNanoUsd: 200_007n });
 });
 
-test('what the hold did not cover is debited as far as no other hold covers it; the rest is written off', async () => {
+test('a cost beyond the hold is debited from money that no other hold covers; the rest is written off', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 100n, note: '' });
   await ledger.admit(makeAdmitCommand(1, { funds: amount(30n) }));

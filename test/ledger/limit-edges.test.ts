@@ -32,7 +32,7 @@ const admit = (change: Parameters<typeof makeAdmitCommand>[1] = {}, key = 'key')
 const shown = async (limitId: number): Promise<LimitRow | undefined> => bench.ledger.findLimit(limitId, 1);
 const passed = (replies: readonly (Admitted | Denied)[]): number =>
   replies.filter(({ kind }) => kind === 'admitted').length;
-/** All output is held for at once. */
+/** The whole output is held at once. */
 const text = { inputTokens: 100, outputTokensMin: 100, outputTokensWanted: 100 };
 
 const units: readonly LimitUnit[] = ['usd', 'requests', 'tokens', 'concurrent'];
@@ -98,7 +98,7 @@ test('running requests count until they end, however they end, and a kill frees 
   expect(await admit({ expiresAtMs: bench.clock.nowMs + 60_000 })).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ kind: 'denied' });
-  // What a killed process leaves: the files as they are while the ledger runs.
+  // As after a kill: the files are copied while the ledger runs.
   const left = temporaryDirectory();
   cpSync(bench.dataDir, left.path, { recursive: true });
   await bench.ledger.close();
@@ -106,7 +106,7 @@ test('running requests count until they end, however they end, and a kill frees 
   cpSync(left.path, bench.dataDir, { recursive: true });
   left.remove();
   await bench.open();
-  // The hold of another service runs on.
+  // The hold of another service stays.
   expect(await shown(limitId)).toMatchObject({ used: 1n, remaining: 2n });
   expect(passed(await Promise.all([admit(), admit(), admit()]))).toBe(2);
   bench.clock.step(60_000);
@@ -117,7 +117,7 @@ test('tokens are held for input and slices, used as the answer says, and an esti
   const { limitId } = await limit({ unit: 'tokens', window: 'hour', max: 1500n });
   const funds = estimate();
   expect(await admit({ funds, text: funds })).toMatchObject({
-    // Room for as much again, for another one with its input, is left.
+    // The slice leaves room for another such request, input included.
     outputTokens: 650,
     outputTokensAvailable: 750,
     windows: [{ limit: 'limit', unit: 'tokens', max: 1500, remaining: 750 }],
@@ -169,7 +169,7 @@ test('an answer that runs on beyond its minute never takes more than the minute 
   expect(await admit({ funds, text: funds })).toMatchObject({ kind: 'admitted' });
 });
 
-test('what a request did not hold when it was admitted counts in its minute once it is paid', async () => {
+test('use beyond a request’s first hold counts in the minute of its admission once it is charged', async () => {
   const { limitId } = await limit({ unit: 'usd', window: 'minute', max: 10n });
   expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
   bench.clock.step(30_000);
@@ -361,7 +361,7 @@ test('groups lie at most 5 deep, never in themselves; their money pays before th
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 6n });
 });
 
-test('a group that is removed while a request of it runs gives back what that leaves', async () => {
+test('if a group is removed while its request runs, the rest of the hold returns to the account', async () => {
   const { ledger } = bench;
   const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', balance: 10n } });
   const groupId = typeof made === 'string' ? -1 : made.groupId;

@@ -85,7 +85,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 4 } });
   });
 
-  test('a limit lowered below what was used opens when enough have left', async () => {
+  test('a limit lowered below its use opens when enough requests have left the window', async () => {
     await limit({ minuteLimit: 3 });
     const start = bench.clock.nowMs;
     for (let i = 0; i < 3; i++) {
@@ -168,7 +168,7 @@ describe('with daily limits in dollars', () => {
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 300_000_000n });
     bench.clock.set('2026-05-11T00:00:00Z');
     expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
-    // 901 belongs to the day of its admission: it settles there, and frees nothing today.
+    // Request 901 counts on the day of its admission, so settling it frees nothing today.
     await bench.ledger.settle(settleAmount(901, 1n));
     expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: dollar } });
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });
@@ -272,7 +272,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'key_disabled' });
   });
 
-  test('what a key may use: null all, a list those, an empty list none', async () => {
+  test('allowed models of a key: null allows all, a list those, an empty list none', async () => {
     await limit({ allowedModels: ['a', 'b'] });
     expect(await admit({ model: 'b' })).toMatchObject({ kind: 'admitted' });
     expect(await admit({ model: 'c' })).toMatchObject({ code: 'model_not_allowed' });
@@ -284,7 +284,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ model: 'c' })).toMatchObject({ kind: 'admitted' });
   });
 
-  test('credentials that may not generate are told so: unknown 401, management 403, disabled 403, revoked 401', async () => {
+  test('credentials that may not generate are refused: unknown 401, management 403, disabled 403, revoked 401', async () => {
     const { ledger } = bench;
     expect(await admit({}, 'nobody')).toEqual({ kind: 'denied', code: 'invalid_api_key', windows: [] });
     expect(await admit({}, 'management')).toEqual({ kind: 'denied', code: 'permission_denied', windows: [] });

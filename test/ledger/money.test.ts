@@ -47,14 +47,14 @@ test('moves of money take only what no hold covers, and then change nothing else
   expect(await ledger.updateKey(settings({ balance: 2n * dollar - 1n }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: null }))).toBe('insufficient');
   expect(await ledger.updateKey(settings({ balance: 2n * dollar }))).toMatchObject({ balance: 2n * dollar });
-  // The first hold is the account's still: it was placed there.
+  // The first hold was placed on the account, and still is the account's.
   expect(await ledger.settle(settleAmount(1, dollar))).toMatchObject({ costNanoUsd: dollar });
   expect(await ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar, held: 0n });
   expect(await ledger.findKey(1, 1)).toMatchObject({ balance: dollar });
 });
 
-test('a deleted key’s money moves back at once, what a hold covers when that ends', async () => {
+test('a deleted key’s money moves back at once, held money when its hold ends', async () => {
   const { ledger } = bench;
   await ledger.updateKey(settings({ balance: 5n * dollar }));
   await ledger.admit(makeAdmitCommand(1, { funds: amount(2n * dollar) }));
@@ -64,7 +64,7 @@ test('a deleted key’s money moves back at once, what a hold covers when that e
   });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
   expect(await ledger.extend({ id: 1, nanoUsd: 1n })).toMatchObject({ kind: 'denied' });
-  // Over the hold: nothing is left that no other hold covers.
+  // The cost is over the hold; all remaining money is covered by another hold.
   expect(await ledger.settle(settleAmount(1, 3n * dollar))).toMatchObject({
     costNanoUsd: 2n * dollar,
     writtenOffNanoUsd: dollar,
@@ -87,7 +87,7 @@ test('a void of a deleted key’s hold gives its money to the account', async ()
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar });
 });
 
-test('a new key gets no more than the account has; what is refused makes no key', async () => {
+test('a new key gets no more than the account has; a refused command makes no key', async () => {
   const { ledger } = bench;
   const key = { accountId: 1, hash: makeHash('new'), masked: 'sk-tg-new' };
   expect(await ledger.createKey({ ...key, settings: { balance: 10n * dollar + 1n } })).toBe('insufficient');

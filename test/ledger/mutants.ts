@@ -42,7 +42,7 @@ export async function kill(
   try {
     if (mutant.test !== undefined) return countFailures(planted.src, mutant.test);
     const property = mutant.isJoint ? await jointProperty(planted.src) : await modelProperty(mutant, planted.src, on);
-    // Found is enough: nobody reads the shortest trace.
+    // Finding the mutant is enough; the trace need not be shortened.
     const result = await fc.check<unknown>(property as fc.IAsyncProperty<unknown>, {
       numRuns: tracesMax,
       endOnFailure: true,

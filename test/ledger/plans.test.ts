@@ -101,7 +101,7 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   expect(await balance()).toBe(8n * dollar);
 });
 
-test('a free request that the upstream fails or that never runs is given back; an answered one is not', async () => {
+test('a free request that the upstream fails or that never runs is not counted; an answered one is', async () => {
   await start();
   await admitStandard(1);
   await bench.ledger.settle(makeSettleCommand(1, 0, { usage: noUsage, state: 'upstream_failed' }));
@@ -173,7 +173,7 @@ test('the request that crosses the budget’s end pays the rest with money: inpu
   expect(await plan()).toMatchObject({ tokensUsed: 500, tokensHeld: 0 });
 });
 
-test('what the hold’s plan tokens did not need is the plan’s again, and extensions take it before money', async () => {
+test('plan tokens that a hold did not need return to the plan, and extensions take them before money', async () => {
   await start();
   await admit(1, { outputTokensWanted: 9000 });
   expect(await plan()).toMatchObject({ tokensHeld: 9100 });
@@ -192,7 +192,7 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
   expect(await bench.ledger.admit(makeAdmitCommand(1, { funds }))).toMatchObject({
-    // Room is left for another request like it.
+    // The slice leaves room for another such request.
     outputTokens: 4900,
     outputTokensAvailable: 5000,
     availableNanoUsd: 0n,
@@ -214,7 +214,7 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
     denial: { limit: 'subscription', unit: 'tokens', used: 10_000, max: 10_000 },
     windows: [],
   });
-  // More than was held: nobody else may pay.
+  // The request used more than was held, and no other payer may pay.
   expect(await bench.ledger.settle(makeSettleCommand(1, 9950))).toEqual({
     kind: 'settled',
     costNanoUsd: 0n,
@@ -307,7 +307,7 @@ test('a plan of some models pays those; its discount holds for all text', async 
   expect(await bench.ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
 });
 
-test('periods are renewed when they are over, whoever looks first; tokens do not carry over', async () => {
+test('periods are renewed when they are over, at the first read or request; tokens do not carry over', async () => {
   await start();
   await admit(1);
   await bench.ledger.settle(makeSettleCommand(1, 900));
@@ -352,7 +352,7 @@ test('periods that passed while the gateway was stopped are not debited, the cur
   expect(await plan()).toMatchObject({ startedAtMs, periodStartMs: startedAtMs + 42 * dayMs });
 });
 
-test('too little balance ends a plan at its renewal, and what no hold covers is what counts', async () => {
+test('too little balance ends a plan at its renewal; money that holds cover does not count', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar + 1n) }));
@@ -364,7 +364,7 @@ test('too little balance ends a plan at its renewal, and what no hold covers is 
   expect(await start()).toMatchObject({ plan: 'core', startedAtMs: bench.clock.nowMs });
 });
 
-test('holds of a crash are given back before a plan is renewed', async () => {
+test('holds that a crash left are released before a plan is renewed', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -6n * dollar, note: '' });
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));
@@ -407,7 +407,7 @@ test('a clock that steps back renews nothing twice and gives no second budget', 
   expect(await balance()).toBe(6n * dollar);
 });
 
-test('1,000 requests at once on a nearly spent budget: what is left is paid, and not one token more', async () => {
+test('1,000 requests at once on a nearly spent budget: the plan pays the rest of the budget, and not one token more', async () => {
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 16 });

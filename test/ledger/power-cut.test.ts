@@ -149,7 +149,7 @@ const steps = fc.array(
 );
 const cut = fc.record({ kept: fc.nat(200_000), spoiled: fc.array(fc.nat(300), { maxLength: 4 }) });
 
-test('a power cut loses nothing that was told, and leaves a ledger that is whole', async () => {
+test('a power cut loses nothing that was acknowledged, and leaves every invariant true', async () => {
   let reported = 0;
   let lost = 0;
   await fc.assert(

@@ -55,7 +55,7 @@ test('the thread starts with the first read and serves all later ones', async ()
   expect(started).toHaveLength(1);
 });
 
-test('a read that follows a change sees it, and each change answers what it made', async () => {
+test('a read that follows a change sees it, and each change returns its result', async () => {
   const { ledger } = bench;
   for (let round = 1; round <= 200; round++) {
     const label = `round ${round}`;

@@ -95,8 +95,8 @@ test('old records go, and with them nothing that was summed, paid or proved', as
   expect(await bench.ledger.settle(makeSettleCommand(id, 5))).toMatchObject({ kind: 'settled' });
 });
 
-// A trigger of the file: the database has none.
-test.skipIf(isOnPostgres)('records that are young can’t be removed, whoever tries', async () => {
+// SQLite has a trigger for this; PostgreSQL has none.
+test.skipIf(isOnPostgres)('recent records can’t be removed, even by SQL', async () => {
   await live();
   await removeBefore(bench.clock.nowMs - 10 * day);
   const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
@@ -112,7 +112,7 @@ test('a limit without an end keeps what it counts', async () => {
   expect(await bench.ledger.listActivity(activity)).toEqual(before);
 });
 
-test('what was used in windows long over goes, and a limit decides and shows as before', async () => {
+test('the use of windows long over is removed, and a limit decides and shows as before', async () => {
   const { ledger, clock } = bench;
   const parts = { timeZone: 'Asia/Kolkata', models: null, action: 'refuse', raised: null, locked: false } as const;
   const scope = { accountId: 1, scope: 'key', scopeId: 1, unit: 'requests' } as const;

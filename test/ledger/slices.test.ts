@@ -61,7 +61,7 @@ test('an extension that storage fails ahead of need harms no one: it is requeste
   });
 });
 
-test('output that no hold covers is not taken while storage fails: whoever needs the extension is told', async () => {
+test('output that no hold covers is not accepted while storage fails: `reach` rejects', async () => {
   const { slices, mend } = await openSlices(1);
   await expect(slices.reach(1024)).rejects.toMatchObject({ code: 'overloaded' });
   await slices.idle();
@@ -85,7 +85,7 @@ test('no more is held than the output limit allows, so that others find the rest
   await slices.reach(1_100);
   expect(slices.reach(5_000)).toBeUndefined();
   const other = await bench.ledger.admit(makeAdmitCommand(2));
-  // A third of what is left: as much for each of three requests, each with its input, which is worth 25 output
+  // A third of the rest: the same for each of three requests, each with its input, which costs as much as 25 output
   // tokens.
   expect(other).toMatchObject({ kind: 'admitted', outputTokens: 908, outputTokensAvailable: 2775 - 908 });
   expect(ended).toEqual([]);
@@ -99,7 +99,7 @@ test('a limit that the admission covers is never extended', async () => {
   await bench.ledger.settle(makeSettleCommand(1, 1_024));
 });
 
-test('an answer that another call continues is held ahead again, and is told where the funds end', async () => {
+test('an answer that another call continues gets a new slice ahead, and learns where the funds end', async () => {
   // 2,500 output tokens are paid for; each call may give 1,024.
   const { slices, ended } = await openSlices(0, 10_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();

@@ -12,11 +12,11 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-test('a gateway that is paused for longer than its lease has its holds given back within 30 s, and charges nothing when it wakes', async () => {
+test('a gateway that is paused for longer than its lease has its holds released within 30 s, and charges nothing when it wakes', async () => {
   await pauseGateway(await createDatabase(server.url), ends);
 });
 
-test('what a killed gateway ran in the background is ended within 30 s', async () => {
+test('the background work of a killed gateway is ended within 30 s', async () => {
   const url = await createDatabase(server.url);
   const gateways = await startTwo(url);
   await killGateway(gateways, ends);

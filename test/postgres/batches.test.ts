@@ -71,7 +71,7 @@ test('a limit holds for the requests of its batch that follow it', async () => {
   expect((await ledger.listLimits({ accountId })).at(-1)).toMatchObject({ used: 1n, remaining: 0n });
 });
 
-test('a hold that a batch has extended is given back whole', async () => {
+test('a hold that a batch has extended is released completely', async () => {
   const { accountId, key } = await makeAccount();
   const id = ++lastId;
   await ledger.admit(makeAdmitCommand(id, { key, funds: estimate({ outputTokensWanted: 16 }) }));

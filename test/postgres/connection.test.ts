@@ -93,7 +93,7 @@ test('a pool never has more connections than it may, and who waits too long is r
   await pool.close();
 });
 
-test('migrations run once, whoever starts at the same time, and a newer schema is refused', async () => {
+test('migrations run once even if gateways start at the same time, and a newer schema is refused', async () => {
   const migrations = [
     { number: 1, name: 'one', sql: 'CREATE TABLE part_one (id int); CREATE TABLE part_two (id int)' },
     { number: 2, name: 'two', sql: 'INSERT INTO part_one VALUES (1)' },

@@ -48,7 +48,7 @@ async function poll(to: Gateway, path: string, statuses: readonly string[]): Pro
   }
 }
 
-test('a repeat at another gateway gets the first answer, or is told that it is in progress', async () => {
+test('a repeat at another gateway gets the first answer, or the error that it is in progress', async () => {
   const headers = { 'idempotency-key': 'over two gateways' };
   const body = chat('!sim tokens=10 delay_ms=400\nOnce.');
   const both = await Promise.all([one, other, one, other].map(to => send(to, '/v1/chat/completions', body, headers)));
@@ -105,6 +105,6 @@ test('files and batches, images and tasks are everywhere', async () => {
 });
 
 // With a lease that ends by itself: test/long/leases.test.ts.
-test('what a killed gateway ran in the background is ended by the other one once its lease is over', async () => {
+test('the background work of a killed gateway is ended by the other one once its lease is over', async () => {
   await killGateway([one, other], makeEndLease(url));
 });

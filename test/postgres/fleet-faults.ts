@@ -123,7 +123,7 @@ export async function faultFleet(kind: FaultKind, times: number): Promise<FaultR
   }
 }
 
-/** Looks at everything that the clients were told. */
+/** Checks everything that the clients received. */
 async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
   expect(journal.wrongs.slice(0, 5)).toEqual([]);
   await fleet.waitUntilReady();
@@ -188,7 +188,7 @@ async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
   };
 }
 
-/** Returns what the gateways have logged last of what went wrong. */
+/** Returns the last errors in the gateways' logs. */
 function listComplaints({ members }: Fleet): string {
   const lines = members.flatMap(({ gateway }, index) =>
     gateway

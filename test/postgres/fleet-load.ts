@@ -1,22 +1,22 @@
-/** A mixed load on a fleet, whose clients write down what they were told. They expect any request to fail, and none to be charged twice or forgotten. */
+/** A mixed load on a fleet, whose clients record the answers that they get. They expect any request to fail, and none to be charged twice or forgotten. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { chatItem, jsonLines } from '../e2e/batch-caller.ts';
 import type { Fleet } from './fleet.ts';
 
-/** What clients were told. */
+/** The answers that clients got. */
 export class Journal {
   /** Costs in dollars of answers that came whole, by their request ids. */
   readonly answers = new Map<string, number>();
   /** Responses in the background, image tasks and batches that were begun, by their addresses. */
   readonly jobs = new Set<string>();
-  /** How many requests the key with a limit was answered. */
+  /** How many requests of the limited key were answered. */
   limited = 0;
   /** How often a repeat got the first answer, and a revoked key was refused. */
   repeated = 0;
   refused = 0;
-  /** Requests that failed, by what they were answered. */
+  /** Failed requests, by the answer that they got. */
   readonly failures = new Map<string, number>();
   /** What must not happen. */
   readonly wrongs: string[] = [];
@@ -37,7 +37,7 @@ export interface Load {
 export const limitMax = 20;
 /** A request that is not answered by then is stuck. Gateways are paused for less. */
 const stuckMs = 90_000;
-/** What clients are told while a gateway or the database is gone. */
+/** Answers that clients may get while a gateway or the database is down. */
 const passing = new Set([409, 429, 502, 503, 504]);
 
 interface Reply {

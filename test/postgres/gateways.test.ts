@@ -19,7 +19,7 @@ import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
 const lease = { leaseMs: 1500, renewMs: 200 };
 const open = (url: string, clock = systemClock): Promise<PostgresLedger> =>
   openPostgresLedger({ url, clock, dailyLimitUnit: 'dollars', plans, lease });
-/** Hours apart, which must give nobody a second allowance. */
+/** Clocks that are hours apart, which must give no one a second allowance. */
 const clocks = [0, 3_600_000, -3_600_000].map(offMs => ({ now: () => systemClock.now() + offMs }));
 
 let url: string;
@@ -157,7 +157,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   await pick(1).void(other, 'cancelled');
 });
 
-test('holds of a gateway that is killed are given back once, within its lease and a sweep', async () => {
+test('holds of a gateway that is killed are released once, within its lease and a sweep', async () => {
   const { accountId, keyId } = await makeAccount('killed', dollar);
   const child: ChildProcess = fork(join(import.meta.dirname, 'killed-child.ts'), [
     url,
@@ -173,7 +173,7 @@ test('holds of a gateway that is killed are given back once, within its lease an
   expect(voided.map(({ reason }) => reason)).toEqual(Array.from({ length: 100 }, () => 'restarted'));
 });
 
-test('a gateway that starts on the data directory of one that was killed gives back its holds before it is open, and no others', async () => {
+test('a gateway that starts on the data directory of a killed one releases its holds, and no others, before it is open', async () => {
   const { accountId, keyId } = await makeAccount('followed', dollar);
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-homes-'));
   const homes = ['one', 'other'].map(name => join(folder, name));
@@ -260,7 +260,7 @@ test('every invariant holds after all that', async () => {
   await connection.end();
 });
 
-test('while the database is stopped requests are refused within 5 s, and what was begun is settled afterwards', async () => {
+test('while the database is stopped requests are refused within 5 s, and running ones are settled afterwards', async () => {
   const server = await startPostgres();
   const ledger = await open(server.url);
   try {

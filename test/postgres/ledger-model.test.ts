@@ -10,7 +10,7 @@ import { openPostgresSubject } from './ledger-subject.ts';
 const beginMs = 8000;
 const tracesMax = 300;
 
-test('two gateways on PostgreSQL answer and store what the plain model does, whatever is requested, when, and in which batches', async () => {
+test('two gateways on PostgreSQL answer and store the same as the plain model, for any commands at any times in any batches', async () => {
   const src = resolve(import.meta.dirname, '../../src');
   const { open, close } = await openPostgresSubject(src, await createLedgerDatabase());
   const counts = { steps: 0, traces: 0 };

@@ -51,7 +51,7 @@ export async function openPostgresSubject(
   };
 }
 
-/** Names that records have keep their numbers, as in a database that was used before. */
+/** Tables that are not emptied between traces: dictionaries keep their numbers, as in a database that was used before. */
 const kept = new Set([
   'batch',
   'call_kind',
@@ -202,7 +202,7 @@ class PostgresSubject implements Subject {
     return this.#makers.get(id) ?? this.#turn;
   }
 
-  /** Returns a gateway that can't have made an id: one that makes ids takes for granted that nobody else has used them. */
+  /** Returns a gateway that can't have made an id: a gateway that makes ids assumes that no one else has used them. */
   #chooseForeign(id: number): number {
     return id % 64 === this.#gateway(this.#turn).number.value ? 1 - this.#turn : this.#turn;
   }

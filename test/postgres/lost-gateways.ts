@@ -14,7 +14,7 @@ export type EndLease = () => Promise<void>;
 /** By the specification: a lease of 15 s, a look every 5 s, and room for a busy machine. */
 const endedMs = 30_000;
 
-/** Returns what ends the lease of the gateway that has started last, as if its time were over. */
+/** Returns a function that ends the lease of the last started gateway, as if it had expired. */
 export function makeEndLease(url: string): EndLease {
   return async () => {
     const connection = await PostgresConnection.open({ url });

@@ -93,14 +93,14 @@ test('an admission that was refused holds nothing in the end, also if its commit
   const proxy = await DroppingProxy.open(url);
   const far = await open(proxy.url);
   const key = { id: keyId, accountId };
-  // From now on it knows the names of what it stores, and needs no other transaction.
+  // Now its dictionaries have all names of the request below, so that the admission is its only transaction.
   const before = ++lastId;
   await far.admit(makeAdmitCommand(before, { funds: amount(5n), key }));
   await far.void(before, 'cancelled');
   proxy.delayCommit(4000);
   const refused = far.admit(makeAdmitCommand(++lastId, { funds: amount(5n), key })).catch((error: unknown) => error);
   expect(await refused).toMatchObject({ code: 'overloaded' });
-  // Behind the void of what was refused.
+  // By then the refused admission has been voided.
   await expect.poll(() => far.isReachable, { timeout: 15_000 }).toBe(true);
   await sleep(2000);
   await expect.poll(() => heldBy(accountId)).toBe(0n);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 
-// Here and not in prepare.ts: the packages of tests that use a ledger's database judge the types of what they import alone.
+// Here and not in prepare.ts: tsc checks the test packages that use a ledger's database without prepare.ts.
 declare module 'vitest' {
   export interface ProvidedContext {
     /** A server in which each test makes a database of its own. */

@@ -1,4 +1,4 @@
-/** A gateway sees snapshots that keep dead rows from being removed, whoever holds them. */
+/** A gateway detects snapshots of any session that keep dead rows from being removed. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { SnapshotWatch } from '../../src/ledger/postgres/snapshot-watch.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';

@@ -74,7 +74,7 @@ function make(change: Partial<NewDocument> = {}): NewDocument {
   };
 }
 
-test('what one gateway stores, the other reads with all its facts, and nobody of another account does', async () => {
+test('one gateway reads the documents that another stores, with all their fields; other accounts can’t', async () => {
   const document = make({ apiKeyId: 7, chunks: [{ seq: 0, content: toBytes('a "piece"\\') }] });
   expect(await one.documents.put(document)).toEqual({ kind: 'stored' });
   const { chunks, ...facts } = document;
@@ -83,7 +83,7 @@ test('what one gateway stores, the other reads with all its facts, and nobody of
   expect(await other.documents.chunks(document, -1, 10)).toEqual(chunks);
 });
 
-test('of 20 puts of one name over two gateways exactly one is stored, and the others are told what is there', async () => {
+test('of 20 puts of one name over two gateways exactly one is stored, and the others get the stored document', async () => {
   const { id } = make();
   const puts = Array.from({ length: 20 }, (_, index) =>
     (index % 2 === 0 ? one : other).documents.put(make({ id, body: toBytes(String(index)) })),
@@ -115,7 +115,7 @@ test('of two changes at once from one state the first wins, and a log never has 
   expect((await one.documents.find(document))?.state).not.toBe('c');
 });
 
-test('what an instance that is gone has left belongs to exactly one other; a live one’s to nobody else', async () => {
+test('the documents of an instance that is gone belong to exactly one other; those of a live one to no other', async () => {
   const kind = 'image_task';
   const third = join(3);
   await setLease(3, 'live');
@@ -258,7 +258,7 @@ test('a draft is discarded without a failure while the database is gone, and rem
   await far.close();
   await setLease(4, 'ended');
   const others = openPostgresBulkFiles(one.database, () => 10_000_000);
-  // Any removal also removes what is nobody's.
+  // Any removal also removes drafts of gateways that are gone.
   await others.delete('none');
   others.close();
   expect(await drafts()).toBe(0);

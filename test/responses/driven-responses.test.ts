@@ -37,7 +37,7 @@ describe('a response that its caller waits for', () => {
     expect(await bench.held()).toBe(0n);
   });
 
-  test('that its caller disconnects before it is admitted asks no upstream and holds nothing', async () => {
+  test('that its caller disconnects before it is admitted calls no upstream and holds nothing', async () => {
     const before = bench.attempts.length;
     const caller = bench.create();
     caller.control?.cancel();
@@ -47,7 +47,7 @@ describe('a response that its caller waits for', () => {
 });
 
 describe('a response in the background', () => {
-  test('pauses its upstream while it is stored; what comes in the meantime is seen once it is durable too', async () => {
+  test('pauses its upstream while it is stored; output in the meantime is shown once it is durable too', async () => {
     const caller = bench.create({ background: true });
     const attempt = await bench.attempt();
     await expect.poll(() => caller.messages.length).toBe(1);

@@ -46,7 +46,7 @@ import { openBench } from '../ledger/fixture.ts';
 const model = 'acme/large';
 const key = `sk-tg-${'a'.repeat(43)}`;
 
-/** An attempt that goes as the test says. */
+/** An attempt that the test controls. */
 export class DrivenAttempt implements RunningAttempt {
   readonly #receiver: UpstreamReceiver;
   isPaused = false;
@@ -156,13 +156,13 @@ class HeldDocuments {
     this.#held = Promise.withResolvers();
   }
 
-  /** What waits continues. */
+  /** Lets waiting changes continue. */
   release(): void {
     this.#held?.resolve();
     this.#held = undefined;
   }
 
-  /** What waits fails; what comes later is held. */
+  /** Fails waiting changes; later ones are held. */
   fail(error: Error): void {
     const failing = this.#held;
     this.hold();

@@ -32,7 +32,7 @@ function followElsewhere(id: string): {
   return { messages, ended };
 }
 
-test('another gateway tells how far a response is, and follows it to its end', async () => {
+test('another gateway shows the progress of a response, and follows it to its end', async () => {
   const caller = bench.create({ background: true });
   const attempt = await bench.attempt();
   await expect.poll(() => caller.messages.length).toBe(1);
@@ -51,7 +51,7 @@ test('another gateway tells how far a response is, and follows it to its end', a
   expect((await readElsewhere(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
 });
 
-test('a response that another gateway is asked to cancel ends where it runs, and pays what was delivered', async () => {
+test('a response that is cancelled at another gateway ends where it runs, and is charged as delivered', async () => {
   const caller = bench.create({ background: true });
   const attempt = await bench.attempt();
   attempt.begin('one ');

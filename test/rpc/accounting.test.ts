@@ -32,7 +32,7 @@ async function customer(balanceNanoUsd = 10n * dollar, settings = {}) {
   };
 }
 
-test('work is admitted, extended and settled at its cost, and shows in the customer’s activity', async () => {
+test('work is admitted, extended and settled at its cost, and shows in the account’s activity', async () => {
   const { accounting, clock } = plane;
   const { apiKeyId, state, account } = await customer();
   const id = nextId();
@@ -83,7 +83,7 @@ test('repeats of admit, settle and void answer the same and count once', async (
   expect(await state()).toEqual({ balance: 10n * dollar - 5n, held: 0n });
 });
 
-test('what was voided or never admitted can’t be settled, extended or voided', async () => {
+test('work that was voided or never admitted can’t be settled, extended or voided', async () => {
   const { accounting } = plane;
   const { apiKeyId, account } = await customer();
   const voided = nextId();
@@ -101,7 +101,7 @@ test('what was voided or never admitted can’t be settled, extended or voided',
   expect((await account.listActivity({})).records).toEqual([]);
 });
 
-test('a denial names the limit, what is used, the most and when it resets, and consumes nothing', async () => {
+test('a denial names the limit, its use, its maximum and its reset time, and consumes nothing', async () => {
   const { accounting } = plane;
   const poor = await customer(dollar);
   const broke = await catchRefusal(
@@ -132,7 +132,7 @@ test('a denial names the limit, what is used, the most and when it resets, and c
   expect(denied.limits).toMatchObject([{ limit: 'minute_limit', remaining: 0n }]);
 });
 
-test('allowed models, disabled and revoked keys refuse other services’ work too, and it is the customer’s key that is named', async () => {
+test('allowed models, disabled and revoked keys refuse other services’ work too, and the error names the account’s key', async () => {
   const { accounting, admin } = plane;
   const { apiKeyId } = await customer(dollar, { allowedModels: { models: ['acme/large'] } });
   const admit = (model: string) => accounting.admit({ id: nextId(), apiKeyId, model, amountNanoUsd: 1n });
@@ -146,7 +146,7 @@ test('allowed models, disabled and revoked keys refuse other services’ work to
   expect([revoked.code, revoked.param]).toEqual(['invalid_api_key', 'api_key_id']);
 });
 
-test('more than the funds have can’t be held, and what a cost is over them is written off', async () => {
+test('no more than the funds can be held, and a cost beyond them is written off', async () => {
   const { accounting } = plane;
   const { apiKeyId, state } = await customer(dollar);
   const id = nextId();
@@ -161,7 +161,7 @@ test('more than the funds have can’t be held, and what a cost is over them is 
   expect(await state()).toEqual({ balance: 0n, held: 0n });
 });
 
-test('a hold that no one settles expires when it was said to, is given back and listed', async () => {
+test('a hold that no one settles expires at its announced time, is released and listed', async () => {
   const { accounting, admin, clock } = plane;
   const { apiKeyId, state, accountId } = await customer();
   const [short, standard, prolonged] = [nextId(), nextId(), nextId()];
@@ -204,7 +204,7 @@ test('wrong values are refused by the name of their field', async () => {
     ['id', () => accounting.settle({ id: 0n })],
     ['cost', () => accounting.settle({ id: 1n, costNanoUsd: -1n })],
     ['id', () => accounting.void({ id: 0n })],
-    // The gateway's own requests have such ids: no other service may give back what they hold.
+    // The gateway's own requests have such ids: no other service may release their holds.
     ['id', () => accounting.void({ id: 2n ** 52n })],
     ['id', () => accounting.settle({ id: BigInt(Date.now()) * 4096n })],
   ];

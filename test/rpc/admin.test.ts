@@ -25,7 +25,7 @@ test('accounts are made, listed oldest first and shown', async () => {
   expect(ids.indexOf(accountId)).toBeLessThan(ids.indexOf(later));
 });
 
-test('credit is added and taken, but never what is not there', async () => {
+test('credit is added and taken, but never more than the balance', async () => {
   const { admin } = plane;
   const accountId = await newAccount(dollar);
   const add = async (amountNanoUsd: bigint) =>
@@ -85,7 +85,7 @@ test('management keys have the scopes they were given, in one order, and can’t
   ]);
 });
 
-test('what does not exist is not found by its name', async () => {
+test('missing objects are refused as not found, by name', async () => {
   const { admin } = plane;
   const id = 424_242n;
   const calls: [string, () => Promise<unknown>][] = [

@@ -78,7 +78,7 @@ export interface ControlPlane {
   /** With the operator token. */
   readonly admin: Client<typeof AdminService>;
   readonly accounting: Client<typeof AccountingService>;
-  /** Checks that every invariant of the ledger holds, then ends. */
+  /** Checks that every invariant of the ledger holds, then stops the services. */
   close(): Promise<void>;
 }
 

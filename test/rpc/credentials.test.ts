@@ -183,7 +183,7 @@ test('x-api-key is as good as authorization, and both may be there when they agr
   });
 });
 
-test('a credential is told what it is, with its request windows where it requests them', async () => {
+test('Authenticate returns what a credential is, with its request windows if requested', async () => {
   const tell = (credential: string, limits = false) =>
     plane.client(CredentialService, credential).authenticate({ limits });
   expect(await tell(plane.token)).toMatchObject({

@@ -141,7 +141,7 @@ function grpcClient(): GrpcClient {
   return new loaded.tollgate.v1.GenerationService(new URL(gateway.rpcUrl).host, credentials.createInsecure());
 }
 
-test('a plain grpc-js client generates, is told a deadline, and can cancel', async () => {
+test('a plain grpc-js client generates, gets DEADLINE_EXCEEDED, and can cancel', async () => {
   const client = grpcClient();
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${gateway.apiKey}`);
@@ -196,7 +196,7 @@ test('buf curl and curl-like Connect JSON generate', async () => {
   expect([counted.status, Object.keys((await counted.json()) as object)]).toEqual([200, ['inputTokens', 'source']]);
 });
 
-test('generation needs an API key; what it refuses says code, field and request id', async () => {
+test('generation needs an API key; refusals have code, field and request id', async () => {
   const token = readFileSync(`${gateway.dataDir}/operator.token`, 'utf8').trim();
   const wrong: [string | null, string][] = [
     [null, 'invalid_api_key'],

@@ -89,7 +89,7 @@ test('what needs no credential takes no compression and 4 kB: a bomb costs nothi
   ]);
 });
 
-test('reflection does not repeat what it was asked, however often', async () => {
+test('reflection does not echo its requests, however often they come', async () => {
   const { baseUrl } = await start();
   const client = createClient(ServerReflection, createGrpcTransport({ baseUrl }));
   const ask = async function* () {
@@ -134,7 +134,7 @@ test('a call without a credential that never sends its message is cut', { timeou
   await until(() => isClosed, 8_000);
 });
 
-test('a message is bounded by what it decompresses to, in bytes and in elements, over every protocol', async () => {
+test('the decompressed size of a message is bounded, in bytes and in elements, over every protocol', async () => {
   const { port, probe } = await start({ messageBytesMax: 8 << 20, elementsMax: 10_000 });
   const bombs = {
     'unknown fields': unknownFields(6 << 20),
@@ -168,7 +168,7 @@ test('a message is bounded by what it decompresses to, in bytes and in elements,
   expect(probe.requests).toEqual([]);
 });
 
-test('what is within the bounds arrives whole: compressed, in JSON and with fields of a newer contract', async () => {
+test('messages within the bounds arrive complete: compressed, in JSON and with fields of a newer contract', async () => {
   const { port, probe } = await start({ elementsMax: 10_000 });
   const message = Buffer.concat([manyItems(4_000), unknownFields(3_000)]);
   const json = Buffer.from(`{"request":{"items":[${'{},'.repeat(3_999)}{}],"model":"a\\"[[[["}}`);

@@ -57,7 +57,7 @@ test('an error carries code, field, tip, status and request id as a detail, over
   }
 });
 
-test('what a service throws by mistake is told to the observer and not to the caller', async () => {
+test('an unexpected exception of a service is reported to the observer and not to the caller', async () => {
   const { baseUrl, calls } = await start();
   const error = await catchFailure(
     createClient(GenerationService, createGrpcTransport({ baseUrl })).generate({ model: 'broken' }),
@@ -178,7 +178,7 @@ interface GrpcClient {
   close(): void;
 }
 
-test('a plain grpc-js client with dynamically loaded protos calls it and is told a deadline', async () => {
+test('a plain grpc-js client with dynamically loaded protos calls it and gets DEADLINE_EXCEEDED', async () => {
   const { port, probe } = await start();
   const definition = loadSync('tollgate/v1/generation.proto', {
     includeDirs: [resolve(root, 'proto')],
@@ -242,7 +242,7 @@ test('reflection lists all services and answers with a file and all it imports',
   await expect(client.getDescriptorBySymbol('tollgate.v1.Nothing')).rejects.toThrow('tollgate.v1.Nothing is not known');
 });
 
-test('health answers by service without a credential, and watchers are told when the process stops', async () => {
+test('health answers by service without a credential, and watchers learn when the process stops', async () => {
   const { baseUrl, listener } = await start({
     gate: async () => {
       throw new GatewayError('invalid_api_key', 'nobody passes');

@@ -80,7 +80,7 @@ function input(name: string, bytes: number): { path: string; content: Buffer } {
   return { path: file(name), content };
 }
 
-test('work is held slice by slice, charged at what it was, and is a record of the customer’s', async () => {
+test('work is held slice by slice, charged for its use, and is a record of the account', async () => {
   const { id } = await makeKey(gateway);
   const before = await readBalance(gateway);
   const { path, content } = input('whole', 2.5 * megabyte);
@@ -111,7 +111,7 @@ test('a charge whose answer was lost in a crash is repeated: the same answer, no
   expect(await run('lost.journal', id)).toMatchObject({ code: 0, printed: [] });
 });
 
-test('what the customer can’t pay is stopped, given back, and not delivered', async () => {
+test('work that the account can’t pay is stopped, released, and not delivered', async () => {
   const { id } = await makeKey(gateway, { balanceNanoUsd: (3n * cent) / 2n });
   const { path } = input('poor', 2.5 * megabyte);
   const { code, printed, stderr } = await run('poor.journal', id, path, file('poor.gz'));

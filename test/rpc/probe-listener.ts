@@ -73,7 +73,7 @@ export async function start(options: Partial<RpcListenerOptions> = {}) {
     services: new InProcessTransport().service(GenerationService, probe.service),
     nextRequestId: () => `req_${(last += 1)}`,
     observe: call => calls.push(call),
-    // A raw body that nobody looks into.
+    // A raw body that no one parses.
     decodeSource: source => ({ request: create(GenerateRequestSchema, { model: 'quick', source }) }),
     ...options,
   });

@@ -191,7 +191,7 @@ describe('the interfaces', () => {
     expect((await result())?.data).toHaveLength(1);
   });
 
-  test('models, counted tokens and the account are what the local listener says', async () => {
+  test('models, counted tokens and the account are the same as at the local listener', async () => {
     const models = await get<{ data: unknown[] }>(remote, '/v1/models');
     expect(models).toEqual(await get(local, '/v1/models'));
     expect(models.body.data.length).toBeGreaterThan(3);
@@ -207,7 +207,7 @@ describe('the interfaces', () => {
     expect([shown.status, shown.body.model]).toEqual([200, 'sim/large']);
   });
 
-  test('refusals and request windows are told as by the local listener', async () => {
+  test('refusals and request windows are those of the local listener', async () => {
     const { key } = await makeKey(local, { minuteLimit: 2n });
     const bad = { model: 'sim/larg', messages: [{ role: 'user', content: 'x' }] };
     const seen = [];
@@ -344,7 +344,7 @@ async function makeRich(apiKeyId: bigint): Promise<void> {
   await local.account.updateKey({ apiKeyId, settings: { balanceNanoUsd: 1_000_000_000n } });
 }
 
-test('the edge token alone pays for nothing: a call needs its customer’s key', async () => {
+test('the edge token alone pays for nothing: a call needs an API key', async () => {
   const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl: local.rpcUrl }));
   const request = rpcRequest('sim/large', Delivery.WHOLE);
@@ -425,7 +425,7 @@ test('a client that never reads stops its upstream; no one’s memory grows, and
   await expectStopped('flood', request, leftAtMs);
 });
 
-test('while its gateway is away a client is told so at once, and is answered again when there is one', async () => {
+test('while its gateway is down, clients get an error at once; when it is back, they get answers again', async () => {
   let home = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
   const orphan = await openRemoteEdge(home);
   const say = () => complete(orphan.gateway, ask('!sim say=It works.'));

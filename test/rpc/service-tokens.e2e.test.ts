@@ -114,7 +114,7 @@ test('a service generates on behalf of a key that it names; the key pays, its li
   await gateway.admin.setApiKeyState({ apiKeyId: key.id, state: KeyState.REVOKED });
   expect(await generate(writer, on)).toBe('invalid_api_key');
   expect(await generate('', { 'x-tollgate-acts-for': '1' })).toBe('invalid_api_key');
-  // The caller's own key paid for the call that named another key.
+  // The call named another key, but the caller's own key paid.
   expect((await gateway.account.listActivity({ apiKeyId: key.id })).records).toHaveLength(1);
 });
 

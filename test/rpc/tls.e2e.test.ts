@@ -56,7 +56,7 @@ afterAll(async () => {
   expect(existsSync(join(home.dataDir, 'operator.sock'))).toBe(false);
 });
 
-/** Puts a certificate and its key where the gateway reads them. */
+/** Writes a certificate and its key to the files that the gateway reads. */
 function install(name: string): void {
   copyFileSync(join(fixtures, `${name}.cert.pem`), join(home.folder, 'tls/cert.pem'));
   copyFileSync(join(fixtures, `${name}.key.pem`), join(home.folder, 'tls/key.pem'));
@@ -103,7 +103,7 @@ test('the public listener answers over TLS, whole and streamed, and cleartext ge
   await expect(fetch(`http://127.0.0.1:${ports.edge}/readyz`)).rejects.toThrow();
 });
 
-test('the internal listener asks callers for a certificate of their authority, over HTTP/2 and HTTP/1.1', async () => {
+test('the internal listener requires a certificate of the callers’ authority, over HTTP/2 and HTTP/1.1', async () => {
   const baseUrl = `https://127.0.0.1:${ports.rpc}`;
   const health = (nodeOptions: object) => createClient(Health, createGrpcTransport({ baseUrl, nodeOptions })).check({});
   expect(await health(asClient)).toMatchObject({ status: Status.SERVING });

@@ -11,7 +11,7 @@ export interface Known {
 }
 
 const clients = 6;
-/** How soon what was begun must have ended when all faults are over. */
+/** How soon background work must have ended when all faults are over. */
 const stuckMs = 60_000;
 const pauseMs = 15;
 const model = 'sim/small';
@@ -51,7 +51,7 @@ export class Traffic {
       for (;;) {
         const answer = await this.#fetch(path, {});
         const { status } = (await answer.json()) as { status?: string };
-        // One that was evicted, or whose beginning was never stored.
+        // A response that was evicted, or whose beginning was never stored.
         if (answer.status === 404 || (status !== 'queued' && status !== 'in_progress')) break;
         assert(performance.now() < deadline, `${path} is stuck`);
         await wait(50);
@@ -59,7 +59,7 @@ export class Traffic {
     }
   }
 
-  /** Throws if an answer is charged twice, or not as its client was told. */
+  /** Throws if an answer is charged twice, or at another cost than its client received. */
   async seeThatChargesHold(): Promise<void> {
     const records = new Map<string, number>();
     for (let offset = 0; ; offset += 1_000) {

@@ -92,7 +92,7 @@ try {
   seeThatNothingGrows();
   await soak(startedMs + seconds * 1_000, async second => {
     if (second % killEverySeconds !== killEverySeconds - 1) return;
-    // Every other time the disk has lost writes, and the gateway ends by itself.
+    // Every second time the disk loses writes, and the gateway ends by itself.
     if (second % (2 * killEverySeconds) === killEverySeconds - 1) await gateway.kill();
     else {
       faults.arm({ calls: ['syncs'], error: 'EIO', path: 'ledger.sqlite', times: 1, loses: true });

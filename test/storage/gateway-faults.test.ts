@@ -39,7 +39,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
   });
   afterAll(() => faults?.remove());
 
-  test('is told by readiness, metrics and log, and what it interrupted ends without a restart', async () => {
+  test('is shown by readiness, metrics and log, and the work that it interrupted ends without a restart', async () => {
     await start();
     const input = '!sim tokens=600 tps=150\nx';
     const background = await send(gateway, '/v1/responses', { model: 'sim/large', input, background: true });
@@ -85,7 +85,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     await endGateway(gateway);
   });
 
-  test('that loses writes ends the process at once, and the next start has all that was told', async () => {
+  test('that loses writes ends the process at once, and the next start has all that was acknowledged', async () => {
     await start();
     const { cli, home } = gateway;
     expect((await cli(['credits', 'add', '1', '3', '--reference', 'first'])).code).toBe(0);
@@ -96,7 +96,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     expect(stderr).toContain('the disk lost writes');
     faults?.clear();
     await start(home);
-    // Done or not: it is there once, however often it is repeated.
+    // Whether or not the first attempt succeeded, the key is there once, however often the command is repeated.
     if (refused.code !== 0) expect(refused.stderr).toContain('--reference second');
     for (let n = 0; n < 2; n += 1)
       expect((await gateway.cli(['credits', 'add', '1', '4', '--reference', 'second'])).code).toBe(0);

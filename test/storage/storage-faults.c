@@ -1,5 +1,5 @@
 /*
- * Makes calls of a process to its files fail on purpose, as a disk would. Loaded by LD_PRELOAD; the orders stand in a small file that whoever tests maps or writes
+ * Makes calls of a process to its files fail on purpose, as a disk would. Loaded by LD_PRELOAD; the orders are in a small file that the test maps or writes
  * (TOLLGATE_TEST_FAULTS), so that they change while the process runs. See storage-faults.ts, which writes the same fields.
  */
 #define _GNU_SOURCE
@@ -101,7 +101,7 @@ static void remember(int fd, off_t at, size_t length) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* Ends what is remembered of a file: forgotten, or put back. */
+/* Drops the remembered bytes of a file, or writes them back. */
 static void settle(int fd, int put_back) {
   struct stat stat;
   if (orders == NULL || befores == NULL || fstat(fd, &stat) != 0) return;
@@ -144,7 +144,7 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
   return fails(WRITES, fd) ? refuse() : REAL(pwritev)(fd, parts, count, at);
 }
 
-/* Descriptors that were told of a file's lost writes. Linux tells each one of them, once. */
+/* Descriptors to which a file's lost writes were reported. Linux reports them once to each. */
 struct told {
   struct told *next;
   dev_t device;

@@ -29,7 +29,7 @@ async function insist<T>(work: () => Promise<T>): Promise<T> {
       return await work();
     } catch (thrown) {
       if (!(thrown instanceof GatewayError) || thrown.code !== 'overloaded') {
-        // A disk that has lost writes gives back anything until `lost` ends this process, which it does at once.
+        // A disk that has lost writes may return anything until `lost` ends this process, which happens at once.
         await wait(2000);
         throw thrown;
       }

@@ -511,7 +511,7 @@ const others: readonly (readonly [...Row, status: number, code: string])[] = [
     'unsupported_parameter',
   ],
   [
-    'a picture that can’t be read',
+    'an image that can’t be read',
     {
       model: 'sim/large',
       messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }],

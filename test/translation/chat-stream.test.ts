@@ -433,7 +433,7 @@ describe('finish', () => {
   });
 });
 
-describe('what is not the model’s', () => {
+describe('output that is not the model’s', () => {
   const extend = (scope: ExtensionScope, members: JsonObject, protocol: Protocol = Protocol.CHAT): GenerationEvent =>
     extension(0, scope, toExtra(protocol, JSON.stringify(members)));
 

@@ -69,7 +69,7 @@ function failure(act: () => unknown): string {
 }
 
 describe('content', () => {
-  test('GE-04: thoughts are reasoning, text continues over frames, a call comes whole', () => {
+  test('GE-04: `thought` parts are reasoning, text continues over frames, a call comes whole', () => {
     const events = parse(
       { parts: [{ text: 'Hm, ', thought: true }] },
       { parts: [{ text: 'yes.', thought: true }, { text: 'Let ' }] },
@@ -199,7 +199,7 @@ describe('usage', () => {
     ).toMatchObject({ inputTokens: 45, cacheReadTokens: 60, outputTokens: 50, reasoningTokens: 30 });
   });
 
-  test('what can’t be true counts as not said', () => {
+  test('impossible values count as absent', () => {
     expect(foldUsage({ promptTokenCount: 0, candidatesTokenCount: 0 })).toBeUndefined();
     expect(foldUsage({ promptTokenCount: -1, candidatesTokenCount: 'x' })).toBeUndefined();
     expect(foldUsage({ promptTokenCount: 4, cachedContentTokenCount: 9 })).toEqual({

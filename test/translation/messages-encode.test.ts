@@ -222,7 +222,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(toChat({ messages: [user()], inference_geo: 'eu' }).dropped).toEqual([]);
   });
 
-  test('C4: what no one knows is dropped and listed, tools of MCP servers are refused', () => {
+  test('C4: unknown fields are dropped and listed, tools of MCP servers are refused', () => {
     expect(toChat({ messages: [user()], foo_bar: 1, toString: 1 }).dropped).toEqual(['foo_bar', 'toString']);
     const servers = [{ type: 'url', url: 'https://mcp.example', name: 's' }];
     expect(refusal(() => toChat({ messages: [user()], mcp_servers: servers }))).toBe(
@@ -424,7 +424,7 @@ describe('an answer by a schema, of models that take none', () => {
   });
 });
 
-test('what the official client reads out of an answer and sends back is nothing that could be lost', () => {
+test('fields that the official client adds to an answer and sends back are not reported as lost', () => {
   const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}', parsed_arguments: {} } };
   const answer = { role: 'assistant', content: '{}', parsed: {}, tool_calls: [call] };
   const result = { role: 'tool', tool_call_id: 'c', content: 'done' };

@@ -28,7 +28,7 @@ describe('thinking', () => {
   });
 
   test.each(['claude-3-7-sonnet-20250219', 'claude-opus-4-1', 'claude-sonnet-4-6', 'claude-haiku-4-5-20251001'])(
-    'EF-01: %s is asked for a budget, never for an effort',
+    'EF-01: %s gets a budget, never an effort',
     model => {
       const { thinking, output_config: config } = encoded('low', model).body;
       expect([thinking, config]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, undefined]);
@@ -220,7 +220,7 @@ describe('a forced call together with thinking, which the protocol refuses', () 
     }
   });
 
-  test('a call that is not forced is thought about', () => {
+  test('reasoning stays enabled if no call is forced', () => {
     const body = { messages: [user()], tools, tool_choice: 'auto', reasoning_effort: 'low' };
     const encoded = fromChat(body, { model: 'claude-sonnet-4-5', limit: 4_000 });
     expect([encoded.body['thinking'], encoded.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);

@@ -45,7 +45,7 @@ describe.each(Object.entries(requested))('%s', (_, [codec, body]) => {
     expect(limits(sent('openai', codec, body))).toEqual(expected);
   });
 
-  test('usage is requested, but of Mistral, which refuses to be asked', () => {
+  test('usage is requested, except from Mistral, which refuses the field', () => {
     expect(sent('mistral', codec, body)['stream_options']).toBeUndefined();
     expect(sent('groq', codec, body)['stream_options']).toEqual({ include_usage: true });
   });

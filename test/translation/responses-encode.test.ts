@@ -288,7 +288,7 @@ describe('Responses to Chat and Messages', () => {
     expect(toChat(body).body).toMatchObject({ reasoning_effort: 'high' });
   });
 
-  test('EF-16: what the gateway does itself is not sent, conversations neither; templates are refused', () => {
+  test('EF-16: fields that the gateway handles itself are not sent, nor are conversations; templates are refused', () => {
     const { body } = toChat({ input: 'hi', truncation: 'auto', max_tool_calls: 3, background: false });
     for (const name of ['truncation', 'max_tool_calls', 'background']) expect(body).not.toHaveProperty(name);
     expect(toChat({ input: 'hi', conversation: 'conv_1' }).body).not.toHaveProperty('conversation');

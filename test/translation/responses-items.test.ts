@@ -152,7 +152,7 @@ test('a call without arguments at the end of a cut answer is incomplete, and who
   ]);
 });
 
-test('what the gateway does not know reaches a client of the interface as it came', () => {
+test('unknown events reach a client of the interface unchanged', () => {
   const strange = { type: 'response.web_search_call.searching', item_id: 'ws', output_index: 0, query: { q: 'x' } };
   const reason = { status: 'incomplete', incomplete_details: { reason: 'acme_quota' } };
   const frames = [

@@ -278,7 +278,7 @@ test('the input may be missing only where a response is continued that is counte
   expect(refusal({ input: null, previous_response_id: 'resp_1' })).toMatch(/^validation_error input:/);
 });
 
-test('what is unknown is kept and named, in the body, items, parts and tools', () => {
+test('unknown fields are kept and named, in the body, items, parts and tools', () => {
   const { request } = decode({
     x_top: 1,
     reasoning: { effort: 'low', x_deep: 1 },
@@ -291,7 +291,7 @@ test('what is unknown is kept and named, in the body, items, parts and tools', (
   expect(request.items[0]?.extra?.json).toBe('{"x_item":1}');
 });
 
-describe('what was asked is in the resource', () => {
+describe('the requested settings are in the resource', () => {
   const echo = (body: JsonObject): JsonObject => {
     const { request, store, background, previousResponseId } = decode(body);
     const facts = {

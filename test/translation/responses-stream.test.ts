@@ -297,7 +297,7 @@ describe('Chat and Messages to Responses', () => {
     const last = readLast(render(responsesCodec, parse(messagesCodec, text)));
     expect(last).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
     expect((last['output'] as JsonObject[]).map(({ type }) => type)).toEqual(['reasoning', 'message']);
-    // A signature is worth something to its upstream alone: it is shown sealed or not at all.
+    // Only its own upstream can use a signature: clients get it sealed or not at all.
     expect(JSON.stringify(last)).not.toContain('sig"');
   });
 

@@ -57,7 +57,7 @@ describe('Chat and Messages to Responses', () => {
     expect(refusal(() => fromMessages({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0.name');
   });
 
-  test('CH-02, CH-08: tools and choices are flat, and strict only where it was asked', () => {
+  test('CH-02, CH-08: tools and choices are flat, and strict only where it was requested', () => {
     const { body } = fromChat({
       messages: [user()],
       tools: [
@@ -116,7 +116,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('EF-14, EF-17: what the protocol lacks is refused or listed, never sent to fail there', () => {
+  test('EF-14, EF-17: fields that the protocol lacks are refused or listed, and never sent', () => {
     const messages = [user()];
     const { body, dropped } = fromChat({ messages, seed: 1, frequency_penalty: 0.5, presence_penalty: 0, stop: ['x'] });
     expect(dropped).toEqual(['frequency_penalty', 'seed']);

@@ -40,7 +40,7 @@ const refuses =
 const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownFields: ['foo', 'bar'] };
 const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
-describe('what is sent', () => {
+describe('the request that is sent', () => {
   test('is a POST below the base URL, that requests a stream with usage, under the upstream’s name of the model', async () => {
     const upstream = await upstreamThat(answers);
     const { events, failure } = await collectAnswer(
@@ -100,7 +100,7 @@ describe('what is sent', () => {
     expect(upstream.requests[1]?.headers).not.toHaveProperty('traceparent');
   });
 
-  test('tells the reader what was dropped for this upstream, or is refused by a strict request', async () => {
+  test('reports what was dropped for this upstream, or is refused by a strict request', async () => {
     const upstream = await upstreamThat(answers);
     const { events } = await collectAnswer(chatUpstream(upstream.baseUrl), makeCall({ source: strange }));
     const [first] = events;
@@ -135,7 +135,7 @@ describe('an answer', () => {
   test('leaves its connection for the requests that follow', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl);
-    // A connection serves again a moment after its answer was read, so that two may be needed.
+    // A connection can be reused only a moment after its answer was read, so two may be needed.
     for (let request = 0; request < 9; request += 1) await collectAnswer(client);
     expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
     const refused = await upstreamThat(refuses(500));
@@ -167,7 +167,7 @@ describe('an answer', () => {
     expect([isWhole(events), failure]).toEqual([true, undefined]);
     const last = events.at(-1)?.event;
     expect(last?.case === 'completed' && last.value.usage).toBeUndefined();
-    // The line may be silent for twenty seconds while an answer runs.
+    // The connection may be silent for twenty seconds while an answer runs.
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
@@ -283,7 +283,7 @@ describe('someone who no longer wants the answer', () => {
 
 describe('an error status', () => {
   test.each([400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 529])(
-    '%i is told with the upstream’s message',
+    '%i is reported with the upstream’s message',
     async status => {
       const upstream = await upstreamThat(refuses(status));
       const { failure } = await collectAnswer(chatUpstream(upstream.baseUrl));
@@ -461,7 +461,7 @@ test('a closed client ends its connections, after the calls that run', async () 
   await collectAnswer(client);
   await client.close();
   await upstream.requests[0]?.closedAtMs;
-  // A request that took this route before it went may come back to it for a further try.
+  // A request that took this route before it was removed may use it for another attempt.
   expect((await collectAnswer(client)).failure).toBeUndefined();
   await upstream.requests[1]?.closedAtMs;
 });

@@ -14,7 +14,7 @@ import { systemRuntime } from '../../src/lib/runtime.ts';
 import { chatProtocol } from '../../src/upstreams/protocols.ts';
 import { HttpProvider, type HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
 
-/** Times that no test reaches unless it means to. */
+/** Time limits that a test reaches only on purpose. */
 export const patient = { connectMs: 5_000, firstEventMs: 20_000, idleMs: 20_000, totalMs: 40_000 };
 
 /** A client of a Chat upstream. */
@@ -44,7 +44,7 @@ const userText = {
   },
 };
 
-/** One try of a request. */
+/** An attempt of a request. */
 export function makeCall(
   request: MessageInitShape<typeof GenerateRequestSchema> = {},
   call: Partial<UpstreamCall> = {},
@@ -71,7 +71,7 @@ export interface Answered {
   readonly failure: UpstreamFailure | undefined;
 }
 
-/** A try that runs. */
+/** A running attempt. */
 export interface Asked {
   readonly attempt: RunningAttempt;
   /** The output so far. */
@@ -105,7 +105,7 @@ export function ask(
   return requested;
 }
 
-/** Reads a try to its end. Anything but an `UpstreamFailure` is thrown. */
+/** Reads an attempt to its end. Anything but an `UpstreamFailure` is thrown. */
 export async function collectAnswer(upstream: Upstream, call: UpstreamCall = makeCall()): Promise<Answered> {
   return ask(upstream, call).answered;
 }

@@ -75,7 +75,7 @@ const matrix = Object.keys(faults).flatMap(fault =>
   Object.keys(moments).map(moment => [fault, moment] as [Fault, Moment]),
 );
 
-describe('a fault in a stream is what it is, never a success that was not, never a hang', () => {
+describe('a fault in a stream is reported as such, never as a success, and never hangs', () => {
   test.concurrent.each(matrix)('%s %s', async (fault, moment) => {
     const before = moments[moment];
     const upstream = await RawUpstream.start(async socket => {

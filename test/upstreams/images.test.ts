@@ -30,7 +30,7 @@ const origin = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
 const run = promisify(execFile);
 
-/** By a process that trusts the server and may ask it. */
+/** Fetches in a process that trusts the server and may connect to it. */
 async function fetched(path: string): Promise<string> {
   const script = fileURLToPath(new URL('fetch-image.ts', import.meta.url));
   const env = { ...process.env, NODE_EXTRA_CA_CERTS: pemPath };
@@ -38,8 +38,8 @@ async function fetched(path: string): Promise<string> {
   return stdout;
 }
 
-describe('an address that may be asked', () => {
-  test('gives its bytes, and is told no credential', async () => {
+describe('an allowed address', () => {
+  test('returns its bytes, and gets no credential', async () => {
     expect(await fetched('/picture?a=1')).toBe('fetched a picture');
     const [{ path, headers } = { path: '', headers: {} }] = requested.splice(0);
     expect(path).toBe('/picture?a=1');
@@ -55,7 +55,7 @@ describe('an address that may be asked', () => {
   );
 });
 
-describe('an address that may not be asked is not connected to', () => {
+describe('a forbidden address is not connected to', () => {
   const looksUp =
     (...addresses: string[]): LookupFunction =>
     (_host, _options, callback) =>
@@ -102,7 +102,7 @@ describe('an address that may not be asked is not connected to', () => {
     expect(await refusal(`https://pictures.example:${port}/picture`, looksUp(...addresses))).toBe('connect');
   });
 
-  test('a name is looked up once, by the connection itself: what is checked can’t differ from what is asked', async () => {
+  test('a name is looked up once, by the connection itself: the checked address can’t differ from the one that is fetched', async () => {
     const looked: string[] = [];
     const checked: string[] = [];
     const rebinding: LookupFunction = (host, options, callback) => {
@@ -129,6 +129,6 @@ test('a caller that disconnects ends the fetch with its own reason', async () =>
   const left = performance.now();
   leave.abort(new Error('gone'));
   await expect(fetching).rejects.toThrow('gone');
-  // Not when the connection's own time is over.
+  // Not when the connection's own time limit is over.
   expect(performance.now() - left).toBeLessThan(5_000);
 });

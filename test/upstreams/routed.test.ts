@@ -147,7 +147,7 @@ test('of many requests on a route that dies none fails while another is up, and 
   expect(await many()).toEqual([`p0: ${text}`]);
 });
 
-test('the customer’s request is the same in every try, byte for byte', async () => {
+test('the client’s request is the same in every attempt, byte for byte', async () => {
   const upstream = await upstreamThat(refuses(500));
   const { request } = makeCall({
     source: { protocol: 1, body: Buffer.from('{"messages":[{"role":"user","content":"é"}],"zz":1,"aa":2}') },

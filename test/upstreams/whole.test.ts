@@ -107,7 +107,7 @@ const spoken: Readonly<Record<string, Spoken>> = {
 };
 
 describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source }) => {
-  test('is asked for JSON, and its usage and its text are read', async () => {
+  test('gets a request for JSON, and its usage and its text are read', async () => {
     const upstream = await upstreamThat(socket => void socket.write(whole(200, JSON.stringify(answer))));
     const client = chatUpstream(upstream.baseUrl, { protocol });
     const sources = source === undefined ? [{}] : [{}, { source: { protocol: protocol.codec.protocol, body: source } }];

@@ -130,7 +130,7 @@ test('a revoked key ends everywhere with the next request, and its streams end',
   for (const { body } of await streams) expect(String(body['text'])).toContain('The API key was revoked');
 });
 
-test('what one worker stores, all read: responses, conversations, tasks and batches', async () => {
+test('all workers read what one stores: responses, conversations, tasks and batches', async () => {
   const { body: made } = await send('POST', '/v1/responses', { body: { model: 'sim/large', input: 'Remember 7.' } });
   const read = await times(8, () => send('GET', `/v1/responses/${String(made['id'])}`));
   expect(read.map(({ body }) => body['status'])).toEqual(read.map(() => 'completed'));
@@ -150,7 +150,7 @@ test('what one worker stores, all read: responses, conversations, tasks and batc
   expect(both.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('a worker that dies is replaced within 10 s; what it ran is given back, and the other one continues', async () => {
+test('a worker that dies is replaced within 10 s; the holds of its requests are released, and the other one continues', async () => {
   const long = chat('!sim tokens=120 tps=20\nTell me all of it.', { stream: true });
   const streams = times(10, () =>
     send('POST', '/v1/chat/completions', { body: long }).then(
@@ -167,7 +167,7 @@ test('a worker that dies is replaced within 10 s; what it ran is given back, and
   const whole = ended.filter(({ isWhole }) => isWhole);
   expect(whole.length).toBeGreaterThan(0);
   expect(whole.length).toBeLessThan(10);
-  // All that is answered was charged; all that broke off was given back.
+  // Every complete answer was charged; the holds of those that broke off were released.
   for (const { id } of whole) expect((await readRecord(gateway, id)).state).toBe(RecordState.COMPLETED);
   await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
   const answeredBy = (): number => workersInLog().length;

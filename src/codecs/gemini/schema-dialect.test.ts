@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { JsonObject } from '../codec.ts';
 import { toDialect } from './schema-dialect.ts';
 
-test('what the dialect has stays as it is', () => {
+test('keywords of the dialect are unchanged', () => {
   const schema: JsonObject = {
     type: 'object',
     description: 'A place',
@@ -82,7 +82,7 @@ test.each<[string, JsonObject, JsonObject]>([
   expect(toDialect(schema)).toEqual({ schema: expected, lost: [] });
 });
 
-test('what it can’t check is told to the model and named', () => {
+test('keywords that the dialect lacks are described to the model and listed', () => {
   expect(toDialect({ type: 'string', description: 'A code.', pattern: '^[a-z]+$', minLength: 2 })).toEqual({
     schema: { type: 'string', description: 'A code. (pattern: "^[a-z]+$"; minLength: 2)' },
     lost: ['pattern', 'minLength'],

@@ -37,7 +37,7 @@ interface DirectAsk<Request> {
 }
 
 /**
- * All requests of one direct endpoint in this process: admits them, tries the routes, settles, and repeats answers for an Idempotency-Key.
+ * All requests of one direct endpoint in this process: admits them, tries the routes, settles, and repeats stored answers if the Idempotency-Key is the same.
  */
 export class DirectAnswers<
   Request extends DirectRequest,

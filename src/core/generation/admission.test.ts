@@ -32,7 +32,7 @@ test('a cap that has something left is not called used up', () => {
   );
 });
 
-test('no one is told to raise the free-model limits, which are hard', () => {
+test('no message suggests raising the free-model limits, which are fixed', () => {
   const window = { limit: 'free_day', unit: 'requests', used: 200, max: 200, resetAtMs: 0 } as const;
   expect(denied('rate_limit', window).facts.tip).toContain('can’t be raised');
 });

@@ -407,7 +407,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (this.#slices.isExtending) await this.#slices.idle();
       this.#requested.telemetry?.trace?.settleBegan();
       const command = this.#settleCommand(outcome, usage);
-      // A charge that is refused after a wait may still be made. A client is told so; an item of a batch would run again, and be charged twice.
+      // A charge that is refused after a wait may still be made. A client gets an error that says so; an item of a batch would run again, and be charged twice.
       const patience = this.#requested.batch === undefined ? 'bounded' : 'unbounded';
       const settled = await this.#tools.ledger.settle(command, patience);
       checkSettled(settled, this.#requested.id);

@@ -149,7 +149,7 @@ export class Generations {
   async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
     const checked = await this.#check(request, credential);
     const { bounds, model } = checked;
-    // A provider is not asked to count an input that is far too long for the model.
+    // An input that is far too long for the model is not sent to a provider to be counted.
     const isFar = bounds.low > 2 * (model.contextLength ?? Infinity);
     const own = bounds.hasMedia || isFar ? undefined : await this.#tools.router.countTokens(checked.request);
     if (own !== undefined) return { inputTokens: own, source: UsageSource.REPORTED };

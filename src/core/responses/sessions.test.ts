@@ -24,7 +24,7 @@ test('all accounts together keep no more than is allowed: the oldest session goe
   expect([1, 2, 3].map(account => all.find(of(account, 's'), 'r') !== undefined)).toEqual([false, true, true]);
 });
 
-test('what ends or is evicted makes room again', () => {
+test('sessions that end or are evicted make room again', () => {
   const all = sessions();
   for (let turn = 0; turn < 20; turn += 1) {
     all.keep(of(1, 'a'), 'r', [item(4_000)], 1);

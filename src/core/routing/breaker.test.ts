@@ -116,7 +116,7 @@ test('after a probe that began to answer, the failure of any other request opens
   }
 });
 
-test('what was permitted before it opened says nothing after', () => {
+test('results of calls permitted before it opened are ignored', () => {
   const { breaker, clock } = setUp();
   const slow = takePermit(breaker);
   const slower = takePermit(breaker);

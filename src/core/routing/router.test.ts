@@ -116,7 +116,7 @@ const kinds = {
   reported: new UpstreamFailure('reported', { message: 'out of memory' }),
 };
 
-test('a working route answers at the first try, and the caller is told which one it was', async () => {
+test('a working route answers at the first attempt, and the caller learns which route it was', async () => {
   const { router, log } = setUp({ a: () => answer('hello') }, [{}]);
   const steps: RoutedStep[] = [];
   for await (const step of ask(router)) steps.push(step);
@@ -131,7 +131,7 @@ test('a working route answers at the first try, and the caller is told which one
   expect(log).toEqual(['1 a/big', '1 completed']);
 });
 
-test('an upstream is asked with the route’s model, the call’s limit and the number of the try', async () => {
+test('an upstream gets the route’s model, the call’s limit and the number of the attempt', async () => {
   const a = new Scripted(({ attempt }) => (attempt < 3 ? [status(500)] : answer('x')));
   const { router } = setUp({ a }, [{ model: 'its-own-name' }]);
   await outcome(router);
@@ -229,12 +229,12 @@ describe('the waits between tries', () => {
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [250, 500]]);
   });
 
-  test('are what the upstream requests, and a little jitter', async () => {
+  test('last as long as the upstream requests, plus a little jitter', async () => {
     const { router, sleeps } = first({ retryAfterMs: 3_000 });
     expect([(await outcome(router)).seen, sleeps]).toEqual(['[x.', [3_250, 3_250]]);
   });
 
-  test('are not taken where the upstream requests too much: its route is left, and the client told', async () => {
+  test('are not waited for if the upstream requests too long a wait: the router leaves its route, and the client learns the wait', async () => {
     const { router, sleeps, a } = first({ retryAfterMs: 15_001 });
     const { error } = await outcome(router);
     expect([a.calls.length, sleeps, error?.code, error?.facts.retryAfterMs]).toEqual([1, [], 'upstream_error', 15_001]);
@@ -257,7 +257,7 @@ describe('the waits between tries', () => {
   });
 });
 
-describe('what the client is told', () => {
+describe('the error that the client gets', () => {
   const table: [failure: UpstreamFailure, code: string, message: string][] = [
     [status(400, { message: 'bad image' }), 'upstream_rejected', 'bad image'],
     [status(413), 'upstream_rejected', 'status 413'],
@@ -302,7 +302,7 @@ describe('what the client is told', () => {
     expect(log).toEqual(['1 a/big', '1 refused', '2 b/big', '2 refused']);
   });
 
-  test('nothing, where another route can be told what the first could not', async () => {
+  test('is none if another route supports what the first does not', async () => {
     const a = (): Act[] => [new GatewayError('unsupported_parameter', 'no x')];
     const { router } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
     expect((await outcome(router)).seen).toBe('[y.');
@@ -346,7 +346,7 @@ describe('the circuit breaker', () => {
     expect([ends429.router.isAvailable('m'), ends500.router.isAvailable('m')]).toEqual([true, false]);
   });
 
-  test('open on all routes: the model is refused at once, and no one is asked', async () => {
+  test('open on all routes: the model is refused at once, and no upstream is called', async () => {
     const { router, a } = failing(status(500));
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const before = a.calls.length;
@@ -368,7 +368,7 @@ describe('the circuit breaker', () => {
     expect(router.breakers().map(({ state }) => state)).toEqual(['closed', 'closed']);
   });
 
-  test('half open: of many requests at once one asks the route', async () => {
+  test('half open: of many requests at once one calls the route', async () => {
     let healthy = false;
     const a = new Scripted(() => (healthy ? ['hang', ...answer('a')] : [status(500)]));
     const { router, clock } = setUp({ a }, [{}]);
@@ -493,7 +493,7 @@ describe('the concurrency of a provider', () => {
     expect([(await second).seen, a.calls.length]).toEqual(['[x.', 2]);
   });
 
-  test('passes on those for whom there is no room to wait, and then tells them to come back', async () => {
+  test('skips a route without room to wait; if there is no other, requests are refused with a time to retry after', async () => {
     const a = new Scripted(() => answer('a'));
     const spare = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }], {
       concurrency: noQueue,
@@ -511,7 +511,7 @@ describe('the concurrency of a provider', () => {
     expect(alone.router.isAvailable('m')).toBe(true);
   });
 
-  test('is given back after every end: answered, failed, left, aborted', async () => {
+  test('is released after every end: answered, failed, left, aborted', async () => {
     const acts: Act[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
     const a = new Scripted(() => acts.shift() ?? []);
     const { router } = setUp({ a }, [{}], { concurrency: noQueue });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { shareLimits } from './share-limits.ts';
 
-test('what is bounded for the gateway is divided by its threads, and a provider keeps a call in each', () => {
+test('the gateway’s limits are divided among its threads, and each provider keeps at least one call per thread', () => {
   const path = join(mkdtempSync(join(tmpdir(), 'tollgate-share-')), 'tollgate.yaml');
   const provider = (name: string, concurrency: number): string =>
     `  ${name}: { protocol: chat, base_url: "http://127.0.0.1:1", api_key: k, concurrency: ${concurrency} }\n`;

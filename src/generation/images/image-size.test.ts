@@ -31,7 +31,7 @@ test.each([
   expect(parseImageSize(text)).toBeUndefined();
 });
 
-test('what is shrunk fits, keeps its shape as far as whole pixels go, and stays as it is where it fits', () => {
+test('a shrunk image fits and keeps its shape as far as whole pixels allow; an image that fits is unchanged', () => {
   fc.assert(
     fc.property(size, size, (own, largest) => {
       const shrunk = shrunkInto(own, largest);

@@ -18,7 +18,7 @@ test('the size of a PNG is what its head says; other files have none', async () 
   expect(pngSize(empty)).toBeUndefined();
 });
 
-test('types are told by the first bytes, and have one ending each', async () => {
+test('types are recognized by the first bytes, and each has one file extension', async () => {
   for (const format of ['png', 'webp', 'jpeg'] as const) {
     const type = detectImageType(await sharp(blank)[format]().toBuffer());
     expect(type).toBe(`image/${format}`);

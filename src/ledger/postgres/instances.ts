@@ -33,7 +33,7 @@ export interface Instance {
 export interface InstanceOptions {
   /** How long its leases last; absent: 15 s. */
   readonly ms: number | undefined;
-  /** What this process alone serves, so that whoever registered for it before is gone; absent: it follows nobody. */
+  /** What this process alone serves, so that an earlier instance that registered for it is gone; absent: there is no earlier one. */
   readonly home: string | undefined;
 }
 

@@ -24,7 +24,7 @@ const own = [
 /** The highest id is not kept: it is looked for when a gateway starts. */
 const notHere = new Set(['ids go on above the gateway’s own']);
 
-/** Runs every invariant of a database's ledger, whoever uses it meanwhile. */
+/** Checks every invariant of a database's ledger, also while gateways use it. */
 export async function verifyDatabase(url: string): Promise<string[]> {
   const pool = new PostgresPool({ url, connections: 1 });
   try {

@@ -17,7 +17,7 @@ export interface Sources {
 export interface Grant {
   /** Money, in nano-dollars. */
   readonly held: bigint;
-  /** Output tokens, whoever pays; null: the request costs nothing in any case. */
+  /** Output tokens of all payers; null: the request costs nothing in any case. */
   readonly tokens: number | null;
   /** Plan tokens: input and output together, and output alone. */
   readonly planHeld: number;

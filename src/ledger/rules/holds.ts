@@ -8,7 +8,7 @@ import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits
 
 /** Changes the amounts that holds count in, and moves money: every change of a balance is in this file. */
 
-/** How a hold ends: what each payer pays. A free request that was not used is given back. */
+/** How a hold ends: what each payer pays. A free request that was not used is returned to the plan. */
 export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;

@@ -37,7 +37,7 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   const { total, planTokens, cost } = makeBill(order, lines, hold, left);
   assert(cost >= 0n, 'a cost is not negative');
   const usage = makeUsage(order, hold, { cost, writtenOff: total - cost, planTokens });
-  // A free request that the upstream failed is given back.
+  // A free request that the upstream failed is returned to the plan.
   const freeTaken = order.state !== 'upstream_failed';
   releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyUsage(usage), bound }, nowMs);
   rows.usage.put(usage);

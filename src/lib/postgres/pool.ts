@@ -27,7 +27,7 @@ export class PostgresPool {
   readonly #free: PostgresConnection[] = [];
   readonly #waiting: Waiting[] = [];
   #open = 0;
-  /** When a connection was last given back that works. */
+  /** When a working connection was last returned. */
   #freedAtMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
@@ -60,7 +60,7 @@ export class PostgresPool {
     return this.use(connection => connection.transaction(work));
   }
 
-  /** Takes no more work, and ends the connections that are free; the others end when they are given back. */
+  /** Takes no more work, and ends the connections that are free; the others end when they are returned. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { refuse, timer } of this.#waiting.splice(0)) {

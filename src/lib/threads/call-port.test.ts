@@ -34,7 +34,7 @@ test('both sides call', async () => {
   expect(await one.call('sum', 2)).toBe(42);
 });
 
-test('what a call throws, at once or later, rejects it alone', async () => {
+test('an error of a call, synchronous or not, rejects that call alone', async () => {
   const [port] = connect(name => {
     if (name === 'sync') throw new Error('sync');
     return name === 'async' ? Promise.reject(new Error('async')) : 'fine';
@@ -47,7 +47,7 @@ test('what a call throws, at once or later, rejects it alone', async () => {
   ]);
 });
 
-test('what can’t be cloned fails for itself', async () => {
+test('a value that can’t be cloned fails its own call alone', async () => {
   const [port] = connect(name => (name === 'bad reply' ? () => undefined : 'fine'));
   const ends = await Promise.allSettled([
     port.call('bad call', () => undefined),

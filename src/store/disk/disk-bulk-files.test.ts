@@ -31,7 +31,7 @@ async function records(journal: Journal): Promise<string[]> {
   return found;
 }
 
-test('a file has its name when it is whole, and what is given up leaves nothing', async () => {
+test('a file has its name once it is complete, and an abandoned one leaves nothing', async () => {
   const writer = await files.create('file-a');
   await writer.append(Buffer.from('one'));
   expect(await files.open('file-a')).toBeUndefined();
@@ -62,7 +62,7 @@ test('more than the bytes of all files are refused, also after a start, until on
   await write('file-b', 200);
 });
 
-test('a journal gives back its records, and those of a crash without what is half written', async () => {
+test('a journal returns its records; after a crash, those that were written completely', async () => {
   const journal = await files.openJournal('a.journal');
   expect(await records(journal)).toEqual([]);
   const places = await Promise.all(

@@ -65,7 +65,7 @@ test('its hour is judged when it is requested, and its bytes go with it', async 
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('a sweep removes what has ended and nothing else', async () => {
+test('a sweep removes expired files and nothing else', async () => {
   const files = open();
   await files.put(Buffer.from('old'), 'image/png');
   nowMs += hourMs / 2;
@@ -76,7 +76,7 @@ test('a sweep removes what has ended and nothing else', async () => {
   expect(readdirSync(folder)).toHaveLength(1);
 });
 
-test('another process finds what is left, removes what has ended and drafts, and leaves what is not the gateway’s', async () => {
+test('another process finds the remaining files, removes expired files and drafts, and leaves files that are not the gateway’s', async () => {
   const name = await open().put(Buffer.from('kept'), 'image/jpeg');
   const token = 'a'.repeat(32);
   writeFileSync(join(folder, `${token}.${nowMs - 1}.png`), 'ended');
@@ -93,7 +93,7 @@ test('files are their owner’s alone', async () => {
   expect([statSync(folder).mode & 0o777, statSync(join(folder, file)).mode & 0o777]).toEqual([0o700, 0o600]);
 });
 
-test('beyond all room a file is refused as overloaded, and what was removed makes room again', async () => {
+test('if the space is full a file is refused as overloaded, and removed files make room again', async () => {
   const files = open(10);
   const first = await files.put(Buffer.alloc(6), 'image/png');
   await expect(files.put(Buffer.alloc(5), 'image/png')).rejects.toMatchObject({ code: 'overloaded' });

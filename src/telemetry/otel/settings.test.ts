@@ -31,7 +31,7 @@ test.each([
   expect(settings).toMatchObject({ sampler, warnings: [] });
 });
 
-test('what is not obeyed is said, with what is done instead', () => {
+test('a warning names each unsupported setting, and what is done instead', () => {
   const settings = readOtelSettings({
     ...endpoint,
     OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',

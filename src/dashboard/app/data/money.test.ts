@@ -20,7 +20,7 @@ test('prices are written as people say them', () => {
   expect(count(1234567)).toBe('1,234,567');
 });
 
-test('what a person types is read exactly or not at all', () => {
+test('a typed amount is parsed exactly or refused', () => {
   expect(['1', '$0.25', '.5', '0.000000001'].map(parseDollars)).toEqual([
     1_000_000_000n,
     250_000_000n,

@@ -1,0 +1,38 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { configJsonSchema } from '../../src/config/json-schema.ts';
+import { root } from '../gateway.ts';
+
+/** A node of the configuration's JSON Schema. */
+interface Node {
+  readonly properties?: Readonly<Record<string, Node>>;
+}
+
+/** No body that the other bounds let through was found to exceed it. */
+const notReached = ['limits.parse_memory'];
+/** Keys of these sections that bound nothing. */
+const unbounded = ['rpc.admin', 'rpc.tls', 'rpc.tokens'];
+const sections = ['limits', 'overload', 'rpc', 'batches'];
+
+/** Returns the bounds of the configuration, as `section.key`. */
+function listBounds(): string[] {
+  const { properties = {} } = configJsonSchema() as Node;
+  const names = sections.flatMap(section =>
+    Object.keys(properties[section]?.properties ?? {}).map(key => `${section}.${key}`),
+  );
+  return names.filter(name => !unbounded.includes(name));
+}
+
+test('each bound of the configuration is in the tables of docs/security.md, and a test sets it', () => {
+  const bounds = listBounds();
+  expect(bounds.length).toBeGreaterThan(30);
+  const page = readFileSync(join(root, 'docs/security.md'), 'utf8');
+  const undocumented = bounds.filter(name => !page.includes(`\`${name}\``));
+  const tests = globSync(['attacks/*.test.ts', 'e2e/*.test.ts', 'images/*.test.ts'], { cwd: join(root, 'test') });
+  const text = tests.map(path => readFileSync(join(root, 'test', path), 'utf8')).join('\n');
+  const untested = bounds.filter(
+    name => !notReached.includes(name) && !new RegExp(`\\b${name.split('.')[1] ?? ''}:`).test(text),
+  );
+  expect({ undocumented, untested }).toEqual({ undocumented: [], untested: [] });
+});
