@@ -29,7 +29,7 @@ export interface Shape {
 }
 const shape: Shape = { accounts: 200, keys: 1000, models: 50 };
 const days = 90;
-/** How many records `fillRecords` writes. */
+/** How many records `fillRecords` writes if no other count is given. */
 export const rows = 1_000_000;
 const pageRows = 100;
 
@@ -182,24 +182,24 @@ async function load(ledger: Ledger, seconds: number): Promise<Load> {
   };
 }
 
-/** Writes a million records of the last 90 days, with their sums, past the engine; every invariant holds after it. */
-export function fillRecords(dataDir: string, shape: Shape): void {
+/** Writes records of the last 90 days, `rows` if no count is given, with their sums, past the engine; every invariant holds after it. */
+export function fillRecords(dataDir: string, shape: Shape, count = rows): void {
   const db = new Database(ledgerPath(dataDir));
   db.pragma('synchronous = OFF');
   const end = systemClock.now();
-  const step = Math.floor((days * 86_400_000) / rows);
+  const step = Math.floor((days * 86_400_000) / count);
   db.exec('BEGIN');
   const model = db.prepare('INSERT OR IGNORE INTO model (name) VALUES (?)');
   for (let number = 0; number < shape.models; number++) model.run(`acme/${number}`);
   // The codes of src/ledger/sqlite/codes.ts: completed, reported, default, paid by money of the account are 0. The part of `makeRequestId` is 0, too.
   db.exec(`INSERT OR IGNORE INTO price (input, output) VALUES (1000000, 4000000);
     INSERT OR IGNORE INTO provider (name) VALUES ('local');
-    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${rows})
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${count})
     INSERT INTO usage (id, request, account_id, key_id, model_id, free, payer, payers, created_at_ms, state, usage_source, service_tier, input,
       cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id, multiplier_permille, discount_permille,
       latency_ms, first_event_ms, provider_id, attempts, asked, admitted, admitted_tokens, plan_tokens)
     SELECT n, 0, k.account_id, k.id, 1 + (n * 2654435761 >> 20) % ${shape.models}, 0, 0, 0,
-      ${end} - (${rows} - n) * ${step}, 0, 0, 0, 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
+      ${end} - (${count} - n) * ${step}, 0, 0, 0, 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
       (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 0, 800, 90,
       (SELECT id FROM provider WHERE name = 'local'), 1, 5096000, 5096000, 1024, 0
       FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};
@@ -215,7 +215,7 @@ export function fillRecords(dataDir: string, shape: Shape): void {
   }
   db.exec(`INSERT INTO key_day SELECT key_id, created_at_ms / 86400000, count(*), sum(cost), 0, 0, max(created_at_ms) FROM usage GROUP BY 1, 2;
     UPDATE account SET balance = balance - (SELECT sum(cost) FROM usage u WHERE u.account_id = account.id);
-    UPDATE meta SET value = ${rows} WHERE name = 'last_id';
+    UPDATE meta SET value = ${count} WHERE name = 'last_id';
     COMMIT`);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();

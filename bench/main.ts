@@ -10,6 +10,7 @@ import { type LoadedRow, type Row, type Settings, table } from './row.ts';
 import { accounts } from './rows/accounts.ts';
 import { chain } from './rows/chain.ts';
 import { cost } from './rows/cost.ts';
+import { fairness } from './rows/fairness.ts';
 import { growth } from './rows/growth.ts';
 import { latency } from './rows/latency.ts';
 import { memory } from './rows/memory.ts';
@@ -31,13 +32,14 @@ const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]> | 
   start,
   ledger,
   accounts,
+  fairness,
   growth,
   telemetry,
   profile,
   peers,
 };
 /** Benches that run only on request. */
-const byHand = ['accounts', 'growth', 'peers', 'telemetry'];
+const byHand = ['accounts', 'fairness', 'growth', 'peers', 'telemetry'];
 
 const { values } = parseArgs({
   options: {

@@ -34,7 +34,7 @@ const isStreamed = {
 };
 /** All of them. */
 export const benchModels = Object.keys(isStreamed);
-/** As many customers as a small team has. */
+/** As many accounts as a small team has. */
 const keyCount = 16;
 
 /** Usage that `servers/upstream.ts` reports for a `capped` answer, which fills its limit. */
@@ -116,6 +116,8 @@ export interface GatewayTarget extends Target {
   readonly apiKey: string;
   /** Made at the first start on a folder. */
   readonly managementKey: string;
+  /** Makes further accounts with a million dollars each. Returns the `aim` of requests with their keys, in turn. */
+  addAccounts(count: number): Promise<Target['aim']>;
 }
 
 /** How to start the gateway; the defaults are those of the bare proxy. */
@@ -156,17 +158,22 @@ export async function startGateway(
   });
   const url = await started.printed(/^\s*public\s+(http:\S+)/m);
   const rpcUrl = await started.printed(/^\s*internal\s+(http:\S+)/m);
-  const keys = await makeKeys(rpcUrl, dataDir);
+  const admin = adminCalls(rpcUrl, dataDir);
+  const keys = await makeKeys(admin, 1n, keyCount);
+  const aimWith =
+    (those: readonly string[]): Target['aim'] =>
+    model => ({
+      port: Number(new URL(url).port),
+      requests: those.map(key => chatRequest(toBody(model), toHeaders(key))),
+    });
   return {
     name: 'gateway',
     process: started,
     url,
     apiKey: keys[0] ?? '',
     managementKey,
-    aim: model => ({
-      port: Number(new URL(url).port),
-      requests: keys.map(key => chatRequest(toBody(model), toHeaders(key))),
-    }),
+    aim: aimWith(keys),
+    addAccounts: async count => aimWith(await makeAccounts(admin, count)),
     stop: async () => {
       await started.stop();
       if (given === undefined) rmSync(folder, { recursive: true, force: true });
@@ -174,14 +181,38 @@ export async function startGateway(
   };
 }
 
-async function makeKeys(rpcUrl: string, dataDir: string): Promise<string[]> {
+/** The operator's calls, with the token of a running gateway. */
+function adminCalls(rpcUrl: string, dataDir: string) {
   const token = readFileSync(join(dataDir, 'operator.token'), 'utf8').trim();
-  const transport = createConnectTransport({ baseUrl: rpcUrl, httpVersion: '1.1' });
-  const admin = createClient(AdminService, transport);
-  const headers = { authorization: `Bearer ${token}` };
-  const made = Array.from({ length: keyCount }, async () => {
-    const { key } = await admin.createApiKey({ accountId: 1n, settings: { minuteLimit: 10_000_000n } }, { headers });
+  const transport = createConnectTransport({
+    baseUrl: rpcUrl,
+    httpVersion: '1.1',
+    interceptors: [
+      next => request => {
+        request.header.set('authorization', `Bearer ${token}`);
+        return next(request);
+      },
+    ],
+  });
+  return createClient(AdminService, transport);
+}
+
+type AdminCalls = ReturnType<typeof adminCalls>;
+
+/** Returns new keys of an account. */
+function makeKeys(admin: AdminCalls, accountId: bigint, count: number): Promise<string[]> {
+  const made = Array.from({ length: count }, async () => {
+    const { key } = await admin.createApiKey({ accountId, settings: { minuteLimit: 10_000_000n } });
     return key?.key ?? '';
   });
   return Promise.all(made);
+}
+
+/** Returns the keys of new accounts, one each. */
+async function makeAccounts(admin: AdminCalls, count: number): Promise<string[]> {
+  const made = Array.from({ length: count }, async (_, index) => {
+    const { account } = await admin.createAccount({ name: `bench ${index}`, balanceNanoUsd: 10n ** 15n });
+    return makeKeys(admin, account?.accountId ?? 0n, 1);
+  });
+  return (await Promise.all(made)).flat();
 }

@@ -1,5 +1,5 @@
 /**
- * What a whole answer costs in promises and bytes: a change that makes every answer dearer fails here. The upstream is a second process, so that nothing
+ * How many promises and bytes a whole answer takes: a change that makes every answer more expensive fails here. The upstream is a second process, so that nothing
  * of it is counted. Promises depend on nothing else. Bytes do until V8 has compiled the functions: after 6,000 answers they were 93 kB on a quiet machine
  * and 140 kB on a busy one.
  */
@@ -12,12 +12,12 @@ import { Started } from '../bench/process.ts';
 import { chatRequest } from '../bench/load/connection.ts';
 import { endGateway, type Gateway, root, startGateway } from './gateway.ts';
 
-/** What an answer costs today, on the main thread. Lower these with every improvement. */
+/** The expected number of promises of an answer, on the main thread. Lower it with every improvement. */
 const promisesExpected = 8;
 const bytesExpected = 79_500;
-/** Costs may be this much higher or lower: a gain that is not written down here can be lost unseen. */
+/** The numbers may be this much higher or lower. A gain must be written down here, or it can be lost unnoticed. */
 const tolerance = 0.1;
-/** Answers before what is counted: most functions are compiled then. */
+/** How many answers precede the count: by then most functions are compiled. */
 const warmUp = 20_000;
 const counted = 2000;
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { errorsDoc, errorsDocPath } from '../scripts/errors-doc.ts';
 import { errorTable } from '../src/errors/error-table.ts';
 
-test('docs/errors.md says what the error table says', () => {
+test('docs/errors.md equals the output of the error table', () => {
   expect(readFileSync(errorsDocPath, 'utf8'), 'run: node scripts/errors-doc.ts').toBe(errorsDoc());
 });
 

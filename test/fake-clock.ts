@@ -16,12 +16,12 @@ export class FakeClock {
     this.set(time);
   }
 
-  /** The environment of a process that uses it. */
+  /** The environment of a process that uses the clock. */
   get environment(): Readonly<Record<string, string>> {
     return { NODE_OPTIONS: `--import=${preload}`, MOVED_CLOCK_FILE: this.#file };
   }
 
-  /** Sets it, as "2028-02-29T23:59:00Z": at once and for every process that has it. */
+  /** Sets the clock, to a time such as "2028-02-29T23:59:00Z": at once and for every process that uses it. */
   set(time: string): void {
     // Written atomically: a process reads the file whenever it reads the clock.
     writeFileSync(`${this.#file}.next`, String(Date.parse(time) - Date.now()));
@@ -35,7 +35,7 @@ export class FakeClock {
 
 const minuteMs = 60_000;
 
-/** A clock that stands that many minutes ahead. */
+/** Returns a clock that is that many minutes ahead. */
 export function clockAhead(minutes: number): FakeClock {
   return new FakeClock(new Date(Date.now() + minutes * minuteMs).toISOString());
 }

@@ -71,11 +71,11 @@ export async function dropDatabase({ folder }: Place): Promise<void> {
   await drop(url);
 }
 
-/** Places whose databases have a clock of their own. */
+/** Folders of gateways whose databases have a moved clock. */
 const moved = new Set<string>();
 
 /**
- * Gives the database of a gateway the clock of a `FakeClock`, whose file says how many milliseconds it is apart; absent: the server's own. Only the database's clock counts, and statements read it with
+ * Gives the database of a gateway the clock of a `FakeClock`, whose file has its offset in milliseconds; absent: the server's own. Only the database's clock counts, and statements read it with
  * `clock_timestamp()` only: a function of that name is found before PostgreSQL's.
  */
 export async function moveDatabaseClock(place: Place, file: string | undefined): Promise<void> {

@@ -33,9 +33,9 @@ const main = join(root, 'src/main.ts');
 
 /** How to start it. */
 export interface GatewayOptions {
-  /** An earlier gateway's folder; absence makes a new one. */
+  /** An earlier gateway's folder; if absent, a new one is made. */
   readonly home?: Home;
-  /** Text of the configuration file; absence starts it on its defaults. */
+  /** Text of the configuration file; if absent, it starts with its defaults. */
   readonly config?: string;
   /** Further environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -43,7 +43,7 @@ export interface GatewayOptions {
   readonly balance?: string;
 }
 
-/** What outlives a process: its folder, its keys. */
+/** The parts of a gateway that outlive its process: its folder and keys. */
 export interface Home {
   readonly folder: string;
   readonly dataDir: string;
@@ -79,7 +79,7 @@ export interface Gateway {
   readonly managementKey: string;
   readonly dataDir: string;
   readonly home: Home;
-  /** From the start of the process to its first ready answer. */
+  /** Time from the start of the process to its first ready answer, in ms. */
   readonly readyMs: number;
   /** Its output so far, errors included. */
   printed(): string;
@@ -118,7 +118,7 @@ export function gatewayEnvironment(home: Home, more: Readonly<Record<string, str
   };
 }
 
-/** A new folder with keys that a first start is to take. */
+/** Makes a new folder, with keys for the first start. */
 export function makeHome(): Home {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-e2e-'));
   // Hexadecimal digits are base62 digits too.
@@ -131,7 +131,7 @@ export function makeHome(): Home {
   };
 }
 
-/** Starts a program and gathers what it prints until it ends. */
+/** Starts a program and collects its output until it ends. */
 export function run(
   command: readonly [string, ...string[]],
   options: { readonly cwd: string; readonly env: Record<string, string> },
@@ -174,7 +174,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Waits for the two addresses, then for readiness; throws with all that was printed when the process ends or three minutes pass first (a busy machine). */
+/** Waits for the two addresses, then for readiness; throws with all output if the process ends first or three minutes pass (for a busy machine). */
 async function waitUntilReady({ output, ended }: ReturnType<typeof run>): Promise<{ url: string; rpcUrl: string }> {
   let end: Ended | undefined;
   void ended.then(each => (end = each));
@@ -197,7 +197,7 @@ function withCredential(credential: string): Interceptor {
   };
 }
 
-/** Returns the way to the internal listener with a credential. */
+/** Returns a transport to the internal listener with a credential. */
 export function openTransport(rpcUrl: string, credential: string): ReturnType<typeof createConnectTransport> {
   return createConnectTransport({
     baseUrl: rpcUrl,
@@ -264,18 +264,18 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-/** The sum of all running requests' holds, in nano-dollars. */
+/** Returns the sum of all running requests' holds, in nano-dollars. */
 export async function heldBy({ admin }: Gateway): Promise<bigint> {
   const { accounts } = await admin.listAccounts({});
   return accounts.reduce((sum, account) => sum + account.heldNanoUsd, 0n);
 }
 
-/** Account 1's balance in nano-dollars. */
+/** Returns account 1's balance in nano-dollars. */
 export async function readBalance({ account }: Gateway): Promise<bigint> {
   return (await account.getBalance({})).balanceNanoUsd;
 }
 
-/** A settled request with its arithmetic, waited for up to 5 s: a client that goes away does not see its request end. */
+/** Returns a settled request with its arithmetic. Waits up to 5 s: after a client has disconnected, its request takes a moment to end. */
 export async function readRecord({ account }: Gateway, requestId: string): Promise<ActivityRecord> {
   for (const deadline = performance.now() + 5_000; ; await sleep(20)) {
     const found = await account.getActivity({ requestId }).catch((error: unknown) => {
@@ -286,7 +286,7 @@ export async function readRecord({ account }: Gateway, requestId: string): Promi
   }
 }
 
-/** A new key of account 1. */
+/** Makes a key of account 1. */
 export async function makeKey(
   { admin }: Gateway,
   settings: NonNullable<Parameters<Gateway['admin']['createApiKey']>[0]['settings']> = {},
@@ -296,7 +296,7 @@ export async function makeKey(
   return { key: key.key, id: key.apiKeyId };
 }
 
-/** A new account with that many dollars. Returns its key. */
+/** Makes an account with that many dollars. Returns its key. */
 export async function createAccount({ cli }: Gateway, balance: string): Promise<string> {
   const account = await cli(['accounts', 'create', '--name', 'another', '--balance', balance, '--json']);
   const { account_id: id } = account.json as { account_id: number };
@@ -311,7 +311,7 @@ export async function expectVerified(home: Home): Promise<void> {
 }
 
 /**
- * What must hold after every test file: nothing is held, the gateway stops by itself with 0, the ledger's invariants
+ * Ends a gateway, and expects that nothing is held, that it stops by itself with 0, and that the ledger's invariants
  * hold.
  */
 export async function endGateway(gateway: Gateway): Promise<void> {

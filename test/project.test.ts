@@ -64,21 +64,21 @@ describe.each(['.', 'test/clients', 'test/browser', 'bench/peers'])('package %s'
   const { dependencies, devDependencies, allowScripts } = JSON.parse(read(`${folder}/package.json`)) as Manifest;
   const { packages } = JSON.parse(read(`${folder}/package-lock.json`)) as Lock;
 
-  test('names every dependency to the digit', () => {
+  test('names the exact version of every dependency', () => {
     const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(
       ([, version]) => !/^(npm:@?[^@]+@)?\d+\.\d+\.\d+$/.test(version),
     );
     expect(loose).toEqual([]);
   });
 
-  test('decides about every install script', () => {
+  test('allows or forbids every install script', () => {
     const scripted = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript === true);
     const names = scripted.map(([path]) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
     expect(names.filter(name => !(name in allowScripts))).toEqual([]);
   });
 
   test('has a lockfile that names no registry', () => {
-    // `omit-lockfile-registry-resolved` of .npmrc: the address of one machine's mirror is useless on another.
+    // `omit-lockfile-registry-resolved` in .npmrc causes that: the URL of one machine's mirror is useless on another.
     expect(Object.keys(packages).filter(path => packages[path]?.resolved !== undefined)).toEqual([]);
   });
 });

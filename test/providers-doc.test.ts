@@ -11,7 +11,7 @@ const root = resolve(import.meta.dirname, '..');
 const read = (path: string): string => readFileSync(resolve(root, path), 'utf8');
 const page = readFileSync(providersDocPath, 'utf8');
 
-/** Everything that presets read, as an operator with all of them would set it. */
+/** All variables that presets read, as an operator who uses all presets would set them. */
 const variables = Object.fromEntries(
   presets.flatMap(({ addressVariable, keyVariables = [] }) => [
     ...(addressVariable === undefined ? [] : [[addressVariable, 'http://127.0.0.1:1'] as const]),
@@ -19,11 +19,11 @@ const variables = Object.fromEntries(
   ]),
 );
 
-test('docs/providers.md says what the presets say', () => {
+test('docs/providers.md has the tables that the presets make', () => {
   expect(page, 'run: node scripts/providers-doc.ts').toBe(withFacts(page));
 });
 
-test('it says of every preset what was tried, in the order of the presets, and names only tests that are there', () => {
+test('it says for every preset what was tried, in the order of the presets, and names only existing tests', () => {
   const tried = page.slice(page.indexOf('## What was tried'));
   const rows = [...tried.matchAll(/^\| ([^|]+) \| [^|]+ \| [^|]+ \|$/gm)].map(([, title]) => title);
   expect(rows).toEqual(['provider', '---', ...presets.map(({ title }) => title)]);
@@ -32,7 +32,7 @@ test('it says of every preset what was tried, in the order of the presets, and n
   expect(named.filter(path => !existsSync(resolve(root, path)))).toEqual([]);
 });
 
-test('it, the README and docs/configuration.md count the presets', () => {
+test('it, the README and docs/configuration.md have the right number of presets', () => {
   expect(presets).toHaveLength(16);
   expect(page).toContain('Sixteen presets');
   expect(read('README.md')).toContain('`OLLAMA_HOST` and twelve more');
@@ -44,7 +44,7 @@ test('it names the pinned version of the price package', () => {
   expect(page).toContain(`\`@pydantic/genai-prices\`, version ${dependencies['@pydantic/genai-prices']},`);
 });
 
-test('its examples are read as they stand, beside every preset', async () => {
+test('its examples are valid configurations, together with every preset', async () => {
   const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = '']) => text);
   expect(examples).toHaveLength(4);
   for (const text of examples) {
@@ -56,7 +56,7 @@ test('its examples are read as they stand, beside every preset', async () => {
   }
 });
 
-test('the README and AGENTS.md lead to it', () => {
+test('the README and AGENTS.md link to it', () => {
   expect(read('README.md')).toContain('(docs/providers.md)');
   expect(read('AGENTS.md')).toContain('docs/providers.md');
 });

@@ -1,4 +1,4 @@
-/** What a gateway has stored, in its data directory or in its database. */
+/** Reads everything that a gateway has stored, in its data directory or in its database. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { queryDatabase } from './gateway-database.ts';
@@ -34,12 +34,12 @@ export async function readStored(place: Place): Promise<Stored[]> {
   return stored;
 }
 
-/** Replaces what PostgreSQL shows as hexadecimal digits by its letters. */
+/** Replaces bytes that PostgreSQL shows as hexadecimal digits by their letters. */
 function withBytes(row: string): string {
   return row.replaceAll(/\\x((?:[0-9a-f]{2})+)/g, (_, digits: string) => Buffer.from(digits, 'hex').toString('latin1'));
 }
 
-/** Whether a gateway has stored a word of ASCII letters. */
+/** Returns whether a gateway has stored a word of ASCII letters. */
 export async function isStored(place: Place, word: string): Promise<boolean> {
   return (await readStored(place)).some(({ text }) => text.includes(word));
 }

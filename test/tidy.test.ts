@@ -74,7 +74,7 @@ function filesBelow(folder: string): string[] {
 const all = filesBelow('src');
 const files = all.filter(file => !file.endsWith('.test.ts'));
 
-/** What a file imports, re-exports, loads later or starts as a worker: names of packages, and paths below `src/` for its own files. */
+/** Returns what a file imports, re-exports, loads later or starts as a worker: names of packages, and paths below `src/` for files of the project. */
 function readImports(file: string): string[] {
   const text = readFileSync(resolve(src, file), 'utf8');
   const { module, errors } = parseSync(file, text);
@@ -90,7 +90,7 @@ function readImports(file: string): string[] {
 
 const isOwn = (target: string): boolean => /\.tsx?$/.test(target);
 
-/** What the rules of the ledger may import: each other, rows, the port's types, prices, and what has no I/O. */
+/** Returns whether the rules of the ledger may import a file: each other, rows, the port's types, prices, and files without I/O. */
 const isOfRules = (target: string): boolean =>
   target.startsWith('ledger/rules/') ||
   [
@@ -100,7 +100,7 @@ const isOfRules = (target: string): boolean =>
     'ledger/control.ts',
     'ledger/history.ts',
     'ledger/webhooks.ts',
-    // How amounts and times are written in the audit and in events.
+    // The formats of amounts and times in the audit and in events.
     'lib/dollars.ts',
     'lib/clock.ts',
     'generation/price.ts',
@@ -109,7 +109,7 @@ const isOfRules = (target: string): boolean =>
   ].includes(target) ||
   target.startsWith('errors/');
 
-/** Why `file` may not import its own project's `target`; undefined if it may. */
+/** Returns why `file` may not import the project's file `target`; undefined if it may. */
 function forbidden(file: string, target: string): string | undefined {
   const [from = '', own = ''] = file.split('/');
   const [to = '', part = '', ...deeper] = target.split('/');
@@ -126,7 +126,7 @@ function forbidden(file: string, target: string): string | undefined {
   return undefined;
 }
 
-/** Why `file` may not import the package or builtin `name`; undefined if it may. */
+/** Returns why `file` may not import the package or builtin `name`; undefined if it may. */
 function forbiddenPackage(file: string, name: string): string | undefined {
   const [from = ''] = file.split('/');
   const isPure = pure.includes(from) || file.startsWith('ledger/rules/');
@@ -136,7 +136,7 @@ function forbiddenPackage(file: string, name: string): string | undefined {
   return `only ${owners.join(', ')} may import it`;
 }
 
-/** Broken rules as `file -> target: why`. */
+/** Returns broken rules as `file -> target: why`. */
 function broken(among: readonly string[], why: (file: string, target: string) => string | undefined): string[] {
   return among.flatMap(file =>
     readImports(file).flatMap(target => {
@@ -146,7 +146,7 @@ function broken(among: readonly string[], why: (file: string, target: string) =>
   );
 }
 
-test('every file below src but main.ts lies in a folder of the table', () => {
+test('every file below src except main.ts is in a folder of the table', () => {
   expect(
     all.filter(file => file !== 'main.ts' && !(file.includes('/') && file.slice(0, file.indexOf('/')) in mayImport)),
   ).toEqual([]);
@@ -182,7 +182,7 @@ test('packages are imported only where they belong', () => {
   ).toEqual([]);
 });
 
-test('an example knows of the gateway what everybody does: its contract', () => {
+test('an example imports only the contract of the gateway', () => {
   const examples = filesBelow('examples').map(file => relative(src, resolve(root, 'examples', file)));
   expect(examples.length).toBeGreaterThan(0);
   const isOutside = (target: string): boolean => isOwn(target) && !target.startsWith('../examples/');
@@ -199,7 +199,7 @@ test('the current time is read in lib only', () => {
   expect(bad).toEqual([]);
 });
 
-test('what lies on the way of an answer takes time, timers and chance from a Runtime', () => {
+test('code that handles answers takes time, timers and randomness from a Runtime', () => {
   const folders = ['core/', 'upstreams/', 'generation/', 'codecs/', 'edge/sinks/'];
   const direct = /\bperformance\.now\b|\bset(Timeout|Interval)\(|\bMath\.random\b/;
   const bad = files.filter(
@@ -215,7 +215,7 @@ test('no file has an empty name such as utils', () => {
   expect(named.filter(file => emptyWords.test(file))).toEqual([]);
 });
 
-test('a test below src is beside the file it is about, and no test is outside src and test', () => {
+test('a test below src is beside the file that it tests, and no test is outside of src and test', () => {
   const alone = all.filter(
     file => file.endsWith('.test.ts') && !existsSync(resolve(src, file.replace(/(\.[a-z0-9-]+)*\.test\.ts$/, '.ts'))),
   );

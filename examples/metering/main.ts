@@ -1,5 +1,5 @@
 /**
- * A service that meters work of its own: it compresses files and charges a customer by the byte. The gateway knows nothing of files; it knows the customer's key, limits
+ * A service that meters work of its own: it compresses files and charges an account by the byte. The gateway knows nothing of files; it knows the account's key, limits
  * and money. docs/metering.md explains it.
  *
  *     node examples/metering/main.ts --api-key-id 1 FROM TO

@@ -24,7 +24,7 @@ export function createAccounting(gateway: string, operatorToken: string): Accoun
 }
 
 /**
- * Makes sure that the cost of the work so far is held, in nano-dollars, before it continues. Throws if the customer
+ * Makes sure that the cost of the work so far is held, in nano-dollars, before it continues. Throws if the account
  * can't pay it.
  */
 export type Cover = (costNanoUsd: bigint) => Promise<void>;
@@ -34,16 +34,16 @@ export interface Ended {
   readonly id: bigint;
   readonly target: string;
   readonly state: 'settled' | 'voided' | 'unpaid';
-  /** What the customer paid, and what exceeded the customer's funds or limits; 0 if nothing was charged. */
+  /** What the account paid, and what exceeded its funds or limits; 0 if nothing was charged. */
   readonly costNanoUsd: bigint;
   readonly writtenOffNanoUsd: bigint;
 }
 
 /** The requested work. */
 export interface Order {
-  /** The customer's API key, by its id. */
+  /** The id of the API key that pays. */
   readonly apiKeyId: bigint;
-  /** Its name in the customer's activity. */
+  /** The name of the work in the account's activity. */
   readonly model: string;
   /** The first hold, and the smallest further one: cheaper work calls the gateway twice. */
   readonly sliceNanoUsd: bigint;
@@ -61,7 +61,7 @@ export interface MeterOptions {
   readonly deliver: (ended: Ended) => void;
 }
 
-/** Charges work to customers of a gateway: nothing is done that is not held, nothing is charged twice, nothing stays held. */
+/** Charges work to accounts of a gateway: nothing is done that is not held, nothing is charged twice, nothing stays held. */
 export class Meter {
   readonly #options: MeterOptions;
 
@@ -70,7 +70,7 @@ export class Meter {
   }
 
   /**
-   * Does work that a customer pays. `work` calls `cover` ahead of each part, and returns its cost. If it throws,
+   * Does work that an account pays. `work` calls `cover` ahead of each part, and returns its cost. If it throws,
    * everything is released and the error is rethrown. What can't be charged or released now, because the gateway is
    * down, `recover` does later.
    */

@@ -98,7 +98,7 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
   accounts
     .one(
       'close',
-      'close an account and revoke all its keys for good; debit what is left with a negative credit',
+      'close an account and revoke all its keys for good; debit the remaining balance with a negative credit',
       async ({ admin }, accountId: bigint) => (await admin.closeAccount({ accountId })).account,
     )
     .argument('<account_id>', 'the account', idArgument);
@@ -202,7 +202,7 @@ function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
   keys
     .one(
       'update',
-      'change an API key; settings that are not named stay',
+      'change an API key; settings without an option stay unchanged',
       async ({ admin }, apiKeyId: bigint, given: UpdateKeyOptions) => {
         const settings = toKeyChanges(given);
         if (Object.values(settings).every(value => value === undefined || value === false)) {
@@ -430,7 +430,7 @@ export function subscriptionCommands(program: Command, ports: RemotePorts): void
   subscriptions
     .one(
       'show',
-      'show an account’s plan and what is left of it',
+      'show an account’s plan and its remaining tokens',
       async ({ admin }, accountId: bigint) => (await admin.getSubscription({ accountId })).subscription,
     )
     .argument('<account_id>', 'the account', idArgument);

@@ -70,7 +70,7 @@ export function historyCommands(program: Command, ports: RemotePorts): void {
   withPage(
     new ResourceCommands(audit, ports, auditView)
       .list(
-        'list what the operator and the owners of accounts have done, newest first',
+        'list the actions of the operator and of accounts, newest first',
         async (
           { admin },
           { account: accountId, operator, ...page }: PageOptions & { account?: bigint; operator?: true },

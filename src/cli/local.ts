@@ -73,7 +73,7 @@ export function ledgerCommands(program: Command, ports: CommandLinePorts): void 
   const command = ledger
     .command('verify')
     .description('check every invariant of the ledger, with or without a running gateway')
-    .option('--running', 'let the running gateway check the ledger that it uses, also on another machine');
+    .option('--running', 'check the ledger on the running gateway, which may be on another machine');
   addGatewayOptions(command).action(async ({ json, running, ...options }: VerifyOptions) => {
     const environment = ports.environment();
     const violations =

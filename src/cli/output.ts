@@ -11,7 +11,7 @@ export interface Streams {
   err(text: string): void;
 }
 
-/** The document on one screen, as programs read it. */
+/** Returns the document as indented JSON. */
 export function jsonText(document: Document): string {
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
@@ -24,7 +24,7 @@ export function resourceText(resource: Document): string {
     .join('');
 }
 
-/** Formats rows as a table with the named columns, numbers and money right-aligned, or a line that says that there are no rows. */
+/** Formats rows as a table with the named columns, numbers and money right-aligned, or `none` if there are no rows. */
 export function tableText(rows: readonly Document[], columns: readonly string[]): string {
   if (rows.length === 0) return 'none\n';
   const aligned = columns.map(name => {
@@ -40,7 +40,7 @@ export function tableText(rows: readonly Document[], columns: readonly string[])
   return lines.map(line => `${line.trimEnd()}\n`).join('');
 }
 
-/** Amounts of money are numbers with all their digits. Absent values are ignored. */
+/** Returns whether a column may contain the value and still be right-aligned: numbers, amounts of money (raw JSON) and absent values. */
 function isNumber(value: unknown): boolean {
   return value === null || value === undefined || typeof value === 'number' || isRawJson(value);
 }
@@ -49,7 +49,7 @@ function isRawJson(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'rawJSON' in value;
 }
 
-/** Rows as comma-separated values with a header (RFC 4180); absent values are empty. */
+/** Returns rows as comma-separated values with a header (RFC 4180). Absent values are empty. */
 export function csvText(rows: readonly Document[], columns: readonly string[]): string {
   const lines = [columns, ...rows.map(row => columns.map(name => csvCell(row[name])))];
   return lines.map(line => `${line.join(',')}\r\n`).join('');
@@ -68,7 +68,7 @@ function cellText(value: unknown): string {
   return visible(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
-/** Returns a text of a caller's, for a terminal: what would move the cursor or colour the terminal is shown as a box instead. */
+/** Makes a caller's text safe for a terminal: replaces characters that would move the cursor or change colours with boxes. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '\u{25A1}');
 }

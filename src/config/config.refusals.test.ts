@@ -38,6 +38,11 @@ describe('the error of a bad file names file, line, path and the allowed values'
     ['duration', 'shutdown_grace: 30', '1: shutdown_grace: is "30", must be a duration from 0ms to 7d, such as 500ms'],
     ['duration unit', 'timeouts: { total: 1w }', '1: timeouts.total: is "1w", must be a duration from 1ms to 7d'],
     ['size', 'limits: { body_bytes: 64 apples }', '1: limits.body_bytes: is "64 apples", must be a size from 1024'],
+    [
+      'memory for parsing that one body could exceed',
+      'limits: { body_bytes: 64MiB, parse_memory: 191MiB }',
+      '1: limits.parse_memory: is "191MiB", must be at least 3 times limits.body_bytes',
+    ],
     ['word', 'metrics: outside', '1: metrics: is "outside", must be internal or public'],
     ['flag', 'strict: yes', '1: strict: is "yes", must be true or false'],
     ['list', 'cors_origins: https://a.example', '1: cors_origins: is "https://a.example", must be a list'],
@@ -114,7 +119,7 @@ describe('the error of a bad file names file, line, path and the allowed values'
       '1: aliases."a:free": is "sim/text", must name a model whose id ends',
     ],
     ['syntax', 'models:\n  - id: "x', '2: is not valid YAML: '],
-    ['key twice', 'retries: 1\nretries: 2', '2: the same key stands twice in one mapping'],
+    ['key twice', 'retries: 1\nretries: 2', '2: the same key is twice in one mapping'],
     ['two documents', 'retries: 1\n---\nretries: 2', '2: must be one YAML document'],
     ['unknown tag', 'retries: !money 5', '1: is not valid YAML: Unresolved tag'],
     ['model id', model('id: a b', priced, routed), '5: models[0].id: is "a b", must be an id of letters'],
@@ -168,7 +173,7 @@ describe('the error of a bad file names file, line, path and the allowed values'
     [
       'old completions by a provider that does not speak chat',
       model('id: a', 'endpoints: [/v1/completions]', priced, 'routes: [{ provider: i, model: x }]'),
-      '8: models[0].routes[0].provider: speaks images, must speak chat for /v1/completions',
+      '8: models[0].routes[0].provider: uses images, must use chat for /v1/completions',
     ],
     [
       'no price of a rerank model',

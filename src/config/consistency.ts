@@ -57,6 +57,16 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
   checkAliases(file, { listed, known }, report);
   checkPlans(file, known, report);
   checkIdentityProvider(file, report);
+  checkParser(file, report);
+}
+
+/** V8 ends the process if one text is larger than the whole memory of the thread; a text takes two bytes a character. */
+const parsedBytesPerByte = 3;
+
+/** Reports a thread for bodies that has too little memory for the largest of them. */
+function checkParser({ limits }: ParsedFile, report: Report): void {
+  if (limits.parse_memory >= parsedBytesPerByte * limits.body_bytes) return;
+  report(['limits', 'parse_memory'], `must be at least ${parsedBytesPerByte} times limits.body_bytes`);
 }
 
 function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
@@ -167,10 +177,7 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
       report([...at, 'provider'], `names no provider${suggestion(provider, Object.keys(file.providers))}`);
     } else if (!protocols.includes(found.protocol)) {
       const wanted = protocols.join(', ').replace(/, (\w+)$/, ' or $1');
-      report(
-        [...at, 'provider'],
-        `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,
-      );
+      report([...at, 'provider'], `uses ${found.protocol}, must use ${wanted} for ${model.endpoints.join(' and ')}`);
     }
   }
 }

@@ -3,11 +3,11 @@ import type { ModelDescription } from './model-facts.ts';
 import { toDiscoveredModels, type PriceRules } from './discovered-models.ts';
 import { presets } from './presets.ts';
 
-const askedAtMs = 1_795_374_969_500;
+const requestedAtMs = 1_795_374_969_500;
 
 function reported(preset: string, list: readonly ModelDescription[], prices: PriceRules = []) {
   const of = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
-  return toDiscoveredModels(of, list, { prices, nowMs: askedAtMs });
+  return toDiscoveredModels(of, list, { prices, nowMs: requestedAtMs });
 }
 
 /** The only model of a list. */

@@ -81,7 +81,7 @@ describe('refused variables, and the reasons', () => {
     [
       'TOLLGATE_BOOTSTRAP_API_KEY',
       'sk-tg-abcdefghijklm nopqrst',
-      'must have at most 512 characters, all of them printable ASCII and none of them a blank',
+      'must have at most 512 characters, all of them printable ASCII and none a space',
     ],
     ['TOLLGATE_BOOTSTRAP_BALANCE', '-1', 'is "-1", must be dollars from 0 to 1000000000, such as 12.50'],
   ])('%s=%s', (name, value, message) => {

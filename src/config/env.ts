@@ -125,7 +125,7 @@ class EnvironmentReader {
     } else if (value.length < keyLengthMin) {
       this.#refuse(name, `has ${value.length} characters, must have at least ${keyLengthMin}`);
     } else if (!/^[\x21-\x7e]{1,512}$/.test(value)) {
-      this.#refuse(name, 'must have at most 512 characters, all of them printable ASCII and none of them a blank');
+      this.#refuse(name, 'must have at most 512 characters, all of them printable ASCII and none a space');
     }
     return new Secret(value);
   }

@@ -26,7 +26,7 @@ export function checkIdentityProvider(
   const { protocol, hostname } = new URL(parsed.issuer);
   const isLoopback = ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
   if (protocol !== 'https:' && !isLoopback) {
-    report(['identity_provider', 'issuer'], 'must be an https:// address, but for a provider on this machine');
+    report(['identity_provider', 'issuer'], 'must be an https:// address, except for a provider on this machine');
   }
   for (const [index, { role, account }] of parsed.people.entries()) {
     const path = ['identity_provider', 'people', index, 'account'];

@@ -43,6 +43,6 @@ function readKeys(text: string, refuse: (message: string) => void): Secret[] {
   const lines = text.split('\n').map(line => line.trim());
   const keys = lines.filter(line => line !== '').map(line => secret.safeParse(line));
   if (keys.length === 0) refuse('names a file that is empty; it needs one key per line');
-  if (keys.some(({ success }) => !success)) refuse('names a file with a character that no key has');
+  if (keys.some(({ success }) => !success)) refuse('names a file with a character that no key can have');
   return keys.flatMap(({ data }) => data ?? []);
 }

@@ -69,7 +69,9 @@ describe('providers', () => {
   test.each(['sk-1\nx-evil: 1', 'sk-ключ', 'a\0b'])(
     'a key that can’t stand in a header is refused by its name, not shown: %j',
     key => {
-      expect(() => load({ OPENAI_API_KEY: key })).toThrow(/^OPENAI_API_KEY: has a character that no key has[^\n]*$/);
+      expect(() => load({ OPENAI_API_KEY: key })).toThrow(
+        /^OPENAI_API_KEY: has a character that no key can have[^\n]*$/,
+      );
       expect(() => load({ AZURE_OPENAI_ENDPOINT: 'https://a.example', AZURE_OPENAI_API_KEY: key })).toThrow(
         /^AZURE_OPENAI_API_KEY: has/,
       );

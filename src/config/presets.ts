@@ -175,7 +175,7 @@ function findKey(names: readonly string[], variables: Variables): Secret | undef
     const parsed = secret.safeParse(text);
     if (parsed.success) return parsed.data;
     throw new ConfigError([
-      { path: name, message: 'has a character that no key has: a line break, or one that is not ASCII' },
+      { path: name, message: 'has a character that no key can have: a line break, or one that is not ASCII' },
     ]);
   }
   return undefined;

@@ -35,7 +35,7 @@ export function leaf<T>(
 }
 
 /** Marks the message of an unknown key; the known keys follow. */
-export const unknownKeyMark = 'unknown key, known are: ';
+export const unknownKeyMark = 'unknown key, known keys are: ';
 
 const isMapping = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof NumberText);
@@ -87,7 +87,7 @@ export function matching(pattern: RegExp, allowed: string): z.ZodType<string> {
 }
 
 /** A text that is never shown, and that can stand in an HTTP header. */
-export const secret = leaf('a text that is not empty and has no line break or blank at its ends', value => {
+export const secret = leaf('a text that is not empty and has no line break or space at its ends', value => {
   const candidate = toText(value);
   return candidate !== undefined && /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(candidate)
     ? new Secret(candidate)

@@ -85,7 +85,7 @@ test('the error of a bad secret file says what is wrong, without the secret', ()
     [() => config('', { OPENAI_API_KEY_FILE: empty }), 'OPENAI_API_KEY_FILE: names a file that is empty'],
     [
       () => config('', { OPENAI_API_KEY_FILE: path }),
-      'OPENAI_API_KEY: has a character that no key has: a line break, or one that is not ASCII',
+      'OPENAI_API_KEY: has a character that no key can have: a line break, or one that is not ASCII',
     ],
     [
       () => config(provider('api_key_file: canary')),
@@ -97,7 +97,7 @@ test('the error of a bad secret file says what is wrong, without the secret', ()
     ],
     [
       () => config(provider('api_key_file: bad.key')),
-      `${folder}/t.yaml:2: providers.p.api_key_file: names a file with a character that no key has`,
+      `${folder}/t.yaml:2: providers.p.api_key_file: names a file with a character that no key can have`,
     ],
     [
       () => config(provider('api_key: a, api_key_file: one.key')),

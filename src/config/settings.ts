@@ -161,7 +161,7 @@ export interface Limits {
   readonly imageTaskQueue: number;
 }
 
-/** When requests are refused because there is too much to do, and how they take turns. */
+/** When requests are refused because of overload, and in which order requests run. */
 export interface OverloadSettings {
   /** The level begins when the event loop is this late. */
   readonly loopLagMs: number;

@@ -155,7 +155,7 @@ class SourceReader {
 
 /** Replaces the parser's message if ours is more useful to an operator. */
 function yamlMessage(code: string, message: string): string {
-  if (code === 'DUPLICATE_KEY') return 'the same key stands twice in one mapping';
+  if (code === 'DUPLICATE_KEY') return 'the same key is twice in one mapping';
   if (code === 'MULTIPLE_DOCS') return 'must be one YAML document, without a second ---';
   return `is not valid YAML: ${message}`;
 }

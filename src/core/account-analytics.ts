@@ -70,8 +70,8 @@ function tooMuch(refusal: AnalyticsRefusal): GatewayError {
     param: 'start',
     violations: [{ path: ['start'], message, type: 'too_long' }],
     tip: isLong
-      ? 'Ask for a shorter time, for days instead of hours, or for fewer groups.'
-      : 'Ask for a shorter time, or with one filter and without grouping by anything else.',
+      ? 'Request a shorter time, days instead of hours, or fewer groups.'
+      : 'Request a shorter time, or use one filter and no other grouping.',
   });
 }
 
@@ -104,6 +104,8 @@ function toQuery(
 
 /** Adds the rows up. */
 function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
+  const [only] = rows;
+  if (only !== undefined && rows.length === 1) return toRowSums(only);
   const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | MoneySum>): bigint =>
     BigInt(rows.reduce((total, row) => total + row[field], 0));
   return {
@@ -115,6 +117,20 @@ function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSum
     cacheWriteTokens: sum('cacheWrite'),
     cacheReadTokens: sum('cacheRead'),
     latencyMs: sum('latencyMs'),
+  };
+}
+
+/** Returns the sums of one row. There can be thousands of rows. */
+function toRowSums(row: AnalyticsRow): MessageInitShape<typeof UsageSumsSchema> {
+  return {
+    requests: BigInt(row.requests),
+    failedRequests: BigInt(row.failed),
+    costNanoUsd: row.costNanoUsd,
+    inputTokens: BigInt(row.input),
+    outputTokens: BigInt(row.output),
+    cacheWriteTokens: BigInt(row.cacheWrite),
+    cacheReadTokens: BigInt(row.cacheRead),
+    latencyMs: BigInt(row.latencyMs),
   };
 }
 

@@ -92,7 +92,7 @@ export async function deleteGroup(ledger: Ledger, { groupId: id, accountId }: Na
 
 function done(reply: GroupRow | GroupRefusal, id: number): GroupRow {
   if (reply !== 'conflict') return requireFound(reply, 'group', id, 'the account or the group');
-  throw new GatewayError('conflict', 'Groups lie at most 5 deep in each other, and never in themselves.', {
+  throw new GatewayError('conflict', 'Groups can be nested at most 5 deep, and never in themselves.', {
     param: 'parent_group_id',
     tip: 'Choose another parent, or null for none.',
   });

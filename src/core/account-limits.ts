@@ -61,7 +61,7 @@ function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): L
 export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   if (reply === 'not_found') throw new GatewayError('not_found', 'There is no such scope.', { param: 'scope.id' });
   if (reply === 'too_many') {
-    throw new GatewayError('conflict', 'The scope has as many limits as one can have.', {
+    throw new GatewayError('conflict', 'The scope has the maximum number of limits.', {
       tip: 'Change or delete one of its limits first.',
     });
   }
@@ -72,7 +72,7 @@ export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
 export function unlocked<Done extends LimitRow | 'deleted'>(reply: Done | LimitRefusal, limitId: number): Done {
   if (reply === 'not_found') throw notFound('limit', limitId);
   if (reply === 'fixed') {
-    const message = `Limit ${limitId} is a window of free models, which are the same for every account: it can’t be changed.`;
+    const message = `Limit ${limitId} is a window of free models, which is the same for every account and can’t be changed.`;
     throw new GatewayError('permission_denied', message, { tip: 'Make another, lower limit in addition.' });
   }
   if (reply !== 'locked') return reply;

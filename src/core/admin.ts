@@ -153,10 +153,10 @@ function accounts({
 }
 
 function usedReference(reference: string): GatewayError {
-  const message = `reference: ${JSON.stringify(reference)} is that of another credit.`;
+  const message = `reference: ${JSON.stringify(reference)} belongs to another credit.`;
   return new GatewayError('conflict', message, {
     param: 'reference',
-    tip: 'A credit that is no repeat needs a reference of its own. To repeat one send the same account and amount.',
+    tip: 'Give a new credit a new reference. To repeat a credit, send the same account and amount.',
   });
 }
 

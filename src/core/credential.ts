@@ -119,7 +119,7 @@ async function refuseDisabled(credential: Credential, ledger: CredentialPort): P
   if (credential.paused) {
     throw new GatewayError('key_disabled', `Key ${credential.keyId} is paused.`, {
       limits,
-      tip: `Let it go on: PATCH /v1/account/keys/${credential.keyId} {"paused": false}.`,
+      tip: `Resume it: PATCH /v1/account/keys/${credential.keyId} {"paused": false}.`,
     });
   }
   throw new GatewayError('key_disabled', `Key ${credential.keyId} is disabled.`, {

@@ -46,8 +46,8 @@ export async function readNextPayment(
   const inputTokens = given === 0 ? inputTokensUsual : given;
   const request = create(GenerateRequestSchema, { model: model.id, endpoint });
   const measured = { inputTokens, calls: 1 };
-  const applicant = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
-  const command = { ...toAdmitCommand(applicant), key: { id: keyId, accountId } };
+  const admission = { id: 0, requestId: '', keyId, accountId, request, model, tier: ServiceTier.DEFAULT, measured };
+  const command = { ...toAdmitCommand(admission), key: { id: keyId, accountId } };
   const preview = requireFound(await ledger.preview(command), 'API key', keyId);
   // The reader's rows have the reset times, also for limits of concurrent requests.
   const rows = new Map((await ledger.listLimits({ accountId })).map(row => [row.limitId, row]));
@@ -69,10 +69,10 @@ export async function readNextPayment(
 async function describeRefusal(
   ledger: Ledger,
   { denied }: AdmissionPreview,
-  applicant: { readonly model: Model; readonly accountId: number; readonly keyId: number },
+  admission: { readonly model: Model; readonly accountId: number; readonly keyId: number },
 ): Promise<Pick<MessageInitShape<typeof NextPaymentSchema>, 'admitted' | 'refusal' | 'message' | 'tip'>> {
   if (denied === undefined) return { admitted: true };
-  const { code, message, tip } = await refusal(ledger, denied, applicant);
+  const { code, message, tip } = await refusal(ledger, denied, admission);
   const refusingLimitId = denied.denial?.row?.id;
   return {
     admitted: false,

@@ -55,7 +55,7 @@ function checkKey(
   }
   // A role that may create keys may also spend with one.
   if (!scopes.includes('keys:create')) {
-    throw new GatewayError('permission_denied', 'Only who may make keys may generate with one.');
+    throw new GatewayError('permission_denied', 'Only sessions that may create keys may generate with one.');
   }
   return key;
 }

@@ -74,7 +74,7 @@ function toConfiguredPlans(name: PlanName, settings: Plans[PlanName]): MessageIn
 
 function alreadySubscribed(accountId: number): GatewayError {
   return new GatewayError('conflict', `Account ${accountId} has a subscription already.`, {
-    tip: `See it with npx tollgate subscriptions show ${accountId}; another one can start when that has ended.`,
+    tip: `Show it with npx tollgate subscriptions show ${accountId}; another one can start once it has ended.`,
   });
 }
 

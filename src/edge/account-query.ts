@@ -50,7 +50,8 @@ export function readNextQuery(query: Query) {
 export function readLimitsQuery(query: Query) {
   const scope = readName(query, 'scope', ['account', 'group', 'key']) ?? '';
   const scopeId = readIdFilter(query, 'id', 'scope');
-  if (scope === '' && scopeId !== 0n) throw refuse(query, 'scope', 'must name what the id is of');
+  if (scope === '' && scopeId !== 0n)
+    throw refuse(query, 'scope', 'must name the kind of object that the id belongs to');
   return { scope, scopeId };
 }
 
@@ -111,7 +112,7 @@ function readGroupBy(query: Query): { groupBy: AnalyticsGroup; tag: string } {
   }
   const tag = text.slice(tagPrefix.length);
   if (findTagFault({ [tag]: '' }) !== undefined)
-    throw refuse(query, 'group_by', 'must have the name of a tag behind tag:');
+    throw refuse(query, 'group_by', 'must have the name of a tag after tag:');
   return { groupBy: AnalyticsGroup.TAG, tag };
 }
 

@@ -33,7 +33,7 @@ function readTags(text: string): Record<string, string> {
     const at = part.indexOf('=');
     const name = part.slice(0, at).trim();
     if (at < 0) throw refuse(`"${part.trim().slice(0, 64)}" has no value`);
-    if (Object.hasOwn(tags, name)) throw refuse(`${name} stands twice`);
+    if (Object.hasOwn(tags, name)) throw refuse(`${name} is there twice`);
     tags[name] = part.slice(at + 1).trim();
   }
   const fault = findTagFault(tags);

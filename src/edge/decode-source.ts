@@ -24,6 +24,8 @@ export const decodeSource: DecodeSource = ({ protocol, body }, isPartial): Decod
       return { request, response };
     }
     default:
-      throw new GatewayError('validation_error', 'source.protocol: no client speaks it.', { param: 'source' });
+      throw new GatewayError('validation_error', 'source.protocol: no client interface uses this protocol.', {
+        param: 'source',
+      });
   }
 };

@@ -38,5 +38,5 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
 function refuseUnready(edge: Edge): void {
   const reason = edge.stopping() ? 'The gateway is stopping.' : edge.options.unready?.();
   if (reason !== undefined) throw new GatewayError('overloaded', reason);
-  if (unreadyLevels.has(edge.load.level)) throw new GatewayError('overloaded', 'The gateway has too much to do.');
+  if (unreadyLevels.has(edge.load.level)) throw new GatewayError('overloaded', 'The gateway is overloaded.');
 }

@@ -22,7 +22,7 @@ export interface UnparsedBody {
 }
 
 /** The message to the thread. */
-export interface ParseOrder {
+export interface ParseTask {
   readonly chunks: readonly Uint8Array[];
   readonly bounds: JsonBounds | undefined;
 }
@@ -74,8 +74,8 @@ export class JsonParser {
     this.#worker ??= this.#start();
     // Chunks with memory of their own move to the thread; the others are copied, because a view would take all of its memory along.
     const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
-    const order: ParseOrder = { chunks, bounds: call.bounds };
-    this.#worker.postMessage(order, call.chunks.flatMap(ownMemory));
+    const task: ParseTask = { chunks, bounds: call.bounds };
+    this.#worker.postMessage(task, call.chunks.flatMap(ownMemory));
     this.#timer.restart(this.#limits.timeMs);
   }
 

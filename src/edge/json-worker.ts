@@ -1,10 +1,10 @@
 import { parentPort } from 'node:worker_threads';
-import type { ParseOrder, ParseReply } from './json-parser.ts';
+import type { ParseTask, ParseReply } from './json-parser.ts';
 import { parseWithin } from './json-text.ts';
 
 /** Joins and parses large bodies, one after the other; the bytes go back with the answer, because their memory has moved here. */
 
-parentPort?.on('message', ({ chunks, bounds }: ParseOrder) => {
+parentPort?.on('message', ({ chunks, bounds }: ParseTask) => {
   const bytes = Buffer.concat(chunks);
   const reply: ParseReply = [parseWithin(bytes, bounds), bytes];
   parentPort?.postMessage(reply, [bytes.buffer]);

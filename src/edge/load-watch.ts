@@ -112,18 +112,18 @@ export class LoadWatch {
 
   /** Returns the refusal of a caller whose key is not known yet; undefined if there is time to look it up. */
   refusesStranger(): GatewayError | undefined {
-    return this.#level === 'calm' ? undefined : overloaded('The gateway has too much to do to look for this key.');
+    return this.#level === 'calm' ? undefined : overloaded('The gateway is overloaded and did not look up this key.');
   }
 
   /** Returns the refusal of another request of an account; undefined if it may run. */
   refuses(accountId: bigint): GatewayError | undefined {
     if (this.#level === 'calm') return undefined;
-    if (this.#level === 'critical') return overloaded('The gateway has too much to do.');
+    if (this.#level === 'critical') return overloaded('The gateway is overloaded.');
     const own = this.#running.get(accountId) ?? 0;
     const accounts = this.#running.size + (own === 0 ? 1 : 0);
     const share = Math.max(shareLeast, this.#total / accounts) * (this.#level === 'busy' ? 2 : 1);
     return own > share
-      ? overloaded('The gateway has too much to do, and this account runs more than its share.')
+      ? overloaded('The gateway is overloaded, and this account runs more than its share of requests.')
       : undefined;
   }
 

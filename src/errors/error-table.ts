@@ -79,7 +79,7 @@ export const errorTable = {
     rpc: 'InvalidArgument',
     retry: false,
     log: 'info',
-    tip: 'Leave the field out, or choose a model whose upstream knows it.',
+    tip: 'Leave the field out, or choose a model whose upstream supports it.',
   },
   context_length_exceeded: {
     meaning: 'The input and the requested output are longer than the model accepts.',
@@ -111,7 +111,7 @@ export const errorTable = {
     rpc: 'FailedPrecondition',
     retry: false,
     log: 'info',
-    tip: 'Open another WebSocket, and go on there from a stored response or with the whole conversation.',
+    tip: 'Open another WebSocket, and continue there from a stored response or with the whole conversation.',
   },
   invalid_api_key: {
     meaning: 'There is no key, or it is unknown, expired or revoked.',
@@ -122,7 +122,7 @@ export const errorTable = {
     tip: 'Send a valid key as `Authorization: Bearer KEY` or `x-api-key: KEY`.',
   },
   permission_denied: {
-    meaning: 'The key is of the wrong kind, lacks the scope, or the thing can’t be changed by the account.',
+    meaning: 'The key is of the wrong kind or lacks the scope, or the account may not change the object.',
     http: 403,
     rpc: 'PermissionDenied',
     retry: false,
@@ -143,7 +143,7 @@ export const errorTable = {
     rpc: 'PermissionDenied',
     retry: false,
     log: 'warn',
-    tip: 'Ask the operator, who can let the account take requests again: npx tollgate accounts resume ACCOUNT_ID.',
+    tip: 'Ask the operator to resume the account: npx tollgate accounts resume ACCOUNT_ID.',
   },
   model_not_allowed: {
     meaning: 'The key may not use this model.',
@@ -151,7 +151,7 @@ export const errorTable = {
     rpc: 'PermissionDenied',
     retry: false,
     log: 'info',
-    tip: 'GET /v1/models lists the models that this key may use; `allowed_models` of the key decides.',
+    tip: 'Use one of the models that GET /v1/models lists for this key, or change the key’s `allowed_models`.',
   },
   not_found: {
     meaning: 'Nothing has this path or this id.',
@@ -239,7 +239,7 @@ export const errorTable = {
     rpc: 'Internal',
     retry: undefined,
     log: 'error',
-    tip: 'Try again; if it stays, give the operator the error’s `id`.',
+    tip: 'Try again. If it fails again, give the operator the error’s `id`.',
   },
   server_restarted: {
     meaning: 'The gateway was restarted while the request ran.',
@@ -266,7 +266,7 @@ export const errorTable = {
     tip: 'Try again with exponential backoff, ask for a shorter answer, or use another model.',
   },
   model_unavailable: {
-    meaning: 'No route of the model can be taken now.',
+    meaning: 'No route of the model is available now.',
     http: 502,
     rpc: 'Unavailable',
     retry: undefined,

@@ -45,7 +45,7 @@ function providerLines(providers: readonly FoundProvider[]): string[] {
 /** Why a provider has no models. */
 const missing: Readonly<Record<FoundProvider['state'], string>> = {
   known: 'no models: name them in the configuration file',
-  asked: 'lists no usable model; it is queried again every minute',
+  queried: 'lists no usable model; it is queried again every minute',
   away: 'does not answer yet; it is queried again until it does',
   refused: 'refuses its key; set the right one in the environment',
 };

@@ -23,7 +23,7 @@ export interface DiscoveryParts {
 }
 
 /** The result of a server's last query. */
-export type ServerState = 'asked' | 'away' | 'refused';
+export type ServerState = 'queried' | 'away' | 'refused';
 
 /** The last findings about one server. */
 interface Known {
@@ -105,7 +105,7 @@ export class Discovery {
       // Another configuration may have been loaded during the query.
       if (this.#known.get(name) !== known) return;
       known.failures = 0;
-      known.state = 'asked';
+      known.state = 'queried';
       const rules = { prices: config().discovered, nowMs: systemRuntime.now() };
       this.#take(preset, known, toDiscoveredModels(preset, list, rules));
     } catch (thrown) {

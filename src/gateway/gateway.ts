@@ -57,7 +57,7 @@ import { storageView } from './storage-view.ts';
 import { openImages } from './images.ts';
 import { errorTexts, type ListenerParts, openFront, shareFront } from './public-listener.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
-import { readFileSizes } from './file-sizes.ts';
+import { watchFileSizes } from './file-sizes.ts';
 import { retryPolicy, toRoutes, simulatorName, toStrategies } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
@@ -259,7 +259,7 @@ export function gaugeSources(
           keyStates.map(state => ({ provider, state, count: keys.filter(key => key.state === state).length })),
         ),
     heldUsd: () => dollarsNumber(generations.heldNanoUsd()),
-    fileBytes: () => readFileSizes(dataDir),
+    fileBytes: watchFileSizes(dataDir),
     learnedTokens: () =>
       unseenOutput.tokens
         .samples()
@@ -314,7 +314,7 @@ export function makeRequestCore(parts: Parts) {
     catalog,
     ids,
     // One for all paths: a key that was used on another is known.
-    replays: new Replays({ ...stores, clock: systemClock }),
+    replays: new Replays({ ...stores, runtime: systemRuntime }),
     exposeRoute: () => live.current.exposeRoute,
     settleMs: config.ledger.settleTimeoutMs,
   };

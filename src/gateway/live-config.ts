@@ -168,7 +168,7 @@ export function catalogContent(config: Config): CatalogContent {
 export function reloadRefusal(thrown: unknown): unknown {
   if (!(thrown instanceof ConfigError)) return thrown;
   return new GatewayError('invalid_request', `The configuration was not reloaded: ${thrown.lines.join('; ')}`, {
-    tip: 'Correct the file and reload again; until then the configuration that was in use stays.',
+    tip: 'Correct the file and reload again. Until then the current configuration stays in use.',
     violations: thrown.problems.map(({ path }, index) => ({
       path: path === '' ? [] : [path],
       message: thrown.lines[index] ?? '',

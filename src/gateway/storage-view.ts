@@ -1,9 +1,9 @@
-import { readdir, stat, statfs } from 'node:fs/promises';
+import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Environment } from '../config/env.ts';
 import type { StorageState } from '../core/configuration-admin.ts';
 import { backupsFolder } from './backup/data-files.ts';
-import { readFileSizes } from './file-sizes.ts';
+import { columnsFolder, readFileSizes, readFolderBytes } from './file-sizes.ts';
 import type { LiveConfig } from './live-config.ts';
 import { eventsMs } from './retention.ts';
 import type { StorageHealth } from './storage-health.ts';
@@ -18,7 +18,7 @@ interface StorageViewOptions {
 }
 
 /** Folders of the data directory, which may be missing. */
-const folders = ['images', 'files', backupsFolder];
+const folders = [columnsFolder, 'images', 'files', backupsFolder];
 
 /** Returns the function that reads how much is stored, how much space is left, and how long things are kept. */
 export function storageView({ environment, live, health, stores }: StorageViewOptions): () => Promise<StorageState> {
@@ -52,18 +52,4 @@ function listRetention({ current }: LiveConfig): StorageState['retention'] {
     { name: 'bodies', lifetimeMs: content.bodyLifetimeMs, setting: 'content.body_lifetime' },
     { name: 'image_files', lifetimeMs: fileLifetimeMs, setting: '' },
   ];
-}
-
-/** Returns the size of all files below a folder, in bytes; 0 if there is none. Files that disappear meanwhile do not count. */
-async function readFolderBytes(folder: string): Promise<number> {
-  const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch(() => []);
-  let bytes = 0;
-  for (const entry of entries) {
-    if (!entry.isFile()) continue;
-    bytes += await stat(join(entry.parentPath, entry.name)).then(
-      ({ size }) => size,
-      () => 0,
-    );
-  }
-  return bytes;
 }

@@ -13,9 +13,11 @@ import { openDiskFiles } from '../store/disk/disk-files.ts';
 import type { Files } from '../store/files.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { endedEarly } from '../lib/sqlite/log-file.ts';
 import { LedgerStartError } from '../lib/sqlite/start-error.ts';
 import {
   countDocuments,
+  documentsPath,
   openSqliteDocuments,
   type SharedDocuments,
 } from '../store/sqlite/documents/sqlite-documents.ts';
@@ -78,12 +80,15 @@ export async function openStores(environment: Environment, config: Config, tools
   const { dataDir, workers } = environment;
   const { logger, metrics, health } = tools;
   refuseUnfinishedRestore(dataDir);
+  // Before anything opens the files.
+  const checks = { ledger: endedEarly(ledgerPath(dataDir)), content: endedEarly(documentsPath(dataDir)) };
   refuseMissing(dataDir);
   const backup = await backUpBeforeUpgrade(dataDir, () => systemClock.now());
   if (backup !== undefined) logger.warn({ backup }, 'backed up before the upgrade');
   const ledger = await openSqliteLedger({
     dataDir,
     clock: systemClock,
+    checksFile: checks.ledger,
     ...ledgerSettings(config),
     watch: health.ledgerWatch,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
@@ -95,7 +100,13 @@ export async function openStores(environment: Environment, config: Config, tools
   const allClaims = new MemoryClaims();
   const claims = allClaims.of(0);
   const sharedClaims = workers > 1 ? claims : undefined;
-  return { ledger, allClaims, claims, sharedClaims, ...(await openContent(ledger, dataDir, config, tools)) };
+  return {
+    ledger,
+    allClaims,
+    claims,
+    sharedClaims,
+    ...(await openContent(ledger, { dataDir, checksFile: checks.content }, config, tools)),
+  };
 }
 
 /** Opens the ledger and everything beside it in PostgreSQL. Throws `LedgerStartError` if the database is newer than the program or can't be reached. */
@@ -155,23 +166,23 @@ function ledgerSettings({ dailyLimitUnit, plans, ledger: settings }: Config) {
 /** Opens the storage beside the ledger, in the data directory; closes the ledger if that fails. */
 async function openContent(
   ledger: Ledger,
-  dataDir: string,
+  data: { readonly dataDir: string; readonly checksFile: boolean },
   { content, limits }: Config,
   { logger, health }: StoreTools,
 ): Promise<Pick<LendingStores, 'files' | 'documents' | 'openBulk' | 'secrets'>> {
   try {
     return {
-      openBulk: bytesMax => openDiskBulkFiles({ folder: join(dataDir, 'files'), bytesMax }),
-      secrets: serverSecrets(dataDir),
+      openBulk: bytesMax => openDiskBulkFiles({ folder: join(data.dataDir, 'files'), bytesMax }),
+      secrets: serverSecrets(data.dataDir),
       files: openDiskFiles({
-        folder: join(dataDir, 'images'),
+        folder: join(data.dataDir, 'images'),
         clock: systemClock,
         lifetimeMs: fileLifetimeMs,
         bytesMax: limits.imageFileBytes,
         onFailure: error => logger.warn({ error }, 'could not remove an expired image'),
       }),
       documents: await openSqliteDocuments({
-        dataDir,
+        ...data,
         clock: systemClock,
         bytesMax: content.bytesMax,
         replayBytesMax: content.replayBytesMax,

@@ -172,7 +172,7 @@ export function sumCost(lines: readonly CostLine[]): bigint {
 /** The work that a provider is expected to charge for: a usage, and the terms of its prices. */
 export interface ProviderWork {
   readonly usage: PricedUsage;
-  /** Of one call, cached tokens included. */
+  /** Input tokens of one upstream call, cached tokens included; they select the price step. */
   readonly inputTokens: number;
   /** The tier's factor. */
   readonly multiplierPermille: number;

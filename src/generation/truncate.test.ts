@@ -38,13 +38,13 @@ test('a call goes with its result and with the content beside it', () => {
 });
 
 test('RE-11: reasoning goes with what it led to, and stays with what stays', () => {
-  const thoughts = (id: string): Item => create(ItemSchema, { id, content: { case: 'reasoning', value: {} } });
+  const reasoning = (id: string): Item => create(ItemSchema, { id, content: { case: 'reasoning', value: {} } });
   const items = [
     message(Role.USER, 'first'),
-    thoughts('of a'),
+    reasoning('of a'),
     call('a'),
     result('a'),
-    thoughts('of answer'),
+    reasoning('of answer'),
     message(Role.ASSISTANT, 'answer'),
     message(Role.USER, 'last'),
   ];

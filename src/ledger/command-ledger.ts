@@ -41,7 +41,7 @@ import type {
 import type { RetentionLimits } from './history.ts';
 import type { PaidLine } from './activity.ts';
 import { currentActor } from './actor.ts';
-import type { AdminCommands, AdminOrder, AdminReply } from './rules/administration.ts';
+import type { AdminCommands, AdminCall, AdminReply } from './rules/administration.ts';
 import { found, ownHash, refusal } from './sqlite/answers.ts';
 import type { WireCommand } from './sqlite/wire.ts';
 import { type CredentialSource, type LedgerRequestTools, LedgerRequests } from './ledger-requests.ts';
@@ -71,6 +71,8 @@ export interface LedgerReader {
 export interface CommandParts {
   readonly writer: CommandWriter;
   readonly startReader: () => LedgerReader;
+  /** Whether there are webhooks; absent: the reader says so. */
+  readonly hasWebhooks?: () => boolean;
   readonly credentials: CredentialSource;
   readonly now: () => number;
   readonly lastId: () => number;
@@ -343,8 +345,8 @@ export class CommandLedger extends LedgerRequests implements Ledger {
       : 'not_found';
   }
 
-  hasWebhooks(): Promise<boolean> {
-    return this.#reader.read('hasWebhooks');
+  async hasWebhooks(): Promise<boolean> {
+    return this.#parts.hasWebhooks?.() ?? this.#reader.read('hasWebhooks');
   }
 
   listDueDeliveries(limit: number): Promise<DueDelivery[]> {
@@ -400,7 +402,7 @@ export class CommandLedger extends LedgerRequests implements Ledger {
       return await this.#send([
         'admin',
         this.#now(),
-        { id: randomUUID(), name, command, by: currentActor() } as AdminOrder,
+        { id: randomUUID(), name, command, by: currentActor() } as AdminCall,
       ]);
     } finally {
       // Called before the caller learns that it is done, and also if it may be done although it failed.

@@ -6,14 +6,14 @@ import type { HoldExtension, RequestAttempt } from './timeline.ts';
 export type SessionRole = 'operator' | 'owner' | 'member' | 'viewer';
 
 export interface NewSession {
-  /** SHA-256 of its text. */
+  /** SHA-256 of the session's token. */
   readonly hash: Uint8Array;
   readonly role: SessionRole;
   /** null: the operator's, who names an account in each call. */
   readonly accountId: number | null;
   /** SHA-256 of the key that signed in: the session has that key's permissions, and ends with it. Null: no key signed in. */
   readonly keyHash: Uint8Array | null;
-  /** For people. */
+  /** The person's name, for display. */
   readonly subject: string;
   readonly endsAtMs: number;
 }
@@ -47,13 +47,13 @@ export interface RequestTimeline {
   readonly extensions: readonly HoldExtension[];
 }
 
-/** The ledger's sessions, and its facts for pages. */
+/** Sessions in the ledger, and reads for the dashboard. */
 export interface SessionLedger {
   /** The number of entries and charges in an account's ledger. Undefined: there is no such account. */
   lastEntry(accountId: number): Promise<number | undefined>;
   /** Creates a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
-  /** Those that have not ended, oldest first; `accountId` undefined: of everyone. */
+  /** Returns the sessions that have not ended, oldest first; `accountId` undefined: of all accounts and the operator. */
   listSessions(accountId: number | undefined): Promise<SessionRow[]>;
   /** Ends a session at once. */
   endSession(command: { sessionId: number }): Promise<SessionRow | 'not_found'>;

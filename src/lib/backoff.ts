@@ -13,12 +13,12 @@ export type Random = () => number;
 
 /**
  * Returns the wait before a retry in ms: exponential with full jitter, so that callers that failed together do not
- * return together. `failures` is how many attempts have failed, from 1. `askedMs` is the wait that the other side
+ * return together. `failures` is how many attempts have failed, from 1. `requestedMs` is the wait that the other side
  * requested: then the wait is at least that, with jitter on top.
  */
-export function backoffMs(failures: number, policy: BackoffPolicy, random: Random, askedMs = 0): number {
+export function backoffMs(failures: number, policy: BackoffPolicy, random: Random, requestedMs = 0): number {
   const ceiling = Math.min(policy.maxMs, policy.baseMs * 2 ** (failures - 1));
-  if (askedMs > 0) return askedMs + random() * policy.baseMs;
+  if (requestedMs > 0) return requestedMs + random() * policy.baseMs;
   return random() * ceiling;
 }
 

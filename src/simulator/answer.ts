@@ -84,7 +84,7 @@ const orderedReasons = {
 const refusalDetails = JSON.stringify({
   type: 'refusal',
   category: null,
-  explanation: 'The steering line asked the built-in model to refuse.',
+  explanation: 'The built-in model refused, as the !sim line of the request says.',
 });
 
 /** The place of a piece of text. */
@@ -228,8 +228,14 @@ export class ChoiceWriter {
       if (fault.afterDeltas > deltas) continue;
       if (fault.kind === 'stall') yield quiet;
       throw fault.kind === 'cut'
-        ? new UpstreamFailure('truncated', { ordered: true, message: 'The built-in model was told to break off.' })
-        : new UpstreamFailure('reported', { ordered: true, message: 'The built-in model was told to fail.' });
+        ? new UpstreamFailure('truncated', {
+            ordered: true,
+            message: 'The built-in model broke off, as the !sim line of the request says.',
+          })
+        : new UpstreamFailure('reported', {
+            ordered: true,
+            message: 'The built-in model failed, as the !sim line of the request says.',
+          });
     }
   }
 

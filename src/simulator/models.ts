@@ -43,7 +43,7 @@ export const simulatorModels: readonly SimulatorModel[] = [
     id: 'sim/large',
     name: 'Simulator Large',
     description:
-      'Everything: images, tools, reasoning, service tiers, prompt caching by cache hints (5 minutes, 1 hour).',
+      'Has every feature: images, tools, reasoning, service tiers, prompt caching by cache hints (5 minutes, 1 hour).',
     vision: true,
     reasoning: true,
     serviceTiers: [ServiceTier.FLEX, ServiceTier.PRIORITY],
@@ -55,7 +55,7 @@ export const simulatorModels: readonly SimulatorModel[] = [
     endpoints: [...textModel.endpoints, Endpoint.COMPLETIONS],
     name: 'Simulator Small',
     description:
-      'Text and tools at a tenth of the price; long prompts are cached by themselves and read at half the price.',
+      'Text and tools at a tenth of the price; long prompts are cached automatically and read at half the price.',
     maxOutputTokens: 8_192,
     pricing: { inputPicoUsd: pico(0.1), outputPicoUsd: pico(0.4), caching: caching(0.05) },
   },
@@ -63,7 +63,7 @@ export const simulatorModels: readonly SimulatorModel[] = [
     ...textModel,
     id: 'sim/small:free',
     name: 'Simulator Small (free)',
-    description: 'The small model for nothing, within the free-model limits.',
+    description: 'The small model, free within the free-model limits.',
     maxOutputTokens: 8_192,
     pricing: { inputPicoUsd: 0n, outputPicoUsd: 0n },
   },

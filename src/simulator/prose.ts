@@ -40,7 +40,7 @@ export function toQuote(text: string, lengthMax = 160): string {
   return `${space > lengthMax / 2 ? cut.slice(0, space) : cut}…`;
 }
 
-const askedCount =
+const requestedCount =
   /\b(\d{1,3}(?:,\d{3})+|\d{1,6})[\s-]*(?:or more |random |short |long |full |complete )?(words?|sentences?|paragraphs?|tokens?|lines?|characters?|pages?|bullet points?|items?|examples?|reasons?|facts?)\b/i;
 const endlessWish =
   /\b(very long|extremely long|really long|long(est)?|lengthy|endless(ly)?|never[- ]ending|as long as|as much as|without stopping|novel|exhaustive(ly)?|keep (going|writing|talking))\b/i;
@@ -55,7 +55,7 @@ const wordsPer: Readonly<Record<string, number>> = { word: 1, token: 0.75, chara
 /** The requested length of an answer. */
 export function wishedLength(whole: string): Length {
   const text = whole.length <= 2 * lookedAt ? whole : `${whole.slice(0, lookedAt)}\n${whole.slice(-lookedAt)}`;
-  const [, digits, unit] = askedCount.exec(text) ?? [];
+  const [, digits, unit] = requestedCount.exec(text) ?? [];
   if (digits !== undefined && unit !== undefined) {
     const count = Number(digits.replaceAll(',', ''));
     const one = unit.toLowerCase().replace(/s$/, '');

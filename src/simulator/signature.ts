@@ -47,7 +47,7 @@ export function verifyReasoning(items: readonly Item[]): void {
       const what = opaque.kind === 'anthropic.signature' ? 'signature' : 'encrypted content';
       throw new UpstreamFailure('status', {
         status: 400,
-        message: `The ${what} of reasoning item ${number} of the conversation does not belong to it: give it back unchanged.`,
+        message: `The ${what} of reasoning item ${number} of the conversation does not belong to it: send it back unchanged.`,
       });
     }
   }

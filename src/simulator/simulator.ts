@@ -1,6 +1,6 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
-import { inputMost } from '../generation/check/check-length.ts';
+import { inputTokensMax } from '../generation/check/check-length.ts';
 import { completed, started } from '../generation/events.ts';
 import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
 import { unknownFields } from '../generation/portable/unknown-fields.ts';
@@ -58,7 +58,7 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     await delayOrFail(steering, call.attempt, waiting);
     verifyReasoning(request.items);
     const tokenizer = await loadTokenizer();
-    const room = inputMost(request, model) ?? Infinity;
+    const room = inputTokensMax(request, model) ?? Infinity;
     const counted = await countedInput(withItems(request, asks), tokenizer, room, signal);
     // Per account: other accounts' requests must not show in a price.
     const owner = `${call.accountId ?? ''} ${model.id}`;
@@ -204,7 +204,7 @@ function answerSettings(
   const ignored = steering.ignore ?? new Set();
   const requested = Math.min(call.maxOutputTokens ?? Infinity, model.maxOutputTokens);
   const wanted = ignored.has('max_tokens') ? model.maxOutputTokens + ignoredLimitExtra : requested;
-  const left = Math.max(0, (inputMost(call.request, model) ?? Infinity) - inputTokens);
+  const left = Math.max(0, (inputTokensMax(call.request, model) ?? Infinity) - inputTokens);
   return {
     model: model.id,
     endpoint: call.request.endpoint,

@@ -107,7 +107,7 @@ function fitting(tools: readonly Callable[], text: string): Fit[] {
 }
 
 /** Returns the best tool, and further ones whose names occur in the text by words of their own ("the weather and the time"). */
-function toolsAskedFor(fits: readonly Fit[]): Callable[] {
+function chooseRequestedTools(fits: readonly Fit[]): Callable[] {
   const [best, ...others] = fits;
   if (best === undefined) return [];
   const chosen = [best.tool];
@@ -155,7 +155,7 @@ interface Chosen {
 }
 
 function chooseFreely(rule: Rule, text: string): Chosen[] {
-  const requested = toolsAskedFor(fitting(rule.allowed, text));
+  const requested = chooseRequestedTools(fitting(rule.allowed, text));
   const saysTool = /\b(?:use|call|invoke|run)\b.{0,40}\b(?:tools?|functions?)\b/i.test(text);
   const [first] = rule.allowed;
   if (requested.length === 0 && first !== undefined && (rule.mustCall || saysTool)) requested.push(first);

@@ -55,7 +55,7 @@ describe('an image', () => {
       ],
     });
     expect(text).toContain('Image 1 is 64 × 48 pixels (PNG), mostly red');
-    expect(text).toContain('Image 2 is at an address; this model does not fetch it.');
+    expect(text).toContain('Image 2 is a URL, which this model does not fetch.');
     expect(text).toContain('Image 3 is a stored file; this model can’t open it.'.replace('’', "'"));
   });
 

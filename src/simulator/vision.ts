@@ -114,7 +114,7 @@ export class Sight {
     const source = image.source?.source;
     if (source?.case === 'url') {
       const inline = parseDataUrl(source.value);
-      if (inline === undefined) return `Image ${number} is at an address; this model does not fetch it.`;
+      if (inline === undefined) return `Image ${number} is a URL, which this model does not fetch.`;
       return this.#decode(inline.base64, number);
     }
     if (source?.case === 'base64') return this.#decode(source.value, number);
@@ -136,7 +136,7 @@ export class Sight {
       if (this.#seen.size > descriptionsMax && oldest !== undefined) this.#seen.delete(oldest);
       return `Image ${number} is ${description}.`;
     } catch (cause) {
-      throw refuse(number, `it is no whole ${format}, or too large`, cause);
+      throw refuse(number, `it is not a complete ${format}, or too large`, cause);
     }
   }
 }

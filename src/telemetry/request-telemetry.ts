@@ -168,10 +168,10 @@ export class RequestTelemetry {
   }
 
   /** The request is about to be admitted. */
-  admissionBegan(applicant: { readonly accountId: number; readonly keyId: number; readonly model: string }): void {
-    this.accountId = applicant.accountId;
-    this.keyId = applicant.keyId;
-    this.model = applicant.model;
+  admissionBegan(admission: { readonly accountId: number; readonly keyId: number; readonly model: string }): void {
+    this.accountId = admission.accountId;
+    this.keyId = admission.keyId;
+    this.model = admission.model;
     this.trace?.admissionBegan();
   }
 

@@ -11,7 +11,7 @@ export interface Conversation {
   readonly run: (place: ConversationPlace) => Promise<Outcome>;
 }
 
-/** Where a conversation takes place. */
+/** The environment of a conversation. */
 export interface ConversationPlace {
   readonly gateway: RunningGateway;
   /** The gateway's address as the agents know it. */
@@ -21,7 +21,7 @@ export interface ConversationPlace {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The JSON lines among others. */
+/** Returns the parsed lines that are JSON objects. */
 function jsonLines(text: string): Json[] {
   const lines: Json[] = [];
   for (const line of text.split('\n')) {
@@ -30,7 +30,7 @@ function jsonLines(text: string): Json[] {
       const value = JSON.parse(line) as Json | string | number | boolean | null;
       if (typeof value === 'object' && value !== null) lines.push(value);
     } catch {
-      // Words for people.
+      // Lines that are not JSON.
     }
   }
   return lines;
@@ -200,7 +200,7 @@ const budget: Conversation = {
   },
 };
 
-/** By the agent. */
+/** The conversations of each agent. */
 export const conversations: Readonly<Record<string, readonly Conversation[]>> = {
   claude: [...claude, budget],
   codex: [...codex('HTTP', []), ...codex('WebSocket', ['model_providers.tollgate.supports_websockets=true'])],

@@ -1,6 +1,6 @@
 /**
  * `npm run test:agents [AGENT…]`: installs Claude Code, Codex, opencode and Python clients (`python`, or `python:openai` for one of them) and runs conversations with the built-in models and with a second gateway as a Chat, a Responses and a Messages
- * upstream. Prints a line for each; what was refused goes to `test/agents/refused`. Exits 1 if one failed. By hand: it takes minutes and 1 GB.
+ * upstream. Prints a line for each; what was refused goes to `test/agents/refused`. Exits 1 if one failed. Run it by hand: it takes minutes and 1 GB.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';

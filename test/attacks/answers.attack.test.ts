@@ -106,7 +106,7 @@ const cases: readonly (readonly [model: string, more: object])[] = [
 ];
 
 test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, { ...more, stream }] as const)))(
-  'endless %s (%o) ends as the provider’s failure, and what passed is charged',
+  'endless %s (%o) ends as the provider’s failure, and the delivered part is charged',
   async (model, more) => {
     const before = await readBalance(gateway);
     const sinceMs = Date.now();
@@ -129,7 +129,7 @@ test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, {
   },
 );
 
-test('a limit of the client’s ends an endless answer as that limit does, however it comes', async () => {
+test('the client’s output limit ends an endless answer like any other, streamed or whole', async () => {
   for (const model of ['text', 'reasoning']) {
     const { text, id } = await ask(model, { max_tokens: 50 });
     expect(text).toContain('"finish_reason":"length"');

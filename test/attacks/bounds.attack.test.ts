@@ -50,6 +50,12 @@ overload: { slice: 1ms, queue: 1 }
 afterAll(() => holds.remove());
 afterAll(() => endGateway(slow));
 
+const narrow = await startGateway({
+  config:
+    'simulator: { tokens_per_second: 0 }\nlimits: { body_bytes: 20MiB, body_values: 10000000, list_entries: 1000000, parse_memory: 64MiB, parse_time: 1m }\n',
+});
+afterAll(() => endGateway(narrow));
+
 interface Reply {
   readonly status: number;
   readonly code: string;
@@ -108,6 +114,23 @@ test('limits.parse_time, and the parser goes on with the next body', async () =>
   expect((await post(slow, '/v1/chat/completions', chat('x'))).status).toBe(200);
 });
 
+test('limits.parse_memory: values that take far more memory than their text are refused, and the parser goes on with the next body', async () => {
+  const list = `[${'[],'.repeat(900_000)}[]]`;
+  const body = JSON.stringify(chat('x')).replace(/}$/, `,"more":[${Array.from({ length: 5 }, () => list).join()}]}`);
+  const { status, message } = await post(narrow, '/v1/chat/completions', body);
+  expect([status, message]).toEqual([400, expect.stringContaining('too much memory to be parsed: send a smaller one')]);
+  const { code } = await post(narrow, '/v1/chat/completions', chat('word '.repeat(300_000)));
+  expect(['context_length_exceeded', 'invalid_request']).toContain(code);
+  expect((await post(narrow, '/v1/chat/completions', chat('x'))).status).toBe(200);
+});
+
+test('a body that takes two bytes of memory for each of its own, in one name, is within the memory for parsing', async () => {
+  // V8 ends the process where one text is larger than the memory of the thread: it must never be.
+  const name = `${'n'.repeat(19 * 2 ** 20)}\\n€`;
+  const body = JSON.stringify(chat('x')).replace(/}$/, `,"${name}":1}`);
+  expect((await post(narrow, '/v1/chat/completions', body)).status).toBe(200);
+});
+
 test('overload.queue', async () => {
   const replies = await Promise.all(
     Array.from({ length: 200 }, () => post(slow, '/v1/chat/completions', chat('x '.repeat(2000)))),
@@ -117,7 +140,7 @@ test('overload.queue', async () => {
   expect(refused.some(({ message }) => message.includes('wait to begin'))).toBe(true);
 });
 
-test('limits.unsent_memory: those that have stalled longest are cut, long before the stall timeout', async () => {
+test('limits.unsent_memory: the answers that have stalled longest are cut, long before the stall timeout', async () => {
   const { hostname, port } = new URL(tight.url);
   const text = JSON.stringify(chat('!sim tokens=4000', { stream: true, n: 16, max_tokens: 4000 }));
   // 12 MB each, far more than the sockets' own buffers take.
@@ -291,7 +314,7 @@ function hugePng(side: number, isInterlaced: boolean): string {
   head.writeUInt32BE(side, 0);
   head.writeUInt32BE(side, 4);
   head.set([1, 0, 0, 0, isInterlaced ? 1 : 0], 8);
-  // At least as many bytes as any order of the rows needs.
+  // At least as many bytes as the rows need, interlaced or not.
   const rows = deflateSync(Buffer.alloc(2 * side * (Math.ceil(side / 8) + 1)));
   const signature = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
   return Buffer.concat([signature, chunk('IHDR', head), chunk('IDAT', rows), chunk('IEND', Buffer.alloc(0))]).toString(

@@ -108,7 +108,7 @@ const responses = {
   max_output_tokens: 20,
   store: false,
 };
-const picture = { model: 'sim/image', prompt: 'a tree', n: 1, size: '64x64', response_format: 'b64_json' };
+const imageRequest = { model: 'sim/image', prompt: 'a tree', n: 1, size: '64x64', response_format: 'b64_json' };
 
 type Route = readonly [
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
@@ -126,8 +126,8 @@ const routes: readonly Route[] = [
   ['POST', '/v1/responses', { ...responses, stream: true }],
   ['POST', '/v1/responses/input_tokens', responses],
   ['POST', '/v1/responses/compact', { model: 'sim/small', input: responses.input }],
-  ['POST', '/v1/images/generations', picture],
-  ['POST', '/v1/images/edits', { ...picture, image: 'AAAA' }],
+  ['POST', '/v1/images/generations', imageRequest],
+  ['POST', '/v1/images/edits', { ...imageRequest, image: 'AAAA' }],
   ['GET', '/v1/models?limit=3&q=sim'],
   ['GET', '/v1/models/sim/small'],
   ['GET', '/v1/responses/resp_1?stream=true&starting_after=1'],
@@ -316,7 +316,7 @@ test('whatever is sent, nothing is the gateway’s fault, and nothing is charged
   await sendValid();
   const sinceMs = Date.now();
   const complaints: string[] = [];
-  let left = Number(process.env['ATTACK_REQUESTS'] ?? attackSize(1_000_000, 10_000));
+  let left = Number(process.env['ATTACK_REQUESTS'] ?? attackSize(1_000_000, 20_000));
   const attackers = Array.from({ length: together }, async () => {
     for (; left > 0 && complaints.length < 5; left -= 1) {
       const way = chance.next();

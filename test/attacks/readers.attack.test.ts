@@ -99,7 +99,7 @@ test('a client that reads slowly is not cut', async () => {
   socket.destroy();
 });
 
-test('too many strangers of one address are not listened to: their connections close at once', async () => {
+test('too many connections without a key from one address are closed at once', async () => {
   const closedAfterMs = await Promise.all(
     Array.from({ length: 40 }, async () => {
       const socket = connect(Number(port), hostname);

@@ -16,10 +16,10 @@ const options = [
 /** A phone in portrait format. */
 export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
-/** A page and its faults so far. */
+/** A page and the faults recorded so far. */
 export interface WatchedPage {
   readonly page: Page;
-  /** Errors that the test expects are taken out of it by the test. */
+  /** A test removes the errors that it expects. */
   readonly faults: string[];
 }
 

@@ -104,7 +104,7 @@ describe('signing in', () => {
     await page.context().close();
   });
 
-  test('an API key’s holder sees the key’s own requests alone', async () => {
+  test('the holder of an API key sees only that key’s requests', async () => {
     const { key } = await makeKey(gateway, { label: 'the holder’s' });
     const [own, other] = [await askModel(key), await askModel(gateway.apiKey)];
     const watched = await openPage(browser);
@@ -120,7 +120,7 @@ describe('signing in', () => {
     await page.context().close();
   });
 
-  test('a wrong key is refused in the gateway’s words', async () => {
+  test('a wrong key is refused with the gateway’s message', async () => {
     const { page } = await openPage(browser);
     await page.goto(`${gateway.url}/dashboard/`);
     await page.getByLabel('API key or management key').fill('sk-tg-wrong');
@@ -135,7 +135,7 @@ describe.each([
   ['dark', { colorScheme: 'dark' }],
   ['on a phone', phone],
 ] as const)('every page %s', (_name, options) => {
-  test('has no barrier for people, breaks no policy and is not wider than the screen', async () => {
+  test('passes the accessibility checks, violates no policy and is not wider than the screen', async () => {
     const requestId = await askModel(gateway.apiKey);
     await readRecord(gateway, requestId);
     const watched = await openAsOperator('/dashboard/now', options);
@@ -252,7 +252,7 @@ test('filters are in the address, survive a reload, and sums have all their digi
   await page.context().close();
 });
 
-test('hostile labels are text: they run nothing, forge no link and break no layout', async () => {
+test('hostile labels are shown as text: no script runs, no link is forged, the layout holds', async () => {
   const hostile =
     '"><img src=x onerror=document.title="owned"><a href="javascript:alert(1)">click</a>' + 'W'.repeat(80);
   const { key } = await makeKey(gateway, { label: hostile });

@@ -141,7 +141,7 @@ test('a person signs in through the provider and may do what the configuration s
   expect((await walker.get(back)).status).toBe(400);
 });
 
-test('operators sign in over the internal listener alone', async () => {
+test('operators can sign in only over the internal listener', async () => {
   const outside = new Walker();
   expect((await outside.get(await outside.walk(gateway.url, 'ann'))).status).toBe(403);
   const inside = new Walker();
@@ -153,7 +153,7 @@ test('operators sign in over the internal listener alone', async () => {
   expect(data.map(({ role, subject }) => `${role} ${subject}`)).toContain('operator ann@example.test');
 });
 
-test('whom no rule fits, another’s answer and a forged one make no session', async () => {
+test('a person whom no rule matches, a code issued to another browser and a forged one get no session', async () => {
   const eve = new Walker();
   const refused = await eve.get(await eve.walk(gateway.url, 'eve'));
   expect([refused.status, refused.headers.getSetCookie().some(each => each.includes('ss-tg-'))]).toEqual([403, false]);

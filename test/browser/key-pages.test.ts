@@ -1,4 +1,4 @@
-/** What is done with a key on its page, in a real browser: each step is seen on the page and at the key itself. */
+/** The actions on the page of a key, in a real browser: each is checked on the page and by using the key. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeKey, readBalance, startGateway } from '../gateway.ts';
@@ -26,7 +26,7 @@ async function openKey(id: bigint): Promise<WatchedPage> {
   return watched;
 }
 
-/** The status of a request with a key. */
+/** Returns the status of a request with a key. */
 async function tryKey(key: string): Promise<number> {
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
@@ -106,7 +106,7 @@ test('a key is disabled and enabled', async () => {
   await page.context().close();
 });
 
-test('a key is moved into a group, whose limits bind it then, and out of it', async () => {
+test('a key is moved into a group, whose limits then bind it, and out of it', async () => {
   const { key, id } = await makeKey(gateway);
   const { group } = await gateway.admin.createAccountGroup({ accountId: 1n, settings: { name: 'closed' } });
   const scopeId = group?.groupId ?? 0n;
@@ -132,7 +132,7 @@ test('a key is moved into a group, whose limits bind it then, and out of it', as
   await page.context().close();
 });
 
-test('a key is deleted only after a question, and its balance moves back', async () => {
+test('a key is deleted only after a confirmation, and its balance moves back', async () => {
   const before = await readBalance(gateway);
   const { key, id } = await makeKey(gateway, { balanceNanoUsd: 1_000_000_000n });
   expect(await readBalance(gateway)).toBe(before - 1_000_000_000n);
@@ -153,7 +153,7 @@ test('a key is deleted only after a question, and its balance moves back', async
   await page.context().close();
 });
 
-test('who manages an account may rotate, change and delete its keys, but not disable them', async () => {
+test('the holder of a management key may rotate, change and delete keys, but not disable them', async () => {
   const { id } = await makeKey(gateway);
   const watched = await openPage(browser);
   const { page } = watched;

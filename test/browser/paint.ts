@@ -48,7 +48,7 @@ function print(name: string, times: readonly number[]): void {
   process.stdout.write(`${name.padEnd(44)} p50 ${at(0.5)} ms  p95 ${at(0.95)} ms\n`);
 }
 
-/** Opens a page anew, and returns when it painted something, when it painted words, and when its navigation stood. */
+/** Opens a page anew, and returns when it painted anything, when it painted text, and when its navigation was there. */
 async function load(page: Page, path: string): Promise<{ paint: number; words: number; ready: number }> {
   await page.goto(`${rpcUrl}/dashboard${path}`, { waitUntil: 'commit' });
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').first().waitFor();
@@ -109,7 +109,7 @@ async function startRequests(): Promise<() => void> {
   return () => abort.abort();
 }
 
-/** Watches a page that stands open: the time between frames, and how long its main thread was busy at once. */
+/** Watches an open page: the time between frames, and how long its main thread was busy at once. */
 async function measureFrames(page: Page, name: string): Promise<void> {
   const { frames, busy } = await page.evaluate(async ms => {
     const tasks: number[] = [];

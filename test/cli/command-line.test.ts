@@ -356,7 +356,7 @@ test('models are listed with their prices', async () => {
   ]);
 });
 
-test('people get tables, whose texts can’t command the terminal', async () => {
+test('people get tables, in which control characters can’t affect the terminal', async () => {
   const account = await newAccount();
   await json('keys', 'create', '--account', account, '--label', '\u001B[31mred\u202E');
   const { stdout } = await tollgate(['keys', 'list', '--account', account]);
@@ -377,7 +377,7 @@ test('an amount has all its digits, for people and for programs, however large o
   }
 });
 
-test('wrong use is 2, with a message on the standard error and nothing on the standard output', async () => {
+test('a usage error is 2, with a message on the standard error and nothing on the standard output', async () => {
   const account = await newAccount();
   const wrong = [
     [],
@@ -422,7 +422,7 @@ test('wrong use is 2, with a message on the standard error and nothing on the st
   }
 });
 
-test('what the gateway refuses for its state is 1, with the reason and what to do', async () => {
+test('a refusal of the gateway because of its state is 1, with the reason and a tip', async () => {
   const account = await newAccount('1');
   const failed: [string[], string][] = [
     [['accounts', 'show', '424242'], 'There is no account 424242.'],

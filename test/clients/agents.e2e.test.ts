@@ -61,7 +61,7 @@ describe.each([{ useResponses: false }, { useResponses: true }])('useResponses: 
     expect(result.finalOutput).toBe(text);
   });
 
-  test('comments that keep a quiet stream alive disturb no one', async () => {
+  test('keep-alive comments in a quiet stream do not break the run', async () => {
     const agent = new Agent({ name: 'Guide', instructions: 'You are brief.', model: payg });
     const result = await runner.run(agent, 'Hi\n!sim delay_ms=300 say=quiet at first', { stream: true });
     await result.completed;
@@ -86,7 +86,7 @@ describe.each([{ useResponses: false }, { useResponses: true }])('useResponses: 
     expect(result.finalOutput).not.toBe('');
   });
 
-  test('structured output is of the agent’s type', async () => {
+  test('structured output has the agent’s type', async () => {
     const Verdict = z.object({ good: z.boolean(), reason: z.string() });
     const agent = new Agent({ name: 'Judge', instructions: 'Judge.', model: payg, outputType: Verdict });
     const result = await runner.run(agent, 'Is this a good text?');

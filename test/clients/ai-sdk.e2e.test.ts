@@ -74,7 +74,7 @@ describe.each(models)('$name', ({ model }) => {
     expect(await result.finishReason).toBe('stop');
   });
 
-  test('comments that keep a quiet stream alive disturb no one', async () => {
+  test('keep-alive comments in a quiet stream do not break the client', async () => {
     const result = streamText({ model, prompt: 'Hi\n!sim delay_ms=300 tokens=6 tps=10' });
     const kinds = new Set<string>();
     for await (const part of result.stream) kinds.add(part.type);
@@ -82,7 +82,7 @@ describe.each(models)('$name', ({ model }) => {
     expect((await result.usage).outputTokens).toBe(6);
   });
 
-  test('generateText goes through tools and comes back with text', async () => {
+  test('generateText runs tools and ends with text', async () => {
     const cities: string[] = [];
     const result = await generateText({
       model,
@@ -95,7 +95,7 @@ describe.each(models)('$name', ({ model }) => {
     expect(result.text).toContain('Sunny');
   });
 
-  test('streamText goes through tools and comes back with text', async () => {
+  test('streamText runs tools and ends with text', async () => {
     const cities: string[] = [];
     const result = streamText({
       model,
@@ -110,7 +110,7 @@ describe.each(models)('$name', ({ model }) => {
     expect(await result.text).toContain('Sunny');
   });
 
-  test('structured output is of the schema, whole and streamed', async () => {
+  test('structured output matches the schema, whole and streamed', async () => {
     const output = Output.object({ schema: Person });
     const whole = await generateText({ model, output, prompt: 'Invent a person.' });
     expect(Person.safeParse(whole.output).success).toBe(true);
@@ -121,7 +121,7 @@ describe.each(models)('$name', ({ model }) => {
     expect(Person.safeParse(await streamed.output).success).toBe(true);
   });
 
-  test('an image is seen: its size and its colour', async () => {
+  test('the model sees the size and colour of an image', async () => {
     const { text } = await generateText({
       model,
       messages: [
@@ -159,7 +159,7 @@ describe.each(models)('$name', ({ model }) => {
     expect((await readRecord(gateway, requestId ?? '')).usage?.outputTokens).toBeLessThan(400);
   });
 
-  test('an error is APICallError with status and body, and is not retried where it can’t help', async () => {
+  test('an error is an APICallError with status and body, and is not retried if that can’t help', async () => {
     const failure = await generateText({ model, prompt: 'Hello\n!sim nonsense=1' }).catch((error: unknown) => error);
     if (!APICallError.isInstance(failure)) throw failure;
     expect(failure).toMatchObject({ statusCode: 400, isRetryable: false });

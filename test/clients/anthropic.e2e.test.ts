@@ -1,4 +1,4 @@
-/** Conversations of the official `@anthropic-ai/sdk`, of this and of the former major version, with a running gateway. */
+/** Conversations of the official `@anthropic-ai/sdk`, of the current and the previous major version, with a running gateway. */
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import Anthropic0 from 'anthropic-0x';
@@ -15,7 +15,7 @@ const lacksHints = upstream === 'chat' || upstream === 'gemini';
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
-/** The requests that clients really send: how often, and with which headers. */
+/** How many HTTP requests the clients send, retries included, and the headers of the last one. */
 const sent: { requests: number; headers: Headers } = { requests: 0, headers: new Headers() };
 const counting = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
   sent.requests += 1;
@@ -113,7 +113,7 @@ describe.each([
     expect(final.stop_reason).toBe('end_turn');
   });
 
-  test('parallel calls come as blocks of their own, in a stream as in a whole answer, and the conversation continues with their results', async () => {
+  test('parallel calls are separate blocks, streamed and whole, and the conversation continues with their results', async () => {
     const body = {
       model: payg,
       max_tokens: 1000,
@@ -122,7 +122,7 @@ describe.each([
     };
     const whole = await one.messages.create(body);
     const streamed = await one.messages.stream(body).finalMessage();
-    // Gemini's seal of a call precedes it, to be sent back.
+    // Gemini's signature of a call comes as a block before it, to be sent back.
     const seal = upstream === 'gemini' ? ['thinking'] : [];
     expect(whole.content.map(({ type }) => type)).toEqual(['text', ...seal, 'tool_use', 'tool_use']);
     expect(whole.stop_reason).toBe('tool_use');
@@ -159,11 +159,11 @@ describe.each([
     const ask = user('Why is the sky blue?\n!sim tokens=40');
     const first = await one.messages.create({ model: payg, max_tokens: 2000, thinking, messages: [ask] });
     expect(first.content.map(({ type }) => type)).toEqual(['thinking', 'text']);
-    const [thought] = first.content;
-    expect(thought).toMatchObject({ type: 'thinking' });
+    const [block] = first.content;
+    expect(block).toMatchObject({ type: 'thinking' });
     // Gemini signs what follows the reasoning, not the reasoning itself.
     const isSigned = upstream !== 'gemini';
-    expect(thought?.type === 'thinking' && thought.signature !== '').toBe(isSigned);
+    expect(block?.type === 'thinking' && block.signature !== '').toBe(isSigned);
     const next = await one.messages
       .stream({
         model: payg,
@@ -176,7 +176,7 @@ describe.each([
   });
 
   if (!(lacksHints || upstream === 'responses'))
-    test('a cached prefix is written once and read afterwards, beside input_tokens', async () => {
+    test('a cached prefix is written once and then read, and input_tokens does not include it', async () => {
       const system = [
         {
           type: 'text' as const,
@@ -197,7 +197,7 @@ describe.each([
       expect(read.input_tokens).toBeLessThan(100);
     });
 
-  test('countTokens counts what a request would have as input, without a charge (HD-06)', async () => {
+  test('countTokens returns the input tokens of a request, without a charge (HD-06)', async () => {
     const before = await readBalance(gateway);
     const body = { model: payg, system: 'You are brief.', tools: [weather], messages: [user('What is a toll gate?')] };
     const { input_tokens: counted } = await one.messages.countTokens(body);
@@ -350,7 +350,7 @@ describe('errors', () => {
     expect(failure.error).toMatchObject(envelope('api_error', 'upstream_error'));
   });
 
-  test('a stream that fails in the middle raises APIError after what was delivered', async () => {
+  test('a stream that fails in the middle raises APIError after the delivered part', async () => {
     const stream = client.messages.stream({ ...body, messages: [user('Hello\n!sim tokens=40 fail=5')] });
     let text = '';
     stream.on('text', delta => (text += delta));

@@ -1,4 +1,4 @@
-/** Files and batches by the unmodified official clients. */
+/** Files and batches with the unmodified official clients. */
 import Anthropic from '@anthropic-ai/sdk';
 import { OpenAI, toFile } from 'openai';
 import { afterAll, expect, test } from 'vitest';

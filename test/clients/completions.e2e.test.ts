@@ -1,4 +1,4 @@
-/** Old completions by the official OpenAI client, unmodified, from the built-in model and through a second gateway in front of it. */
+/** Legacy completions with the unmodified official OpenAI client, from the built-in model and through a second gateway in front of it. */
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';

@@ -1,4 +1,4 @@
-/** Stored conversations by the official client and by the session store of `@openai/agents`, unmodified. */
+/** Stored conversations with the unmodified official client and the session store of `@openai/agents`. */
 import { Agent, OpenAIConversationsSession, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai/agents';
 import { OpenAI } from 'openai';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -48,7 +48,7 @@ describe('openai', () => {
     await expect(client.conversations.retrieve(made.id)).rejects.toMatchObject({ status: 404 });
   });
 
-  test('responses in one, whole and streamed', async () => {
+  test('responses in a conversation, whole and streamed', async () => {
     const { id } = await client.conversations.create();
     const whole = await client.responses.create({ model, input: '!sim say=first', conversation: id });
     expect(whole.conversation).toEqual({ id });

@@ -1,4 +1,4 @@
-/** Embeddings by unmodified clients, from the built-in model and through a second gateway in front of it. */
+/** Embeddings with unmodified clients, from the built-in model and through a second gateway in front of it. */
 import { createOpenAI } from '@ai-sdk/openai';
 import { OpenAIEmbeddings } from '@langchain/openai';
 import { embed, embedMany } from 'ai';
@@ -24,7 +24,7 @@ afterAll(async () => {
 
 const texts = ['The gate is open.', 'Das Tor ist offen. 門', 'a'.repeat(2000)];
 
-/** The numbers of the raw interface. */
+/** Returns the vectors that the REST interface returns. */
 async function expected({ url, apiKey }: Gateway, model: string): Promise<number[][]> {
   const response = await fetch(`${url}/v1/embeddings`, {
     method: 'POST',
@@ -54,7 +54,7 @@ describe.each([
     expect(Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(at * 4))).toEqual(vectors[0]);
   });
 
-  test('openai: dimensions, and an error that names the place', async () => {
+  test('openai: dimensions, and an error that names the wrong field', async () => {
     const { data } = await openai.embeddings.create({ model, input: 'short', dimensions: 8 });
     expect(data[0]?.embedding).toHaveLength(8);
     await expect(openai.embeddings.create({ model, input: ['fine', ''] })).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe.each([
     });
   });
 
-  test('LlamaIndex (openai 5): a batch of texts and one', async () => {
+  test('LlamaIndex (openai 5): a batch of texts, and a single text', async () => {
     const embedding = new OpenAIEmbedding({ model, apiKey: gateway.apiKey, baseURL, maxRetries: 0 });
     const vectors = await expected(gateway, model);
     expect(await embedding.getTextEmbeddings(texts)).toEqual(vectors);

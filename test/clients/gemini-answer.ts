@@ -1,8 +1,8 @@
-/** A Chat stream of a second gateway as the frames of generateContent. */
+/** Converts a Chat stream of a second gateway to the frames of generateContent. */
 import type { Candidate, GenerateContentResponseUsageMetadata, Part } from '@google/genai';
 import { makeSignature, textSignature } from './gemini-request.ts';
 
-/** A chunk of a Chat stream, as far as it is read here. */
+/** The members of a chunk of a Chat stream that are read here. */
 export interface ChatChunk {
   readonly choices?: readonly ChatChoice[];
   readonly usage?: {
@@ -33,7 +33,7 @@ interface ChatLogprob {
   readonly top_logprobs: readonly { token: string; logprob: number }[];
 }
 
-/** A frame: a whole `GenerateContentResponse`, as JSON has it. */
+/** A frame: a whole `GenerateContentResponse` as JSON. */
 export interface GeminiFrame {
   readonly candidates?: Candidate[];
   readonly usageMetadata?: GenerateContentResponseUsageMetadata & { serviceTier?: string };
@@ -48,16 +48,16 @@ const finishes: Readonly<Record<string, string>> = {
   content_filter: 'SAFETY',
 };
 
-/** What an answer is made from. */
+/** The settings of an answer. */
 export interface AnswerName {
   readonly model: string;
   readonly responseId: string;
-  /** Reasoning is shown. */
+  /** Whether reasoning is shown. */
   readonly includeThoughts: boolean;
   readonly signsTexts: boolean;
 }
 
-/** Chunks to frames: text as it comes, calls whole and after it, signatures with the first call and with the last text. */
+/** Converts chunks to frames: text at once, then whole calls, with signatures on the first call and the last text. */
 export class GeminiAnswer {
   readonly #name: AnswerName;
   readonly #calls = new Map<number, { name: string; arguments: string }[]>();
@@ -88,7 +88,7 @@ export class GeminiAnswer {
     const text = (delta.content ?? '') + (delta.refusal ?? '');
     if (text !== '') parts.push({ text });
     if (finish !== null) parts.push(...callParts(calls, finish));
-    // Like the newest models: a part without text signs the end of a text.
+    // As the newest models do, a part without text signs the end of a text.
     if (finish === 'stop' && calls.length === 0 && this.#name.signsTexts)
       parts.push({ text: '', thoughtSignature: textSignature });
     if (parts.length === 0 && finish === null) return [];
@@ -98,7 +98,7 @@ export class GeminiAnswer {
       ...(finish === null ? {} : { finishReason: finishes[finish] }),
       ...(logprobs?.content ? { logprobsResult: toLogprobs(logprobs.content) } : {}),
     };
-    // The enum is a type of the client's: on the wire it is a text.
+    // The enum exists only in the client's types: on the wire it is a string.
     return [this.#frame({ candidates: [candidate as Candidate] })];
   }
 
@@ -120,7 +120,7 @@ export class GeminiAnswer {
   }
 }
 
-/** Calls that came whole; the first of them is signed, every other one has an id. */
+/** Returns whole calls as parts. The first is signed; every second one has an id. */
 function callParts(calls: readonly { name: string; arguments: string }[], finish: string): Part[] {
   if (finish === 'length') return [];
   return calls.map(({ name, arguments: text }, place) => {

@@ -1,6 +1,6 @@
 /**
- * What a server of generateContent reads, according to the public schema (types of `@google/genai`): members that the
- * schema lacks are refused, as the provider refuses them. It is forwarded as a Chat request to a second gateway.
+ * Reads requests of generateContent according to the public schema (types of `@google/genai`): members that the
+ * schema lacks are refused, as the provider refuses them. Converts them to Chat requests for a second gateway.
  */
 import type {
   Content,

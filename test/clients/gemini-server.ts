@@ -10,7 +10,7 @@ import { SseReader } from '../../src/lib/sse.ts';
 import { type ChatChunk, GeminiAnswer } from './gemini-answer.ts';
 import { toChatRequest, type GenerateContentBody, InvalidArgument } from './gemini-request.ts';
 
-/** The gateway that answers behind it. */
+/** The gateway that answers the requests. */
 export interface Behind {
   readonly url: string;
   readonly apiKey: string;
@@ -29,7 +29,7 @@ const models: Readonly<Record<string, string>> = {
 
 /** A running server. */
 export class GeminiServer {
-  /** The bodies that came, oldest first. */
+  /** The received bodies, oldest first. */
   readonly requests: GenerateContentBody[] = [];
   readonly #server: Server;
 
@@ -47,7 +47,7 @@ export class GeminiServer {
     return server;
   }
 
-  /** In the form that the official client takes. */
+  /** The base URL in the form that the official client takes. */
   get baseUrl(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
@@ -103,7 +103,7 @@ interface Passing {
   readonly whole: boolean;
 }
 
-/** Calls the second gateway and passes its stream on; a caller that leaves ends both. */
+/** Calls the second gateway and passes its stream on. A caller that disconnects ends both. */
 async function pass(response: ServerResponse, { behind, requested, answer, whole }: Passing): Promise<void> {
   const gone = new AbortController();
   response.on('close', () => gone.abort());

@@ -1,6 +1,6 @@
 /**
- * Signatures of reasoning through loops of tools: whichever client keeps the conversation, each call goes back to the upstream with its own signature, and earlier content is sent again byte for byte (case RE-22).
- * The server's signatures name their call; a client that switches the check off does not pass.
+ * Signatures of reasoning through loops of tools: whichever client keeps the conversation, each call is sent back to the upstream with its own signature, and earlier content is sent again byte for byte (case RE-22).
+ * The server's signatures are derived from their call, and the tests fail if a client switches the check off.
  */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -11,7 +11,7 @@ import type { Gateway } from '../gateway.ts';
 import { makeSignature } from './gemini-request.ts';
 import type { GeminiServer } from './gemini-server.ts';
 
-/** The gateway of the conversations. */
+/** The gateway and the upstream of the conversations. */
 export interface SignatureTarget {
   readonly gateway: Pick<Gateway, 'url' | 'apiKey'>;
   /** The server behind the model; its models require signatures. */
@@ -19,7 +19,7 @@ export interface SignatureTarget {
   readonly model: string;
 }
 
-/** Known when the first test runs. */
+/** Set when the first test runs. */
 let target: SignatureTarget;
 
 /** A conversation: the user's text, and a result for every call of the answer before. Returns how many calls came. */
@@ -127,7 +127,7 @@ const clients: Readonly<Record<string, (streamed: boolean) => Conversation>> = {
   Messages: messages,
 };
 
-/** For every turn of calls in a request: the signature of each call, '-' if it has none. */
+/** Returns, for every turn of calls in a request, the signature of each call; '-' if it has none. */
 function signaturesIn(request: GeminiServer['requests'][number]): string[][] {
   return (request.contents ?? []).flatMap(({ role, parts = [] }) => {
     const calls = parts.filter(part => part.functionCall !== undefined);
@@ -149,7 +149,7 @@ export function signatureTests(find: () => SignatureTarget): void {
 
   describe.each(Object.entries(clients))('a client of %s', (_, open) => {
     test.each([false, true])(
-      'brings every signature back to its call, turn after turn (stream: %s)',
+      'sends every signature back with its call, turn after turn (stream: %s)',
       async streamed => {
         const conversation = open(streamed);
         expect(await conversation.say('Weather in Paris and Oslo?\n!sim calls=2 say=I will look.')).toBe(2);

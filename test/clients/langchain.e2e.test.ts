@@ -55,7 +55,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
       expect(whole?.usage_metadata).toMatchObject({ output_tokens: 100 });
     });
 
-    test('comments that keep a quiet stream alive disturb no one', async () => {
+    test('keep-alive comments in a quiet stream do not break the client', async () => {
       let text = '';
       for await (const chunk of await makeModel().stream('Hi\n!sim delay_ms=300 say=quiet at first'))
         text += chunk.text;
@@ -104,7 +104,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
       },
     );
 
-    test('an image is seen: its size and its colour', async () => {
+    test('the model sees the size and colour of an image', async () => {
       const answer = await makeModel().invoke([
         new HumanMessage({
           content: [
@@ -117,7 +117,7 @@ describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
       expect(answer.text).toMatch(/green|lime/i);
     });
 
-    test('limit and tier travel, and stop where the interface has it', async () => {
+    test('limit and tier are passed on, and stop if the interface has it', async () => {
       const stopped = await makeModel().invoke('Count\n!sim say=one two three', { stop: [' two'] });
       expect(stopped.text).toBe(useResponsesApi ? 'one two three' : 'one');
       const cut = await makeModel({ maxTokens: 16 }).invoke('Write a long text.');

@@ -6,11 +6,11 @@ import type { ResponseCreateParamsNonStreaming, ResponseInputItem } from 'openai
 import type { Gateway } from '../gateway.ts';
 
 /** The request: the last user text, and what a feature adds. */
-export interface Asked {
+export interface Question {
   readonly text: string;
   readonly tools?: true;
   /** A PNG in base64. */
-  readonly picture?: string;
+  readonly image?: string;
   readonly reasoning?: true;
   readonly schema?: Record<string, unknown>;
   /** A long system prompt, which a cache may keep. */
@@ -22,7 +22,7 @@ export interface Asked {
 /** A client's answer. */
 export interface Got {
   readonly text: string;
-  readonly thoughts: string;
+  readonly reasoningText: string;
   readonly calls: readonly { readonly id: string; readonly name: string; readonly args: unknown }[];
   readonly finish: 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'other';
   readonly cached: number;
@@ -32,7 +32,11 @@ export interface Got {
 /** A client: sends a request, and continues after calls with a result for each. */
 export interface MatrixClient {
   readonly name: string;
-  ask(model: string, question: Asked, streamed: boolean): Promise<{ got: Got; goOn: (result: string) => Promise<Got> }>;
+  ask(
+    model: string,
+    question: Question,
+    streamed: boolean,
+  ): Promise<{ got: Got; goOn: (result: string) => Promise<Got> }>;
 }
 
 const weather = {
@@ -64,7 +68,7 @@ interface Thinking {
 
 interface ChatAnswer {
   readonly completion: OpenAI.ChatCompletion;
-  readonly thoughts: string;
+  readonly reasoningText: string;
 }
 
 /** The official client of Chat Completions. */
@@ -74,16 +78,16 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
   const answer = async (body: Body, streamed: boolean): Promise<ChatAnswer> => {
     if (!streamed) {
       const completion = await client.chat.completions.create(body);
-      const { reasoning_content: thoughts = '' } = (completion.choices[0]?.message ?? {}) as Thinking;
-      return { completion, thoughts };
+      const { reasoning_content: reasoningText = '' } = (completion.choices[0]?.message ?? {}) as Thinking;
+      return { completion, reasoningText };
     }
     const stream = client.chat.completions.stream({ ...body, stream: true, stream_options: { include_usage: true } });
-    let thoughts = '';
+    let reasoningText = '';
     // The client does not know reasoning: its final message keeps only the last delta of unknown members.
     stream.on('chunk', chunk => {
-      thoughts += ((chunk.choices[0]?.delta ?? {}) as Thinking).reasoning_content ?? '';
+      reasoningText += ((chunk.choices[0]?.delta ?? {}) as Thinking).reasoning_content ?? '';
     });
-    return { completion: await stream.finalChatCompletion(), thoughts };
+    return { completion: await stream.finalChatCompletion(), reasoningText };
   };
   return {
     name: 'Chat',
@@ -107,15 +111,15 @@ export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): Ma
   };
 }
 
-function chatMessages({ text, picture, system }: Asked): ChatCompletionCreateParamsNonStreaming['messages'] {
-  const image = { type: 'image_url' as const, image_url: { url: `data:image/png;base64,${picture ?? ''}` } };
+function chatMessages({ text, image, system }: Question): ChatCompletionCreateParamsNonStreaming['messages'] {
+  const imagePart = { type: 'image_url' as const, image_url: { url: `data:image/png;base64,${image ?? ''}` } };
   return [
     ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),
-    { role: 'user', content: picture === undefined ? text : [{ type: 'text', text }, image] },
+    { role: 'user', content: image === undefined ? text : [{ type: 'text', text }, imagePart] },
   ];
 }
 
-function chatSettings(question: Asked): Omit<ChatCompletionCreateParamsNonStreaming, 'model' | 'messages'> {
+function chatSettings(question: Question): Omit<ChatCompletionCreateParamsNonStreaming, 'model' | 'messages'> {
   const { tools, reasoning, schema, stop, limit } = question;
   const tool = { type: 'function' as const, function: { name: 'get_weather', description, parameters: weather } };
   return {
@@ -129,7 +133,7 @@ function chatSettings(question: Asked): Omit<ChatCompletionCreateParamsNonStream
   };
 }
 
-function readChatAnswer({ completion: { choices, usage }, thoughts }: ChatAnswer): Got {
+function readChatAnswer({ completion: { choices, usage }, reasoningText }: ChatAnswer): Got {
   const message = choices[0]?.message;
   const calls = (message?.tool_calls ?? []).flatMap(call =>
     call.type === 'function'
@@ -138,7 +142,7 @@ function readChatAnswer({ completion: { choices, usage }, thoughts }: ChatAnswer
   );
   return {
     text: message?.content ?? '',
-    thoughts,
+    reasoningText,
     calls,
     finish: chatFinishes[choices[0]?.finish_reason ?? ''] ?? 'other',
     cached: usage?.prompt_tokens_details?.cached_tokens ?? 0,
@@ -175,20 +179,20 @@ export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>
   };
 }
 
-function responsesInput({ text, picture, system }: Asked): ResponseInputItem[] {
-  const image = {
+function responsesInput({ text, image, system }: Question): ResponseInputItem[] {
+  const imagePart = {
     type: 'input_image' as const,
     detail: 'auto' as const,
-    image_url: `data:image/png;base64,${picture ?? ''}`,
+    image_url: `data:image/png;base64,${image ?? ''}`,
   };
   const words = { type: 'input_text' as const, text };
   return [
     ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),
-    { role: 'user', content: picture === undefined ? text : [words, image] },
+    { role: 'user', content: image === undefined ? text : [words, imagePart] },
   ];
 }
 
-function responsesSettings(question: Asked): Omit<ResponseCreateParamsNonStreaming, 'model' | 'input'> {
+function responsesSettings(question: Question): Omit<ResponseCreateParamsNonStreaming, 'model' | 'input'> {
   const { tools, reasoning, schema, limit } = question;
   const tool = {
     type: 'function' as const,
@@ -220,13 +224,13 @@ function readResponsesAnswer({
       ? [{ id: item.call_id, name: item.name, args: JSON.parse(item.arguments) as unknown }]
       : [],
   );
-  const thoughts = output.flatMap(item =>
+  const reasoningText = output.flatMap(item =>
     item.type === 'reasoning' ? [...item.summary, ...(item.content ?? [])].map(part => part.text) : [],
   );
   const cut = why?.reason === 'max_output_tokens' ? 'length' : 'content_filter';
   return {
     text,
-    thoughts: thoughts.join(''),
+    reasoningText: reasoningText.join(''),
     calls,
     finish: why == null ? (calls.length > 0 ? 'tool_calls' : 'stop') : cut,
     cached: usage?.input_tokens_details?.cached_tokens ?? 0,
@@ -262,18 +266,18 @@ export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>)
   };
 }
 
-function messagesBody(model: string, question: Asked): Anthropic.MessageCreateParamsNonStreaming {
-  const { text, picture, system, tools, reasoning, schema, stop, limit } = question;
-  const image = {
+function messagesBody(model: string, question: Question): Anthropic.MessageCreateParamsNonStreaming {
+  const { text, image, system, tools, reasoning, schema, stop, limit } = question;
+  const imagePart = {
     type: 'image' as const,
-    source: { type: 'base64' as const, media_type: 'image/png' as const, data: picture ?? '' },
+    source: { type: 'base64' as const, media_type: 'image/png' as const, data: image ?? '' },
   };
   const cached = { type: 'text' as const, text: system ?? '', cache_control: { type: 'ephemeral' as const } };
   return {
     model,
     max_tokens: limit ?? 4_000,
     ...(system === undefined ? {} : { system: [cached] }),
-    messages: [{ role: 'user', content: picture === undefined ? text : [{ type: 'text', text }, image] }],
+    messages: [{ role: 'user', content: image === undefined ? text : [{ type: 'text', text }, imagePart] }],
     ...(tools === undefined
       ? {}
       : { tools: [{ name: 'get_weather', description, input_schema: { ...weather, required: ['city'] } }] }),
@@ -286,7 +290,7 @@ function messagesBody(model: string, question: Asked): Anthropic.MessageCreatePa
 function readMessagesAnswer({ content, stop_reason: reason, usage }: Anthropic.Message): Got {
   return {
     text: content.map(block => (block.type === 'text' ? block.text : '')).join(''),
-    thoughts: content.map(block => (block.type === 'thinking' ? block.thinking : '')).join(''),
+    reasoningText: content.map(block => (block.type === 'thinking' ? block.thinking : '')).join(''),
     calls: content.flatMap(block =>
       block.type === 'tool_use' ? [{ id: block.id, name: block.name, args: block.input }] : [],
     ),

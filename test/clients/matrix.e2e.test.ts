@@ -9,7 +9,7 @@ import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { signatureTests } from './gemini-signature-suite.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 import {
-  type Asked,
+  type Question,
   chatClient,
   type Got,
   type MatrixClient,
@@ -27,7 +27,7 @@ const schema = {
 interface Feature {
   /** What is behind the upstream's protocol, if it is not the common model. */
   readonly model?: 'caching';
-  ask(): Promise<Asked> | Asked;
+  ask(): Promise<Question> | Question;
   check(got: Got, goOn: (result: string) => Promise<Got>, again: () => Promise<Got>): Promise<void> | void;
 }
 
@@ -71,8 +71,8 @@ const features: Readonly<Record<string, Feature>> = {
   },
   reasoning: {
     ask: () => ({ text: 'Why is the sky blue?\n!sim tokens=60', reasoning: true }),
-    check: ({ text, thoughts, finish }) => {
-      expect(thoughts).not.toBe('');
+    check: ({ text, reasoningText, finish }) => {
+      expect(reasoningText).not.toBe('');
       expect(text).not.toBe('');
       expect(finish).toBe('stop');
     },
@@ -203,7 +203,7 @@ test('no cell is left out', () => {
   const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
   process.stdout.write(`\n${lines.join('\n')}\n`);
   for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
-  // Signatures came back through every client: none was switched off.
+  // Every client sent the signatures back: for none was the check switched off.
   expect(JSON.stringify(server.requests)).not.toContain('skip_thought_signature_validator');
   expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
 });

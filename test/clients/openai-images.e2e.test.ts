@@ -39,7 +39,7 @@ describe.each([
 ])('$way', ({ gateway, draws, edits }) => {
   const client = makeClient(gateway);
 
-  test('images.generate by address', async () => {
+  test('images.generate with URLs', async () => {
     const { created, data = [] } = await client.images.generate({
       model: draws,
       prompt: 'A calm sea at dawn',
@@ -57,7 +57,7 @@ describe.each([
     expect(data).toHaveLength(2);
   });
 
-  test('images.generate as bytes, with the parameters of gpt-image', async () => {
+  test('images.generate with inline images and the parameters of gpt-image', async () => {
     const { data = [] } = await client.images.generate({
       model: draws,
       prompt: 'A calm sea at dawn',
@@ -102,7 +102,7 @@ describe.each([
     expect(several.data?.[0]?.url).toMatch(/\/v1\/images\/files\/[0-9a-f]{32}\.png$/);
   });
 
-  test('without a model an edit takes the first one', async () => {
+  test('without a model an edit uses the first one', async () => {
     const { data } = await client.images.edit({
       image: await toFile(await makePng(64, 64, '#888'), 'a.png'),
       prompt: 'x',
@@ -110,7 +110,7 @@ describe.each([
     expect(data).toHaveLength(1);
   });
 
-  test('a file that is no PNG is an UnprocessableEntityError that names it', async () => {
+  test('a file that is not a PNG is an UnprocessableEntityError that names it', async () => {
     const broken = client.images.edit({ model: edits, image: await toFile(Buffer.from('text'), 'a.png'), prompt: 'x' });
     await expect(broken).rejects.toThrow(OpenAI.UnprocessableEntityError);
     await expect(broken).rejects.toMatchObject({ status: 422, param: 'image', code: 'validation_error' });

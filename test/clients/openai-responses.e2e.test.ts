@@ -45,7 +45,7 @@ const readCalls = ({ output }: Response): ResponseFunctionToolCall[] =>
   output.filter(item => item.type === 'function_call');
 const readMessages = ({ output }: Response): ResponseOutputMessage[] => output.filter(item => item.type === 'message');
 
-/** A response from its own stream, and all events of it. */
+/** Returns a response from its own stream, and all its events. */
 async function streamed(
   body: Parameters<typeof client.responses.stream>[0],
 ): Promise<{ events: ResponseStreamEvent[]; final: Response }> {
@@ -55,7 +55,7 @@ async function streamed(
   return { events, final: await stream.finalResponse() };
 }
 
-/** The output, whole or streamed. */
+/** Returns the response, whole or streamed. */
 async function answered(body: OpenAI.Responses.ResponseCreateParams, isStreamed: boolean): Promise<Response> {
   if (!isStreamed) return client.responses.create({ ...body, stream: false });
   return (await streamed({ ...body } as Parameters<typeof client.responses.stream>[0])).final;
@@ -141,7 +141,7 @@ describe('text', () => {
     });
   });
 
-  test('the stream helper ends with what was streamed, in events without gaps', async () => {
+  test('the stream helper ends with the streamed content, in events without gaps', async () => {
     const { events, final } = await streamed({ model: payg, input: 'Write about bridges.\n!sim tokens=300' });
     expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index));
     expect(events.slice(0, 4).map(({ type }) => type)).toEqual([
@@ -166,7 +166,7 @@ describe('text', () => {
     );
   });
 
-  test('SS-13: comments that keep a quiet stream alive disturb no one', async () => {
+  test('SS-13: keep-alive comments in a quiet stream do not break the client', async () => {
     const { final } = await streamed({ model: payg, input: 'Hi\n!sim delay_ms=300 tokens=6 tps=10' });
     expect(final.status).toBe('completed');
   });
@@ -207,13 +207,13 @@ describe('text', () => {
       isStreamed,
     );
     expect(final.output.map(({ type }) => type)).toEqual(['reasoning', 'message']);
-    const [thought] = final.output;
-    expect(thought?.type === 'reasoning' && thought.summary.map(({ text }) => text).join('')).not.toBe('');
+    const [reasoning] = final.output;
+    expect(reasoning?.type === 'reasoning' && reasoning.summary.map(({ text }) => text).join('')).not.toBe('');
     expect(final.usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
     expect(final.reasoning).toEqual({ effort: 'medium', summary: 'auto' });
   });
 
-  test('service_tier flex is answered as such and costs half', async () => {
+  test('service_tier flex is in the response and costs half', async () => {
     const body = { model: payg, input: 'Hello\n!sim tokens=50' };
     const [standard, flex] = await Promise.all([
       client.responses.create(body),
@@ -247,7 +247,7 @@ describe('tools', () => {
     expect(final.output_text).toContain('Sunny');
   });
 
-  test('the text before calls is commentary, and the one without is the answer', async () => {
+  test('text before calls has the phase commentary, text without calls is the final answer', async () => {
     const { events, final } = await streamed({
       model: payg,
       input: 'The weather in Paris?\n!sim calls=1 say=Let me look.',
@@ -303,7 +303,7 @@ describe('tools', () => {
     expect(readCalls(none)).toEqual([]);
   });
 
-  test('parallel_tool_calls false and max_tool_calls hold where the upstream ignores them', async () => {
+  test('parallel_tool_calls false and max_tool_calls are enforced if the upstream ignores them', async () => {
     const ignoring = 'What is the weather in Paris, Oslo and Rome?\n!sim calls=3 ignore=parallel,max_tool_calls';
     const one = await client.responses.create({
       model: payg,
@@ -352,20 +352,20 @@ describe('reasoning', () => {
     readCalls(called).map(({ call_id }) => ({ type: 'function_call_output' as const, call_id, output: 'Sunny' }));
 
   test.each([false, true])(
-    'come sealed, and go back with the calls that follow them (stream: %s)',
+    'is returned encrypted, and sent back with the calls that follow it (stream: %s)',
     async isStreamed => {
       const called = await answered({ ...asking, input: question }, isStreamed);
-      const [thought] = called.output;
-      expect(thought).toMatchObject({ type: 'reasoning', encrypted_content: expect.stringMatching(/^tg1\./) });
+      const [reasoning] = called.output;
+      expect(reasoning).toMatchObject({ type: 'reasoning', encrypted_content: expect.stringMatching(/^tg1\./) });
       const input = [...question, ...(called.output as ResponseInput), ...outputsFor(called)];
       const { data, response } = await client.responses.create({ ...asking, input }).withResponse();
       expect(data.output_text).toContain('Sunny');
-      // They were not dropped on the way, nor was anything else of them.
+      // Nothing of the reasoning items was dropped on the way.
       expect(response.headers.get('x-tollgate-warnings') ?? '').not.toContain('input');
     },
   );
 
-  test('are not shown sealed where no one requested it, and refused where they were changed', async () => {
+  test('is encrypted only on request, and refused if it was changed', async () => {
     const plain = await client.responses.create({ ...asking, include: [], input: question });
     expect(plain.output[0]).not.toHaveProperty('encrypted_content');
     const called = await client.responses.create({ ...asking, input: question });
@@ -381,7 +381,7 @@ describe('reasoning', () => {
 describe('structured output, images and files', () => {
   const Recipe = z.object({ name: z.string(), minutes: z.number().int(), steps: z.array(z.string()) });
 
-  test('parse with a zod schema gives a value of it, whole and streamed', async () => {
+  test('parse with a zod schema returns a matching value, whole and streamed', async () => {
     const body = { model: payg, input: 'A recipe for pancakes.', text: { format: zodTextFormat(Recipe, 'recipe') } };
     const whole = await client.responses.parse(body);
     expect(Recipe.safeParse(whole.output_parsed).success).toBe(true);
@@ -390,7 +390,7 @@ describe('structured output, images and files', () => {
   });
 
   if (!isMessages)
-    test('json_object gives a JSON object', async () => {
+    test('json_object returns a JSON object', async () => {
       const answer = await client.responses.create({
         model: payg,
         input: 'Describe a cat as JSON.',
@@ -399,7 +399,7 @@ describe('structured output, images and files', () => {
       expect(JSON.parse(answer.output_text)).toBeTypeOf('object');
     });
 
-  test('an image is seen: its size and its colour', async () => {
+  test('the model sees the size and colour of an image', async () => {
     const answer = await client.responses.create({
       model: payg,
       input: [
@@ -418,7 +418,7 @@ describe('structured output, images and files', () => {
 });
 
 describe('ends', () => {
-  test('a stream that is left is settled as delivered', async () => {
+  test('an abandoned stream is settled for what was delivered', async () => {
     const { data: stream, request_id } = await client.responses
       .create({ model: payg, input: 'Go on\n!sim tokens=4000 tps=100', stream: true, store: false })
       .withResponse();
@@ -466,7 +466,7 @@ describe('ends', () => {
   });
 
   test.each([{ include: ['web_search_call.results'] }, { truncation: 'oldest' }, { service_tier: 'scale' }])(
-    '%j is unknown, not invalid',
+    '%j is an unknown value, not an invalid one: it is accepted',
     async change => {
       const body = { model: payg, input: 'Hello', ...change } as OpenAI.Responses.ResponseCreateParamsNonStreaming;
       expect((await client.responses.create(body)).status).toBe('completed');
@@ -479,7 +479,7 @@ describe('ends', () => {
     expect(failure).toMatchObject({ status: 502, code: 'upstream_error', type: 'upstream_error' });
   });
 
-  test('a stream that fails after a comment kept it alive raises the same', async () => {
+  test('a stream that fails after a keep-alive comment raises the same error', async () => {
     const body = { model: payg, input: 'Hello\n!sim delay_ms=200 status=503' };
     const helper = client.responses.stream(body);
     expect(await catchFailure(helper.finalResponse())).toMatchObject({
@@ -488,15 +488,15 @@ describe('ends', () => {
     });
   });
 
-  /** Failures in a row open the circuit breaker of a route; a success in between prevents that. */
-  const mendRoute = async (): Promise<void> => {
+  /** Sends a request that succeeds: failures in a row would open the circuit breaker of the route. */
+  const closeBreaker = async (): Promise<void> => {
     expect((await client.responses.create({ model: payg, input: 'Hello\n!sim say=ok' })).status).toBe('completed');
   };
 
   test.each(['fail', 'cut'])(
-    'a stream that breaks (%s) raises APIError with the code, after what was delivered',
+    'a stream that breaks (%s) raises APIError with the code, after the delivered part',
     async how => {
-      await mendRoute();
+      await closeBreaker();
       const stream = await client.responses.create({
         model: payg,
         input: `Hello\n!sim tokens=100 ${how}=5`,
@@ -514,7 +514,7 @@ describe('ends', () => {
   );
 
   test('LI-08: the frames of a broken stream: open items are closed, then error, response.failed and [DONE]', async () => {
-    await mendRoute();
+    await closeBreaker();
     const answer = await fetch(`${gateway.url}/v1/responses`, {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },

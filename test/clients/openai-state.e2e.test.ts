@@ -75,7 +75,7 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('is there as soon as its last event is, to be read and to be continued (MI-05)', async () => {
+  test('can be read and continued as soon as its last event has arrived (MI-05)', async () => {
     const stream = await client.responses.create({ model, input: '!sim say=Here.', stream: true });
     for await (const event of stream) {
       if (event.type !== 'response.completed') continue;
@@ -88,7 +88,7 @@ describe('a stored response', () => {
     }
   });
 
-  test('that was not to be stored is not found, nor continued (RP-12)', async () => {
+  test('with store false is not found, and can’t be continued (RP-12)', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -97,7 +97,7 @@ describe('a stored response', () => {
     expect([error.code, error.param]).toEqual(['previous_response_not_found', 'previous_response_id']);
   });
 
-  test('of another account is invisible in every way; of another key of the account it is not', async () => {
+  test('of another account is not found by any call; one of another key of the same account is', async () => {
     const { id, output } = await client.responses.create({ model, input: '!sim say=Mine.' });
     const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 1_000_000_000n });
     const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
@@ -121,7 +121,7 @@ describe('a stored response', () => {
     expect((await sibling.responses.retrieve(id)).id).toBe(id);
   });
 
-  test('that is deleted is gone; what continues from it does not change', async () => {
+  test('that is deleted is gone; responses that continue from it do not change', async () => {
     const first = await client.responses.create({ model, input: '!sim say=One.' });
     const second = await client.responses.create({ model, input: '!sim say=Two.', previous_response_id: first.id });
     await client.responses.delete(first.id);
@@ -132,7 +132,7 @@ describe('a stored response', () => {
     expect(texts).toEqual(['!sim say=One.', 'One.', '!sim say=Two.', 'Two.', '!sim say=Three.']);
   });
 
-  test('whose client disconnects is stored as cancelled, with what was delivered, and charged so', async () => {
+  test('whose client disconnects is stored as cancelled, and stored and charged as delivered', async () => {
     const stream = await client.responses.create({ model, input: '!sim tokens=4000 tps=100', stream: true });
     let id = '';
     let text = '';
@@ -169,7 +169,7 @@ describe('a stored response', () => {
 });
 
 describe('a conversation', () => {
-  test('continues by the previous response: the model sees input, output and input, never the old instructions (RP-14)', async () => {
+  test('continues by the previous response: the model sees the earlier input and output and the new input, never the old instructions (RP-14)', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,
@@ -195,7 +195,7 @@ describe('a conversation', () => {
     expect(counted.input_tokens).toBe(flat.input_tokens);
   });
 
-  test('with tools continues by the previous response alone, whose calls alone can be answered (RP-15)', async () => {
+  test('with tools continues only from the previous response, and only that response’s calls can be answered (RP-15)', async () => {
     const input = 'What is the weather in Oslo?';
     const requested = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
     const call = requested.output.find(item => item.type === 'function_call');
@@ -224,7 +224,7 @@ describe('a conversation', () => {
     expect(unknown.message).toContain('call_no');
   });
 
-  test('continues from items named by their ids, of output and of input', async () => {
+  test('continues from items that are named by their ids, output or input', async () => {
     const first = await client.responses.create({ model, input: 'Remember the word heron.\n!sim say=Done.' });
     const [input] = await all(client.responses.inputItems.list(first.id));
     const references = [input?.id, first.output[0]?.id].map(id => ({ type: 'item_reference' as const, id: id ?? '' }));
@@ -261,7 +261,7 @@ describe('a conversation', () => {
     }
   });
 
-  test('lists an item as often as it was sent, each time under an id of its own, which names it', async () => {
+  test('lists an item as often as it was sent, each time with its own id, by which it can be referenced', async () => {
     const message = (text: string): ResponseInputItem => ({ id: 'msg_of_client', role: 'user', content: text });
     const first = await client.responses.create({ model, input: [message('one'), message('two\n!sim say=Three')] });
     const again = await client.responses.create({
@@ -273,14 +273,14 @@ describe('a conversation', () => {
     const items = await all(client.responses.inputItems.list(again.id, { order: 'asc', limit: 1 }));
     expect(items.map(readText)).toEqual(expected);
     expect(new Set(items.map(({ id }) => id)).size).toBe(5);
-    // The first one keeps the client’s own id, by which nothing is found.
+    // The first one keeps the client’s id, by which nothing can be found.
     const named = items.slice(1).map(({ id }): ResponseInputItem => ({ type: 'item_reference', id: id ?? '' }));
     const third = await client.responses.create({ model, input: [...named, { role: 'user', content: 'last' }] });
     const listed = await all(client.responses.inputItems.list(third.id, { order: 'asc', limit: 2 }));
     expect(listed.map(readText)).toEqual([...expected.slice(1), 'last']);
   });
 
-  test('is compacted to what the user said and one sealed item, from which it continues', async () => {
+  test('is compacted to the user’s messages and one encrypted item, from which it continues', async () => {
     const first = await client.responses.create({ model, input: 'My name is Ada.\n!sim say=Hello Ada.' });
     const before = await readBalance(gateway);
     const compacted = await client.responses.compact({
@@ -312,7 +312,7 @@ describe('a conversation', () => {
     }
   });
 
-  test('keeps sealed reasoning between turns that no one stores', async () => {
+  test('keeps encrypted reasoning between turns that are not stored', async () => {
     const requested = {
       model,
       store: false,
@@ -383,7 +383,7 @@ describe('in the background', () => {
     expect(await all(await client.responses.retrieve(id, { stream: true, starting_after: 10_000 }))).toEqual([]);
   });
 
-  test('a response can be followed with fields that were not requested', async () => {
+  test('a response can be followed with `include` fields that its request did not name', async () => {
     const { id } = await client.responses.create({
       model,
       input: '!sim say=Thought about.',
@@ -408,13 +408,13 @@ describe('in the background', () => {
     expect(terminal(events)).toEqual(stored);
   });
 
-  test('a response that does not run there is not streamed again', async () => {
+  test('a response that did not run in the background can’t be streamed again', async () => {
     const { id } = await client.responses.create({ model, input: '!sim say=x' });
     const error = await refused(Promise.resolve(client.responses.retrieve(id, { stream: true })));
     expect([error.status, error.param]).toEqual([400, 'stream']);
   });
 
-  test('a response is cancelled at any moment, charged as delivered, and its followers get the end', async () => {
+  test('a response can be cancelled at any moment, is charged as delivered, and its followers get the end', async () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=200', background: true });
     const following = client.responses.retrieve(id, { stream: true }).then(stream => all(stream));
     while ((await client.responses.retrieve(id)).output_text.length < 40) await sleep(10);
@@ -430,7 +430,7 @@ describe('in the background', () => {
     expect(await client.responses.cancel(id)).toEqual(cancelled);
   });
 
-  test('a response that waits for its model is cancelled for nothing', async () => {
+  test('a response that still waits for its model is cancelled free of charge', async () => {
     const before = await readBalance(gateway);
     const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
     expect((await client.responses.retrieve(id)).status).toBe('queued');
@@ -455,7 +455,7 @@ describe('in the background', () => {
     expect((await readRecord(gateway, toRequestId(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
   });
 
-  test('a provider’s failure is the response’s', async () => {
+  test('a provider’s failure fails the response', async () => {
     const early = await client.responses.create({ model, input: '!sim status=500', background: true });
     const late = await client.responses.create({ model, input: '!sim fail=2 tokens=100', background: true });
     for (const { id } of [early, late]) {

@@ -14,7 +14,7 @@ const document = JSON.parse(openApiText()) as Json;
 const operations = listOperations(document);
 const schemas = new Schemas(document, { strict: false });
 
-/** The faults of the calls so far, and how many there were. */
+/** The deviations from the reference found so far, and the number of calls. */
 const faults: string[] = [];
 let calls = 0;
 
@@ -58,7 +58,7 @@ test('a linter finds no error in it', async () => {
   ).toEqual([]);
 });
 
-test('what the official clients of OpenAI send and get is what it says', async () => {
+test('the requests and answers of OpenAI’s official clients are as documented', async () => {
   const model = 'sim/small';
   await openai.chat.completions.create({ model, messages: [user], temperature: 0, seed: 1, stop: ['END'] });
   const tool = {
@@ -99,7 +99,7 @@ test('what the official clients of OpenAI send and get is what it says', async (
   expect(calls).toBeGreaterThanOrEqual(13);
 });
 
-test('what the official client of Anthropic sends and gets is what it says', async () => {
+test('the requests and answers of Anthropic’s official client are as documented', async () => {
   const before = calls;
   const model = 'sim/small';
   await anthropic.messages.create({ model, max_tokens: 32, messages: [user], system: 'Be brief.' });

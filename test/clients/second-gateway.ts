@@ -11,7 +11,7 @@ const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
 export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
 let behind: UpstreamName | undefined;
 
-/** The key of a gateway for the second gateway, which the targets of a file share, and its Gemini server. */
+/** The second gateway, which the targets of a file share: its address, a key for it, and its Gemini server. */
 interface Behind {
   readonly key: NewKey;
   readonly server: GeminiServer | undefined;
@@ -50,13 +50,13 @@ export async function startTarget(): Promise<Gateway> {
   return gateway;
 }
 
-/** Ends it, and after the last one what is behind it; all must have settled everything. */
+/** Ends a target, and after the last one the second gateway. Expects that all have settled everything. */
 export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(gateway);
   const ended = targets.get(gateway);
   if (ended === undefined || inner === undefined) return;
   targets.delete(gateway);
-  // The inner gateway has answered: the front did not answer everything itself.
+  // The second gateway has answered requests: the first one did not answer everything itself.
   expect((await inner.account.listActivity({ limit: 1, apiKeyId: ended.key.id })).records).toHaveLength(1);
   await ended.server?.stop();
   if (targets.size > 0) return;

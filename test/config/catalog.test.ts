@@ -1,4 +1,4 @@
-/** The way from the configuration file to a listed model: no folder below src sees both ends. */
+/** From the configuration file to the listed model: no folder below src has both. */
 import { expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';

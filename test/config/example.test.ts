@@ -43,12 +43,22 @@ test('its commented-out settings are valid too', () => {
   expect(config.texts.support).toBe('mailto:support@gateway.example');
 });
 
-test('it and docs/configuration.md name every key that the file can have', () => {
+test('the example and docs/configuration.md name every key of the configuration', () => {
   const keys = Object.keys(fileSchema.out.def.shape);
   expect(keys.filter(key => !new RegExp(`^(# )?${key}:`, 'm').test(example))).toEqual([]);
   expect([...page('configuration.md').matchAll(/^\| `([a-z_]+)` \| .* \| .* \|$/gm)].map(([, key]) => key)).toEqual(
     expect.arrayContaining(keys),
   );
+});
+
+test.each(['configuration.md', 'security.md'])('the sample in docs/%s is a valid configuration', name => {
+  const samples = [...page(name).matchAll(/^```yaml\n([^]*?)^```/gm)].map(([, text = '']) => text);
+  expect(samples).toHaveLength(1);
+  for (const sample of samples) {
+    const names = [...sample.matchAll(/\$\{(\w+)\}/g)].map(([, variable = '']) => variable);
+    const variables = names.map((variable, index) => [variable, `tok-${String(index).padStart(43, 'a')}`] as const);
+    expect(() => read(sample, Object.fromEntries(variables))).not.toThrow();
+  }
 });
 
 test('docs/configuration.md names every variable that is read', () => {

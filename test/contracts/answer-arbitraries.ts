@@ -158,12 +158,12 @@ function messagePlan(abilities: AnswerAbilities): fc.Arbitrary<ItemPlan> {
 }
 
 function reasoningPlan({ provider }: AnswerAbilities): fc.Arbitrary<ItemPlan> {
-  const thoughts = fc.tuple(
+  const reasoningItems = fc.tuple(
     pieces(anyText),
     fc.constantFrom('text', 'signed', 'summary', 'sealed', 'redacted'),
     fc.base64String({ minLength: 4 }),
   );
-  return thoughts.map(([texts, form, data]) => {
+  return reasoningItems.map(([texts, form, data]) => {
     const seal =
       (kind: string): Step =>
       ({ choice, item }) => [opaqueAdded(choice, item, sealed(kind, data, provider))];
@@ -205,8 +205,8 @@ function itemPlans(abilities: AnswerAbilities, isCut: boolean): fc.Arbitrary<Ite
   const block = fc.tuple(fc.array(reasoningPlan(abilities), { maxLength: 2 }), fc.option(messagePlan(abilities)));
   return fc
     .tuple(block, fc.option(block), fc.array(callPlan(false), { maxLength: 2 }), fc.option(callPlan(isCut)))
-    .map(([[thoughts, message], second, calls, lastCall]) => {
-      const first = [...thoughts, ...(message === null ? [] : [message])];
+    .map(([[reasoningItems, message], second, calls, lastCall]) => {
+      const first = [...reasoningItems, ...(message === null ? [] : [message])];
       const again =
         second === null || (second[0].length === 0 && message !== null)
           ? []

@@ -277,7 +277,7 @@ export interface Planted {
   readonly value: JsonTree;
 }
 
-/** An answer with unknown things in it. */
+/** An answer with unknown members and frames. */
 export interface StrangeAnswer {
   /** As JSON texts. */
   readonly frames: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * What every codec must satisfy: the same result however the bytes are cut, nothing lost by unknown members and
- * events, no end without a terminator, and both of its directions inverse to each other.
+ * Tests that every codec must pass: the same result however the bytes are cut, nothing lost by unknown members and
+ * events, no end without a terminator, and encoding and decoding that are inverse to each other.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ import { Validator } from '../../src/generation/guard/validate.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { SseReader } from '../../src/lib/sse.ts';
 
-/** A codec, and the facts that the suite needs. */
+/** A codec, and the data that the suite needs. */
 export interface CodecUnderTest {
   readonly name: string;
   readonly codec: ClientCodec & UpstreamCodec;
@@ -139,27 +139,22 @@ export function codecSuite(under: CodecUnderTest): void {
       },
     );
 
-    test.each(Object.entries(goldens))('%s: a member that no one knows changes nothing else', (_, bytes) => {
+    test.each(Object.entries(goldens))('%s: an unknown member changes nothing else', (_, bytes) => {
       const strange = Buffer.from(splitFrames(bytes).map(withStrangeMember).join(''));
       expect(strange.toString()).toContain('x_strange');
       expect(withoutExtensions(parse(strange))).toEqual(withoutExtensions(parse(bytes)));
     });
 
-    test.each(Object.entries(goldens))(
-      '%s: a frame that no one knows changes nothing else, wherever it stands',
-      (_, bytes) => {
-        const whole = parse(bytes);
-        const frames = splitFrames(bytes);
-        for (let at = 0; at <= frames.length; at += 1) {
-          const strange = [...frames.slice(0, at), ...under.strangeFrames, ...frames.slice(at)].join('');
-          expect(withoutExtensions(parse(Buffer.from(strange))), `before frame ${at}`).toEqual(
-            withoutExtensions(whole),
-          );
-        }
-      },
-    );
+    test.each(Object.entries(goldens))('%s: an unknown frame changes nothing else, wherever it is', (_, bytes) => {
+      const whole = parse(bytes);
+      const frames = splitFrames(bytes);
+      for (let at = 0; at <= frames.length; at += 1) {
+        const strange = [...frames.slice(0, at), ...under.strangeFrames, ...frames.slice(at)].join('');
+        expect(withoutExtensions(parse(Buffer.from(strange))), `before frame ${at}`).toEqual(withoutExtensions(whole));
+      }
+    });
 
-    test.each(Object.entries(goldens))('%s: an end before the end is truncated, never a finish', (_, bytes) => {
+    test.each(Object.entries(goldens))('%s: a stream that ends too early is truncated, never a finish', (_, bytes) => {
       const frames = splitFrames(bytes);
       for (let size = 0; size < frames.length - under.optionalFrames; size += 1) {
         const cut = Buffer.from(frames.slice(0, size).join(''));
@@ -223,7 +218,7 @@ export function codecSuite(under: CodecUnderTest): void {
       );
     });
 
-    test('the same request makes the same bytes, built or patched', () => {
+    test('the same request gives the same bytes, built or patched', () => {
       fc.assert(
         fc.property(under.requests, request => {
           const built = written(encode(codec, request));

@@ -122,7 +122,7 @@ describe('requests', () => {
     );
   });
 
-  test('the same request makes the same bytes', () => {
+  test('the same request gives the same bytes', () => {
     fc.assert(
       fc.property(edit, request => {
         const encode = (): Buffer => encodeForm(encodeEdit({ request, model: 'm' }), 'b');
@@ -133,13 +133,13 @@ describe('requests', () => {
 });
 
 const part = (value: ImageAnswer['part']): ImageAnswer => create(ImageAnswerSchema, { part: value });
-const picture = fc.record({ content: bytes, revisedPrompt: word, extraJson: fc.constantFrom('', '{"b":1}') });
+const drawnImage = fc.record({ content: bytes, revisedPrompt: word, extraJson: fc.constantFrom('', '{"b":1}') });
 
 describe('answers', () => {
   test('images are parsed as they were rendered, in pieces or whole', () => {
     fc.assert(
       fc.property(
-        fc.array(picture, { minLength: 1, maxLength: 10 }),
+        fc.array(drawnImage, { minLength: 1, maxLength: 10 }),
         fc.constantFrom('', '{"usage":{"total_tokens":1}}'),
         fc.integer({ min: 1, max: 41 }),
         (pictures, extraJson, piece) => {
@@ -169,7 +169,7 @@ describe('answers', () => {
     );
   });
 
-  test('whatever an upstream answers is parsed or malformed, never a defect', () => {
+  test('any answer of an upstream is parsed or reported as malformed, never an exception', () => {
     fc.assert(
       fc.property(fc.oneof(fc.json(), fc.string()), text => {
         try {

@@ -62,7 +62,7 @@ function makeLeaf(token: string): string {
   return `${sign}${kept}e${Number(exponent) - fraction.length + digits.length - kept.length}`;
 }
 
-/** Writes it. */
+/** Returns the tree as JSON text. */
 export function writeTree(tree: JsonTree): string {
   switch (tree.kind) {
     case 'leaf':

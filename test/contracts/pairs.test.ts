@@ -1,5 +1,5 @@
 /**
- * Every pair of protocols: what both can express is kept, in requests and in answers. The generated requests and answers have only what all protocols can express; what one of them lacks is tested by the tables of `test/translation`. Reasoning effort is not generated: the matrix of `test/clients` and the tables cover it.
+ * For every pair of protocols, content that both can express is kept, in requests and in answers. The generated requests and answers have only what all protocols can express; what one of them lacks is tested by the tables of `test/translation`. Reasoning effort is not generated: the matrix of `test/clients` and the tables cover it.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -57,7 +57,7 @@ const user = fc
   .array(userPart, { minLength: 1, maxLength: 3 })
   .map(parts => [makeItem(messageContent(Role.USER, parts), 0)]);
 
-/** The model says something and calls tools, whose results follow. */
+/** A turn of the model with text and tool calls, and their results. */
 const exchange = fc
   .record({ said: fc.option(anyText), calls: fc.array(fc.tuple(name, args, anyText), { minLength: 1, maxLength: 3 }) })
   .map(({ said, calls }) => (turn: number): Item[] => {
@@ -185,7 +185,7 @@ function decoded(codec: ClientCodec, body: Record<string, unknown>): GenerateReq
   return codec.decodeRequest({ body: JSON.parse(raw.toString()) as unknown, raw, headers: {} }).request;
 }
 
-/** How a test reads what an upstream was sent. */
+/** How a test reads the request that an upstream got. */
 const readers: Readonly<Record<string, readonly [UpstreamCodec, (body: JsonObject) => GenerateRequest]>> = {
   Chat: [chatCodec, body => decoded(chatCodec, body)],
   Messages: [messagesCodec, body => decoded(messagesCodec, body)],
@@ -200,14 +200,14 @@ const clients: Readonly<Record<string, ClientCodec & UpstreamCodec>> = {
 };
 
 describe.each(Object.entries(clients))('requests of %s', (from, client) => {
-  test.each(Object.entries(readers))('to an upstream of %s keep what both can say', (to, [upstream, read]) => {
+  test.each(Object.entries(readers))('to an upstream of %s keep what both can express', (to, [upstream, read]) => {
     fc.assert(
       fc.property(requests, drawn => {
         // Responses has no stop sequences.
         const generated = { ...drawn, ...([from, to].includes('Responses') ? { stop: [] } : {}) };
         // This model of Google's accepts no schema together with tools.
         if (to === 'Gemini') delete generated.outputFormat;
-        // As the client writes it, and as the gateway reads that.
+        // The request as the client writes it and the gateway decodes it.
         const { model, maxOutputTokens } = generated;
         const written = client.encodeRequest({ request: generated, model, maxOutputTokens, stream: true }).body;
         const request = decoded(client, written);
@@ -226,13 +226,13 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
 });
 
 interface AnswerParts {
-  readonly thought: string | null;
+  readonly reasoningText: string | null;
   readonly text: string;
   readonly calls: readonly (readonly [name: string, args: object])[];
   readonly cut: boolean;
 }
 const answers: fc.Arbitrary<AnswerParts> = fc.record({
-  thought: fc.option(anyText),
+  reasoningText: fc.option(anyText),
   text: anyText,
   calls: fc.array(fc.tuple(name, args), { maxLength: 3 }),
   cut: fc.boolean(),
@@ -247,11 +247,11 @@ function toReason({ calls, cut }: AnswerParts): FinishReason {
 function toEvents(said: AnswerParts): GenerationEvent[] {
   let item = 0;
   const events = [started({})];
-  if (said.thought !== null) {
+  if (said.reasoningText !== null) {
     events.push(
       itemOpened(0, item, makeItem(reasoningContent({}), 0)),
       partOpened(0, [item, 0], makePart(reasoningTextContent(''))),
-      delta(0, [item, 0], { kind: DeltaKind.REASONING, text: said.thought }),
+      delta(0, [item, 0], { kind: DeltaKind.REASONING, text: said.reasoningText }),
       partClosed(0, [item, 0]),
       itemClosed(0, item),
     );
@@ -274,9 +274,9 @@ function toEvents(said: AnswerParts): GenerationEvent[] {
   return events;
 }
 
-function geminiBytes({ thought, text, calls, cut }: AnswerParts): Buffer {
+function geminiBytes({ reasoningText, text, calls, cut }: AnswerParts): Buffer {
   const parts = [
-    ...(thought === null ? [] : [{ text: thought, thought: true }]),
+    ...(reasoningText === null ? [] : [{ text: reasoningText, thought: true }]),
     { text },
     ...calls.map(([called, input]) => ({ functionCall: { name: called, args: input } })),
   ];
@@ -307,11 +307,11 @@ function answerGist(events: readonly GenerationEvent[]): unknown {
     // For a call without arguments some protocols send nothing, others an empty object.
     return content.case === 'toolCall' ? [[content.value.name, JSON.parse(content.value.arguments || '{}')]] : [];
   });
-  const thoughts = (choices[0]?.items ?? []).flatMap(({ content }) =>
+  const reasoningTexts = (choices[0]?.items ?? []).flatMap(({ content }) =>
     content.case === 'reasoning' ? content.value.parts.map(({ content: part }) => readText(part)) : [],
   );
   return {
-    thought: thoughts.join(''),
+    reasoningText: reasoningTexts.join(''),
     items,
     finish: choices[0]?.finished?.reason,
     input: end?.usage?.inputTokens,
@@ -322,13 +322,13 @@ function answerGist(events: readonly GenerationEvent[]): unknown {
 
 describe.each(Object.entries(upstreamBytes))('answers of an upstream of %s', (_, [upstream, write]) => {
   test.each(Object.entries(clients))(
-    'reach a client of %s with what both can say, streamed and whole',
+    'reach a client of %s with what both can express, streamed and whole',
     (__, client) => {
       fc.assert(
         fc.property(answers, said => {
           const parsed = parseChunks(upstream, 'acme', [write(said)]);
           const expected = {
-            thought: said.thought ?? '',
+            reasoningText: said.reasoningText ?? '',
             items: [said.text, ...said.calls.map(([called, input]) => [called, input])],
             finish: toReason(said),
             input: 7,

@@ -97,22 +97,22 @@ const said: fc.Arbitrary<Turn> = fc.oneof(
   }),
 );
 
-type Thought = Parameters<typeof reasoningContent>[0];
+type ReasoningBlock = Parameters<typeof reasoningContent>[0];
 
-const plainThought = anyText.map((text): Thought => ({ parts: [makePart(reasoningTextContent(text))] }));
-const sealedThought = fc
+const plainReasoning = anyText.map((text): ReasoningBlock => ({ parts: [makePart(reasoningTextContent(text))] }));
+const sealedReasoning = fc
   .tuple(anyText, base64, fc.constantFrom('signed', 'sealed', 'redacted'))
-  .map(([text, data, form]): Thought => {
+  .map(([text, data, form]): ReasoningBlock => {
     if (form === 'signed')
       return { parts: [makePart(reasoningTextContent(text))], opaque: [makeOpaque('anthropic.signature', data)] };
     if (form === 'sealed')
       return { parts: [makePart(summaryTextContent(text))], opaque: [makeOpaque('openai.encrypted', data)] };
     return { parts: [], opaque: [makeOpaque('anthropic.redacted', data)], redacted: true };
   });
-const thoughts: fc.Arbitrary<Thought[]> = fc.oneof(
-  fc.constant<Thought[]>([]),
-  plainThought.map(one => [one]),
-  fc.array(sealedThought, { minLength: 1, maxLength: 3 }),
+const reasoningBlocks: fc.Arbitrary<ReasoningBlock[]> = fc.oneof(
+  fc.constant<ReasoningBlock[]>([]),
+  plainReasoning.map(one => [one]),
+  fc.array(sealedReasoning, { minLength: 1, maxLength: 3 }),
 );
 
 const call = fc.record({
@@ -143,14 +143,14 @@ function callItem(
 
 const answered: fc.Arbitrary<Turn> = fc
   .record({
-    thoughts,
+    reasoningBlocks,
     text: maybe(anyText),
     refusal: maybe(anyText),
     who: speaker,
     calls: fc.array(fc.tuple(call, result), { maxLength: 2 }),
   })
   .map(
-    ({ thoughts: blocks, text, refusal, who, calls }): Turn =>
+    ({ reasoningBlocks: blocks, text, refusal, who, calls }): Turn =>
       message => {
         const turn = message + 1;
         const parts = [
@@ -260,7 +260,7 @@ const efforts = [
   ReasoningEffort.XHIGH,
 ] as const;
 
-/** Requests that a Chat body can say. */
+/** Requests that a Chat body can express. */
 export function requests(endpoint: Endpoint): fc.Arbitrary<GenerateRequest> {
   const optional = fc.record({
     sampling,

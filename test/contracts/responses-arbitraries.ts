@@ -155,7 +155,7 @@ const message = (refuses: boolean): fc.Arbitrary<Block> =>
         ],
     );
 
-const thought: fc.Arbitrary<Block> = fc.array(pieces, { maxLength: 2 }).map(
+const reasoning: fc.Arbitrary<Block> = fc.array(pieces, { maxLength: 2 }).map(
   (parts): Block =>
     (item, isCut) => [
       itemOpened(0, item, makeItem(reasoningContent({}), 0)),
@@ -203,15 +203,16 @@ const search: fc.Arbitrary<Block> = fc.tuple(fc.uuid(), anyText).map(
 );
 
 const count = fc.nat(100_000);
-const blocks = fc
-  .constantFrom('stop', 'length', 'filter', 'refusal')
-  .chain(end =>
-    fc.tuple(
-      fc.constant(end),
-      fc.array(fc.oneof(message(false), thought, call, search), { minLength: end === 'refusal' ? 0 : 1, maxLength: 4 }),
-      end === 'refusal' ? message(true) : fc.constant(undefined),
-    ),
-  );
+const blocks = fc.constantFrom('stop', 'length', 'filter', 'refusal').chain(end =>
+  fc.tuple(
+    fc.constant(end),
+    fc.array(fc.oneof(message(false), reasoning, call, search), {
+      minLength: end === 'refusal' ? 0 : 1,
+      maxLength: 4,
+    }),
+    end === 'refusal' ? message(true) : fc.constant(undefined),
+  ),
+);
 
 /** Whole answers, `started` to `completed`. */
 export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc

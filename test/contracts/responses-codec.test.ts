@@ -42,7 +42,7 @@ test('an error event fails the stream with its message', () => {
   expect(parse).toThrow('upstream closed');
 });
 
-test('members that no one knows travel with their items', () => {
+test('unknown members are passed on with their items', () => {
   fc.assert(
     fc.property(strangeRequests, request => {
       const { body } = responsesCodec.encodeRequest({

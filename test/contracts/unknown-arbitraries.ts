@@ -303,7 +303,7 @@ function arbitraryChange({ objects, free, lists, words }: ProtocolSample, extent
   );
 }
 
-/** A request with unknown things in it, as text without its model. */
+/** A request with unknown members, entries and values, without its model. */
 export function unknownRequest(sample: ProtocolSample, extent: Extent): fc.Arbitrary<JsonTree> {
   return fc.array(arbitraryChange(sample, extent), { minLength: 1, maxLength: 4 }).map(changes => {
     // Entries last and at the end of their lists, so that no other place moves.

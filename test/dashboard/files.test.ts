@@ -92,7 +92,7 @@ test('a page’s address is answered by the app, and a file that is not there is
   }
 });
 
-test('assets are kept for ever, compressed where the browser takes it, and not sent again', async () => {
+test('assets may be cached for ever, are compressed if the browser accepts it, and are not sent again', async () => {
   const plain = await get('assets/main-1.js');
   expect(plain.headers['cache-control']).toBe('public, max-age=31536000, immutable');
   expect(plain.headers['content-encoding']).toBeUndefined();
@@ -108,7 +108,7 @@ test('assets are kept for ever, compressed where the browser takes it, and not s
   expect([head.status, head.headers['content-length'], head.body.length]).toEqual([200, String(script.length), 0]);
 });
 
-test('a gateway whose dashboard was not built says what to do', async () => {
+test('a gateway whose dashboard was not built shows how to build it', async () => {
   const empty = await serve(new PageFiles(join(folder, 'none')));
   const { status, body } = await get('', {}, 'GET', empty);
   empty.close();

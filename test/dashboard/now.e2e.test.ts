@@ -43,7 +43,7 @@ async function signedIn(origin: string, credential: string): Promise<PageCaller>
   return page;
 }
 
-test('a running request is seen with its hold, which grows, and the account’s money agrees with it', async () => {
+test('a running request is shown with its hold, which grows, and the account’s held amount equals it', async () => {
   const page = await signedIn(gateway.url, gateway.managementKey);
   const stream = page.client(DashboardService).watchNow({}, { timeoutMs: 20_000 });
   const messages = stream[Symbol.asyncIterator]();
@@ -68,7 +68,7 @@ test('a running request is seen with its hold, which grows, and the account’s 
   expect(balanceNanoUsd).toBeLessThan(10_000_000_000n);
 });
 
-test('no one sees what runs for another account or another key, and the operator sees all', async () => {
+test('running requests of other accounts and other keys are hidden, except from the operator', async () => {
   const other =
     (await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 5_000_000_000n })).account?.accountId ?? 0n;
   const [theirs, manager, sibling] = await Promise.all([
@@ -93,7 +93,7 @@ test('no one sees what runs for another account or another key, and the operator
   await requested.cancel();
 });
 
-test('a stream ends with the session, and errors are counted for whom they met', async () => {
+test('a stream ends with the session, and failed requests are counted for the viewers who may see them', async () => {
   const refused = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },

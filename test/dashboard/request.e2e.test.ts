@@ -128,7 +128,7 @@ test('nothing is kept of a request unless the configuration or the key says so',
   expect((await read(`/activity/${id}/bodies`)).status).toBe(404);
 });
 
-test('a key that keeps all: client, contract and upstream, as they were, and no secret of a provider', async () => {
+test('a key that keeps all bodies has those of client, contract and upstream unchanged, without the provider’s secrets', async () => {
   const { key } = await keyThatKeeps('all');
   const requested = chat('The lighthouse of Messages');
   const streamed = { ...requested, max_tokens: 50, stream: true, top_k: 3, thinking: { type: 'disabled' } };
@@ -150,7 +150,7 @@ test('a key that keeps all: client, contract and upstream, as they were, and no 
   expect(JSON.stringify(body)).not.toContain('secret-of');
 });
 
-test('a key that keeps errors keeps no good answer, and all of a failed one', async () => {
+test('a key that keeps errors keeps nothing of a success and all bodies of a failure', async () => {
   const { key } = await keyThatKeeps('errors');
   const good = await send('/v1/chat/completions', chat('The lighthouse is well'), key);
   expect((await read(`/activity/${good.id}/bodies`)).status).toBe(404);
@@ -160,7 +160,7 @@ test('a key that keeps errors keeps no good answer, and all of a failed one', as
   expect(body).toMatchObject({ failed: true, model: 'acme/gone', client_answer: { text: bad.text, cut: false } });
 });
 
-test('a body over the maximum is cut and says how long it was', async () => {
+test('a body over the maximum is cut, and its length is shown', async () => {
   const { key } = await keyThatKeeps('all');
   const { id } = await send('/v1/chat/completions', chat(`lighthouse ${'é'.repeat(5_000)}`), key);
   const { body } = await read(`/activity/${id}/bodies`);
@@ -170,7 +170,7 @@ test('a body over the maximum is cut and says how long it was', async () => {
   expect(Buffer.byteLength(sent.text)).toBeLessThanOrEqual(2_050);
 });
 
-test('bodies are for the owner and the operator: not for other accounts, for viewers or for a key’s holder, and encrypted on disk', async () => {
+test('bodies are shown to the owner and the operator: not for other accounts, for viewers or for a key’s holder, and encrypted on disk', async () => {
   const { key } = await keyThatKeeps('all');
   const { id } = await send('/v1/chat/completions', chat('The lighthouse and a secret word: Ozymandias'), key);
   expect((await read(`/activity/${id}/bodies`)).status).toBe(200);

@@ -26,7 +26,7 @@ async function newLink(): Promise<string> {
   return url.split('#token=')[1] ?? '';
 }
 
-test('the first start prints a link that signs the operator in once, also where its keys come from the environment', async () => {
+test('the first start prints a link that signs the operator in once, also if its keys come from the environment', async () => {
   const [, token = ''] = /\/dashboard\/sign-in#token=(lk-tg-\w+)/.exec(gateway.printed()) ?? [];
   const page = new PageCaller(gateway.rpcUrl);
   const identity = await page.signIn(token);
@@ -42,7 +42,7 @@ test('the first start prints a link that signs the operator in once, also where 
   expect((await page.client(AccountService).listKeys({})).keys).toHaveLength(1);
 });
 
-test('tollgate dashboard prints a link, and the session is the only one that it makes', async () => {
+test('tollgate dashboard prints a link, which makes exactly one session', async () => {
   const printed = await gateway.cli(['dashboard']);
   expect(printed.code).toBe(0);
   const page = new PageCaller(gateway.rpcUrl);
@@ -56,7 +56,7 @@ test('tollgate dashboard prints a link, and the session is the only one that it 
   expect((await gateway.cli(['sessions', 'revoke', String(sessionId)])).code).toBe(1);
 });
 
-test('the operator’s sessions and links are worth nothing on the public listener', async () => {
+test('the operator’s sessions and links are not accepted on the public listener', async () => {
   const page = new PageCaller(gateway.url);
   expect(await readErrorCode(page.signIn(await newLink()))).toBe(Code.PermissionDenied);
   const internal = new PageCaller(gateway.rpcUrl);
@@ -68,7 +68,7 @@ test('the operator’s sessions and links are worth nothing on the public listen
   expect(await readErrorCode(bearer.client(AccountService).listKeys({}))).toBe(Code.PermissionDenied);
 });
 
-test('a management key signs in with its scopes, and its end is the end of its sessions', async () => {
+test('a management key signs in with its scopes, and revoking it ends its sessions', async () => {
   const { key } = await gateway.admin.createManagementKey({ accountId: 1n, scopes: ['keys:read'] });
   const page = new PageCaller(gateway.url);
   expect(await page.signIn(key?.key ?? '')).toMatchObject({
@@ -95,7 +95,7 @@ test('an API key signs in as its holder, who sees only its own', async () => {
   }
 });
 
-test('a session lives through a restart, and signing out ends it', async () => {
+test('a session survives a restart, and signing out ends it', async () => {
   const home = gateway.home;
   const page = new PageCaller(gateway.url);
   await page.signIn(gateway.managementKey);
@@ -114,7 +114,7 @@ test('a session lives through a restart, and signing out ends it', async () => {
   expect(await readErrorCode(again.client(DashboardService).whoAmI({}))).toBe(Code.Unauthenticated);
 });
 
-test('a cookie is out of reach of scripts and of other sites, and lasts twelve hours', async () => {
+test('scripts and other sites can’t read the cookie, which lasts twelve hours', async () => {
   const response = await fetch(`${gateway.url}/dashboard/rpc/tollgate.v1.DashboardService/SignIn`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'connect-protocol-version': '1', 'sec-fetch-site': 'same-origin' },
@@ -133,7 +133,7 @@ test('a cookie is out of reach of scripts and of other sites, and lasts twelve h
   expect(await isStored(gateway.home, session)).toBe(false);
 });
 
-test('pages of other origins can’t call, with a cookie or without, and no question before a call is answered', async () => {
+test('pages of other origins can’t call, with a cookie or without, and get no answer to a preflight', async () => {
   const page = new PageCaller(gateway.url);
   await page.signIn(gateway.managementKey);
   const call = async (headers: Record<string, string>, method = 'POST') => {
@@ -172,7 +172,7 @@ test('a path that is no method gets 404, on both listeners', async () => {
   expect(admin.status).toBe(404);
 });
 
-test('the audit has a person’s changes under the session, and the session’s first entry names the person', async () => {
+test('the audit lists a person’s changes under the session, and the session’s first entry names the person', async () => {
   const page = new PageCaller(gateway.url);
   const { sessionId } = await page.signIn(gateway.managementKey);
   await page.client(AccountService).createKey({ settings: { label: 'audited' } });

@@ -10,7 +10,7 @@ import { dollarsText } from '../../src/lib/dollars.ts';
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/accounting.md'), 'utf8');
 
-/** The cells of the rows of a table between marks, the head left out. */
+/** Returns the cells of the rows of a table between marks, without its head. */
 function auditRows(name: string): string[][] {
   const [, table = ''] = new RegExp(`<!-- examples: ${name} -->([^]*?)<!-- end -->`).exec(page) ?? [];
   const rows = table.trim().split('\n').slice(2);

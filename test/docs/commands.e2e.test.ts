@@ -24,13 +24,13 @@ const commands = pages
   .filter(([, command]) => !command.startsWith('npm ci'));
 
 let gateway: Gateway;
-/** The folder in which they are run: a checkout, as far as they need one. */
+/** The folder in which the commands run, with the parts of a checkout that they need. */
 let folder: string;
 let environment: Record<string, string>;
 beforeAll(async () => {
   gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
   await complete(gateway, ask('Say hello.'));
-  // Pages speak of a second key.
+  // The pages use a second key.
   await gateway.admin.createApiKey({ accountId: 1n });
   folder = mkdtempSync(join(tmpdir(), 'tollgate-pages-'));
   symlinkSync(gateway.dataDir, join(folder, 'data'));
@@ -56,7 +56,7 @@ beforeAll(async () => {
 });
 afterAll(() => endGateway(gateway));
 
-test('they are found', () => {
+test('the pages have commands', () => {
   expect(commands.length).toBeGreaterThan(40);
   expect(new Set(commands.map(([page]) => page)).size).toBeGreaterThan(6);
 });

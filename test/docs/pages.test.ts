@@ -1,4 +1,4 @@
-/** The documents: every link and citation in them and in the comments leads to an existing place in this repository. */
+/** Every link and citation in the documents and in comments leads to an existing place in this repository. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -28,7 +28,7 @@ function listHeadings(path: string): string[] {
   return Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = '']) => heading.replaceAll('`', ''));
 }
 
-/** The anchor of a heading, as GitHub makes it. */
+/** Returns the anchor of a heading, as GitHub makes it. */
 function toSlug(heading: string): string {
   return heading
     .toLowerCase()
@@ -36,7 +36,7 @@ function toSlug(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/** A text with comments that go over several lines in one line. */
+/** Returns a text in which comments over several lines are on one line. */
 const unwrap = (text: string): string => text.replaceAll(/\n[ \t]*(?:\*|\/\/|#)?[ \t]*/g, ' ');
 
 interface Citation {
@@ -46,7 +46,7 @@ interface Citation {
   readonly anchor: string | undefined;
 }
 
-/** Citations of the form `docs/page.md`, `docs/page.md#anchor` or `docs/page.md "Heading", "Heading"`. */
+/** Returns citations of the form `docs/page.md`, `docs/page.md#anchor` or `docs/page.md "Heading", "Heading"`. */
 function citationsIn(path: string): Citation[] {
   const found = unwrap(read(path)).matchAll(/(?<![\w./])(docs\/[\w./-]+\.md)(?:#([\w-]+))?((?:,? "[^"]+")*)/g);
   return Array.from(found, ([, page = '', anchor, quoted = '']) => ({
@@ -60,7 +60,7 @@ function citationsIn(path: string): Citation[] {
   }));
 }
 
-test('every citation names a page that is there, and a heading of it', () => {
+test('every citation names an existing page and a heading of it', () => {
   const citations = sources.flatMap(citationsIn);
   expect(citations.length).toBeGreaterThan(250);
   expect(citations.flatMap(({ headings }) => headings).length).toBeGreaterThan(250);
@@ -88,7 +88,7 @@ test('nothing cites a page that is not in this repository', () => {
   ).toEqual([]);
 });
 
-test('every link of a page leads to a file, and to a heading of it', () => {
+test('every link of a page leads to an existing file, and to a heading in it', () => {
   const links = pages.flatMap(page =>
     Array.from(read(page).matchAll(/\]\(((?![a-z]+:)[^)\s]+)\)/g), ([, link = '']) => ({ page, link })),
   );
@@ -102,7 +102,7 @@ test('every link of a page leads to a file, and to a heading of it', () => {
   expect(wrong).toEqual([]);
 });
 
-test('files that pages name are there', () => {
+test('files that pages name exist', () => {
   const named = pages.flatMap(page =>
     Array.from(
       read(page).matchAll(/`((?:src|test|scripts|bench|proto|deploy|examples|bin)\/[\w./-]+)`/g),
@@ -122,6 +122,6 @@ test('the index of the documents names every page', () => {
   expect(own.filter(page => !interfaces.includes(`(${page.slice('docs/interfaces/'.length)})`))).toEqual([]);
 });
 
-test('the README is read in a minute', () => {
+test('the README has at most 130 lines', () => {
   expect(read('README.md').split('\n').length).toBeLessThanOrEqual(131);
 });

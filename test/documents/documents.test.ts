@@ -27,14 +27,14 @@ test('a stored document is read with all its fields, also after a restart', asyn
   expect({ ...found, body: document.body }).toEqual(document);
 });
 
-test('a name is taken once: the second put gets the document that is there', async () => {
+test('a name can be used once: the second put gets the stored document', async () => {
   await bench.documents.put(bench.make('a'));
   const second = await bench.documents.put(bench.make('a', { body: toBytes('other') }));
   expect(second.kind === 'exists' && toText(second.document.body)).toBe('a');
   expect(await bench.documents.put(bench.make('a', { kind: 'replay' }))).toEqual({ kind: 'stored' });
 });
 
-test('of puts at once exactly one is stored', async () => {
+test('of concurrent puts of one name exactly one is stored', async () => {
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, n) => bench.documents.put(bench.make('a', { body: toBytes(String(n)) }))),
   );
@@ -141,7 +141,7 @@ describe('a chain', () => {
     expect(await bench.documents.find(named('b'))).toBeUndefined();
   });
 
-  test('stays whole when what it continues from is deleted, which itself is not found any more', async () => {
+  test('stays whole when a document of it is deleted, which itself is no longer found', async () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
@@ -152,7 +152,7 @@ describe('a chain', () => {
     expect(await listChainIds('c')).toEqual(['a', 'b', 'c']);
   });
 
-  test('goes with its last document, whatever had waited for that', async () => {
+  test('is removed with its last document, including the documents that were already deleted', async () => {
     await put('a');
     await put('b', 'a');
     await put('c', 'b');
@@ -193,7 +193,7 @@ test('unfinished documents of a process that is gone are listed by kind, oldest 
   ]);
 });
 
-describe('where space is short', () => {
+describe('if space is short', () => {
   beforeEach(async () => {
     await bench.end();
     bench = await openDocumentBench(10_400);
@@ -204,7 +204,7 @@ describe('where space is short', () => {
     return bench.documents.put(bench.make(id, { body, ...change }));
   };
 
-  test('the oldest finished ones go first, never one that is under way', async () => {
+  test('the oldest finished documents are evicted first, never an unfinished one', async () => {
     await put('running', { finished: false });
     for (const id of ['a', 'b', 'c', 'd']) await put(id);
     expect(rows()).toEqual(['b', 'c', 'd', 'running']);
@@ -216,7 +216,7 @@ describe('where space is short', () => {
     await put('b', { parentId: 'a' });
     await put('c', { parentId: 'b' });
     await put('d', { parentId: 'c' });
-    // Only the conversation itself could be evicted, and what continues it needs all of it.
+    // Only the conversation itself could be evicted, and the new document continues it.
     await expect(put('e', { parentId: 'd' })).rejects.toMatchObject({ code: 'overloaded' });
     expect(await put('other')).toEqual({ kind: 'stored' });
     expect(rows()).toEqual(['other']);
@@ -231,7 +231,7 @@ describe('where space is short', () => {
     expect((await bench.documents.find(named('a')))?.id).toBe('a');
   });
 
-  test('what grows makes others go, not itself', async () => {
+  test('a document that grows evicts others, not itself', async () => {
     await put('a');
     await put('b');
     await put('c');
@@ -251,7 +251,7 @@ describe('space is shared', () => {
     bench = await openDocumentBench(10_400);
   });
 
-  test('an account that stores much makes itself lose its oldest, not others theirs', async () => {
+  test('an account that stores much loses its own oldest documents, not those of others', async () => {
     await put('theirs');
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
     expect(rows()).toEqual(['f', 'g', 'h', 'theirs']);
@@ -265,7 +265,7 @@ describe('space is shared', () => {
     expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
   });
 
-  test('answers of idempotency keys stay to their end, and an account gets a quarter of their space', async () => {
+  test('answers of idempotency keys stay until they end, and an account may use a quarter of their space', async () => {
     await put('kept', { kind: 'replay' });
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
     expect(rows()).toContain('kept');

@@ -2,7 +2,7 @@ import type { Documents, NewDocument } from '../../src/store/documents.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { temporaryDirectory, TestClock } from '../ledger/fixture.ts';
 
-/** What the tests of documents share: short ways to make documents, in a temporary directory. */
+/** Shared parts of the tests of documents: short functions that make documents, in a temporary directory. */
 
 export const dayMs = 86_400_000;
 
@@ -16,7 +16,7 @@ export function toText(bytes: Uint8Array | undefined): string | undefined {
   return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
 }
 
-/** Documents in a directory of their own, with a clock that the test sets. */
+/** Documents in a temporary directory, with a clock that the test sets. */
 export interface DocumentBench {
   readonly clock: TestClock;
   readonly dataDir: string;

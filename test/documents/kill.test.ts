@@ -14,7 +14,7 @@ const child = join(import.meta.dirname, 'documents-child.ts');
 const kills = 5;
 const named = (id: string) => ({ kind: 'response' as const, id });
 
-test(`nothing acknowledged is lost by ${kills} kills, and nothing is half done`, async () => {
+test(`${kills} kills lose nothing that was acknowledged, and leave nothing half done`, async () => {
   const directory = temporaryDirectory();
   const said = new Map<string, Set<string>>();
   for (let kill = 0; kill < kills; kill++) {

@@ -207,7 +207,7 @@ test.each([
 describe.each(['GET', 'PATCH', 'DELETE'])('%s of a key', method => {
   const body = method === 'PATCH' ? { body: { label: 'x' } } : {};
   test.each(['x', '1x', '1.0', '1e3', '+1', 'null', '%20', '0x1', '1%2C2', '٣', '--1'])(
-    'the id %s is no integer: 400 with the error envelope',
+    'the id %s is not an integer: 400 with the error envelope',
     async text => {
       const reply = await call(gateway, method, `/keys/${encodeURI(decodeURI(text))}`, body);
       expect([reply.status, reply.body.error?.code, reply.body.error?.param]).toEqual([
@@ -218,7 +218,7 @@ describe.each(['GET', 'PATCH', 'DELETE'])('%s of a key', method => {
     },
   );
   test.each(['0', '-1', '3', '9007199254740993', '18446744073709551617', '99999999999999999999999999999'])(
-    'the id %s is none that was made: 404',
+    'the id %s belongs to no key: 404',
     async text => {
       const reply = await call(gateway, method, `/keys/${text}`, body);
       expect([reply.status, reply.body.error?.code]).toEqual([404, 'not_found']);

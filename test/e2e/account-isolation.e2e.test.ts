@@ -35,7 +35,7 @@ const scopes = [
 ] as const;
 
 /** An account with a key that has spent something. */
-async function tenant(name: string) {
+async function makeAccount(name: string) {
   const { accountId, managementKey } = await newAccount(gateway, 5);
   const apiKey = await newKey(gateway, { label: name, balance: 1 }, managementKey);
   const answer = await complete(gateway, ask(`${name}\n!sim tokens=5`), { key: apiKey.key });
@@ -46,12 +46,12 @@ async function tenant(name: string) {
   const limit = (await post<LimitJson>('/limits', { scope, unit: 'requests', window: 'day', max: 7 })).body.data;
   return { accountId, managementKey, apiKey, group, limit, requestId: answer.headers.get('x-request-id') ?? '' };
 }
-type Tenant = Awaited<ReturnType<typeof tenant>>;
+type OwnedAccount = Awaited<ReturnType<typeof makeAccount>>;
 
-const [mine, other] = [await tenant('mine'), await tenant('other')];
+const [mine, other] = [await makeAccount('mine'), await makeAccount('other')];
 
-/** Every route with every id of a tenant. */
-const listRoutes = ({ apiKey, requestId, group, limit }: Tenant) =>
+/** Returns every route with every id of an account. */
+const listRoutes = ({ apiKey, requestId, group, limit }: OwnedAccount) =>
   [
     ['GET', '/keys', 'keys:read'],
     ['POST', '/keys', 'keys:create'],
@@ -86,7 +86,7 @@ const makeBody = (method: string, path = '/keys') => {
   return { body: path.startsWith('/groups') ? { name: 'changed' } : { label: 'changed' } };
 };
 
-test('an id of another account is not found, in the same words as one that no one has', async () => {
+test('an id of another account gets the same 404 as an id that does not exist', async () => {
   const absent = { api_key_id: 4_000_000, request_id: `${mine.requestId.slice(0, 14)}${'0'.repeat(11)}` };
   for (const method of ['GET', 'PATCH', 'DELETE']) {
     const options = { key: mine.managementKey, ...makeBody(method) };
@@ -123,7 +123,7 @@ test('an id of another account is not found, in the same words as one that no on
   }
 });
 
-test('lists, filters and sums show the account’s own and nothing of others', async () => {
+test('lists, filters and sums show only the account’s own data', async () => {
   for (const [own, foreign] of [
     [mine, other],
     [other, mine],
@@ -150,8 +150,8 @@ test('lists, filters and sums show the account’s own and nothing of others', a
   }
 });
 
-describe.each(scopes)('a management key without %s', absent => {
-  test('gets 403 where it is needed, whatever else is wrong with the request, and only there', async () => {
+describe.each(scopes)('the scope %s', absent => {
+  test('without it a management key gets 403 on the routes that need it, whatever else is wrong with the request, and on no others', async () => {
     const left = scopes.filter(scope => scope !== absent);
     const key = await newManagementKey(gateway, mine.accountId, left);
     for (const [method, path, scope] of listRoutes(other)) {
@@ -163,7 +163,7 @@ describe.each(scopes)('a management key without %s', absent => {
     }
   });
 
-  test('does all of it with that scope alone, and nothing else', async () => {
+  test('alone it opens all routes that need it, and no others', async () => {
     const key = await newManagementKey(gateway, mine.accountId, [absent]);
     for (const [method, path, scope] of listRoutes(other)) {
       const reply = await call(gateway, method, path, { key, ...makeBody(method, path) });
@@ -226,7 +226,7 @@ test('a scope that is taken away is gone from the next request on', async () => 
   expect((await call(gateway, 'GET', '/keys', { key })).status).toBe(200);
 });
 
-test('after all of it the other account is as it was', async () => {
+test('at the end the other account is unchanged', async () => {
   const { data } = (
     await call<{ data: KeyJson }>(gateway, 'GET', `/keys/${other.apiKey.api_key_id}`, { key: other.managementKey })
   ).body;

@@ -120,7 +120,7 @@ describe('keys', () => {
     expect((await patch(made.api_key_id, { label: 'x' })).status).toBe(404);
     const { data } = (await call<{ data: KeyJson[] }>(gateway, 'GET', '/keys')).body;
     expect(data.some(({ api_key_id }) => api_key_id === made.api_key_id)).toBe(false);
-    // What the key had left is the account's again; its records stay.
+    // The key's remaining balance is back in the account; its records stay.
     expect(await readDollars(gateway)).toBeCloseTo(before + left, 9);
     const { data: records } = (
       await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${made.api_key_id}`)
@@ -138,7 +138,7 @@ describe('keys', () => {
 });
 
 describe('money', () => {
-  test('a key’s balance is moved out of the account and back, exactly, as it was written', async () => {
+  test('a key’s balance moves out of the account and back, exactly as written and rounded to nano-dollars', async () => {
     const { managementKey: key } = await newAccount(gateway, 10);
     const made = await newKey(gateway, {}, key);
     const set = (balance: string) =>

@@ -9,7 +9,7 @@ const protocols: readonly UpstreamProtocol[] = ['chat', 'responses', 'messages',
 const whole = { name: 'f', arguments: '{"city":"Paris"}' };
 const cut = { name: 'g', arguments: '{"city":"Par' };
 
-/** By the word in the prompt; calls of Gemini come whole, so that none is cut. */
+/** Returns the answers by the word in the prompt that selects them. Gemini sends calls whole, so none of its calls is cut. */
 function makeScripts(protocol: UpstreamProtocol): Record<string, Scripted> {
   const common = {
     'stop-beside-calls': write(protocol, { text: 'I call.', calls: [whole, whole], finish: 'stop' }),
@@ -78,7 +78,7 @@ const pairs = protocols.flatMap(protocol =>
 const jsonPairs = pairs.filter(({ protocol }) => protocol !== 'gemini');
 const ask = ({ face, streamed, protocol }: (typeof pairs)[number], word: string, more: Json = {}) =>
   askFor(gateway, { face, streamed, word, model: `up/${protocol}` }, more);
-/** An answer between failures, so that the route is not shut after five in a row. */
+/** Sends a request that succeeds: five failures in a row would open the route's circuit breaker. */
 async function closeBreaker(pair: (typeof pairs)[number]): Promise<void> {
   expect((await ask(pair, 'length-beside-calls')).status).toBe(200);
 }
@@ -96,7 +96,7 @@ describe.each(pairs)('$title', pair => {
     expect([finish, calls.map(call => call.name)]).toEqual([words.calls, ['f', 'f']]);
   });
 
-  test('a length finish beside complete calls stays', async () => {
+  test('the finish reason `length` stays if the calls are complete', async () => {
     const { finish, calls } = await ask(pair, 'length-beside-calls');
     expect([finish, calls]).toMatchObject([words.length, [whole]]);
   });
@@ -107,20 +107,23 @@ describe.each(pairs)('$title', pair => {
   });
 });
 
-describe.each(jsonPairs)('$title: a call whose arguments broke off', pair => {
+describe.each(jsonPairs)('$title: a call whose arguments were cut', pair => {
   const words = finishes[pair.face.name] ?? expect.fail();
 
-  test.each(['cut-length', 'cut-at-the-start'])('%s is incomplete, and the answer ends for its length', async word => {
-    const { finish, calls } = await ask(pair, word);
-    expect(finish).toBe(words.length);
-    expect(calls[0]).toMatchObject(whole);
-    if (pair.face.name === 'Responses') expect(calls.map(call => call.status)).toEqual(['completed', 'incomplete']);
-  });
+  test.each(['cut-length', 'cut-at-the-start'])(
+    '%s: the call is incomplete, and the finish reason is the one for length',
+    async word => {
+      const { finish, calls } = await ask(pair, word);
+      expect(finish).toBe(words.length);
+      expect(calls[0]).toMatchObject(whole);
+      if (pair.face.name === 'Responses') expect(calls.map(call => call.status)).toEqual(['completed', 'incomplete']);
+    },
+  );
 
-  // In an answer of Messages that is not streamed, arguments are not a text that could be cut.
+  // A whole answer of Messages has arguments as an object, not as text that can be cut.
   if (pair.streamed || pair.protocol !== 'messages')
     test.each(['cut-success', 'cut-stop'])(
-      '%s fails as the upstream’s failure, and is not charged as an answer',
+      '%s: the request fails as an upstream failure and costs nothing',
       async word => {
         const { status, error, finish, requestId } = await ask(pair, word);
         // All frames come at once: nothing was shown before the failure.

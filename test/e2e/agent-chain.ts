@@ -1,5 +1,5 @@
 /**
- * The target of coding agents in tests: a gateway with a model of its own and models of a second gateway, behind upstreams of every protocol. Records what each upstream was sent.
+ * The gateway that tests of coding agents call: it has a built-in model, and models of a second gateway behind upstreams of every protocol. Records the requests that each upstream gets.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { GeminiServer, geminiKey } from '../clients/gemini-server.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
-/** A body that an upstream was sent. */
+/** The body of a request that an upstream got. */
 export type SentJson = Readonly<Record<string, unknown>>;
 
 /** A server that passes everything on and keeps the bodies. */
@@ -57,7 +57,7 @@ class Recorder {
 
 /** The models: the built-in one, and those of upstreams by their protocol. */
 export const chainModels = ['sim/large', 'via/messages', 'via/chat', 'via/responses', 'via/gemini'] as const;
-/** One of them. */
+/** One of these models. */
 export type ChainModel = (typeof chainModels)[number];
 
 /** The gateways. */
@@ -72,7 +72,7 @@ export interface AgentChain {
   end(): Promise<void>;
 }
 
-/** Starts them. */
+/** Starts both gateways. */
 export async function startAgentChain(): Promise<AgentChain> {
   const inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '100' });
   const gemini = await GeminiServer.start(inner);

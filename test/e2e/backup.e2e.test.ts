@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => endGateway(gateway));
 
-test('of backups under load, some killed, each is the ledger at one moment or refused', async () => {
+test('each backup made under load, some of them killed, is the ledger at one moment or is refused', async () => {
   const { complete: whole, refused } = await backUpUnderLoad(4);
   expect(whole + refused).toBe(4);
   // Two were not killed.

@@ -6,26 +6,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 type Json = Record<string, unknown>;
 
-/** What the provider counted of one request. */
+/** What the provider counted for one request. */
 export interface Bill {
   readonly input: number;
   output: number;
   reasoning: number;
-  /** The answer was whole. */
+  /** Whether the answer was delivered completely. */
   isWhole: boolean;
 }
 
-/** What the prompt's last line orders. */
+/** What the prompt's last line requests. */
 interface Order {
-  /** What it says. */
+  /** The text of the answer. */
   readonly say: string;
-  /** How often. */
+  /** How often the text is repeated. */
   readonly times: number;
   /** How long it reasons first, in ms. */
   readonly thinkMs: number;
 }
 
-/** How it counts while it streams. */
+/** How it reports counts while it streams. */
 export type RunningCount = 'timings' | 'usage' | undefined;
 
 /** What its template adds to every prompt. */

@@ -13,7 +13,7 @@ import { Collector } from './otlp-collector.ts';
 import { type Called, programs } from './rpc-programs.ts';
 
 const secret = (what: string): string => `canary${what}${randomBytes(20).toString('hex')}`;
-/** Of the length and the characters of a key. */
+/** Returns a string of the length and the characters of a key. */
 const keyLike = (prefix: string, what: string): string => prefix + secret(what).padEnd(43, '0').slice(0, 43);
 
 const home = {
@@ -57,7 +57,7 @@ const calls = frame({
 });
 const finish = `${frame({ delta: {}, finish_reason: 'tool_calls' })}data: [DONE]\n\n`;
 
-/** The upstream's behaviours; all of them reveal more than they should. */
+/** The upstream's behaviours. Each reveals more than it should. */
 const behaviours: Record<string, Behaviour> = {
   whole: socket =>
     void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(text + calls + finish), Buffer.from(lastChunk)])),
@@ -185,10 +185,10 @@ beforeAll(async () => {
   operatorToken = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
   const { key } = await gateway.admin.createManagementKey({ accountId: 1n, scopes: ['keys:read'] });
   made = { key: (await makeKey(gateway)).key, managementKey: key?.key ?? expect.fail() };
-  await customersAsk();
-  await strangersAsk();
-  await callersAsk();
-  await operatorsErr();
+  await sendClientRequests();
+  await sendWrongRequests();
+  await sendRpcRequests();
+  await checkWrongFile();
   // Lines are buffered for at most 100 ms.
   await sleep(300);
 });
@@ -227,8 +227,8 @@ const makeHeaders = (key: string): Record<string, string> => ({
   'content-type': 'application/json',
 });
 
-/** Every behaviour of the upstream, streamed and not, and clients that leave. */
-async function customersAsk(): Promise<void> {
+/** Sends requests for every behaviour of the upstream, streamed and not, and disconnects during one. */
+async function sendClientRequests(): Promise<void> {
   for (const model of models) {
     for (const stream of [false, true]) {
       await ask('/v1/chat/completions', {
@@ -249,8 +249,8 @@ async function customersAsk(): Promise<void> {
   await left.catch(() => undefined);
 }
 
-/** Requests that are wrong, each with something in it that must not be repeated in a log. */
-async function strangersAsk(): Promise<void> {
+/** Sends wrong requests, each with something in it that must not be repeated in a log. */
+async function sendWrongRequests(): Promise<void> {
   const post = (path: string, key: string, text: string, more: Record<string, string> = {}): Promise<void> =>
     ask(path, { method: 'POST', headers: { ...makeHeaders(key), ...more }, body: text });
   const good = JSON.stringify(body('acme/whole', false));
@@ -275,14 +275,14 @@ async function strangersAsk(): Promise<void> {
   await post(`/v1/chat/completions?key=${home.apiKey}`, stranger, good);
   await ask(`/v1/models/${prompt.user}?q=${home.apiKey}`, { headers: makeHeaders(home.apiKey) });
   await ask('/v1/models', { headers: makeHeaders(home.apiKey) });
-  await rawly(
+  await sendRaw(
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${home.apiKey}\r\ncontent-length: 10\r\ncontent-length: 99\r\n\r\n${prompt.user}`,
   );
-  await rawly(`${prompt.user} ${home.apiKey}\r\n\r\n`);
+  await sendRaw(`${prompt.user} ${home.apiKey}\r\n\r\n`);
 }
 
-/** Bytes that no HTTP client sends. */
-async function rawly(bytes: string): Promise<void> {
+/** Sends bytes that no HTTP client sends. */
+async function sendRaw(bytes: string): Promise<void> {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
   socket.on('error', () => undefined);
@@ -290,8 +290,8 @@ async function rawly(bytes: string): Promise<void> {
   for await (const heard of socket) collected.errors += String(heard);
 }
 
-/** The same over RPC. */
-async function callersAsk(): Promise<void> {
+/** Sends good and wrong requests over RPC. */
+async function sendRpcRequests(): Promise<void> {
   const request = (model: string): Parameters<(typeof programs)[number]['call']>[1]['request'] => ({
     model,
     user: prompt.end,
@@ -328,8 +328,8 @@ async function callersAsk(): Promise<void> {
   }
 }
 
-/** A check of a file that is wrong around a secret. */
-async function operatorsErr(): Promise<void> {
+/** Checks a configuration file that has an error next to a secret. */
+async function checkWrongFile(): Promise<void> {
   const file = join(home.folder, 'gateway.yaml');
   writeFileSync(
     file,
@@ -380,13 +380,13 @@ test('the canaries were where they are meant to be: in requests and answers', ()
   expect(collected.errors.length).toBeGreaterThan(5_000);
 });
 
-test('the log at its most talkative has neither credentials nor content', () => {
+test('the log at its most detailed level has neither credentials nor content', () => {
   const printed = gateway.printed();
   expect(printed.split('\n').filter(line => line.includes('"msg":"request"')).length).toBeGreaterThan(30);
   expect(found(printed, { ...credentials(), ...contents() })).toEqual([]);
 });
 
-test('traces and metrics over OTLP have neither', async () => {
+test('traces and metrics over OTLP have neither credentials nor content', async () => {
   await expect
     .poll(() => [collector.spans.length > 100, collector.points.length > 0], { timeout: 10_000 })
     .toEqual([true, true]);
@@ -395,7 +395,7 @@ test('traces and metrics over OTLP have neither', async () => {
   expect(found(collector.heard, { ...credentials(), ...contents() })).toEqual([]);
 });
 
-test('metrics have neither', async () => {
+test('the metrics page has neither credentials nor content', async () => {
   const page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
   expect(page).toContain('tollgate_requests_total');
   expect(found(page, { ...credentials(), ...contents() })).toEqual([]);
@@ -417,9 +417,9 @@ test('successes have no credential', () => {
   expect(found(collected.successes, { ...credentials(), answerHeader })).toEqual([]);
 });
 
-test('stored data has neither, except for the end user in the ledger; only its own files have the gateway’s secrets', async () => {
+test('stored data has neither credentials nor content, except for the end user in the ledger; the gateway’s secrets are only in their own files', async () => {
   const stored = await readStored(home);
-  // What was looked through has what was stored.
+  // The search does cover the stored data.
   expect(stored.some(({ text: each }) => each.includes(prompt.end))).toBe(true);
   for (const { name: file, text: each } of stored) {
     const { operatorToken: token, ...rest } = credentials();
@@ -458,14 +458,14 @@ function readProcessList(): string {
       try {
         return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
       } catch {
-        // It has ended.
+        // The process has ended.
         return '';
       }
     })
     .join('\n');
 }
 
-test('process lists, names of backups, the completion of shells and the state of the gateway have none', async () => {
+test('process lists, names of backup files, completion scripts, `status` and `doctor` show no secret', async () => {
   const backup = join(home.folder, 'canary-backup');
   const lists: string[] = [readProcessList()];
   const looking = setInterval(() => lists.push(readProcessList()), 20);
@@ -473,7 +473,7 @@ test('process lists, names of backups, the completion of shells and the state of
   const commands = [['run', '--', 'sleep', '0.2'], ...(isOnPostgres ? [] : [['backup', backup]])];
   const processes = await Promise.all(commands.map(command => gateway.cli(command)));
   clearInterval(looking);
-  // After that: commands inside this process block it, so that it can't list processes.
+  // Only afterwards, because commands inside this process block it, and it could not list processes.
   const inside = await Promise.all([
     ...['bash', 'zsh', 'fish'].map(shell => runInside(gateway, ['completion', shell])),
     ...['status', 'doctor'].map(command => runInside(gateway, [command])),

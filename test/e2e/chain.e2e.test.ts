@@ -1,4 +1,4 @@
-/** A gateway whose upstream is another gateway: Chat to Chat over HTTP, with the failures that the second one's steering lines order. */
+/** A gateway whose upstream is another gateway: Chat to Chat over HTTP, with the failures that steering lines request from the second one. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
@@ -71,7 +71,7 @@ const ways: {
 ];
 
 describe.each(ways)('$way', ({ way, send }) => {
-  test('text arrives to the letter and is charged at the outer prices', async () => {
+  test('text arrives unchanged and is charged at the outer prices', async () => {
     const answer = await send(outer, steer('say=Ünï ✓ 日本語 👩‍👩‍👧'));
     expect([answer.status, answer.text, answer.finish]).toEqual([200, 'Ünï ✓ 日本語 👩‍👩‍👧', 'stop']);
     const record = await readRecord(outer, readRequestId(answer));
@@ -85,7 +85,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     expect(outputTokens).toBeGreaterThan(3);
   });
 
-  test('tool calls, n, logprobs and stop travel', async () => {
+  test('tool calls, n, logprobs and stop are passed on', async () => {
     const called = await send(outer, steer('calls=2', { tools }));
     expect(called.calls).toHaveLength(2);
     expect(called.finish).toBe('tool_calls');
@@ -96,7 +96,7 @@ describe.each(ways)('$way', ({ way, send }) => {
     expect((await readRecord(outer, readRequestId(cut))).usage?.outputTokens).toBe(30);
   });
 
-  test('a tier travels, and is billed as the upstream reports it', async () => {
+  test('a tier is passed on, and billed as the upstream reports it', async () => {
     const answer = await send(outer, steer('tokens=10', { service_tier: 'flex' }));
     const record = await readRecord(outer, readRequestId(answer));
     const { inputTokens = 0 } = record.usage ?? {};
@@ -161,7 +161,7 @@ test('unknown members come back to a client of the same protocol', async () => {
   expect(body).toHaveProperty('system_fingerprint', 'fp_tollgate_simulator');
 });
 
-test('a client that goes away stops the upstream’s upstream within a second', async () => {
+test('a client that disconnects stops the upstream’s upstream within a second', async () => {
   const left = await stream(outer, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 10 });
   const record = await readRecord(outer, readRequestId(left));
   expect(record.state).toBe(RecordState.CLIENT_ABORTED);

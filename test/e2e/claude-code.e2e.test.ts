@@ -222,7 +222,7 @@ describe('what upstreams are sent', () => {
     },
   );
 
-  test.each(translated)('%s gets a role that no one knows refused in Anthropic’s own words', async model => {
+  test.each(translated)('%s: an unknown role is refused with Anthropic’s own message', async model => {
     const answer = await ask(model, [question, { role: 'critic', content: 'Hm.' }]);
     expect([answer.status, answer.error?.['code'], answer.error?.['type']]).toEqual([
       400,
@@ -233,14 +233,14 @@ describe('what upstreams are sent', () => {
   });
 });
 
-test('the host says hello before the first request', async () => {
+test('the path that the agent probes before its first request answers', async () => {
   for (const method of ['HEAD', 'GET']) {
     const answer = await fetch(`${chain.gateway.url}/api/hello`, { method });
     expect(answer.status).toBe(200);
   }
 });
 
-test('every path that it requests fails in the envelope of its interface, and says that it is final', async () => {
+test('failures on all paths of the agent have the envelope of its interface and tell it not to retry', async () => {
   for (const [path, method] of [
     ['/v1/files', 'GET'],
     ['/v1/skills?beta=true', 'GET'],
@@ -259,7 +259,7 @@ test('every path that it requests fails in the envelope of its interface, and sa
   }
 });
 
-test('a refusal and a full context have the words of the interface', async () => {
+test('a refusal and a full context have the stop reasons of the interface', async () => {
   const said = async (line: string, version: boolean): Promise<unknown> => {
     const { 'anthropic-version': named, ...rest } = headers;
     const answer = await fetch(`${chain.gateway.url}/v1/messages`, {

@@ -39,7 +39,7 @@ describe('a gateway whose clock is set while it runs', () => {
   const readKey = async (id: bigint): Promise<KeyJson> =>
     (await call<{ data: KeyJson }>(gateway, 'GET', `/keys/${id}`)).body.data;
 
-  test('a day ends at 00:00 UTC, and 29 February is one', async () => {
+  test('a day ends at 00:00 UTC, also on 29 February', async () => {
     const { key, id } = await makeKey(gateway, { dailyLimit: 1n });
     for (const [evening, midnight] of [
       ['2028-02-28T23:50:00Z', '2028-02-29T00:00:00Z'],
@@ -81,7 +81,7 @@ describe('a gateway whose clock is set while it runs', () => {
     expect(gist(await complete(gateway, short, { key: made.key }))[0]).toBe(200);
   });
 
-  test('a rolling minute ends 60 s after the admission, and a step back gives no second one', async () => {
+  test('a rolling minute ends 60 s after the admission, and a clock that steps back gives no second minute', async () => {
     const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
     clock.set('2028-03-05T12:00:00Z');
     expect(gist(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
@@ -135,7 +135,7 @@ describe('a gateway whose clock is set while it runs', () => {
     await gateway.admin.startSubscription(plan);
     expect(await show()).toEqual({ minute: '2028-02-29T10:0', tokensLeft: 3_000n, freeLeftToday: 1 });
     expect(await paid()).toBe(2n);
-    // The free one of the day, then the plan's tokens.
+    // First the free request of the day, then the plan's tokens.
     for (let count = 0; count < 2; count += 1) await complete(gateway, ask('Tolls\n!sim tokens=100'));
     const { tokensLeft, freeLeftToday } = await show();
     expect([freeLeftToday, tokensLeft < 2_900n]).toEqual([0, true]);

@@ -142,13 +142,13 @@ describe.each([
     expect(body.usage?.completion_tokens).toBe(4);
   });
 
-  test('no tokens but the prompt again, which is no output', async () => {
+  test('with max_tokens 0 and echo only the prompt comes back, which is not charged as output', async () => {
     const { body } = await complete(gateway, { model, prompt: 'the prompt', echo: true, max_tokens: 0 });
     expect(body.choices).toEqual([{ text: 'the prompt', index: 0, logprobs: null, finish_reason: 'length' }]);
     expect(body.usage?.completion_tokens).toBe(0);
   });
 
-  test('token ids are the text that they mean', async () => {
+  test('token ids are read as the text that they stand for', async () => {
     const { body } = await complete(gateway, { model, prompt: encode('!sim say=decoded') });
     expect(body.choices[0]?.text).toBe('decoded');
   });
@@ -265,7 +265,7 @@ describe('providers', () => {
     expect(body.choices[0]).toMatchObject({ text: `${prompt}end`, finish_reason: 'stop' });
   });
 
-  test('prompts that fit each for itself are taken, however long they are together', async () => {
+  test('several prompts are accepted if each fits into the context, however long they are together', async () => {
     const prompt = ['word '.repeat(700), 'word '.repeat(700)];
     const choices = [0, 1].map(index => ({ text: 'x', index, finish_reason: 'stop' }));
     answers = [{ choices, usage: { prompt_tokens: 1400, completion_tokens: 2 } }];

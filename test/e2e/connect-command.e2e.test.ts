@@ -104,37 +104,40 @@ const clients = [
   },
 ] as const;
 
-test.each(clients)('$name: its settings get the gateway beside what they had, a copy and a test call', async client => {
-  const { name, path, own, find, kept, suffix, requested } = client;
-  write(path, own);
-  const { code, stdout, stderr } = await connect(name, '--model', 'sim/large');
-  expect([code, stderr]).toEqual([0, '']);
-  const [url, key = '', model, other] = find(read(path));
-  expect([url, model, other]).toEqual([gateway.url + suffix, 'sim/large', kept]);
-  expect(key).toMatch(/^sk-tg-\w{43}$/);
-  expect(read(`${path}.before-tollgate`)).toBe(own);
-  expect(statSync(join(home, path)).mode & 0o777).toBe(0o600);
-  expect(stdout).toMatch(
-    new RegExp(`^Test call: POST ${gateway.url}${requested} with sim/large: 200, ".+", \\$0\\.\\d+$`, 'm'),
-  );
-  expect(await keys(name)).toHaveLength(1);
+test.each(clients)(
+  '$name: the gateway is added to its settings, after a copy of the file, and tested with a call',
+  async client => {
+    const { name, path, own, find, kept, suffix, requested } = client;
+    write(path, own);
+    const { code, stdout, stderr } = await connect(name, '--model', 'sim/large');
+    expect([code, stderr]).toEqual([0, '']);
+    const [url, key = '', model, other] = find(read(path));
+    expect([url, model, other]).toEqual([gateway.url + suffix, 'sim/large', kept]);
+    expect(key).toMatch(/^sk-tg-\w{43}$/);
+    expect(read(`${path}.before-tollgate`)).toBe(own);
+    expect(statSync(join(home, path)).mode & 0o777).toBe(0o600);
+    expect(stdout).toMatch(
+      new RegExp(`^Test call: POST ${gateway.url}${requested} with sim/large: 200, ".+", \\$0\\.\\d+$`, 'm'),
+    );
+    expect(await keys(name)).toHaveLength(1);
 
-  // Again: the copy stays the first one, and the key before is revoked.
-  expect((await connect(name, '--model', 'sim/small')).code).toBe(0);
-  expect(find(read(path))[2]).toBe('sim/small');
-  expect(find(read(path))[3]).toBe(kept);
-  expect(read(`${path}.before-tollgate`)).toBe(own);
-  expect(await keys(name)).toHaveLength(1);
+    // A second run keeps the first copy, and revokes the key of the first run.
+    expect((await connect(name, '--model', 'sim/small')).code).toBe(0);
+    expect(find(read(path))[2]).toBe('sim/small');
+    expect(find(read(path))[3]).toBe(kept);
+    expect(read(`${path}.before-tollgate`)).toBe(own);
+    expect(await keys(name)).toHaveLength(1);
 
-  const undone = await connect(name, '--undo');
-  expect([undone.code, undone.stdout]).toEqual([0, expect.stringContaining('1 key revoked')]);
-  expect(read(path)).toBe(own);
-  expect(existsSync(join(home, `${path}.before-tollgate`))).toBe(false);
-  expect(await keys(name)).toEqual([]);
-});
+    const undone = await connect(name, '--undo');
+    expect([undone.code, undone.stdout]).toEqual([0, expect.stringContaining('1 key revoked')]);
+    expect(read(path)).toBe(own);
+    expect(existsSync(join(home, `${path}.before-tollgate`))).toBe(false);
+    expect(await keys(name)).toEqual([]);
+  },
+);
 
 test.each(clients)(
-  '$name: a file that was not there is gone after --undo; a second one changes nothing',
+  '$name: --undo removes a file that was not there before; a second --undo changes nothing',
   async client => {
     const { name, path, find, suffix } = client;
     expect((await connect(name)).code).toBe(0);
@@ -181,7 +184,7 @@ test('a test call that fails says why, and how to go back', async () => {
   await connect('claude-code', '--undo');
 });
 
-test('an unknown client is wrong use, and the known ones are named', async () => {
+test('an unknown client is a usage error that names the known ones', async () => {
   const { code, stderr } = await gateway.cli(['connect', 'notepad']);
   expect([code, stderr]).toEqual([2, expect.stringContaining('claude-code or codex or opencode')]);
 });

@@ -43,17 +43,17 @@ describe('a quiet stream', () => {
     expect(slow.raw.match(/^:/gm)?.length).toBeGreaterThanOrEqual(2);
   });
 
-  test('that fails after its first comment fails in the stream, free', async () => {
+  test('that fails after its first comment ends with an error event and is free', async () => {
     const failed = await stream(gateway, steer('delay_ms=600 status=400'));
     expect([failed.status, failed.error?.code, failed.done]).toEqual([200, 'upstream_rejected', false]);
     expect(failed.error?.id).toBe(failed.headers.get('x-request-id'));
   });
 
-  test('a failure before the first comment is an HTTP error', async () => {
+  test('that fails before its first comment is an HTTP error', async () => {
     expect((await stream(gateway, steer('status=400'))).status).toBe(400);
   });
 
-  test('no comment comes into an answer that is not streamed', async () => {
+  test('has comments only if the answer is streamed', async () => {
     const { status, body } = await complete(gateway, steer('delay_ms=700 tokens=3'));
     expect([status, body.usage.completion_tokens]).toEqual([200, 3]);
   });
@@ -88,7 +88,7 @@ describe('a client', () => {
     expect(raw).toContain('"finish_reason":"stop"');
   });
 
-  test('that resets its connection in the middle is settled', async () => {
+  test('that resets its connection in the middle of an answer is charged for the delivered part', async () => {
     const { key, id } = await makeKey(gateway);
     const socket = request(steer('tokens=5000 tps=200', { stream: true }), key);
     await new Promise(resolve => {
@@ -133,7 +133,7 @@ test('expose_route names the route in a header', async () => {
   expect(headers.get('x-tollgate-route')).toBe('simulator/sim/large');
 });
 
-test('many at once are all answered, each with its own', async () => {
+test('gets its own answer, however many send requests at once', async () => {
   const before = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 300 }, (_, index) =>

@@ -130,7 +130,7 @@ test('amounts of a limit of dollars are dollars, a total never resets, and Messa
   expect([headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([null, 'false']);
 });
 
-test('end users are limited apart: one that is at its end stops neither the others nor requests without one', async () => {
+test('a limit for each end user: one whose limit is used up stops neither the others nor requests without an end user', async () => {
   const { key, id } = await makeKey(gateway);
   const scope = { type: 'key', id: Number(id) };
   const limit = await made({ scope, unit: 'requests', window: 'day', max: 1, end_users: 'each' });
@@ -146,7 +146,7 @@ test('end users are limited apart: one that is at its end stops neither the othe
   expect(await read(limit.limit_id)).toMatchObject({ used: 1, remaining: 0 });
 });
 
-test('an answer that reaches the end of a token limit ends as at a length, and the limit is never passed', async () => {
+test('an answer that reaches a token limit ends with finish reason length, and the limit is never exceeded', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'tokens', window: 'total', max: 400 });
   const long = ask('Hello\n!sim tokens=2000');
@@ -160,7 +160,7 @@ test('an answer that reaches the end of a token limit ends as at a length, and t
   expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limit']);
 });
 
-test('of many at once no more run than may, and a place is free again when one ends', async () => {
+test('no more requests run at once than the limit allows, and each that ends makes room for another', async () => {
   const { key, id } = await makeKey(gateway);
   const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'concurrent', max: 3 });
   const slow = ask('Hello\n!sim tokens=3 delay_ms=1500');
@@ -194,7 +194,7 @@ test('a group’s limit and money are those of all keys in it, and the record sa
   expect(listed.body.data.map(({ api_key_id }) => api_key_id)).toEqual([keys[0]?.api_key_id]);
 });
 
-test('tags and end users stand in records, filters and sums', async () => {
+test('tags and end users are in records, filters and sums', async () => {
   const key = await newKey(gateway, { tags: { env: 'dev', team: 'of the key' } });
   const send = (headers: Record<string, string>, more: object = {}) =>
     complete(gateway, { ...hello, ...more }, { key: key.key, headers });
@@ -318,7 +318,7 @@ test('the account sees the operator’s limits and can’t change them; limits o
   expect((await call(gateway, 'GET', `/limits/${limits[0]?.limit_id ?? 0}`)).status).toBe(404);
 });
 
-test('after a kill the requests that ran are counted no more, and those that ended still are', async () => {
+test('after a kill, interrupted requests no longer count against limits, and completed ones still do', async () => {
   let killed = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
   const scope = { type: 'account' };
   const ids: number[] = [];

@@ -240,7 +240,7 @@ describe('a response in a conversation', () => {
     expect([compact.status, compact.body.error.param]).toEqual([400, 'conversation']);
   });
 
-  test('its id never travels: another gateway has never heard of it', async () => {
+  test('its id is not sent to upstreams: a gateway upstream does not know it, and the request succeeds', async () => {
     const made = await call('POST', '/v1/conversations', { items: [user('over there')] }, { at: outer });
     const requested = { model: 'acme/small', input: '!sim say=through', conversation: made.body.id };
     const first = await respond(requested, { at: outer });

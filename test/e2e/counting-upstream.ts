@@ -1,9 +1,9 @@
-/** An upstream that reports whatever usage a test orders, in the format of the request's protocol. */
+/** An upstream that reports whatever usage a test requests, in the format of the request's protocol. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What an upstream counted. Every token is in one place only. */
+/** What an upstream counted. The buckets do not overlap, except for `reasoning`. */
 export interface Counted {
   /** Neither read from a cache nor written to one. */
   readonly input: number;
@@ -25,7 +25,7 @@ export interface Order {
 /** The protocols that it speaks, as the configuration names them. */
 export type CountingProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
 
-/** A prompt that orders a report. */
+/** Returns the prompt that requests a report. */
 export function orderText(number: number): string {
   return `order ${number}.`;
 }

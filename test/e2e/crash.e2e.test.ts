@@ -1,12 +1,13 @@
+/** The same with 200 kills: test/long/gateway-kill.test.ts. */
 import { expect, test } from 'vitest';
 import { killGatewayOften } from './gateway-kills.ts';
 
 test(
-  'after each of 20 kills under mixed load the ledger has each charge that clients saw, once',
+  'after each of 8 kills under mixed load the ledger has each charge that clients saw, once',
   { timeout: 180_000 },
   async () => {
-    const readyMs = await killGatewayOften(20);
+    const readyMs = await killGatewayOften(8);
     // The median, and a bound for two loaded cores; alone it is under a second (docs/benchmarks.md).
-    expect(readyMs[10]).toBeLessThan(5_000);
+    expect(readyMs[4]).toBeLessThan(5_000);
   },
 );

@@ -102,7 +102,7 @@ describe('the built-in model', () => {
     expect(await heldBy(inner)).toBe(0n);
   });
 
-  test('the same text has the same vector, and similar texts have nearer ones than others', async () => {
+  test('the same text has the same vector, and vectors of similar texts are closer than those of others', async () => {
     const input = ['a cat sleeps on the sofa', 'the cats are sleeping on a sofa', 'quarterly tax report of a bank'];
     const [first, again] = await Promise.all([1, 2].map(() => embed(inner, { model: 'embed', input })));
     expect(first?.body.data).toEqual(again?.body.data);
@@ -186,7 +186,7 @@ describe('refused requests: the error names the field, and nothing is charged', 
     expect(await readBalance(inner)).toBe(before);
   });
 
-  test('dimensions, and token ids, of a model without', async () => {
+  test('dimensions and token ids are refused for a model that does not take them', async () => {
     const dimensions = await embed(outer, { model: 'acme/scripted', input: 'a', dimensions: 8 });
     expect([dimensions.status, dimensions.body.error.code, dimensions.body.error.param]).toEqual([
       400,
@@ -210,7 +210,7 @@ describe('providers', () => {
     body: { object: 'list', data: vectors.map((embedding, index) => ({ index, embedding })), usage },
   });
 
-  test('the provider’s answer is passed on: numbers with all digits, unknown members included, a wrong order corrected', async () => {
+  test('the provider’s answer is passed on, with all digits of numbers and with unknown members, and sorted if its order is wrong', async () => {
     received.length = 0;
     const vectors = [
       [0.002306425478309393, -1e-7],
@@ -244,7 +244,7 @@ describe('providers', () => {
     expect(before - (await readBalance(outer))).toBe(7000n);
   });
 
-  test('token ids travel as they came, or as text to a provider that takes none', async () => {
+  test('token ids are passed on unchanged, or as text to a provider that takes no token ids', async () => {
     received.length = 0;
     const ids = encode('some words');
     answers = [() => good([[1, 2]]), () => good([[1, 2]])];
@@ -325,7 +325,7 @@ describe('providers', () => {
     expect((await embed(outer, { model: 'acme/scripted', input: ['a', 'b'] })).status).toBe(200);
   });
 
-  test('200 requests at once on a budget of five: five are paid, nothing below zero', async () => {
+  test('200 requests at once on a budget of five: five are paid, and the balance does not go below zero', async () => {
     const poor = await startGateway({ balance: '0.0000001' });
     // A token costs 20 nano-dollars: "hello" one, so that 100 nano-dollars pay five.
     const replies = await Promise.all(

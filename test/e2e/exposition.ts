@@ -5,7 +5,7 @@ import { parser } from '@prometheus-io/lezer-promql';
 export interface Family {
   readonly type: string;
   readonly help: string;
-  /** Of all samples, `le` of histograms left out. */
+  /** Names of the labels of all samples, without the `le` of histograms. */
   readonly labels: ReadonlySet<string>;
   readonly samples: readonly Sample[];
 }
@@ -64,7 +64,7 @@ function readSample(line: string): Sample {
   return { name, labels, value };
 }
 
-/** Returns what a linter finds, as `promtool check metrics` and its rules for names. */
+/** Returns the findings that `promtool check metrics` would report, and violations of its naming rules. */
 export function lint(families: ReadonlyMap<string, Family>): string[] {
   return [...families].flatMap(([name, family]) => [...lintNames(name, family), ...lintSamples(name, family)]);
 }
@@ -109,10 +109,10 @@ function lintSamples(name: string, { type, samples }: Family): string[] {
   return found;
 }
 
-/** What a query asks for. */
+/** The metrics and labels that a query uses. */
 export interface Query {
   readonly metrics: readonly string[];
-  /** Of matchers and groupings. */
+  /** Names of the labels in matchers and groupings. */
   readonly labels: readonly string[];
 }
 

@@ -21,7 +21,7 @@ const frames = (...events: Json[]): string =>
   events.map(event => `event: ${String(event['type'])}\ndata: ${JSON.stringify(event)}\n\n`).join('');
 const data = (...events: Json[]): string => events.map(event => `data: ${JSON.stringify(event)}\n\n`).join('');
 
-/** Anthropic's interface: it calls the first tool that it must, in two pieces, else it says so. */
+/** Returns a stream as Anthropic writes it: a call of the request's last tool in two pieces; without tools the text "ok". */
 function messagesAnswer({ tools = [] }: { tools?: { name: string }[] }): string {
   const usage = { input_tokens: 20, output_tokens: 9 };
   const [start, name] = [
@@ -158,7 +158,7 @@ describe('an answer by a schema, from a model that takes none', () => {
       [],
       true,
     ]);
-    // As it comes, not at the end.
+    // Piece by piece, not all at the end.
     expect(streamed.chunks.flatMap(({ choices }) => choices.map(({ delta }) => delta.content ?? ''))).toEqual(
       expect.arrayContaining(['{"minutes":', '12}']),
     );
@@ -291,7 +291,7 @@ test.each([
   expect(new Set(seen.map(({ raw }) => raw)).size).toBe(1);
 });
 
-describe('a conversation stays where', () => {
+describe('a conversation stays at one route', () => {
   const paths = async (path: string, bodies: readonly Json[]): Promise<string[]> => {
     seen.length = 0;
     for (const body of bodies) expect((await tell(path, body)).status).toBe(200);
@@ -306,9 +306,9 @@ describe('a conversation stays where', () => {
       })),
     }));
 
-  test('its prompt is cached: at the route that answered it first, be it the one or the other', async () => {
+  test('the route that answered it first, because its prompt is cached there', async () => {
     const taken = new Set<string>();
-    // Where 24 conversations begin is chance: both are taken by some, but once in 8 million runs.
+    // Each conversation begins at a random route. Once in 8 million runs all 24 begin at the same one.
     for (let index = 0; index < 24; index += 1) {
       const went = new Set(await paths('/v1/chat/completions', turns(`conversation ${index}`)));
       expect(went.size).toBe(1);
@@ -326,7 +326,7 @@ describe('a conversation stays where', () => {
     ).toBe(1);
   });
 
-  test('its sealed reasoning can be read, also when another route comes first', async () => {
+  test('the one that can read its sealed reasoning, also when another route comes first', async () => {
     const from = (provider: string): Json => {
       const signature = toSignature([makeOpaque('gemini.thought_signature', 'S1', provider, '')]);
       return {

@@ -125,15 +125,15 @@ const odd = fc.oneof(
 const bodies = fc
   .array(fc.tuple(fc.constantFrom(...placesIn(whole)), odd), { minLength: 1, maxLength: 2 })
   .map(changes => changes.reduce<unknown>((body, [at, put]) => changed(body, at, put), whole))
-  // A stream is not one JSON value; other values of the member stay in.
+  // `complete` reads one JSON value, so bodies that request a stream are left out.
   .filter(body => (body as { stream?: unknown } | null | undefined)?.stream !== true);
 
-test('the body itself is fine', async () => {
+test('the unchanged body is accepted', async () => {
   const { status, body } = await complete(gateway, whole);
   expect(status, `${JSON.stringify(body.error ?? '')}`).toBe(200);
 });
 
-test('odd values anywhere are taken or refused as the client’s mistake', async () => {
+test('odd values anywhere are accepted, or refused as the client’s mistake', async () => {
   const { key, id } = await makeKey(gateway);
   const before = await readBalance(gateway);
   let paid = 0n;
@@ -225,7 +225,7 @@ test.each([
   expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
 });
 
-test('bytes that are no UTF-8 are no JSON', async () => {
+test('invalid UTF-8 is refused as invalid JSON', async () => {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },

@@ -13,7 +13,7 @@ const steer = (line: string): Record<string, unknown> => ask(`Tolls\n!sim ${line
 /** What clients know: request id → cost in nano-dollars. */
 type Acknowledged = Map<string, bigint>;
 
-/** One client: requests streamed and other answers in turn until the gateway is gone, and adds every cost that it got to `acknowledged`. */
+/** Sends requests as one client, streamed and whole in turn, until the gateway is gone. Adds every cost that it gets to `acknowledged`. */
 async function converse(gateway: Gateway, acknowledged: Acknowledged, seed: number): Promise<void> {
   for (let turn = seed; ; turn += 1) {
     const line = turn % 5 === 0 ? `tokens=${200 + turn} tps=2000` : `tokens=${5 + (turn % 40)}`;

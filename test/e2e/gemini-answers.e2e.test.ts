@@ -50,7 +50,7 @@ const server: Server = createServer((request, response) => {
     if (raw.includes('tells the key')) {
       const key = String(request.headers['x-goog-api-key']);
       const message = `API key not valid: ${key} at ${request.headers.host}`;
-      // As the provider answers a wrong key: with 400, which would be the client's fault, and a reason.
+      // A wrong key: the provider answers 400, which otherwise means a client's mistake, and names the reason.
       const details = raw.includes('as a reason') ? [{ reason: 'API_KEY_INVALID' }] : [];
       response.writeHead(400, { 'content-type': 'application/json', 'x-leak': key });
       response.end(JSON.stringify({ error: { code: 400, message, status: 'INVALID_ARGUMENT', details } }));
@@ -138,7 +138,7 @@ describe.each([
     expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(120_000n);
   });
 
-  test('cached input is paid as such, reasoning as output, the prompt of tools as input', async () => {
+  test('cached input is charged at the price of cache reads, reasoning as output, the prompt of tools as input', async () => {
     const { answer, requestId } = await ask(name, 'counted apart');
     // 150 × $1, 900 × $0.10 and 40 × $10 per million.
     const { costNanoUsd, usage } = await readRecord(gateway, requestId);
@@ -149,7 +149,7 @@ describe.each([
     expect((answer['usage'] as Json)['cost']).toBe(0.00064);
   });
 
-  test('a call that the model broke is no answer: 502, and free', async () => {
+  test('a malformed call is an upstream failure: 502, and free', async () => {
     const { status, answer, requestId } = await ask(name, 'broken call');
     expect([status, (answer['error'] as Json)['code']]).toEqual([502, 'upstream_error']);
     expect((await readRecord(gateway, requestId)).costNanoUsd).toBe(0n);

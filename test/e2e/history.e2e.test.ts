@@ -85,7 +85,7 @@ test('every change of a balance is an entry of its pocket, and with the charges 
   ]);
 });
 
-test('pages of entries and charges are parts of the whole list, balances included, whatever ran beside each other', async () => {
+test('pages of entries and charges are parts of the whole list, balances included, whatever ran at the same time', async () => {
   const { key } = await newKey(gateway, { label: 'paged', balance: 1 });
   // They begin together and end one after the other, the first one last.
   await Promise.all(

@@ -130,7 +130,7 @@ describe('answers', () => {
     expect(body.choices[0]?.message).not.toHaveProperty('tool_calls');
   });
 
-  test('streamed: server-sent events that no one buffers', async () => {
+  test('streamed: server-sent events that must not be cached', async () => {
     const { headers, raw, chunks } = await stream(gateway, hello);
     expect(headers.get('content-type')).toMatch(/^text\/event-stream/);
     expect(headers.get('cache-control')).toMatch(/no-(store|cache|transform)/);
@@ -144,7 +144,7 @@ describe('answers', () => {
     ).toBe(true);
   });
 
-  test('null in an optional field is a field that was not sent', async () => {
+  test('null in an optional field counts as not sent', async () => {
     const nothing = {
       temperature: null,
       tools: null,
@@ -161,7 +161,7 @@ describe('answers', () => {
     expect((await complete(gateway, { ...hello, ...nothing })).status).toBe(200);
   });
 
-  test('fields that no one knows are no mistake', async () => {
+  test('unknown fields are accepted', async () => {
     expect((await complete(gateway, { ...hello, acme_setting: { deep: [1] } })).status).toBe(200);
   });
 

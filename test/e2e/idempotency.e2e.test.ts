@@ -48,7 +48,7 @@ const makeBody = ({ ask }: Interface, line: string, stream: boolean): string =>
   JSON.stringify({ model: 'sim/large', stream, ...ask(`Tolls\n!sim ${line}`) });
 
 /** A client with an account of its own. */
-async function customer(on: Gateway = gateway, settings: object = {}) {
+async function makeClient(on: Gateway = gateway, settings: object = {}) {
   const { managementKey } = await newAccount(on, 1);
   const apiKey = await newKey(on, settings, managementKey);
   return {
@@ -84,7 +84,7 @@ describe.each([chat, messages, responses])('$name', requested => {
     const { path } = requested;
 
     test('a repeat is the same answer, byte for byte, from one generation', async () => {
-      const { send, records } = await customer();
+      const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=60', stream);
       const first = await send(path, body, key);
@@ -106,8 +106,8 @@ describe.each([chat, messages, responses])('$name', requested => {
       expect(await records()).toHaveLength(3);
     });
 
-    test('the key with another body, be it by a blank, is refused with 422', async () => {
-      const { send, records } = await customer();
+    test('the key with another body, even one that differs by a space, is refused with 422', async () => {
+      const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=5', stream);
       await send(path, body, key);
@@ -128,7 +128,7 @@ describe.each([chat, messages, responses])('$name', requested => {
     });
 
     test('while the first runs, a repeat gets 409 with a Retry-After; another body gets 422', async () => {
-      const { send, records } = await customer();
+      const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=20 tps=20', stream);
       const first = send(path, body, key);
@@ -146,7 +146,7 @@ describe.each([chat, messages, responses])('$name', requested => {
     });
 
     test('a client that disconnects does not end it: its repeat finds the whole answer', async () => {
-      const { send, records } = await customer();
+      const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=40 tps=40', stream);
       await expect(send(path, body, key, AbortSignal.timeout(300))).rejects.toThrow();
@@ -161,7 +161,7 @@ describe.each([chat, messages, responses])('$name', requested => {
     });
 
     test('an error leaves the key free', async () => {
-      const { send, records } = await customer();
+      const { send, records } = await makeClient();
       const key = randomUUID();
       const refused = [
         [422, path, makeBody(requested, 'tokens=5', stream).replace('"model"', '"temperature":9,"model"')],
@@ -177,7 +177,7 @@ describe.each([chat, messages, responses])('$name', requested => {
     });
 
     test('of many at once one is answered, and all others repeat it', async () => {
-      const { send, records } = await customer();
+      const { send, records } = await makeClient();
       const key = randomUUID();
       const body = makeBody(requested, 'tokens=30', stream);
       const insist = async (): Promise<Came> => {
@@ -194,8 +194,8 @@ describe.each([chat, messages, responses])('$name', requested => {
     });
   });
 
-  test('the key on another path is another body', async () => {
-    const { send } = await customer();
+  test('the key on another path counts as another body', async () => {
+    const { send } = await makeClient();
     const key = randomUUID();
     // A body that both interfaces take.
     const body = makeBody(messages, 'tokens=5', false);
@@ -204,7 +204,7 @@ describe.each([chat, messages, responses])('$name', requested => {
   });
 
   test('a stream that breaks after its first event is kept as it was, and paid once', async () => {
-    const { send, records } = await customer();
+    const { send, records } = await makeClient();
     const key = randomUUID();
     for (const [index, fault] of ['fail=4', 'cut=4', 'stall=4'].entries()) {
       const body = makeBody(requested, `tokens=50 ${fault}`, true);
@@ -222,7 +222,7 @@ describe('whose key it is', () => {
   const body = makeBody(chat, 'tokens=5', false);
 
   test('it belongs to the API key that sent it, also within one account', async () => {
-    const { managementKey, send, records } = await customer();
+    const { managementKey, send, records } = await makeClient();
     const sibling = await newKey(gateway, {}, managementKey);
     const key = randomUUID();
     await send(chat.path, body, key);
@@ -234,7 +234,7 @@ describe('whose key it is', () => {
   });
 
   test('a key that is disabled or deleted gets no repeats either', async () => {
-    const { managementKey, apiKey, send } = await customer();
+    const { managementKey, apiKey, send } = await makeClient();
     const key = randomUUID();
     await send(chat.path, body, key);
     await gateway.cli(['keys', 'disable', String(apiKey.api_key_id)]);
@@ -244,7 +244,7 @@ describe('whose key it is', () => {
   });
 
   test('a repeat counts in no window, and its headers have the current windows', async () => {
-    const { send } = await customer(gateway, { minute_limit: 2 });
+    const { send } = await makeClient(gateway, { minute_limit: 2 });
     const key = randomUUID();
     const remaining = ({ headers }: Came): string | null => headers.get('x-ratelimit-remaining-requests');
     expect(remaining(await send(chat.path, body, key))).toBe('1');
@@ -256,7 +256,7 @@ describe('whose key it is', () => {
   });
 
   test('a free model’s repeat shows its windows too', async () => {
-    const { send } = await customer();
+    const { send } = await makeClient();
     const key = randomUUID();
     const free = body.replace('sim/large', 'sim/small:free');
     const first = await send(chat.path, free, key);
@@ -267,8 +267,8 @@ describe('whose key it is', () => {
     );
   });
 
-  test('an empty key is none, one of 255 characters is one, a longer one is refused', async () => {
-    const { send, records } = await customer();
+  test('an empty key counts as absent, one of 255 characters is valid, a longer one is refused', async () => {
+    const { send, records } = await makeClient();
     expect((await send(chat.path, body, '')).status).toBe(200);
     expect((await send(chat.path, body, '')).status).toBe(200);
     expect(await records()).toHaveLength(2);
@@ -279,8 +279,8 @@ describe('whose key it is', () => {
     expect([refused.status, refused.code]).toEqual([400, 'invalid_request']);
   });
 
-  test('counting tokens takes no notice of it', async () => {
-    const { send, records } = await customer();
+  test('counting tokens ignores the key', async () => {
+    const { send, records } = await makeClient();
     const count = JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Tolls' }] });
     const key = randomUUID();
     expect((await send('/v1/messages/count_tokens', count, key)).status).toBe(200);
@@ -294,7 +294,7 @@ describe('Responses in the background, and compactions', () => {
     makeBody(responses, line, stream).replace('"model"', '"background":true,"model"');
 
   test('a repeat names the same response, which runs once', async () => {
-    const { send, records, apiKey } = await customer();
+    const { send, records, apiKey } = await makeClient();
     const key = randomUUID();
     const body = background('tokens=20 tps=40', false);
     const first = await send(responses.path, body, key);
@@ -315,7 +315,7 @@ describe('Responses in the background, and compactions', () => {
   });
 
   test('a repeated stream of one replays it and follows it to its end', async () => {
-    const { send, records } = await customer();
+    const { send, records } = await makeClient();
     const key = randomUUID();
     const body = background('tokens=30 tps=60', true);
     const pending = send(responses.path, body, key);
@@ -331,7 +331,7 @@ describe('Responses in the background, and compactions', () => {
   });
 
   test('a compaction is made and charged once', async () => {
-    const { send, records } = await customer();
+    const { send, records } = await makeClient();
     const key = randomUUID();
     const body = JSON.stringify({ model: 'sim/large', input: 'A long talk about tolls.' });
     const path = `${responses.path}/compact`;
@@ -344,7 +344,7 @@ describe('Responses in the background, and compactions', () => {
   });
 
   test('a response with `store: false` is repeated all the same, and can’t be read', async () => {
-    const { send, apiKey } = await customer();
+    const { send, apiKey } = await makeClient();
     const key = randomUUID();
     const body = makeBody(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
     const first = await send(responses.path, body, key);
@@ -355,7 +355,7 @@ describe('Responses in the background, and compactions', () => {
   });
 
   test('sealed reasoning is the same bytes again', async () => {
-    const { send } = await customer();
+    const { send } = await makeClient();
     const key = randomUUID();
     const more = { reasoning: { effort: 'low' }, include: ['reasoning.encrypted_content'], store: false };
     for (const stream of [false, true]) {
@@ -370,7 +370,7 @@ describe('Responses in the background, and compactions', () => {
 describe('RPC callers', () => {
   const keyed = (key: string) => ({ headers: { 'idempotency-key': key } });
   test.each([Delivery.WHOLE, Delivery.STREAMED])('get the same messages again (delivery %i)', async delivery => {
-    const { apiKey, records } = await customer();
+    const { apiKey, records } = await makeClient();
     const client = rpcClient({ rpcUrl: gateway.rpcUrl, apiKey: apiKey.key });
     const key = randomUUID();
     const read = async (model = 'sim/large'): Promise<string[]> => {
@@ -388,7 +388,7 @@ describe('RPC callers', () => {
   });
 
   test('that leave find the whole answer later, whether they read it or not', async () => {
-    const { apiKey, records } = await customer();
+    const { apiKey, records } = await makeClient();
     const client = rpcClient({ rpcUrl: gateway.rpcUrl, apiKey: apiKey.key });
     const key = randomUUID();
     const request = rpcRequest('sim/large', Delivery.STREAMED);
@@ -408,7 +408,7 @@ describe('RPC callers', () => {
 describe('the process ends', () => {
   test('a kept answer outlives a kill; one that was cut by it costs nothing, and its key can be used again', async () => {
     let killed = await startGateway({ config, balance: '100' });
-    const mine = await customer(killed);
+    const mine = await makeClient(killed);
     const [kept, cut] = [randomUUID(), randomUUID()];
     const keptBody = makeBody(chat, 'tokens=30', true);
     const cutBody = makeBody(chat, 'tokens=100 tps=20', false);
@@ -433,7 +433,7 @@ describe('the process ends', () => {
 
   test('wherever it is killed, a request that is repeated until it is answered is charged once', async () => {
     let killed = await startGateway({ config, balance: '100' });
-    const mine = await customer(killed);
+    const mine = await makeClient(killed);
     const rounds = 6;
     for (let round = 0; round < rounds; round += 1) {
       const key = randomUUID();

@@ -110,7 +110,7 @@ describe('a task', () => {
     expect([wrong.status, poor.status, poor.body.error.code]).toEqual([422, 429, 'insufficient_balance']);
   });
 
-  test('of another account, and an id that is none, are not found', async () => {
+  test('of another account, or with an unknown id, is not found', async () => {
     const gateway = await started;
     const { task_id: id } = await create(gateway);
     const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 0n });
@@ -123,7 +123,7 @@ describe('a task', () => {
     }
   });
 
-  test('continues without its client, one after the other where there are many; too many are refused', async () => {
+  test('continues without its client; many run one after the other, and too many are refused', async () => {
     const gateway = await started;
     const body = { ...small, prompt: '!sim delay_ms=4000\nx' };
     const running = [await create(gateway, body), await create(gateway, body)];
@@ -230,7 +230,7 @@ describe('a gateway that ends', () => {
 });
 
 describe('a clock that moves between two starts', () => {
-  test('ends an image’s hour: not found, and its file is gone; the task stays its day', async () => {
+  test('ends the hour of an image: it is not found, and its file is gone; the task stays for a day', async () => {
     const first = await startGateway({ config });
     const made = await create(first, { n: 2 });
     const url = (await ended(first, made.task_id)).result?.data[0]?.url ?? '';

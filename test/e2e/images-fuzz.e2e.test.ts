@@ -10,7 +10,7 @@ import { makePng } from './sample-image.ts';
 const gateway = await startGateway();
 afterAll(() => endGateway(gateway));
 
-/** Repeatable: a failure is found again. */
+/** The state of a random generator with a fixed seed, so that a failure can be repeated. */
 let state = 20_261_121;
 const random = (below: number): number => {
   state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -45,12 +45,12 @@ function damaged(whole: Buffer): Buffer {
     case 1: // a few wrong bytes
       for (let left = 1 + random(8); left > 0; left -= 1) file[random(file.length)] = random(256);
       return file;
-    case 2: // wrong lengths and sizes in the head
+    case 2: // wrong lengths and sizes in the header
       file.writeUInt32BE(random(2 ** 32), 8 + random(20));
       return file;
-    case 3: // more than its end, which is no harm
+    case 3: // bytes after its end, which are harmless
       return Buffer.concat([file, Buffer.from('trailing')]);
-    default: // noise behind a right signature
+    default: // noise after a valid signature
       return Buffer.concat([
         file.subarray(0, 8),
         Buffer.from(Array.from({ length: random(3_000) }, () => random(256))),

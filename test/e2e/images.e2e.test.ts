@@ -47,7 +47,7 @@ async function drawn(body: object): Promise<Buffer> {
 }
 
 describe('generation', () => {
-  test('an answer by address: so many images of the requested size, each a real PNG where its address says', async () => {
+  test('an answer with URLs has the requested number of images of the requested size, each a real PNG at its URL', async () => {
     const { status, headers, body } = await generate({ prompt: 'a red boat', n: 3, response_format: 'url' });
     expect(status).toBe(200);
     expect(body.data).toHaveLength(3);
@@ -96,14 +96,14 @@ describe('generation', () => {
     expect(one?.equals(other ?? Buffer.alloc(0))).toBe(false);
   });
 
-  test('without a size it is 1024x1024, and the answer is by address', async () => {
+  test('without a size it is 1024x1024, and the answer has URLs', async () => {
     const { body } = await postImages(gateway, 'generations', { model: 'sim/image', prompt: 'x' });
     const [entry] = body.data;
     const { width, height } = await sharp(await fetchImageBytes(entry ?? { revised_prompt: '' })).metadata();
     expect([typeof entry?.url, width, height]).toEqual(['string', 1024, 1024]);
   });
 
-  test.each(['webp', 'jpeg'])('output_format %s comes under its own type and ending', async format => {
+  test.each(['webp', 'jpeg'])('output_format %s has its own content type and file extension', async format => {
     const { body } = await generate({ prompt: 'x', output_format: format, response_format: 'url' });
     const url = body.data[0]?.url ?? '';
     expect(url.endsWith(`.${format}`)).toBe(true);
@@ -135,7 +135,7 @@ describe('money', () => {
     expect(headers.get('x-tollgate-cost')).toBe(cost);
   });
 
-  test('who can’t pay for all images is refused before anything is drawn', async () => {
+  test('an account that can’t pay for all images is refused before anything is drawn', async () => {
     const { key } = await makeKey(gateway, { balanceNanoUsd: 50_000_000n });
     const refused = await postImages(gateway, 'generations', { ...small, prompt: 'x', n: 3 }, { key });
     expect([refused.status, refused.body.error.code]).toEqual([429, 'insufficient_balance']);
@@ -192,7 +192,7 @@ describe('files', () => {
     },
   );
 
-  test('another ending than its own is another file', async () => {
+  test('an image is not found under another file extension', async () => {
     const { body } = await generate({ prompt: 'x', response_format: 'url' });
     const url = (body.data[0]?.url ?? '').replace(/png$/, 'webp');
     expect((await fetch(url)).status).toBe(404);
@@ -252,7 +252,7 @@ describe('edits', () => {
     expect(alone?.body.data[0]?.b64_json).not.toBe(guided?.body.data[0]?.b64_json);
   });
 
-  test('an image larger than the model draws is answered as large as the model can', async () => {
+  test('an edit of an image that is larger than the model can draw has the model’s largest size', async () => {
     const { body } = await edit({ images: [base64(await makePng(4096, 1024, '#123456'))] });
     const { width, height } = await readPixels(await fetchImageBytes(body.data[0] ?? { revised_prompt: '' }));
     expect([width, height]).toEqual([2048, 512]);
@@ -291,7 +291,7 @@ describe('edits', () => {
 describe('refusals', () => {
   const image = base64(blue);
 
-  test('the files of this table are what their names say', () => {
+  test('the files in the tables of this group are what their names say', () => {
     expect(big.length).toBeGreaterThan(4 * 1024 * 1024);
     expect(hugeBlank.length).toBeLessThan(4 * 1024 * 1024);
   });
@@ -395,7 +395,7 @@ describe('refusals', () => {
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([400, code, param]);
   });
 
-  test('bodies: malformed JSON, another type, a form where there is none, too large', async () => {
+  test('malformed JSON, another content type, a form on a path without forms and a body that is too large are refused', async () => {
     const send = async (path: 'generations' | 'edits', body: unknown, headers = {}): Promise<unknown[]> => {
       const answer = await postImages(gateway, path, body, { headers });
       return [answer.status, answer.body.error.code];
@@ -463,7 +463,7 @@ describe('the steering line', () => {
     );
   });
 
-  test('its line is not drawn', async () => {
+  test('is not drawn as text', async () => {
     expect((await drawn({ prompt: 'hills\n!sim delay_ms=1' })).equals(await drawn({ prompt: 'hills' }))).toBe(true);
   });
 

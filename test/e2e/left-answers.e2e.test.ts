@@ -72,7 +72,7 @@ async function whole(body: Json): Promise<void> {
   await response.text();
 }
 
-/** Leaves after that many ms. Returns the record and the bill of the request. */
+/** Sends a request and disconnects after that many ms. Returns the record and the bill of the request. */
 async function leave(provider: BillingProvider, body: Json, afterMs: number) {
   const before = provider.bills.length;
   const aborting = new AbortController();
@@ -166,7 +166,7 @@ test('timings that the client did not ask for are not shown to it', async () => 
   expect(requested).toContain('timings');
 });
 
-test('of an answer that is requested whole, what ran is estimated by how fast its route was', async () => {
+test('if an answer was requested whole, its output until the client left is estimated from the speed of its route', async () => {
   const text = texts['words'] ?? expect.fail();
   for (const times of [30, 60, 60]) await whole(makeBody('plain/whole', text, { max_tokens: 900 }, { times }));
   expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
@@ -175,7 +175,7 @@ test('of an answer that is requested whole, what ran is estimated by how fast it
   expectNear(record.usage?.outputTokens, bill.output, 0.35);
 });
 
-test('a built-in model that no one waited for is charged no output', async () => {
+test('no output is charged of a built-in model whose client left before the first token', async () => {
   const aborting = new AbortController();
   const requested = post(
     gateway,

@@ -245,7 +245,7 @@ test('SIGTERM while the gateway starts ends it with 0, and the keys of that firs
   const home = newHome();
   await prepareDatabase(home);
   const { child, ended } = run(serve, { cwd: home.folder, env: gatewayEnvironment(home) });
-  // The first thing that a start makes.
+  // This is the first file that a start creates.
   await expect.poll(() => existsSync(home.dataDir), { interval: 1, timeout: 20_000 }).toBe(true);
   child.kill('SIGTERM');
   const { code, stdout } = await ended;

@@ -114,7 +114,7 @@ test('a daily limit of a dollar lets less than a dollar through', async () => {
   expect((await complete(gateway, hello, { key })).status).toBe(200);
 });
 
-test('disabling is 403, enabling mends it, revoking is 401 for good', async () => {
+test('a disabled key gets 403 until it is enabled again, a revoked one 401 for good', async () => {
   const { key, id } = await makeKey(gateway);
   const statusAfter = async (command: string): Promise<number> => {
     expect((await gateway.cli(['keys', command, String(id)])).code).toBe(0);
@@ -125,7 +125,7 @@ test('disabling is 403, enabling mends it, revoking is 401 for good', async () =
   expect(await statusAfter('revoke')).toBe(401);
 });
 
-test('both ways of sending a key work, both at once and different are 401', async () => {
+test('a key works in either header; two different keys in both are 401', async () => {
   const { key } = await makeKey(gateway);
   const send = (headers: Record<string, string>): Promise<Answer> => complete(gateway, hello, { key: null, headers });
   expect((await send({ authorization: `Bearer ${key}` })).status).toBe(200);

@@ -184,7 +184,7 @@ const calls = (): number => seen.filter(({ url }) => url === '/llama/v1/chat/com
 const llamaId = 'llama-cpp/SmolLM2-135M-Instruct.Q4_1.gguf';
 
 describe('discovered models', () => {
-  test('is in the banner: each provider with its models, or why it has none', () => {
+  test('are in the banner: each provider with its models, or why it has none', () => {
     const banner = gateway.printed();
     expect(banner).toMatch(/^ {2}llama-cpp +llama-cpp\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/m);
     expect(banner).toMatch(/^ {2}ollama +ollama\/llama3\.2:latest$/m);
@@ -192,7 +192,7 @@ describe('discovered models', () => {
     expect(banner).toMatch(/^ {2}vllm +refuses its key/m);
   });
 
-  test('is in the log at once: an empty list, and a key that is refused, without the key', async () => {
+  test('are in the log at once: an empty list, and a refused key, which is not shown', async () => {
     await expect.poll(() => gateway.printed()).toMatch(/a server refused its key/);
     await expect.poll(() => gateway.printed()).toMatch(/a server lists no usable model/);
     const lines = gateway.printed();
@@ -250,11 +250,11 @@ describe('errors that a request causes', () => {
     },
   );
 
-  test('a context that is too small is said as such', async () => {
+  test('have the code context_length_exceeded if the context is too small', async () => {
     expect((await ask(llamaId, 'provoke context')).body.error).toMatchObject({ code: 'context_length_exceeded' });
   });
 
-  test('shuts the model for no one, however often; a failure of the server’s own still does', async () => {
+  test('open no circuit breaker, however often they come; failures of the server are retried', async () => {
     for (let n = 0; n < 6; n += 1) expect((await ask(llamaId, 'provoke image')).status).toBe(400);
     expect((await model(llamaId)).available).toBe(true);
     expect((await ask(llamaId, 'hi')).status).toBe(200);
@@ -288,7 +288,7 @@ test.each<readonly [member: string, value: unknown]>([
   });
 });
 
-test('counts are the server’s own, with the template that it applies; one that has none is counted here', async () => {
+test('counts come from the server, with the template that it applies; if it has no counter, the gateway counts', async () => {
   const count = async (text: string): Promise<unknown> => {
     const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
       method: 'POST',
@@ -309,7 +309,7 @@ describe('silent changes by a server', () => {
   // Ollama does not report a context that was never set, so the prompt is sent.
   const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);
 
-  test('a prompt that it cuts is warned of, and logged once', async () => {
+  test('a prompt that the server cuts leads to a warning, and is logged once', async () => {
     cutsAt = undefined;
     await gateway.admin.reloadConfiguration({});
     await expect.poll(async () => (await model('ollama/llama3.2'))['context_length'], { timeout: 10_000 }).toBe(null);
@@ -339,7 +339,7 @@ describe('silent changes by a server', () => {
 });
 
 describe('a model that is being loaded', () => {
-  test('is waited for: the answer comes when it is there', async () => {
+  test('is waited for: the answer comes once the model is loaded', async () => {
     loading = 3;
     const before = calls();
     const answer = await ask(llamaId, 'hi');
@@ -347,7 +347,7 @@ describe('a model that is being loaded', () => {
     expect(calls()).toBe(before + 4);
   });
 
-  test('for as long as an answer may take to begin: then it is 502, and says when to come again; nothing is held, no breaker opens', async () => {
+  test('is waited for as long as an answer may take to begin: then 502 with retry-after; nothing is held, no breaker opens', async () => {
     for (let n = 0; n < 2; n += 1) {
       loading = 1_000;
       const started = performance.now();

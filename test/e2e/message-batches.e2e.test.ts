@@ -112,7 +112,7 @@ describe('a batch of Messages', () => {
     expect([status, body['error']]).toEqual([422, expect.objectContaining({ type: 'invalid_request_error', param })]);
   });
 
-  test('of more requests than other bodies may have entries is taken; it is cancelled, listed and deleted', async () => {
+  test('may have more requests than other bodies may have entries; it is cancelled, listed and deleted', async () => {
     const made = await create(Array.from({ length: 400 }, (_, at) => item(`i${at}`, 'delay_ms=100 say=x')));
     expect(made.status).toBe(200);
     const { id } = made.body;

@@ -39,7 +39,7 @@ function parseEvents(text: string): Json[] {
 /** The content of an answer, whichever interface it came through. */
 interface Gist {
   text: string;
-  thoughts: string;
+  reasoningText: string;
   readonly calls: { name: string; arguments: string }[];
   finish: string;
   cost: number;
@@ -51,13 +51,13 @@ const finishes: Readonly<Record<string, string>> = {
   max_tokens: 'length',
   content_filter: 'content_filter',
 };
-const emptyGist = (): Gist => ({ text: '', thoughts: '', calls: [], finish: '', cost: -1 });
+const emptyGist = (): Gist => ({ text: '', reasoningText: '', calls: [], finish: '', cost: -1 });
 
 function readMessageGist(body: Json): Gist {
   const gist = emptyGist();
   for (const block of body['content'] as Json[]) {
     if (block['type'] === 'text') gist.text += block['text'] as string;
-    if (block['type'] === 'thinking') gist.thoughts += block['thinking'] as string;
+    if (block['type'] === 'thinking') gist.reasoningText += block['thinking'] as string;
     if (block['type'] !== 'tool_use') continue;
     gist.calls.push({ name: block['name'] as string, arguments: JSON.stringify(block['input']) });
   }
@@ -74,7 +74,7 @@ function readStreamGist(events: readonly Json[]): Gist {
     }
     const added = (delta ?? {}) as Record<string, string>;
     gist.text += added['text'] ?? '';
-    gist.thoughts += added['thinking'] ?? '';
+    gist.reasoningText += added['thinking'] ?? '';
     const last = gist.calls.at(-1);
     if (last !== undefined) last.arguments += added['partial_json'] ?? '';
     if (type !== 'message_delta') continue;
@@ -86,10 +86,10 @@ function readStreamGist(events: readonly Json[]): Gist {
 
 function readChatGist(body: Json): Gist {
   const [choice] = body['choices'] as { message: Json; finish_reason: string }[];
-  const { content, reasoning_content: thoughts, tool_calls: calls } = choice?.message ?? {};
+  const { content, reasoning_content: reasoningText, tool_calls: calls } = choice?.message ?? {};
   return {
     text: (content ?? '') as string,
-    thoughts: (thoughts ?? '') as string,
+    reasoningText: (reasoningText ?? '') as string,
     calls: ((calls ?? []) as { function: Gist['calls'][number] }[]).map(each => each.function),
     finish: choice?.finish_reason ?? '',
     cost: (body['usage'] as { cost: number }).cost,
@@ -108,7 +108,7 @@ const imageData = image.slice(image.indexOf(',') + 1);
 interface Talk {
   readonly system: string | null;
   readonly words: string;
-  readonly picture: boolean;
+  readonly imagePart: boolean;
   readonly calls: number;
   readonly answered: boolean;
   readonly thinking: boolean;
@@ -118,7 +118,7 @@ interface Talk {
 const talks: fc.Arbitrary<Talk> = fc.record({
   system: fc.option(fc.constantFrom('You are brief.', 'Sois bref. 😀')),
   words: fc.constantFrom('What is a gate?', 'Straße & "toll"?', '你好'),
-  picture: fc.boolean(),
+  imagePart: fc.boolean(),
   calls: fc.nat(3),
   answered: fc.boolean(),
   thinking: fc.boolean(),
@@ -130,8 +130,8 @@ const steered = ({ words, calls, tokens }: Talk): string =>
   `${words}\n!sim tokens=${tokens}${calls > 0 ? ` calls=${calls}` : ''}`;
 
 function asMessages(talk: Talk): Json {
-  const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: imageData } };
-  const content = [...(talk.picture ? [picture] : []), { type: 'text', text: steered(talk) }];
+  const imagePart = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: imageData } };
+  const content = [...(talk.imagePart ? [imagePart] : []), { type: 'text', text: steered(talk) }];
   const history = [
     { role: 'user', content: 'Weather?' },
     {
@@ -155,8 +155,8 @@ function asMessages(talk: Talk): Json {
 }
 
 function asChat(talk: Talk): Json {
-  const picture = { type: 'image_url', image_url: { url: image } };
-  const content = [...(talk.picture ? [picture] : []), { type: 'text', text: steered(talk) }];
+  const imagePart = { type: 'image_url', image_url: { url: image } };
+  const content = [...(talk.imagePart ? [imagePart] : []), { type: 'text', text: steered(talk) }];
   const call = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{"city":"Paris","days":1}' } };
   const history = [
     { role: 'user', content: 'Weather?' },

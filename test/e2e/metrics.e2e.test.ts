@@ -1,9 +1,9 @@
 /** The text of `/metrics` is what Prometheus accepts, what the documents list, and what the alerts and the dashboard query. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { endGateway, type Gateway, isOnPostgres, root, startGateway } from '../gateway.ts';
+import { endGateway, type Gateway, isOnPostgres, makeHome, root, startGateway } from '../gateway.ts';
 import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type Family, lint, readPage, readQuery } from './exposition.ts';
 
@@ -19,7 +19,16 @@ let gateway: Gateway;
 let page: string;
 let families: Map<string, Family>;
 beforeAll(async () => {
+  const home = makeHome();
+  // On PostgreSQL there are no column files.
+  if (!isOnPostgres) {
+    const columns = join(home.dataDir, 'columns', '7');
+    mkdirSync(columns, { recursive: true });
+    writeFileSync(join(columns, '1-2-a.columns'), Buffer.alloc(3000));
+    writeFileSync(join(columns, '2-3-b.columns'), Buffer.alloc(400));
+  }
   gateway = await startGateway({
+    home,
     config: `
 providers:
   up: { protocol: chat, base_url: "${upstream.baseUrl}", api_key: sk-up-0000000001 }
@@ -59,7 +68,7 @@ afterAll(async () => {
   await priced.stop();
 });
 
-test('the page is what Prometheus takes', () => {
+test('Prometheus accepts the page', () => {
   expect(lint(families)).toEqual([]);
 });
 
@@ -74,7 +83,19 @@ test('the checks find a bad page and a bad query', () => {
   expect(() => readQuery('sum(rate(x[5m])')).toThrow('not PromQL');
 });
 
-test('labels are bounded: paths and models that no one knows are other', () => {
+test.skipIf(isOnPostgres)('the databases and the column files are measured', () => {
+  const sizes = families.get('tollgate_file_bytes')?.samples.map(({ labels, value }) => [labels['file'], value]);
+  const some: unknown = expect.any(Number);
+  expect(sizes?.toSorted(byText)).toEqual([
+    ['columns', 3400],
+    ['content', some],
+    ['content_wal', some],
+    ['ledger', some],
+    ['ledger_wal', some],
+  ]);
+});
+
+test('labels are bounded: unknown paths and models get the label `other`', () => {
   const values = (name: string): Set<string | undefined> =>
     new Set(families.get('tollgate_requests_total')?.samples.map(({ labels }) => labels[name]));
   expect(values('endpoint')).toEqual(new Set(['/v1/chat/completions', 'other']));

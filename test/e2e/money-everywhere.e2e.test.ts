@@ -1,4 +1,4 @@
-/** Money over all endpoints, in any order and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
+/** Money over all endpoints, in any steeringLine and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
@@ -6,7 +6,7 @@ import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';
 const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nretries: 0\n', balance: '9' });
 afterAll(() => endGateway(gateway));
 
-interface Asked {
+interface PaidRequest {
   readonly path: string;
   readonly body: object;
 }
@@ -20,18 +20,18 @@ interface Receipt {
 
 const word = fc.constantFrom('gate', 'toll', 'Straße', '橋', 'a much longer piece of text than the others');
 const text = fc.array(word, { minLength: 1, maxLength: 30 }).map(words => words.join(' '));
-const order = fc.constantFrom(
+const steeringLine = fc.constantFrom(
   '',
   '\n!sim tokens=7',
   '\n!sim say=done',
   '\n!sim status=500',
   '\n!sim tokens=3 usage=none',
 );
-const prompt = fc.tuple(text, order).map(([said, line]) => said + line);
+const prompt = fc.tuple(text, steeringLine).map(([said, line]) => said + line);
 const message = (content: string): object[] => [{ role: 'user', content }];
 
 /** Any request without background work, on any path that costs money. */
-const requested: fc.Arbitrary<Asked> = fc.oneof(
+const requested: fc.Arbitrary<PaidRequest> = fc.oneof(
   prompt.map(said => ({
     path: '/v1/chat/completions',
     body: { model: 'sim/large:flex', messages: message(said), max_tokens: 40 },
@@ -59,7 +59,10 @@ const requested: fc.Arbitrary<Asked> = fc.oneof(
 
 const toNano = (dollars: number): bigint => BigInt(Math.round(dollars * 1e9));
 
-async function ask({ path, body }: Asked): Promise<{ response: Response; answer: { usage?: { cost?: number } } }> {
+async function ask({
+  path,
+  body,
+}: PaidRequest): Promise<{ response: Response; answer: { usage?: { cost?: number } } }> {
   const response = await fetch(`${gateway.url}${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },

@@ -131,7 +131,7 @@ test('a settled request is listed, and shown with its arithmetic', async () => {
   expect([badTime.code, badTime.stderr]).toEqual([2, expect.stringContaining('It must be a day or a time')]);
 });
 
-test('what stands alone is its list, the version is said, and a reader that has enough is no failure', async () => {
+test('a command without a subcommand lists, --version prints the version, and a reader that closes the pipe early causes no failure', async () => {
   // Not limits: the reset time of a rolling one changes with the clock.
   const ofAccount = ['credits', 'keys', 'groups', 'management-keys', 'entries', 'requests', 'webhooks'];
   const commands = [

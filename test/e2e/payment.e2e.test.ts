@@ -236,7 +236,7 @@ describe('a key’s own balance', () => {
     expect(shown?.balanceNanoUsd).toBe(80_000n - dollars(short.body.usage.cost));
   });
 
-  test('of nothing is enough for a free model', async () => {
+  test('of zero is enough for a free model', async () => {
     const { key } = await makeKey(gateway, { balanceNanoUsd: 0n });
     const free = await complete(gateway, steer('tokens=5', { model: 'sim/small:free' }), { key });
     expect([free.status, free.body.usage.cost]).toEqual([200, 0]);

@@ -311,7 +311,7 @@ describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
 });
 
 test.each(interfaces)(
-  'a report beyond the money is debited as far as it goes, and the rest is written off ($name)',
+  'if the reported usage costs more than the balance, the balance goes to zero and the rest is written off ($name)',
   async ({ path, ask }) => {
     const { managementKey } = await newAccount(gateway, 0.01);
     const { key: poor } = await newKey(gateway, {}, managementKey);

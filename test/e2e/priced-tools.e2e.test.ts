@@ -137,20 +137,20 @@ const paths: Readonly<Record<string, string>> = {
   messages: '/v1/messages',
 };
 
-interface Asked {
+interface Payer {
   readonly key: string;
   readonly managementKey: string;
   readonly dollars: number;
 }
 
 /** Creates an account with that many dollars and a key. */
-async function newAsker(dollars: number, settings: object = {}): Promise<Asked & { readonly accountId: bigint }> {
+async function makePayer(dollars: number, settings: object = {}): Promise<Payer & { readonly accountId: bigint }> {
   const { accountId, managementKey } = await newAccount(gateway, dollars);
   return { accountId, managementKey, dollars, key: (await newKey(gateway, settings, managementKey)).key };
 }
 
 async function ask(
-  asker: Asked,
+  payer: Payer,
   model: string,
   body: Json & { readonly said: string; readonly protocol: string },
 ): Promise<{ status: number; json: Json; cost: number; id: string }> {
@@ -158,7 +158,7 @@ async function ask(
   const content = protocol === 'responses' ? { input: text } : { messages: [{ role: 'user', content: text }] };
   const response = await fetch(gateway.url + (paths[protocol] ?? ''), {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${asker.key}` },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${payer.key}` },
     body: JSON.stringify({ model, ...content, ...(protocol === 'messages' ? { max_tokens: 50 } : {}), ...rest }),
   });
   const whole = await response.text();
@@ -170,7 +170,7 @@ async function ask(
   };
 }
 
-async function receipt({ managementKey }: Asked, id: string): Promise<RecordDetailJson> {
+async function receipt({ managementKey }: Payer, id: string): Promise<RecordDetailJson> {
   return (await call<RecordDetailJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
 }
 
@@ -186,18 +186,18 @@ describe.each([false, true])('streamed: %s', stream => {
     ['messages reports', 'messages', messagesSearch, 1],
     ['messages items', 'messages', messagesSearch, 2],
   ])('“%s” of a %s upstream costs %o as often as it says', async (text, protocol, member, calls) => {
-    const asker = await newAsker(1);
+    const payer = await makePayer(1);
     const before = upstream.bodies.length;
-    const answer = await ask(asker, protocol, { said: text, protocol, stream, ...member });
+    const answer = await ask(payer, protocol, { said: text, protocol, stream, ...member });
     expect(answer.status).toBe(200);
     expect(upstream.bodies[before]).toMatchObject(member);
-    const { cost, buckets } = await receipt(asker, answer.id);
+    const { cost, buckets } = await receipt(payer, answer.id);
     expect(cost).toBeCloseTo(calls * 0.01, 9);
     if (!stream) expect(answer.cost).toBeCloseTo(calls * 0.01, 9);
     const bought = { kind: 'web_search', tokens: calls, price: 0.01, multiplier: 1, discount: 0, paid_by: 'account' };
     const lines = buckets.filter(({ kind }) => kind === 'web_search');
     expect(lines).toMatchObject(calls === 0 ? [] : [bought]);
-    expect(await readDollars(gateway, asker.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
+    expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(1 - calls * 0.01, 9);
   });
 });
 
@@ -213,14 +213,14 @@ test('calls are held before: as many as the request allows, else as the price li
     ['messages', {}, 0.0001, 200],
   ];
   for (const [model, member, dollars, status] of tries) {
-    const asker = await newAsker(dollars);
-    const answer = await ask(asker, model, { said: 'messages reports', protocol: 'messages', ...member });
+    const payer = await makePayer(dollars);
+    const answer = await ask(payer, model, { said: 'messages reports', protocol: 'messages', ...member });
     expect([model, dollars, answer.status]).toEqual([model, dollars, status]);
     if (status === 429) expect(answer.json).toMatchObject({ error: { code: 'insufficient_balance' } });
   }
   const limited = { ...webSearch.responses, max_tool_calls: 3 };
   for (const [dollars, status] of [[0.029, 429] as const, [0.031, 200] as const]) {
-    const answer = await ask(await newAsker(dollars), 'responses', {
+    const answer = await ask(await makePayer(dollars), 'responses', {
       said: 'responses items',
       protocol: 'responses',
       ...limited,
@@ -230,27 +230,27 @@ test('calls are held before: as many as the request allows, else as the price li
 });
 
 test('more calls than a request allows are never charged', async () => {
-  const asker = await newAsker(1);
+  const payer = await makePayer(1);
   const tools = [{ ...messagesSearch.tools[0], max_uses: 1 }];
-  const { id } = await ask(asker, 'messages', { said: 'messages items', protocol: 'messages', tools });
-  expect((await receipt(asker, id)).cost).toBeCloseTo(0.01, 9);
+  const { id } = await ask(payer, 'messages', { said: 'messages items', protocol: 'messages', tools });
+  expect((await receipt(payer, id)).cost).toBeCloseTo(0.01, 9);
 });
 
 test('a plan pays the tokens, and money the calls, without its discount', async () => {
-  const asker = await newAsker(10);
-  await gateway.cli(['subscriptions', 'start', String(asker.accountId), '--plan', 'core', '--period', 'monthly']);
-  const left = await readDollars(gateway, asker.managementKey);
-  const { id } = await ask(asker, 'text', { said: 'messages reports', protocol: 'messages', ...messagesSearch });
-  const { cost, buckets } = await receipt(asker, id);
+  const payer = await makePayer(10);
+  await gateway.cli(['subscriptions', 'start', String(payer.accountId), '--plan', 'core', '--period', 'monthly']);
+  const left = await readDollars(gateway, payer.managementKey);
+  const { id } = await ask(payer, 'text', { said: 'messages reports', protocol: 'messages', ...messagesSearch });
+  const { cost, buckets } = await receipt(payer, id);
   expect(cost).toBeCloseTo(0.01, 9);
   expect(buckets.map(({ kind, tokens, paid_by: by, discount }) => [kind, tokens, by, discount])).toEqual([
     ['input', 10, 'subscription', 1],
     ['output', 2, 'subscription', 1],
     ['web_search', 1, 'account', 0],
   ]);
-  expect(await readDollars(gateway, asker.managementKey)).toBeCloseTo(left - 0.01, 9);
-  const alone = (await newKey(gateway, { fallback_to_payg: false }, asker.managementKey)).key;
-  const refused = await ask({ ...asker, key: alone }, 'text', {
+  expect(await readDollars(gateway, payer.managementKey)).toBeCloseTo(left - 0.01, 9);
+  const alone = (await newKey(gateway, { fallback_to_payg: false }, payer.managementKey)).key;
+  const refused = await ask({ ...payer, key: alone }, 'text', {
     said: 'messages reports',
     protocol: 'messages',
     ...messagesSearch,
@@ -259,14 +259,14 @@ test('a plan pays the tokens, and money the calls, without its discount', async 
 });
 
 test('without a price they are refused where the request insists, as before', async () => {
-  const asker = await newAsker(1);
-  const refused = await ask(asker, 'plain', { said: 'chat silent', protocol: 'chat', ...webSearch.chat });
+  const payer = await makePayer(1);
+  const refused = await ask(payer, 'plain', { said: 'chat silent', protocol: 'chat', ...webSearch.chat });
   expect(refused).toMatchObject({
     status: 400,
     json: { error: { code: 'unsupported_feature', param: 'web_search_options' } },
   });
   const other = { tools: [{ type: 'file_search' }], tool_choice: 'required' };
-  const unpriced = await ask(asker, 'responses', { said: 'responses items', protocol: 'responses', ...other });
+  const unpriced = await ask(payer, 'responses', { said: 'responses items', protocol: 'responses', ...other });
   expect(unpriced).toMatchObject({ status: 400, json: { error: { code: 'unsupported_feature', param: 'tools.0' } } });
 });
 

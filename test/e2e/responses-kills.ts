@@ -16,7 +16,7 @@ interface Known {
   readonly begun: Set<string>;
 }
 
-/** One client that continues until the gateway is gone. */
+/** Sends requests as one client until the gateway is gone. */
 type Converse = (gateway: Gateway, known: Known) => Promise<void>;
 
 const chained: Converse = async (gateway, { ended }) => {

@@ -100,7 +100,7 @@ async function listInput(id: string): Promise<Listed[]> {
 
 const readTexts = (items: readonly Listed[]): (string | undefined)[] => items.map(item => item.content[0]?.text);
 
-test('turn 1,000 continues from all that was said, in its order, and so do the next ones, deleted turns included', async () => {
+test('turn 1,000 continues from all earlier turns in their order, and so do later ones, also from turns that were deleted', async () => {
   const said = Array.from({ length: turns }, (_, turn) => [`Question of turn ${turn}.`, `Answer of turn ${turn}.`]);
   const history = said.flat();
   const input = [
@@ -116,7 +116,7 @@ test('turn 1,000 continues from all that was said, in its order, and so do the n
   expect(readTexts(items)).toEqual([...history, '!sim say=Here.']);
   expect(new Set(items.map(item => item.id)).size).toBe(2 * turns + 1);
 
-  // From the middle, the beginning and the last but one: none of them can be continued any more, and nothing is missing.
+  // Deletes the first turn, one in the middle and the last but one. None of them can be continued any more, but later turns still have their items.
   for (const index of [0, 500, turns - 1]) expect((await caller.ask('DELETE', `/${stored[index]}`)).status).toBe(200);
   const refused = await caller.ask('POST', '', { model, input: 'x', previous_response_id: stored[500] });
   expect(refused.body).toMatchObject({ error: { code: 'previous_response_not_found' } });

@@ -169,7 +169,7 @@ describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way)
     expect(record.buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(20n);
   });
 
-  test('a tier is echoed and priced, an old turn goes where it must, and without truncation the input is refused', async () => {
+  test('a tier is echoed and priced; an input that is too long loses its oldest turns with truncation, and is refused without', async () => {
     const tiered = await way({ model: payg, input: '!sim tokens=20 usage=none', service_tier: 'priority' });
     const plain = await way({ model: payg, input: '!sim tokens=20 usage=none', service_tier: 'auto' });
     expect([tiered['service_tier'], plain['service_tier']]).toEqual(['priority', 'default']);

@@ -242,7 +242,7 @@ describe('who calls is known before the upgrade', () => {
     await client.close();
   });
 
-  test('a client that disconnects before the answer hurts no one', async () => {
+  test('a client that disconnects before the answer disturbs no other', async () => {
     const { port } = new URL(gateway.url);
     for (let n = 0; n < 20; n++) {
       const socket = connect(Number(port), '127.0.0.1');
@@ -296,7 +296,7 @@ test('a quiet turn keeps its connection by pings', async () => {
   await client.close();
 });
 
-test('a client that does not read holds its turn up, and nothing is lost when it continues', async () => {
+test('a client that does not read delays its turn, and nothing is lost when it reads on', async () => {
   const client = await open();
   client.create({ model, input: '!sim tokens=8000 tps=0' });
   await client.next();
@@ -322,7 +322,7 @@ test('a gateway that stops lets the turn end, then closes: 1001', async () => {
   expect([idle.closeCode, busy.closeCode]).toEqual([1001, 1001]);
 });
 
-test('who is refused and keeps its side of the connection open keeps nothing: the line is closed, and the gateway stops', async () => {
+test('the connection of a refused client is closed even if the client keeps its side open, so that the gateway can stop', async () => {
   const own = await startGateway();
   const { port, hostname } = new URL(own.url);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });

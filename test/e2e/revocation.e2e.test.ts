@@ -66,7 +66,7 @@ test.each(['the operator', 'its account'])(
   },
 );
 
-/** Sends a request and at once the end of what this side sends. */
+/** Sends a request and ends its sending side at once. */
 function sendAndEnd(body: object): Promise<{ text: string; ms: number }> {
   const { hostname, port } = new URL(gateway.url);
   const json = JSON.stringify(body);
@@ -97,7 +97,7 @@ test('a client that ends its side right after its request gets its answer, and i
   }
 });
 
-test('answers are kept by no cache and sniffed by no browser', async () => {
+test('answers have headers against caching and content sniffing', async () => {
   const answers = [
     await post(gateway, '/v1/chat/completions', steer('tokens=2')),
     await post(gateway, '/v1/chat/completions', steer('tokens=2', { stream: true })),
@@ -114,7 +114,7 @@ test('answers are kept by no cache and sniffed by no browser', async () => {
   }
 });
 
-test('the prompt of one account is no cached prefix for another', async () => {
+test('the prompt of one account is never a cached prefix for another', async () => {
   const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 10_000_000_000n });
   const { key } = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
   const prompt = {
@@ -137,7 +137,7 @@ test('the prompt of one account is no cached prefix for another', async () => {
   expect(await readCachedTokens(key?.key)).toBe(0);
 });
 
-test('a small wrong body makes no large answer', async () => {
+test('a small wrong body gets no large answer', async () => {
   const body = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`f${index}`, 1]));
   const refused = await call(gateway, 'POST', '/keys', { body });
   expect([refused.status, refused.text.length < 50_000]).toEqual([400, true]);

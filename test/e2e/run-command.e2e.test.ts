@@ -74,7 +74,8 @@ test('the command finds the gateway in its environment; its exit code is passed 
   expect(answers).toEqual(['200 answered', '200 answered', '200 answered']);
   const spent = before - (await readBalance(gateway));
   expect(spent).toBeGreaterThan(0n);
-  const [, said, back] = /\$(\S+) spent, \$(\S+) of \$0\.5 given back; the key is revoked/.exec(stderr) ?? [];
+  const [, said, back] =
+    /\$(\S+) spent, \$(\S+) of \$0\.5 returned to the account; the key is revoked/.exec(stderr) ?? [];
   expect(Number(said)).toBeCloseTo(Number(spent) / 1e9, 9);
   expect(Number(said) + Number(back)).toBeCloseTo(0.5, 9);
   expect(stderr).toMatch(/^sim\/large +3 +\d+ +300 +\$0\.\d+$/m);
@@ -98,7 +99,7 @@ test('a budget ends the command’s requests, and nothing above it is spent', as
   const { stdout, stderr } = await finished('--budget', '0.002', '--model', 'sim/large', '--', ...command);
   expect(stdout.trim().split('\n').at(-1)).toBe('429 insufficient_balance');
   expect(before - (await readBalance(gateway))).toBeLessThanOrEqual(2_000_000n);
-  expect(stderr).toContain('of $0.002 given back');
+  expect(stderr).toContain('of $0.002 returned to the account');
 });
 
 test('without a model the first one that can call tools is used', async () => {

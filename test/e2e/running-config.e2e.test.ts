@@ -1,5 +1,5 @@
 /** What the operator sees of the running gateway as a whole: its configuration, a file compared with it, its storage, its ledger. */
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { runInside } from '../cli/run-inside.ts';
@@ -110,6 +110,18 @@ test('the storage is shown with its sizes and retention times', async () => {
     parts: expect.arrayContaining([{ name: part, bytes: expect.any(Number) }]),
   });
   expect((await runInside(gateway, ['storage'])).stdout).toContain('retention.activity');
+});
+
+test('the column files are in the sizes of the storage', async () => {
+  const { parts: before } = await gateway.admin.getStorage({});
+  expect(before.map(({ name }) => name)).not.toContain('columns');
+  const columns = join(gateway.dataDir, 'columns', '7');
+  mkdirSync(columns, { recursive: true });
+  writeFileSync(join(columns, '1-2-a.columns'), Buffer.alloc(3000));
+  writeFileSync(join(columns, '2-3-b.columns'), Buffer.alloc(400));
+  const { parts } = await gateway.admin.getStorage({});
+  expect(parts.find(({ name }) => name === 'columns')?.bytes).toBe(3400n);
+  expect((await runInside(gateway, ['storage'])).stdout).toMatch(/columns +3400/);
 });
 
 test('the running gateway checks its own ledger', async () => {

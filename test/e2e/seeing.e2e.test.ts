@@ -177,7 +177,7 @@ test('what a provider says of the request itself reaches the client', async () =
   expect([reply.status, JSON.parse(reply.text).error.message]).toEqual([400, 'The image is too small: 3 pixels.']);
 });
 
-test('the request’s line has all that is known of it, after a try that failed too', async () => {
+test('the log line of a request has all its facts, also after a failed attempt', async () => {
   sent();
   const clientId = `order ${randomBytes(4).toString('hex')}`;
   const trace = randomBytes(16).toString('hex');
@@ -229,7 +229,7 @@ test('the request’s line has all that is known of it, after a try that failed 
   );
 });
 
-test('a model that no one knows is counted as other', async () => {
+test('an unknown model is counted as `other`', async () => {
   expect((await ask('acme/nothing-like-it')).status).toBe(400);
   const counted = await metric('tollgate_requests_total');
   expect(counted.filter(line => line.includes('nothing-like-it'))).toEqual([]);

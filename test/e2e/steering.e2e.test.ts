@@ -88,7 +88,7 @@ describe.each(ways)('$way', ({ send }) => {
   });
 
   test.each(['Exactly this.', 'a=b  and   tokens=3 fail=1', '', 'Ünï ✓ 日本語 👩‍👩‍👧 ﷽', ' leading and trailing '])(
-    'say=%j is answered to the letter',
+    'say=%j is answered unchanged',
     async text => {
       const { text: answered, finish } = await send(steer(`tokens=900 say=${text}`));
       expect({ answered, finish }).toEqual({ answered: text, finish: 'stop' });
@@ -105,7 +105,7 @@ describe.each(ways)('$way', ({ send }) => {
     for (const call of calls) expect(JSON.parse(call.function.arguments)).toMatchObject({ city: expect.any(String) });
   });
 
-  test('calls=… orders none once a tool result follows the line', async () => {
+  test('calls=… has no effect once a tool result follows the line', async () => {
     const first = await send(steer('calls=1', { tools }));
     const messages = [
       { role: 'user', content: 'The weather?\n!sim calls=1' },
@@ -288,7 +288,7 @@ describe('which line steers', () => {
     expect((await complete(gateway, ask('', { messages }))).text).not.toBe('old');
   });
 
-  test('ordered failures open no circuit breaker', async () => {
+  test('failures that a steering line requests open no circuit breaker', async () => {
     for (let count = 0; count < 7; count += 1) expect((await complete(gateway, steer('status=500'))).status).toBe(502);
     expect((await complete(gateway, steer('say=still here'))).text).toBe('still here');
   });

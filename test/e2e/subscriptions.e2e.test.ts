@@ -111,7 +111,7 @@ test('a request over the end of the budget pays the rest with money, at the plan
   expect(next.body.usage.cost).toBe((next.body.usage.prompt_tokens * 1000 * 95 + 100 * 4000 * 95) / 100 / 1e9);
 });
 
-test('without the fallback the plan’s end cuts the answer like a length limit, and then refuses with its reset', async () => {
+test('without the fallback an answer that reaches the plan’s end is cut with finish reason length, and later requests are refused with the time of the reset', async () => {
   const owner = await subscribe('core_pro', { fallbackToPayg: false });
   const cut = await complete(gateway, steer('tokens=1000'), owner);
   expect([cut.status, cut.finish, cut.body.usage.cost]).toEqual([200, 'length', 0]);

@@ -84,7 +84,7 @@ async function ask(of: Gateway, headers: Record<string, string> = {}): Promise<R
   return response;
 }
 
-describe('one request with a failed try', () => {
+describe('one request with a failed attempt', () => {
   const clientTrace = randomBytes(16).toString('hex');
   const clientSpan = randomBytes(8).toString('hex');
   let response: Response;
@@ -115,7 +115,7 @@ describe('one request with a failed try', () => {
     expect(root.resource).toMatchObject({ 'service.name': 'gate', 'service.version': expect.stringMatching(/^\d/) });
   });
 
-  test('has dollars and tokens, in the words of the conventions', () => {
+  test('has dollars and tokens under the names of the conventions', () => {
     const usage = {
       'gen_ai.usage.input_tokens': 1000,
       'gen_ai.usage.output_tokens': 20,
@@ -138,7 +138,7 @@ describe('one request with a failed try', () => {
     expect(Number(named('admission').attributes['tollgate.held_usd'])).toBeGreaterThan(0.001);
   });
 
-  test('says of the failed try what failed, of the other that it did not', () => {
+  test('has the error on the span of the failed attempt, and none on the other', () => {
     const failed = named('chat down');
     expect([failed.isError, failed.kind]).toEqual([true, 3]);
     expect(failed.attributes).toMatchObject({
@@ -175,7 +175,7 @@ test('a trace that the client has not sampled is not exported, and goes upstream
   expect(collector.spans.filter(span => span.traceId === traceId)).toEqual([]);
 });
 
-test('metrics arrive in the words of the conventions, with dollars', async () => {
+test('metrics arrive under the names of the conventions, with dollars', async () => {
   const point = (name: string, attributes: object) =>
     collector.points.find(
       each => each.name === name && Object.entries(attributes).every(([key, value]) => each.attributes[key] === value),
@@ -195,7 +195,7 @@ test('metrics arrive in the words of the conventions, with dollars', async () =>
   expect(point('http.server.request.duration', { 'http.route': '/v1/chat/completions' })).toBeDefined();
 });
 
-test('what the collector requests is read from a file, and the log does not have it', () => {
+test('the credential for the collector is read from a file, and is not in the log', () => {
   expect([...collector.credentials]).toEqual([`Bearer ${secrets.collector}`]);
   expect(gateway.printed()).not.toContain(secrets.collector);
 });
@@ -205,7 +205,7 @@ test('neither traces nor metrics have credentials, prompts or outputs', () => {
   for (const secret of [...Object.values(secrets), gateway.apiKey]) expect(collector.heard).not.toContain(secret);
 });
 
-test('a collector that is away costs no request anything', async () => {
+test('a collector that can’t be reached delays no request', async () => {
   const lonely = await startGateway({
     config,
     environment: {

@@ -10,6 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { answerSamples, type StrangeAnswer, strangeAnswer, typeIn } from '../contracts/answer-samples.ts';
 import { type JsonTree, readTree } from '../contracts/json-tree.ts';
 import { endGateway, startGateway } from '../gateway.ts';
+import { configureProtocols } from './protocol-routes.ts';
 import { sseMessages } from './sse-reader.ts';
 
 type ProtocolName = keyof typeof answerSamples;
@@ -35,24 +36,7 @@ server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const gateway = await startGateway({
-  config: `
-retries: 0
-providers:
-${protocols.map(name => `  ${name}: { protocol: ${name}, base_url: "${origin}${name === 'messages' ? '' : '/v1'}", api_key: k }`).join('\n')}
-models:
-${protocols
-  .map(
-    name => `
-  - id: via/${name}
-    context_length: 200000
-    max_output_tokens: 8000
-    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
-    capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [] }
-    pricing: { input: 1, output: 1 }
-    routes: [{ provider: ${name}, model: up-1 }]`,
-  )
-  .join('')}
-`,
+  config: `retries: 0\n${configureProtocols(protocols, origin)}`,
   balance: '100',
 });
 afterAll(async () => {

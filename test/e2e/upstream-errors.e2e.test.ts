@@ -95,13 +95,13 @@ async function post(path: string, body: Json): Promise<Answer> {
   return { status: response.status, headers: response.headers, body: (await response.json()) as Answer['body'] };
 }
 
-interface Asked {
+interface ErrorRequest {
   readonly client: ClientName;
   readonly family: string;
   readonly way?: Way;
 }
 
-function ask({ client, family, way = 'whole' }: Asked, name: string): Promise<Answer> {
+function ask({ client, family, way = 'whole' }: ErrorRequest, name: string): Promise<Answer> {
   const [path, body] = clients[client];
   return post(path, { model: nameModel(family, name, way), ...body, stream: way === 'streamed' });
 }

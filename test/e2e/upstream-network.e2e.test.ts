@@ -146,7 +146,7 @@ const unreachable = 'upstream_error: The model’s provider could not be reached
 const proxyUrl = (credential = ''): string => `http://${credential}127.0.0.1:${readPort(proxy)}`;
 
 describe('a certificate', () => {
-  test('that no one vouches for is refused, nothing is sent, and the log says which provider and why', async () => {
+  test('that nobody has signed is refused, nothing is sent, and the log says which provider and why', async () => {
     expect(await ask(distrustful, 'secure')).toEqual([502, unreachable]);
     const streamed = await stream(distrustful, { model: 'acme/secure', messages: [{ role: 'user', content: 'hi' }] });
     expect([streamed.status, seen, proxied]).toEqual([502, [], []]);
@@ -158,7 +158,7 @@ describe('a certificate', () => {
       .toBe(streamed.headers.get('x-request-id'));
   });
 
-  test('that the operator vouches for is taken', async () => {
+  test('that the operator trusts is accepted', async () => {
     expect(await ask(trustful, 'near')).toEqual([200, 'safe']);
     expect([seen, proxied]).toEqual([[`Bearer ${key}`], []]);
   });
@@ -180,7 +180,7 @@ describe('a proxy', () => {
     expect(proxied.map(({ line }) => line)).toEqual(['POST http://models.example/v1/chat/completions']);
   });
 
-  test('that answers in a provider’s stead is not believed, and one that refuses is named as the reason', async () => {
+  test('that answers instead of a provider is not believed, and one that refuses is named as the reason', async () => {
     expect(await ask(distrustful, 'named')).toEqual([502, unreachable]);
     expect([proxied.map(({ line }) => line), seen]).toEqual([['CONNECT models.example:443'], []]);
     await failure('named', /certificate/);

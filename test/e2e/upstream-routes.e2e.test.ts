@@ -130,10 +130,10 @@ async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
 let seeds = 0;
 
 /** Clients that send requests without a pause, half of them for streams, until they are stopped. */
-function load(id: string, key: string, customers: number): { stop(): Promise<(Answer | Streamed)[]> } {
+function load(id: string, key: string, clients: number): { stop(): Promise<(Answer | Streamed)[]> } {
   let isOver = false;
   const done = Promise.all(
-    Array.from({ length: customers }, async (_, index) => {
+    Array.from({ length: clients }, async (_, index) => {
       const seen: (Answer | Streamed)[] = [];
       const [send, user] = index % 2 === 0 ? [complete, 'takes whole answers'] : [stream, 'streams'];
       // Repeats of one request count once for the breaker.
@@ -150,7 +150,7 @@ function load(id: string, key: string, customers: number): { stop(): Promise<(An
 }
 
 describe.concurrent('a route that dies', () => {
-  test('under load fails no one while another is up, and gets its traffic back', async () => {
+  test('under load makes no request fail while another route works, and gets its traffic back', async () => {
     const [first, second] = [findUpstream('first'), findUpstream('second')];
     const { key, id } = await makeKey(gateway);
     const running = load('pair', key, 6);
@@ -180,7 +180,7 @@ describe.concurrent('a route that dies', () => {
     expect(balanceNanoUsd).toBe(BigInt(seen.length + 1) * price);
   });
 
-  test('alone makes its model unavailable at the fifth failure in a row, and available again', async () => {
+  test('and is the model’s only one makes the model unavailable at the fifth failure in a row, and available again later', async () => {
     const alone = findUpstream('alone');
     expect(await isAvailable('alone')).toBe(true);
     alone.now = refuses(500);
@@ -297,7 +297,7 @@ describe('keys of a provider', () => {
   });
 });
 
-test('no more calls at once than a provider takes: the next wait in line, those beyond are turned away', async () => {
+test('no more calls run at once than a provider takes: further ones wait in a queue, and beyond the queue they are refused', async () => {
   const narrow = findUpstream('narrow');
   const held: (() => void)[] = [];
   let most = 0;
@@ -360,7 +360,7 @@ describe('a request that is tried again', () => {
     expect(JSON.parse(moody.raw.requests[0]?.body ?? '')).toMatchObject({ my_own_field: [1.5, 'é'] });
   });
 
-  test('in the middle is begun again where the answer is whole, never where it is a stream', async () => {
+  test('after a failure in the middle begins again if the answer is whole, never if it is a stream', async () => {
     inTurn(breaks, breaks);
     const answer = await complete(gateway, body('moody'));
     expect([answer.status, answer.text, moody.count]).toEqual([200, 'Well done', 3]);

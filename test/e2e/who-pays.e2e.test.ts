@@ -136,7 +136,7 @@ const table: readonly Row[] = [
 ];
 
 /** An account of its own, so that its only record is the request's. */
-async function customer() {
+async function makeAccount() {
   const { managementKey } = await newAccount(gateway, 1);
   const { key } = await newKey(gateway, {}, managementKey);
   const records = async () =>
@@ -173,7 +173,7 @@ describe.each(interfaces)('$name', requested => {
     ['whole', false],
   ] as const)('%s', (delivery, stream) => {
     test.concurrent.each(table)('an answer that is $what', async row => {
-      const { managementKey, key, records } = await customer();
+      const { managementKey, key, records } = await makeAccount();
       const status = await ask(requested, row, { key, stream });
       if (row.leaveAfterMs === undefined) expect(status).toBe((row.status ?? ok)[delivery]);
       let [record] = await records();
@@ -204,7 +204,7 @@ describe.each(interfaces)('$name', requested => {
 test.each(interfaces)(
   'a request that is refused before its model is called leaves no record ($name)',
   async requested => {
-    const { managementKey, key, records } = await customer();
+    const { managementKey, key, records } = await makeAccount();
     for (const row of ['status=400', 'status=422', 'nonsense=1']) {
       const refused: Row = { what: '', line: row, state: both(''), output: both(0), input: both(false) };
       for (const stream of [false, true]) expect(await ask(requested, refused, { key, stream })).toBe(400);

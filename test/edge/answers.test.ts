@@ -47,7 +47,7 @@ test('a whole answer carries its cost, its warnings and the tightest window', as
   });
 });
 
-test('a whole answer of a key without windows, warnings and route says nothing of them', async () => {
+test('a whole answer has no headers for windows, warnings and route if there are none', async () => {
   const { headers } = await chat(await startListener());
   const names = Object.keys(headers).filter(name => name.startsWith('x-'));
   expect(names.toSorted()).toEqual(['x-content-type-options', 'x-request-id', 'x-tollgate-cost']);
@@ -111,7 +111,7 @@ test.each(refusals)(
   },
 );
 
-test('texts that the operator does not give are null, a tip it gives replaces the table’s', async () => {
+test('texts that the operator has not configured are null, a configured tip replaces the table’s', async () => {
   const listener = await startListener({
     texts: { docs: null, support: null, community: null, tips: { not_found: 'Ask us.' } },
   });
@@ -124,7 +124,7 @@ test('texts that the operator does not give are null, a tip it gives replaces th
   });
 });
 
-test('a tip that the operator gives replaces also what an error brings itself', async () => {
+test('a configured tip also replaces the tip that an error has itself', async () => {
   const listener = await startListener({
     generate: refusing(new GatewayError('insufficient_balance', 'No.', { tip: 'Ask the operator.' })),
     texts: { docs: null, support: null, community: null, tips: { insufficient_balance: 'Top up.' } },
@@ -189,7 +189,7 @@ test.each([
   expect(reply.headers['x-ratelimit-remaining-requests']).toBe(remaining);
 });
 
-test('a failure that is no error of the gateway is 500 and says nothing of its cause, which the log keeps', async () => {
+test('an unexpected exception is 500 without its cause, which is only in the log', async () => {
   const listener = await startListener({ generate: refusing(new TypeError('secret detail of a bug')) });
   const reply = await chat(listener);
   expect([reply.status, reply.json.error.code]).toEqual([500, 'internal']);
@@ -279,7 +279,7 @@ test('garbage after a request on the same connection never becomes part of its a
   expect(connection.text).toBe('');
 });
 
-test('pages of configured origins only may call', async () => {
+test('only pages of configured origins may call', async () => {
   const listener = await startListener({ corsOrigins: ['https://app.example'] });
   const from = (origin: string): Ask => ({ headers: { origin } });
   const allowed = await ask(listener, '/v1/models', from('https://app.example'));
@@ -362,7 +362,7 @@ test('public paths are found without their version, and /health is /healthz', as
   expect((await ask(listener, '/healthy', { key: null })).status).toBe(404);
 });
 
-test('every refusal of a request itself says that it is final', async () => {
+test('every refusal that a retry can’t help says so', async () => {
   const codes = Object.entries(errorTable).filter(([, { http }]) => [400, 401, 403, 404, 413, 422].includes(http));
   expect(codes.length).toBeGreaterThan(12);
   for (const [code, { http }] of codes) {
@@ -372,7 +372,7 @@ test('every refusal of a request itself says that it is final', async () => {
   }
 });
 
-test('who names a version of the Anthropic interface gets its envelope on every path but the account’s', async () => {
+test('a client that names a version of the Anthropic interface gets its envelope on every path except the account’s', async () => {
   const listener = await startListener();
   const headers = { 'anthropic-version': '2023-06-01' };
   for (const path of ['/v1/files', '/v1/skills', '/nothing', '/v1/messages/nothing']) {

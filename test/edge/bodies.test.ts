@@ -56,7 +56,7 @@ test('a body that is too large is refused with 413 by its length, without being 
   await connection.until(/^HTTP\/1\.1 413 [^]*"code":"body_too_large"/);
 });
 
-test('a body that is too large is refused with 413 as it comes, where no length was sent', async () => {
+test('a body that is too large is refused with 413 while it arrives, if no length was sent', async () => {
   const listener = await startListener({ bodyBytesMax: 1000 });
   const connection = new Connection(listener.port);
   connection.send(

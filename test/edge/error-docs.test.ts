@@ -11,5 +11,5 @@ test('the page of errors needs no key, and has every code with its status and ti
       `<section id="${code}"><h2><code>${code}</code></h2>\n<p class="facts">Status ${http},`,
     );
   }
-  expect(reply.text).toContain('GET /v1/models lists the models that this key may use');
+  expect(reply.text).toContain('Use one of the models that GET /v1/models lists for this key');
 });

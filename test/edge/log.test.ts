@@ -35,7 +35,7 @@ test('a refused request is one line with its code and field', async () => {
   expect(listener.log[0]).toMatchObject({ level: 'info', status: 422, code: 'validation_error', param: 'temperature' });
 });
 
-test('a path is logged by its pattern; one that is none as it was requested, without its query and without keys', async () => {
+test('a path is logged by its pattern; an unknown path as it was requested, without its query and without keys', async () => {
   const listener = await startListener();
   await ask(listener, `/v1/models/${canary}?q=${canary}`);
   await ask(listener, `/v2/chat/completions?q=${canary}`, { body: '{}' });

@@ -44,7 +44,7 @@ const image = {
   pricing: { input: null, output: null, image: 0.042000001, caching: null, above: [] },
 };
 
-test('the list is whole and has what both official clients read', async () => {
+test('the list has all models and all members that both official clients read', async () => {
   const reply = await ask(await startListener(), '/v1/models');
   expect(reply.json).toEqual({
     object: 'list',

@@ -78,7 +78,7 @@ test('a write that the client reads at once causes no control call; one that it 
   push([...opening(), ...deltas(['a'])]);
   expect(controls).toEqual([]);
   await pushUntilPaused(pushed);
-  // Messages on their way may still come, and cause no further control call.
+  // Messages that are already on their way may still arrive, and cause no further control call.
   push(deltas(['on its way']));
   await sleep(50);
   expect(controls).toEqual(['pause']);
@@ -101,7 +101,7 @@ test('while the client does not read, no keep-alive is added', async () => {
   expect(socket.bytesWritten + socket.writableLength).toBe(kept);
 });
 
-test('a client that goes away while it is waited for cancels the call, nothing is written after, and the request is over when the core says so', async () => {
+test('a paused client that disconnects cancels the call, nothing more is written, and the request ends when the core ends it', async () => {
   const pushed = await open(60_000);
   const { listener, connection, socket, controls, push, end } = pushed;
   connection.socket.pause();
@@ -131,7 +131,7 @@ test('nothing follows the end: no keep-alive, no second status line', async () =
   expect(text).not.toContain(': keepalive');
 });
 
-test('a stream that fails before it began has the error’s status, and never one of a stream', async () => {
+test('a stream that fails before it began has the error’s status, and is no event stream', async () => {
   const { connection, end } = await open(40);
   end(new GatewayError('rate_limit', 'Slow down.'));
   const text = await connection.until(/^HTTP\/1\.1 429 [^]*\}$/);

@@ -53,7 +53,7 @@ function endless(size = 10): { generate: Generate; seen: { pulls: number; aborte
   return { generate, seen };
 }
 
-test('a stream is answered as server-sent events that nothing on the way may buffer or compress (SS-16)', async () => {
+test('a stream is answered as server-sent events that no proxy may buffer or compress (SS-16)', async () => {
   const listener = await startListener({ generate: answering('Hello.') });
   const reply = await chat(listener, { stream: true }, { headers: { 'accept-encoding': 'gzip, br, deflate' } });
   expect(reply.status).toBe(200);
@@ -270,7 +270,7 @@ test.each([true, false])(
   },
 );
 
-test('a client that ends its side only (FIN) is answered on, until it leaves', async () => {
+test('a client that ends only its sending side (FIN) is still answered until it disconnects', async () => {
   const { generate, seen } = endless();
   const listener = await startListener({ generate });
   const connection = new Connection(listener.port);
@@ -285,7 +285,7 @@ test('a client that ends its side only (FIN) is answered on, until it leaves', a
 });
 
 test.each([false, true])(
-  'a client that has closed after its request is noticed within a second (stream: %s)',
+  'a client that closes its connection after its request is noticed within a second (stream: %s)',
   async stream => {
     let abortedAtMs = Infinity;
     const listener = await startListener({
@@ -300,7 +300,7 @@ test.each([false, true])(
     connection.send(rawChat({ stream }));
     await eventually(() => listener.requests.length === 1);
     const leftAtMs = performance.now();
-    // No byte of an answer has come that it has not read: the system sends FIN, and nothing more.
+    // The client has read all that came, so its system sends only FIN, and no reset.
     connection.socket.destroySoon();
     connection.socket.on('finish', () => connection.socket.destroy());
     await eventually(() => abortedAtMs < Infinity);

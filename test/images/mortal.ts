@@ -17,7 +17,7 @@ export class Mortal {
     return this.#died.promise;
   }
 
-  /** A port whose calls of the named methods count. */
+  /** Returns the port, with calls of the named methods counted. */
   port<Port extends object>(port: Port, methods: readonly (keyof Port & string)[]): Port {
     return new Proxy(port, {
       get: (target, name) => {

@@ -75,7 +75,7 @@ function processOn(mortal: Mortal) {
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
     runtime,
     ids: new IdSource(bench.clock, ledger.lastId),
-    replays: new Replays({ documents, ledger, clock: bench.clock }),
+    replays: new Replays({ documents, ledger, runtime }),
     exposeRoute: () => false,
     publicUrl: () => 'http://gateway',
     tasks: { slots: 1, waitersMax: 10 },
@@ -124,18 +124,18 @@ async function completed(id: string): Promise<void> {
   }
 }
 
-/** Creates a task in a process that may die of it. Returns the task's id; undefined if the caller never got it. */
+/** Creates a task in a process that may die meanwhile. Returns the task's id; undefined if the caller never got it. */
 async function createIn(mortal: Mortal): Promise<string | undefined> {
   const { createTask, files } = processOn(mortal);
   const made = await Promise.race([createTask(), mortal.died]);
   const id = made?.task?.id;
   if (id !== undefined) await Promise.race([completed(id), mortal.died]);
-  // A call that was to be done may still be under way.
+  // A call that is to have an effect may still be running.
   await files.close();
   return id;
 }
 
-/** How many calls a task takes whose process lives. */
+/** How many calls a task makes in a process that does not die. */
 const whole = immortal();
 await createIn(whole);
 const moments = Array.from({ length: whole.calls }, (_, index) => [

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnalyticsQuery, AnalyticsRow, GroupRow } from '../../src/ledger/ledger.ts';
 import { makeAdmitCommand, type Bench, makeHash, openBench, makeSettleCommand } from './fixture.ts';
 
-/** What is known of a record besides the ledger. */
+/** What the test knows of a record. */
 interface Known {
   readonly atMs: number;
   readonly model: string;
@@ -47,7 +47,7 @@ beforeAll(async () => {
   for (const [index, atMs] of fc.sample(times, { numRuns: 90, seed: 1 }).entries()) {
     const [id, keyId, model] = [index + 1, 1 + ((index * 5) % 3), `m${(index * 11) % 4}`];
     const state = index % 7 === 0 ? 'upstream_failed' : 'completed';
-    // More than the price of some, less than that of others, and not known of a third.
+    // Provider costs: some above the price, some below it, some unknown.
     const providerCost = index % 3 === 0 ? undefined : BigInt(index) * 150_000n;
     bench.clock.nowMs = atMs;
     const provider = `p${index % 2}`;
@@ -55,7 +55,7 @@ beforeAll(async () => {
     const team = index % 5 === 0 ? undefined : `t${index % 2}`;
     const who = { ...(endUser !== undefined && { endUser }), tags: { ...(team !== undefined && { team }), n: 'x' } };
     await bench.ledger.admit(makeAdmitCommand(id, { model, ...who }, keyNames[keyId - 1]));
-    // A record is of the hour of its admission, whenever it ends.
+    // A record counts in the hour of its admission, whenever it ends.
     bench.clock.step(2 * hourMs);
     const { costNanoUsd: cost } = await bench.ledger.settle(
       makeSettleCommand(id, id, { state, provider, providerCostNanoUsd: providerCost }),
@@ -93,7 +93,7 @@ function passes(record: Known, { keyId, model, provider, endUser, groupId, tag }
   );
 }
 
-/** The same sums, by the simplest means. */
+/** Returns the same sums, computed as simply as possible. */
 function summed(query: AnalyticsQuery): AnalyticsRow[] {
   const { startMs, endMs, granularity, groupBy } = query;
   const rows = new Map<string, AnalyticsRow>();
@@ -131,7 +131,7 @@ const queries = fc.record({
   groupBy: fc.constantFrom('none', 'model', 'api_key'),
   limit: fc.oneof(fc.constant(1000), fc.nat(30)),
 });
-/** Any filters at once, some of which nothing passes. */
+/** Any filters at once. Some match no record. */
 const filtered = fc.record(
   {
     keyId: fc.integer({ min: 1, max: 4 }),
@@ -153,7 +153,7 @@ const groupings = fc.constantFrom<AnalyticsQuery['groupBy']>(
   { tag: 'team' },
 );
 
-test('of every span, cut wherever it is, the sums are those of its records; one too many is said to be too many', async () => {
+test('the sums of any span are those of its records, wherever it begins and ends; a span with too many rows is refused', async () => {
   await fc.assert(
     fc.asyncProperty(queries, async query => {
       const expected = summed(query);
@@ -175,7 +175,7 @@ test('sums by anything of requests that pass any filters are those of their reco
   );
 });
 
-test('more records than may be read one by one are refused; stored sums and indexed filters count what they leave', async () => {
+test('a query that has to read too many records one by one is refused; the limit applies after stored sums and indexed filters', async () => {
   const query = {
     accountId: 1,
     startMs: 0,
@@ -197,7 +197,7 @@ test('more records than may be read one by one are refused; stored sums and inde
   expect(await ask({ ...ofKey, recordsMax: count(({ keyId }) => keyId === 2) })).toBeInstanceOf(Array);
 });
 
-test('another account has none of them', async () => {
+test('another account sees none of these records', async () => {
   const { accountId } = await bench.ledger.createAccount({ name: 'other', balance: 0n });
   const all = { accountId, startMs: 0, endMs: undefined, granularity: 'day', groupBy: 'none', limit: 10 } as const;
   expect(await bench.ledger.analytics(all)).toEqual([]);

@@ -7,6 +7,7 @@ import { ColumnStore, findColumnsFolder } from '../../src/ledger/columns/column-
 import type { AnalyticsQuery, AnalyticsRow } from '../../src/ledger/ledger.ts';
 import { Activity } from '../../src/ledger/reader/activity.ts';
 import { Analytics } from '../../src/ledger/reader/analytics.ts';
+import { HistoryReads } from '../../src/ledger/reader/history.ts';
 import { ledgerPath } from '../../src/ledger/sqlite/verify.ts';
 import { type Connection, openForReading } from '../../src/lib/sqlite/database.ts';
 import { type Bench, isOnPostgres, makeAdmitCommand, makeHash, makeSettleCommand, openBench } from './fixture.ts';
@@ -15,7 +16,7 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const firstMs = Date.parse('2028-02-28T00:00:00Z');
 const endMs = firstMs + 4 * dayMs;
-const sizes = { recordsOfDaysMin: 5, recordsOfHoursMin: 4, recordsOfDayMax: 40 };
+const sizes = { recordsOfDaysMin: 5, recordsOfHoursMin: 4, recordsOfDayMax: 40, recordsCombinedMin: 1 };
 const requestsMax = 150;
 
 let bench: Bench;
@@ -34,7 +35,7 @@ async function serve(index: number, atMs: number): Promise<void> {
   await bench.ledger.admit(makeAdmitCommand(index + 1, requested, key));
   bench.clock.step(1000);
   const state = index % 9 === 0 ? 'upstream_failed' : 'completed';
-  // Above 4 bytes, above the price, and not known.
+  // Provider costs: above 4 bytes, above the price, and unknown.
   const providerCost = [undefined, 5_000_000_000n, 70_000n][index % 3];
   const order = {
     state,
@@ -125,7 +126,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
   test('sums from column files and the rest of the ledger are those of the records, for every span, filter and grouping', () => {
     expect(build()).toBeGreaterThan(5);
     const files = store.list(1);
-    // Of whole days, and of parts of the full day.
+    // Spans of whole days, and of parts of the full day.
     expect(new Set(files.map(({ from, to }) => from % 24 === 0 && to % 24 === 0))).toEqual(new Set([true, false]));
     const both = [new Analytics(db, store), new Analytics(db)];
     fc.assert(
@@ -138,7 +139,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
     );
   });
 
-  test('records that files have are not read one by one', () => {
+  test('records that are in column files are not read one by one', () => {
     const inFiles = { ...combined, recordsMax: 0, endMs: firstMs + 3 * dayMs };
     expect(read(inFiles, store)).toBe('too_many_records');
     build();
@@ -169,6 +170,31 @@ describe.skipIf(isOnPostgres)('column files', () => {
     );
   });
 
+  test('entries and charges and the balances after them are the same with column files, wherever the span ends', async () => {
+    // Two keys pay from balances of their own now and then.
+    for (const [keyId, from] of [
+      [2, requestsMax],
+      [3, requestsMax + 1],
+    ] as const) {
+      await bench.ledger.updateKey({ keyId, accountId: 1, settings: { balance: 10n ** 10n } });
+      for (let index = from; index < from + 60; index += 3) await serve(index, firstMs + (index % 50) * 2 * hourMs);
+    }
+    build();
+    const both = [new HistoryReads(db, store), new HistoryReads(db)];
+    const kinds = new Set<unknown>();
+    fc.assert(
+      fc.property(span, fc.integer({ min: 1, max: 30 }), fc.nat(5), (when, limit, offset) => {
+        const { startMs, endMs: before } = when;
+        const query = { accountId: 1, limit, offset, startMs, ...(before !== undefined && { endMs: before }) };
+        const [fromColumns = [], fromLedger] = both.map(each => each.movements(query));
+        expect(fromColumns).toEqual(fromLedger);
+        for (const { keyId } of fromColumns) kinds.add(keyId);
+      }),
+      { numRuns: 400 },
+    );
+    expect(kinds).toEqual(new Set([2, 3, null]));
+  });
+
   test('requests of an endpoint are listed, the newest first', async () => {
     const list = (endpoint: string) => bench.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0, endpoint });
     const messages = await list('/v1/messages');
@@ -179,7 +205,7 @@ describe.skipIf(isOnPostgres)('column files', () => {
     expect(await list('/v1/unknown')).toEqual([]);
   });
 
-  test('a second run makes nothing; days take the place of the hours that stood for them', () => {
+  test('a second run makes no files; a file of a day replaces the files of its hours', () => {
     build(firstMs + 14 * hourMs);
     const early = store.list(1);
     expect(early.length).toBeGreaterThan(0);

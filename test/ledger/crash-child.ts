@@ -14,7 +14,7 @@ const [dataDir = '', file = ''] = process.argv.slice(2);
 const said = openSync(file, 'w');
 const say = (text: string): number => writeSync(said, `${text}\n`);
 
-// On the processor: other work on the machine does not count.
+// CPU time: other work on the machine does not count.
 const before = process.cpuUsage();
 const ledger = await openSqliteLedger({ dataDir, clock: systemClock, dailyLimitUnit: 'dollars', plans });
 const { user, system } = process.cpuUsage(before);
@@ -40,7 +40,7 @@ async function caller(number: number): Promise<never> {
   }
 }
 
-/** By a free request of the day, then by the plan's tokens. */
+/** Runs requests that a free request of the day pays, then the plan's tokens. */
 async function payByPlan(id: number, round: number): Promise<void> {
   const funds = estimate({ outputTokensWanted: 20, freeDaily: round % 8 === 0 });
   await ledger.admit(makeAdmitCommand(id, { funds }, 'planned'));

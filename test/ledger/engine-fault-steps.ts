@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import type { AdmitCommand } from '../../src/ledger/ledger.ts';
-import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
+import type { AdminCommands, AdminCall } from '../../src/ledger/rules/administration.ts';
 import { type Connection, openForWriting, sqliteFailure } from '../../src/lib/sqlite/database.ts';
 import { Engine } from '../../src/ledger/sqlite/engine.ts';
 import { type FaultPlan, Faults } from '../../src/ledger/sqlite/fault.ts';
@@ -33,7 +33,7 @@ export function closeDatabase(): void {
   db?.close();
 }
 
-/** A file with its tables alone: made once, because that takes longer than all that is done with it. */
+/** A ledger file with empty tables, made once: making it takes longer than a whole run. */
 const empty = ((): Buffer => {
   const opened = openForWriting(':memory:');
   migrateLedger(opened, now);
@@ -52,13 +52,13 @@ export function newDatabase(): Connection {
   return opened;
 }
 
-/** Batches that touch every table, each command as it would be sent. */
+/** Returns batches that touch every table, each command as it would be sent. */
 function workload(): WireCommand[][] {
   let seq = 0;
   const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): WireCommand => [
     'admin',
     now,
-    { id: `admin ${++seq}`, name, command } as AdminOrder,
+    { id: `admin ${++seq}`, name, command } as AdminCall,
   ];
   const admit = (id: number, change: Partial<AdmitCommand> = {}, key = 1): WireCommand =>
     encodeAdmit(makeAdmitCommand(id, change), { id: key, accountId: 1 }, now);
@@ -100,13 +100,13 @@ function workload(): WireCommand[][] {
   ];
 }
 
-/** A plan that is started, shared with money, renewed and cancelled. */
+/** Returns batches in which a plan is started, pays together with money, is renewed and cancelled. */
 function planned(next: () => number): WireCommand[][] {
   const later = now + periodMs + 1;
   const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K], at = now): WireCommand => [
     'admin',
     at,
-    { id: `admin ${next()}`, name, command } as AdminOrder,
+    { id: `admin ${next()}`, name, command } as AdminCall,
   ];
   const admit = (id: number, freeDaily: boolean, at = now): WireCommand =>
     encodeAdmit(makeAdmitCommand(id, { funds: estimate({ freeDaily }) }), { id: 3, accountId: 2 }, at);
@@ -176,7 +176,7 @@ function dump(connection: Connection): unknown {
   ];
 }
 
-/** Returns an engine on it, which fails as planned. */
+/** Returns an engine on the connection, which fails as planned. */
 export function engineWith(connection: Connection, plan?: FaultPlan): Engine {
   const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
   return new Engine(connection, { dailyLimitUnit: 'dollars', plans: smallPlans, ...faults });

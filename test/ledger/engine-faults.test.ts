@@ -16,9 +16,9 @@ import { amount, makeAdmitCommand } from './fixture.ts';
 
 afterEach(closeDatabase);
 
-// Statements are shared out among the kinds of failure, so that each is met by one of them; test/long meets each with every kind.
+// Each statement fails with one of the kinds. In test/long each statement fails with every kind.
 test.each(faultPlans.map((plan, index) => ({ ...plan, index })))(
-  'whichever $point fails with $kind ($times in a row), what is sent again ends as if nothing had',
+  'whichever $point fails with $kind ($times in a row), sending the commands again ends as if nothing had failed',
   ({ index, ...plan }) =>
     failAtSteps(plan, plan.point === 'commit' ? { from: 1, by: 1 } : { from: 1 + (index % 5), by: 5 }),
 );

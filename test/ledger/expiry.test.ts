@@ -27,7 +27,7 @@ test('a key is admitted until its expiry and not from that millisecond on, and a
   await ledger.settle(settleAmount(2, 0n));
 });
 
-test('an expired key’s balance goes back to its account, held money when its hold ends, also if the process was down', async () => {
+test('an expired key’s balance goes back to its account (held money when its hold ends), also if the process was down', async () => {
   const { ledger, clock } = bench;
   const expiresAtMs = clock.nowMs + 1000;
   await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs } });

@@ -23,7 +23,7 @@ import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { openForReading } from '../../src/lib/sqlite/database.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 
-/** What the ledger's tests share: a clock that they set, short ways to make commands, a temporary directory. */
+/** Shared parts of the ledger's tests: a clock that they set, short functions that make commands, a temporary directory. */
 
 /** A clock that stands until it is set. */
 export class TestClock implements Clock {
@@ -49,7 +49,7 @@ export class TestClock implements Clock {
 
 export const dollar = 1_000_000_000n;
 
-/** Plans as they are sold. */
+/** The plans on sale. */
 export const plans: Plans = {
   core: {
     biweekly: { priceNanoUsd: 6_990_000_000n, tokens: 15_000_000 },
@@ -67,7 +67,7 @@ export const plans: Plans = {
   },
 };
 
-/** The hash of a key by its name. */
+/** Returns the hash of a key from its name. */
 export function makeHash(name: string): Uint8Array {
   return createHash('sha256').update(name).digest();
 }
@@ -92,7 +92,7 @@ export const noUsage: UsageBuckets = {
   images: 0,
 };
 
-/** The estimated cost of a request of `sheet` with that much input. */
+/** Returns the estimated cost of a request at the prices of `sheet`. */
 export function estimate(change: Partial<FundsEstimate> = {}): FundsEstimate {
   return {
     inputTokens: 100,
@@ -105,7 +105,7 @@ export function estimate(change: Partial<FundsEstimate> = {}): FundsEstimate {
   };
 }
 
-/** An estimate of an exact amount without output. */
+/** Returns an estimate of an exact amount without output. */
 export function amount(nanoUsd: bigint): FundsEstimate {
   return {
     inputTokens: 0,
@@ -117,7 +117,7 @@ export function amount(nanoUsd: bigint): FundsEstimate {
   };
 }
 
-/** An admit of the key named `key`. */
+/** Returns an admit of the key named `key`. */
 export function makeAdmitCommand(id: number, change: Partial<AdmitCommand> = {}, key = 'key'): AdmitCommand {
   return {
     id,
@@ -130,7 +130,7 @@ export function makeAdmitCommand(id: number, change: Partial<AdmitCommand> = {},
   };
 }
 
-/** A settle of a whole answer of 100 input and `output` output tokens at `sheet`. */
+/** Returns a settle of a whole answer of 100 input and `output` output tokens at `sheet`. */
 export function makeSettleCommand(id: number, output: number, change: Partial<SettleCommand> = {}): SettleCommand {
   return {
     id,
@@ -148,12 +148,12 @@ export function makeSettleCommand(id: number, output: number, change: Partial<Se
   };
 }
 
-/** A settle that costs exactly that much. */
+/** Returns a settle that costs exactly that much. */
 export function settleAmount(id: number, nanoUsd: bigint, change: Partial<SettleCommand> = {}): SettleCommand {
   return makeSettleCommand(id, 0, { usage: noUsage, costNanoUsd: nanoUsd, ...change });
 }
 
-/** An empty directory, and how to remove it. */
+/** Makes an empty directory. Returns its path and how to remove it. */
 export function temporaryDirectory(): { path: string; remove(): void } {
   const path = mkdtempSync(join(tmpdir(), 'tollgate-ledger-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
@@ -167,17 +167,17 @@ export interface Bench {
   readonly clock: TestClock;
   readonly dataDir: string;
   ledger: TestLedger;
-  /** Time on the processor that the last opening took, all threads: other work on the machine does not count. */
+  /** CPU time of the last opening, in ms, over all threads: other work on the machine does not count. */
   openingCpuMs: number;
-  /** Opens it after it was closed. */
+  /** Opens the ledger after it was closed. */
   open(): Promise<void>;
-  /** Closes and opens it again. */
+  /** Closes the ledger and opens it again. */
   reopen(): Promise<void>;
-  /** Reads what the file or the database has. */
+  /** Runs a query on the file or the database. */
   query(text: string): Promise<readonly Record<string, unknown>[]>;
   /** Makes the database fail until the returned function is called; undefined on SQLite, for which there is the option `fault`. */
   readonly failDatabase: (() => Promise<() => Promise<void>>) | undefined;
-  /** Closes it, checks every invariant, and removes it. */
+  /** Closes the ledger, checks every invariant, and removes its directory. */
   end(): Promise<void>;
 }
 

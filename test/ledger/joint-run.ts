@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { LimitScope, LimitUnit, LimitWindow, NewLimit } from '../../src/ledger/ledger.ts';
-import type { AdminOrder } from '../../src/ledger/rules/administration.ts';
+import type { AdminCall } from '../../src/ledger/rules/administration.ts';
 import { makeHash, plans, settleAmount } from './fixture.ts';
 import { type Command, type Subject, subjects, type TimedCommand } from './subjects.ts';
 
@@ -27,7 +27,7 @@ const shapes: readonly (readonly [LimitUnit, LimitWindow | null])[] = [
 const limit = fc.record({
   scope: fc.constantFrom(...scopes),
   shape: fc.constantFrom(...shapes),
-  /** Multiples of the least that a request takes. */
+  /** Multiples of the least amount that a request takes. */
   times: fc.integer({ min: 0, max: 12 }),
   timeZone: fc.constantFrom('UTC', 'Asia/Kolkata'),
   models: fc.constantFrom(null, null, null, ['acme/other']),
@@ -88,7 +88,7 @@ function toLimit(
   return { accountId: 1, scope, scopeId, unit, window, max, locked: false, raised: lift, ...rest };
 }
 
-/** The same commands to both, each batch of them at once. */
+/** Sends the same batches of commands to both. */
 class Pair {
   readonly #subjects: readonly Subject[];
   #batch: TimedCommand[] = [];
@@ -106,8 +106,8 @@ class Pair {
     if (this.#seq % 3 === 0) await this.flush();
   }
 
-  order<N extends AdminOrder['name']>(name: N, command: Extract<AdminOrder, { name: N }>['command']): Promise<void> {
-    return this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminOrder });
+  order<N extends AdminCall['name']>(name: N, command: Extract<AdminCall, { name: N }>['command']): Promise<void> {
+    return this.send({ kind: 'admin', order: { id: `order ${this.#seq}`, name, command } as AdminCall });
   }
 
   async flush(): Promise<void> {
@@ -132,7 +132,7 @@ class Pair {
     assert.equal(joint, plain);
   }
 
-  /** Has the engine write all that it has, and looks whether it is true. */
+  /** Makes the engine write its pending changes, and checks the invariants. */
   async verify(): Promise<void> {
     await this.flush();
     assert.deepEqual(await this.#each(subject => subject.violations()), [[], []]);

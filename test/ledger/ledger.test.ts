@@ -60,7 +60,7 @@ test('a record keeps its arithmetic and is found by its request id, by its own a
   expect(await ledger.findActivity(1, publicRequestId(7))).toBeUndefined();
 });
 
-test('a repeated settle answers the same and charges once; another charge is a conflict', async () => {
+test('a repeated settle returns the same and charges once; a settle with another charge is a conflict', async () => {
   const { ledger } = bench;
   await ledger.admit(makeAdmitCommand(1));
   const first = await ledger.settle(makeSettleCommand(1, 50));
@@ -70,7 +70,7 @@ test('a repeated settle answers the same and charges once; another charge is a c
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 9_999_700_000n, held: 0n });
 });
 
-test('a repeated admit holds once and answers the same, also after it was settled; another one is a conflict', async () => {
+test('a repeated admit holds once and returns the same, also after it was settled; an admit that differs is a conflict', async () => {
   const { ledger } = bench;
   const first = await ledger.admit(makeAdmitCommand(1));
   expect(await ledger.admit(makeAdmitCommand(1))).toEqual(first);
@@ -198,7 +198,7 @@ test('a cost beyond the hold is debited from money that no other hold covers; th
   ]);
 });
 
-test('credentials are found by hash while they live: keys, management keys, neither', async () => {
+test('keys and management keys are found by their hash until they are revoked; other hashes are not found', async () => {
   const { ledger } = bench;
   expect(await ledger.findCredential(makeHash('key'))).toEqual({
     kind: 'api_key',
@@ -221,7 +221,7 @@ test('credentials are found by hash while they live: keys, management keys, neit
   expect(await ledger.findCredential(makeHash('key'))).toBeUndefined();
 });
 
-test('the first account is made once', async () => {
+test('the first account is created once', async () => {
   const again = { hash: makeHash('again'), masked: '' };
   const made = await bench.ledger.bootstrap({
     accountName: 'again',

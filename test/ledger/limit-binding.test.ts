@@ -35,7 +35,7 @@ async function makeGroup(settings: { parentId?: number; balance?: bigint } = {})
 const putKeyInto = async (groupId: number): Promise<unknown> =>
   bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
 
-test('limits of every group above the one of the key bind', async () => {
+test('the limits of all groups above the key’s group bind', async () => {
   const top = await makeGroup();
   const middle = await makeGroup({ parentId: top });
   await putKeyInto(await makeGroup({ parentId: middle }));
@@ -48,7 +48,7 @@ test('limits of every group above the one of the key bind', async () => {
   expect(await admit()).toMatchObject({ denial: { row: { id: limitId, scopeId: middle }, used: 2, max: 2 } });
 });
 
-test('a pattern fits whole names: neither their end nor their beginning alone', async () => {
+test('a pattern matches whole names, not only their beginning or end', async () => {
   const { limitId } = await limit({ models: ['acme/large*', '*:free'], max: 0n });
   for (const model of ['not-acme/large', 'acme/larg', 'other/one:free-2']) {
     expect([model, await admit({ model })]).toMatchObject([model, { kind: 'admitted' }]);
@@ -58,7 +58,7 @@ test('a pattern fits whole names: neither their end nor their beginning alone', 
   }
 });
 
-test('of two groups that have money the one nearest to the key pays', async () => {
+test('if two groups have a balance, the one nearest to the key pays', async () => {
   const far = await makeGroup({ balance: 100n });
   const near = await makeGroup({ parentId: far, balance: 10n });
   await putKeyInto(near);
@@ -79,7 +79,7 @@ test('a removed group takes its limits with it', async () => {
   expect(rows.map(row => row.limitId)).toEqual([other.limitId]);
 });
 
-test('a new limit of a group counts its own requests, not those of a group whose number begins or ends alike', async () => {
+test('a new limit of a group counts its own requests, not those of a group whose id begins or ends with the same digits', async () => {
   const first = await makeGroup();
   let last = first;
   while (last < 11) last = await makeGroup();
@@ -90,7 +90,7 @@ test('a new limit of a group counts its own requests, not those of a group whose
   expect(await limit({ scope: 'group', scopeId: last, max: 5n })).toMatchObject({ used: 1n });
 });
 
-test('of limits that count the same and are both used up the window that is shown is the one that comes first, not the tightest', async () => {
+test('if two limits that count the same are used up, the one that is first in the order is shown, not the tightest', async () => {
   const funds = estimate({ inputTokens: 100, outputTokensMin: 100, outputTokensWanted: 100 });
   await limit({ unit: 'tokens', window: 'month', max: 290n });
   const hour = await limit({ unit: 'tokens', window: 'hour', max: 295n });

@@ -60,7 +60,7 @@ async function makeOwner(name: string): Promise<Record<'account' | 'group' | 'ke
 }
 
 test.each(edges)(
-  'of many at once on a limit of $unit a $window as many pass as it allows, of every scope',
+  'of many requests at once, a limit of $unit a $window admits exactly its maximum, in every scope',
   async edge => {
     const { unit, window } = edge;
     for (const { scope, atOnce } of scopes) {
@@ -98,7 +98,7 @@ test('running requests count until they end, however they end, and a kill frees 
   expect(await admit({ expiresAtMs: bench.clock.nowMs + 60_000 })).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   expect(await admit()).toMatchObject({ kind: 'denied' });
-  // As after a kill: the files are copied while the ledger runs.
+  // The files are copied while the ledger runs, which simulates a kill.
   const left = temporaryDirectory();
   cpSync(bench.dataDir, left.path, { recursive: true });
   await bench.ledger.close();
@@ -113,7 +113,7 @@ test('running requests count until they end, however they end, and a kill frees 
   expect(await admit()).toMatchObject({ kind: 'admitted' });
 });
 
-test('tokens are held for input and slices, used as the answer says, and an estimate that missed is shown and counts', async () => {
+test('tokens are held for input and slices, counted as reported, and the correction of a wrong estimate is shown and counts', async () => {
   const { limitId } = await limit({ unit: 'tokens', window: 'hour', max: 1500n });
   const funds = estimate();
   expect(await admit({ funds, text: funds })).toMatchObject({
@@ -131,7 +131,7 @@ test('tokens are held for input and slices, used as the answer says, and an esti
     code: 'rate_limit',
     denial: { limit: 'limit', unit: 'tokens', used: 1500, max: 1500 },
   });
-  // Requests without counted tokens are not bound.
+  // Requests that count no tokens are not limited.
   expect(await admit()).toMatchObject({ kind: 'admitted' });
   const usage = { ...noUsage, input: 100, cacheRead: 900, output: 600, reasoning: 100 };
   await bench.ledger.settle(makeSettleCommand(1, 0, { usage }));
@@ -140,7 +140,7 @@ test('tokens are held for input and slices, used as the answer says, and an esti
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 1500n });
 });
 
-test('a free request is bound by tokens, too, and extended as far as they go', async () => {
+test('a token limit also binds free requests, which are extended as far as it allows', async () => {
   await limit({ unit: 'tokens', window: 'total', max: 500n });
   const free = { funds: undefined, free: true, model: 'acme/small:free', text: estimate() };
   expect(await admit(free)).toMatchObject({ heldNanoUsd: 0n, outputTokens: 150, outputTokensAvailable: 250 });
@@ -149,7 +149,7 @@ test('a free request is bound by tokens, too, and extended as far as they go', a
   expect(await admit(free)).toMatchObject({ code: 'rate_limit', denial: { unit: 'tokens' } });
 });
 
-test('an answer that runs on beyond its minute never takes more than the minute of its admission has', async () => {
+test('an answer that lasts longer than a minute never uses more than the limit of the minute of its admission', async () => {
   const { limitId } = await limit({ unit: 'tokens', window: 'minute', max: 2000n });
   const funds = estimate();
   const first = await admit({ funds, text: funds });
@@ -179,7 +179,7 @@ test('use beyond a request’s first hold counts in the minute of its admission 
   expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 10n });
 });
 
-test('a clock that steps gives nothing twice, whatever the window', async () => {
+test('a clock that steps back never gives the same allowance twice, whatever the window', async () => {
   for (const window of windows) await limit({ window, max: 5n });
   bench.clock.set('2026-10-25T00:30:00Z');
   const times = ['2026-10-25T00:59:59Z', '2026-10-24T23:59:59Z', '2026-10-25T00:30:00Z', '2026-10-25T00:59:59Z'];
@@ -191,7 +191,7 @@ test('a clock that steps gives nothing twice, whatever the window', async () => 
   expect(all).toBe(5);
 });
 
-test('days are those of the time zone: of 23 hours, of 25, and never one twice', async () => {
+test('days are those of the time zone, of 23 and 25 hours too, and no day counts twice', async () => {
   await limit({ window: 'day', timeZone: 'Europe/Berlin', max: 2n });
   // The clocks of Berlin go back at 01:00 UTC: its 25th of October lasts from 22:00 UTC to 23:00 UTC on the next day.
   for (const [time, admits] of [
@@ -213,7 +213,7 @@ test('days are those of the time zone: of 23 hours, of 25, and never one twice',
   }
 });
 
-test('patterns count and bind their models only; end users are counted apart, those without a name as one more', async () => {
+test('patterns count and bind only matching models; each end user is counted separately, and requests without one together', async () => {
   await limit({ models: ['acme/large*', 'other/one'], max: 1n });
   expect(passed([await admit({ model: 'acme/large-2' }), await admit({ model: 'other/one' })])).toBe(1);
   expect(passed([await admit({ model: 'acme/small' }), await admit({ model: 'other/one-2' })])).toBe(2);
@@ -240,7 +240,7 @@ test('a raise lifts the maximum until its end and no longer; an alert never refu
   expect(await admit()).toMatchObject({ denial: { max: 0 } });
 });
 
-test('a new limit sees what its window has seen, and another time zone or model counts anew', async () => {
+test('a new limit counts what its window already has; a changed time zone or pattern is counted anew', async () => {
   for (const model of ['a', 'a', 'b']) await admit({ model });
   const made = await limit({ max: 10n });
   expect(made).toMatchObject({ used: 3n, remaining: 7n });
@@ -250,7 +250,7 @@ test('a new limit sees what its window has seen, and another time zone or model 
   expect(spent).toMatchObject({ used: 0n, held: 3n });
 });
 
-test('of limits that count the same and both lack room, the one that comes first in the order refuses, not the tightest', async () => {
+test('if two limits that count the same both lack room, the one that is first in the order refuses, not the tightest', async () => {
   const month = await limit({ unit: 'tokens', window: 'month', max: 290n });
   const hour = await limit({ unit: 'tokens', window: 'hour', max: 300n });
   expect(await admit({ funds: estimate(text), text })).toMatchObject({ kind: 'admitted' });
@@ -259,7 +259,7 @@ test('of limits that count the same and both lack room, the one that comes first
   expect([(await shown(month.limitId))?.remaining, (await shown(hour.limitId))?.remaining]).toEqual([90n, 100n]);
 });
 
-test('limits of a request refuse in one order, and a refusal counts nowhere', async () => {
+test('the limits of a request refuse in a fixed order, and a refused request counts in none', async () => {
   const group = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
   const scopeId = typeof group === 'string' ? 0 : group.groupId;
   await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: scopeId } });
@@ -336,7 +336,7 @@ test('a rotated key keeps its id, money and limits; its old secret works until t
   expect(await ledger.findCredential(makeHash('third'))).toBeUndefined();
 });
 
-test('groups lie at most 5 deep, never in themselves; their money pays before the account’s and comes back', async () => {
+test('groups are nested at most 5 deep, never in themselves; their money pays before the account’s and returns to it', async () => {
   const { ledger } = bench;
   const make = async (parentId: number | null, settings = {}): Promise<number> => {
     const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', parentId, ...settings } });
@@ -390,7 +390,7 @@ test('slices leave room where funds are short: $0.03 run most of a hundred small
   expect(spent <= 30_000_000n).toBe(true);
 });
 
-test('a rest that is worth five answers lets five run', async () => {
+test('a remaining balance that pays five answers lets five run', async () => {
   const { ledger } = bench;
   const funds = estimate({ inputTokens: 40, inputNanoUsd: 40_000n });
   await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 5n * (40_000n + 100n * 4000n), note: '' });

@@ -73,7 +73,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 3, max: 2 } });
   });
 
-  test('a minute limit that is set, lifted and set again counts what was admitted in the meantime', async () => {
+  test('a minute limit that is removed and set again counts what was admitted in the meantime', async () => {
     await admit();
     await limit({ minuteLimit: 2 });
     expect(await admit()).toMatchObject({ kind: 'admitted' });
@@ -106,7 +106,7 @@ describe('with daily limits in dollars', () => {
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
   });
 
-  test('free windows are the account’s: 20 a minute and 200 a day over all keys and free models', async () => {
+  test('free windows belong to the account: 20 requests a minute and 200 a day over all keys and free models', async () => {
     await bench.ledger.createKey({ accountId: 1, hash: makeHash('second'), masked: '', settings: {} });
     await bench.ledger.createAccount({ name: 'other', balance: 0n });
     await bench.ledger.createKey({ accountId: 2, hash: makeHash('other'), masked: '', settings: {} });
@@ -255,7 +255,7 @@ describe('with daily limits in dollars', () => {
     }
   });
 
-  test('limits refuse in their order, and a refusal by one consumes nothing of the others', async () => {
+  test('limits refuse in a fixed order, and a refusal by one uses nothing of the others', async () => {
     await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
     await limit({ minuteLimit: 1, dailyLimit: 1, allowedModels: ['acme/large'] });
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'model_not_allowed' });
@@ -301,13 +301,13 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ key: { id: 1 } })).toMatchObject({ code: 'invalid_api_key' });
   });
 
-  test('of 1,000 at once on a minute limit of 50, 50 pass', async () => {
+  test('of 1,000 requests at once on a minute limit of 50, 50 pass', async () => {
     await limit({ minuteLimit: 50 });
     const replies = await Promise.all(Array.from({ length: 1000 }, () => admit()));
     expect(replies.filter(reply => reply.kind === 'admitted')).toHaveLength(50);
   });
 
-  test('1,000 at once on 5 cents never spend or hold more, to the nano-dollar', async () => {
+  test('1,000 requests at once on 5 cents never spend or hold more, to the nano-dollar', async () => {
     const { ledger } = bench;
     await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 50_000_000n, note: '' });
     const replies = await Promise.all(

@@ -61,6 +61,7 @@ export function checkRows(rows: MemoryRows): string[] {
       [total(live, hold => hold.held), live.filter(({ tokens }) => tokens !== null).length],
     );
   }
+  found.push(...checkIds(rows));
   for (const { keyId, day, ...sums } of rows.keyDays.all()) {
     const isOnDay = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>
       row.keyId === keyId && toDay(row.admittedAtMs) === day;
@@ -101,6 +102,18 @@ export function checkRows(rows: MemoryRows): string[] {
     usage.flatMap(record => sumsDue(rows, record)).sort(),
   );
   return found;
+}
+
+/** Returns a message for each id of the gateway that two requests have: a live and a settled one, or one of another key or model than a voided one. */
+function checkIds(rows: MemoryRows): string[] {
+  const [holds, usage] = [rows.holds.all(), rows.usage.all()];
+  const settled = new Set(usage.map(({ id }) => id));
+  const own = new Map([...holds, ...usage].filter(each => each.expiresAtMs === null).map(each => [each.id, each]));
+  const others = rows.voids.filter(({ id, keyId, modelId }) => {
+    const request = own.get(id);
+    return request !== undefined && (request.keyId !== keyId || request.modelId !== modelId);
+  });
+  return [...holds.filter(({ id }) => settled.has(id)), ...others].map(({ id }) => `two requests have the id ${id}`);
 }
 
 /**

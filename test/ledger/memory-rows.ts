@@ -18,7 +18,7 @@ import type {
   WebhookEvent,
 } from '../../src/ledger/rows.ts';
 
-/** Rows in memory, as plainly as can be: what the rules are tested on without an engine. */
+/** Rows in memory, as simple as possible, to test the rules without an engine. */
 
 class MemoryTable<R, K extends readonly (number | string)[]> implements Table<R, K> {
   rows = new Map<string, R>();
@@ -258,7 +258,7 @@ export class MemoryRows implements Rows {
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
 
-  /** Does what may throw; then nothing that it has put stays. */
+  /** Runs the work. If it throws, its changes are undone. */
   attempt<T>(work: () => T): T {
     const tables = Object.values(this).filter(value => value instanceof MemoryTable);
     const before = tables.map(table => new Map(table.rows));

@@ -24,7 +24,7 @@ interface Owners {
   readonly groups: GroupBook;
 }
 
-/** The limits of the plain model: what they are, which bind a request, and what these say. */
+/** The limits of the reference model: which there are, which bind a request, and what they decide. */
 export class LimitBook {
   readonly all: ModelLimit[] = [];
   readonly #unit: 'dollars' | 'requests';
@@ -69,7 +69,7 @@ export class LimitBook {
     const shown = this.bound(binding).filter(
       ({ unit, action }) => action === 'refuse' && (unit === 'requests' || unit === 'tokens'),
     );
-    // Those of fields, and the tightest of the others of either unit; of two as tight the first.
+    // The limits of key fields, and of either unit the tightest of the others; the first if two are equally tight.
     const states = shown.map(limit => toState(limit, this.counted(limit, binding.endUser), now));
     const isTightest = (index: number): boolean => {
       const [limit, state] = [shown[index], states[index]];

@@ -2,9 +2,9 @@ import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts
 import type { Denied, LimitSettings, LimitUnit, LimitWindow } from '../../src/ledger/ledger.ts';
 import type { ModelRequest } from './model-types.ts';
 
-/** Limits of the plain model: every question is answered by looking at all requests there are. */
+/** Limits of the reference model: every result is computed from all requests. */
 
-/** A limit, as it was made and changed. */
+/** A limit with its current settings. */
 export interface ModelLimit extends LimitSettings {
   readonly id: number;
   readonly accountId: number;
@@ -23,7 +23,7 @@ export const day = (ms: number): number => Math.floor(ms / dayMs);
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** A time as the clocks of a zone show it, from years to hours, and how far they are from UTC. */
+/** Returns a time as the clocks of a zone show it, from years to hours, and their offset from UTC. */
 function localParts(zone: string, ms: number): Record<string, string> {
   const format =
     formats.get(zone) ??
@@ -40,7 +40,7 @@ function localParts(zone: string, ms: number): Record<string, string> {
   return Object.fromEntries(format.formatToParts(ms).map(({ type, value }) => [type, value]));
 }
 
-/** Which window of a limit a time lies in, as a name. */
+/** Returns the name of the window of a limit in which a time lies. */
 export function windowName(per: LimitWindow | null, zone: string, ms: number): string {
   if (per === null || per === 'total' || per === 'minute') return 'always';
   const { year = '', month = '', day: date = '', hour = '', timeZoneName = '' } = localParts(zone, ms);
@@ -53,7 +53,7 @@ export function windowName(per: LimitWindow | null, zone: string, ms: number): s
 
 const ends = new Map<string, number>();
 
-/** When the window ends: the first moment that lies in another one. */
+/** Returns when the window ends: the first moment that lies in another one. */
 export function windowEnd(per: LimitWindow | null, zone: string, ms: number): number {
   const name = windowName(per, zone, ms);
   if (name === 'always') return Infinity;
@@ -131,7 +131,7 @@ export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now
   );
 }
 
-/** Returns what more of a request must fit next to: in its own window, or in each minute that it is part of. */
+/** Returns the use that further use of a request must fit beside: in its own window, or in each minute that it is part of. */
 export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
   if (limit.window !== 'minute') return usedNow(limit, counted, at);
   const present = now < at + 60_000 ? usedNow(limit, counted, now) : 0n;
@@ -147,14 +147,14 @@ export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], 
   return [present, ...peaks].reduce((most, each) => (each > most ? each : most));
 }
 
-/** When that much fits, or, if it does, when the next amount leaves; of windows when they end. */
+/** Returns when that much fits. If it fits already: when the next amount leaves a rolling minute, or when another window ends. */
 export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], need: bigint, now: number): number {
   if (limit.window !== 'minute') return windowEnd(limit.window, limit.timeZone, now);
   const young = counted.filter(isYoung(now)).filter(request => sumRequests(limit.unit, [request]) !== 0n);
   young.sort((a, b) => a.admittedAtMs - b.admittedAtMs);
   const fits = maxAt(limit, now) - need;
   for (let left = 1; left <= young.length; left++) {
-    // All of one millisecond leave together.
+    // All requests of one millisecond leave together.
     const last = young[left - 1]?.admittedAtMs ?? 0;
     if (young[left]?.admittedAtMs === last) continue;
     if (sumRequests(limit.unit, young.slice(left)) <= fits) return Math.min(last + 60_000, now + 61_000);
@@ -164,7 +164,7 @@ export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], nee
 
 const windows = ['minute', 'hour', 'day', 'week', 'month', 'total', null];
 
-/** The order in which limits refuse. `groups`: nearest first. */
+/** Returns limits in the order in which they refuse. `groups`: nearest first. */
 export function inOrder(limits: readonly ModelLimit[], groups: readonly number[]): ModelLimit[] {
   const place = ({ scope, scopeId }: ModelLimit): number =>
     ({ key: 0, group: 1 + groups.indexOf(scopeId), account: 1 + groups.length })[scope];
@@ -172,7 +172,7 @@ export function inOrder(limits: readonly ModelLimit[], groups: readonly number[]
   return [...limits].sort((a, b) => rank(a) - rank(b) || a.id - b.id);
 }
 
-/** How a limit of requests or tokens is shown. */
+/** Returns the public state of a limit of requests or tokens. */
 export function toState(limit: ModelLimit, counted: readonly ModelRequest[], now: number): WindowState {
   const max = Number(maxAt(limit, now));
   return {
@@ -218,7 +218,7 @@ export function limitDenial(
   };
 }
 
-/** One thing that bounds what money can pay. */
+/** A bound of what money can pay: a balance or a limit of dollars. */
 export interface Pool {
   readonly limit: DenialFacts['limit'];
   readonly row?: NonNullable<DenialFacts['row']>;
@@ -227,7 +227,7 @@ export interface Pool {
   readonly resetAtMs?: number;
 }
 
-/** A limit of dollars as what bounds money. */
+/** Returns a limit of dollars as a bound of what money can pay. */
 export function measurePool(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): Pool {
   const resetAtMs =
     limit.window === 'minute' ? resetAt(limit, counted, 1n, now) : windowEnd(limit.window, limit.timeZone, at);

@@ -1,9 +1,9 @@
 import type { FundsEstimate, SettleCommand } from '../../src/ledger/ledger.ts';
 import type { PlanPeriodName } from '../../src/ledger/plans.ts';
 
-/** How payers share a request, found by trying and by counting token by token. */
+/** Computes how payers share a request, by trying and by counting token by token. */
 
-/** Who pays, in their order. */
+/** The payers, in the order in which they pay. */
 export type Order = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
 
 /** What the payers have. */
@@ -19,7 +19,7 @@ export interface Share {
   readonly money: bigint;
 }
 
-/** Rounded up to the nano-dollar. */
+/** Returns the cost in nano-dollars, rounded up. */
 export function tokenCost(tokens: number, price: bigint): bigint {
   const pico = BigInt(tokens) * price;
   return pico % 1000n === 0n ? pico / 1000n : pico / 1000n + 1n;
@@ -44,7 +44,7 @@ export function most(fits: (number: number) => boolean): number {
   return low;
 }
 
-/** A share of the input's price, rounded up. */
+/** Returns the cost of that many input tokens, rounded up. */
 function inputCost({ inputNanoUsd, inputTokens }: FundsEstimate, tokens: number): bigint {
   const exact = inputNanoUsd * BigInt(tokens);
   return exact % BigInt(inputTokens) === 0n ? exact / BigInt(inputTokens) : exact / BigInt(inputTokens) + 1n;
@@ -85,7 +85,7 @@ export function computeShare(order: Order, left: Left, funds: FundsEstimate, out
   return planInput + output <= left.plan ? { planInput, planOutput: output, money } : undefined;
 }
 
-/** Who gets each of the wanted tokens, one after the other. */
+/** Returns the payer of each of the wanted tokens, one after the other. */
 export function shareMore(
   order: Order,
   left: Left,
@@ -104,7 +104,7 @@ export function shareMore(
   return { plan, money, nanoUsd: costs(money) };
 }
 
-/** A plan's start, and the ends of its periods after it. */
+/** Yields a plan's start, then the ends of its periods. */
 export function* boundaries(startedAt: number, period: PlanPeriodName): Generator<number, never, undefined> {
   const start = new Date(startedAt);
   for (let number = 0; ; number++) {
@@ -137,7 +137,7 @@ function listTokens({ usage, prices, multiplierPermille }: SettleCommand, discou
   return order.flatMap(([count, price]) => Array.from({ length: count }, () => price * factor));
 }
 
-/** Rounded half up to the nano-dollar. */
+/** Rounds half up to the nano-dollar. */
 function rounded(exact: bigint): bigint {
   const whole = exact / 1_000_000_000n;
   return exact % 1_000_000_000n >= 500_000_000n ? whole + 1n : whole;

@@ -2,7 +2,7 @@ import type { SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
 import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 import type { Order } from './model-payers.ts';
 
-/** The state of the plain model. */
+/** The state of the reference model. */
 
 /** A key. */
 export interface ModelKey {
@@ -18,7 +18,7 @@ export interface ModelKey {
   expiresAtMs: number | null;
 }
 
-/** Keys and groups that have limits, and maybe a balance, in common. */
+/** A group: its keys and groups share limits, and possibly a balance. */
 export interface ModelGroup {
   readonly id: number;
   readonly accountId: number;
@@ -30,7 +30,7 @@ export interface ModelGroup {
 /** Whose money: the account's, the key's, or that of the group with this id. */
 export type PaidBy = 'account' | 'key' | number;
 
-/** What was paid for. */
+/** A period of a plan that was paid for. */
 export interface ModelPeriod {
   readonly startMs: number;
   readonly endMs: number;
@@ -52,7 +52,7 @@ export interface ModelAccount {
   plan?: ModelPlan | undefined;
 }
 
-/** Who pays. */
+/** How a request is paid. */
 export interface Paying {
   readonly order: Order;
   readonly paidBy: PaidBy;
@@ -70,7 +70,7 @@ export interface ModelRequest {
   /** How many requests it counts as, if it is free. */
   readonly requests: number;
   readonly endUser: string | undefined;
-  /** The key's group then, and those above it. */
+  /** The key's group at admission, and the groups above it. */
   readonly groups: readonly number[];
   readonly order: Order;
   readonly paidBy: PaidBy;

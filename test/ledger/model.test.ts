@@ -6,7 +6,7 @@ import { subjects } from './subjects.ts';
 import { traces } from './trace.ts';
 
 test.each(Object.entries(subjects))(
-  'the %s: it answers and stores the same as the plain model, for any commands at any times in any batches',
+  'the %s: it returns and stores the same as the reference model, for any commands at any times in any batches',
   async (_, openSubject) => {
     const open = await openSubject(resolve(import.meta.dirname, '../../src'));
     let steps = 0;
@@ -14,10 +14,10 @@ test.each(Object.entries(subjects))(
       fc.asyncProperty(traces(60), async trace => {
         steps += await runTrace(open, trace);
       }),
-      { numRuns: 250 },
+      { numRuns: 120 },
     );
     expect(steps).toBeGreaterThan(3000);
   },
-  // A minute beside three other files on two cores.
+  // It takes a minute if three other files run on two cores.
   180_000,
 );

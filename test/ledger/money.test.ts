@@ -33,7 +33,7 @@ test('a key’s balance is moved out of the account’s and back, and pays alone
   expect(await ledger.admit(makeAdmitCommand(3, { funds: amount(8n * dollar) }))).toMatchObject({ kind: 'admitted' });
 });
 
-test('moves of money take only what no hold covers, and then change nothing else of the command either', async () => {
+test('a change that moves money fails as a whole if holds cover that money', async () => {
   const { ledger } = bench;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar) }));
   expect(await ledger.updateKey(settings({ balance: 6n * dollar + 1n, label: 'no' }))).toBe('insufficient');
@@ -130,7 +130,7 @@ test('another account’s key is not found', async () => {
   expect(await ledger.listActivity({ accountId: 2, keyId: 1, limit: 10, offset: 0 })).toEqual([]);
 });
 
-test('settings change only where they are there; a used key says when', async () => {
+test('an update changes only the given settings; a key shows when it was last used', async () => {
   const { ledger } = bench;
   await ledger.updateKey(
     settings({ label: 'a', dailyLimit: 5, minuteLimit: 6, useSubsFirst: false, fallbackToPayg: false }),
@@ -152,7 +152,7 @@ test('settings change only where they are there; a used key says when', async ()
   expect(await ledger.findKey(1, undefined)).toMatchObject({ lastUsedAtMs: usedAt, usageMinute: 0, usageToday: 0n });
 });
 
-test('management keys have scopes and states of their own', async () => {
+test('management keys have their own scopes and states', async () => {
   const { ledger } = bench;
   const made = await ledger.createManagementKey({
     accountId: 1,

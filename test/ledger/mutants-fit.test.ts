@@ -6,7 +6,7 @@ import { mutants as ruleMutants } from './mutants-table.ts';
 
 const mutants = [...ruleMutants, ...postgresMutants];
 
-test('every mutant still fits its source: its code is there exactly once, and it changes it', () => {
+test('every mutant still applies: its code is in the source exactly once, and the replacement differs', () => {
   const unfit = mutants.flatMap(({ mistake, file, from, to }) => {
     const source = readFileSync(resolve(import.meta.dirname, '../../src/ledger', file), 'utf8');
     const times = source.split(from).length - 1;
@@ -15,7 +15,7 @@ test('every mutant still fits its source: its code is there exactly once, and it
   expect(unfit).toEqual([]);
 });
 
-test('no two mutants are the same edit, and each has a name of its own', () => {
+test('no two mutants are the same edit, and no two have the same name', () => {
   const edits = new Set(mutants.map(({ file, from, to }) => JSON.stringify([file, from, to])));
   expect(edits.size).toBe(mutants.length);
   expect(new Set(mutants.map(({ mistake }) => mistake)).size).toBe(mutants.length);

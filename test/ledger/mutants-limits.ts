@@ -364,7 +364,7 @@ export const limitMutants: readonly Mutant[] = [
     test: 'limit-binding.test.ts',
   },
   {
-    mistake: 'given back requests are not counted anew',
+    mistake: 'voided requests are left out when a limit is counted anew',
     file: 'sqlite/tallies.ts',
     from: "  { table: 'voided', at: 'admitted_at_ms', sums: '0, 0, 0, 0, 0' },\n",
     to: '',

@@ -10,7 +10,7 @@ export interface Mutant {
   readonly mistake: string;
   /** Below src/ledger. */
   readonly file: string;
-  /** Stands in the file exactly once. */
+  /** Code that is in the file exactly once. */
   readonly from: string;
   readonly to: string;
   /** `joint-run.ts` must find it, not the model. */
@@ -167,8 +167,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the order of refusals: models after windows',
     file: 'rules/admit.ts',
-    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  const refusal = findRefusal(bound, asking, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n",
-    to: "  const refusal = findRefusal(bound, asking, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
+    from: "  if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');\n  const refusal = findRefusal(bound, asking, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n",
+    to: "  const refusal = findRefusal(bound, asking, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n  if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');\n",
   },
   {
     mistake: 'a repeated admit holds again',
@@ -179,7 +179,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a repeat of another request under the same id is taken for the same',
     file: 'rules/admit.ts',
-    from: '    known.modelId === order.modelId &&\n',
+    from: '    known.modelId === admission.modelId &&\n',
     to: '',
   },
   {
@@ -251,7 +251,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a repeat with other tokens of the same cost is taken for the same settle',
     file: 'rules/settle.ts',
-    from: '    haveSameTokens(done, order.usage) &&\n',
+    from: '    haveSameTokens(done, settlement.usage) &&\n',
     to: '',
   },
   {
@@ -425,7 +425,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a free request that the upstream failed is lost',
     file: 'rules/settle.ts',
-    from: "const freeTaken = order.state !== 'upstream_failed';",
+    from: "const freeTaken = settlement.state !== 'upstream_failed';",
     to: 'const freeTaken = true;',
   },
   {
@@ -563,7 +563,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a repeated admit of a free request is another request',
     file: 'rules/admit.ts',
-    from: '    known.free === order.free &&\n',
+    from: '    known.free === admission.free &&\n',
     to: "    known.free !== (known.payers === 'free_request') &&\n",
   },
   {

@@ -15,7 +15,7 @@ import { traces } from './trace.ts';
 const root = resolve(import.meta.dirname, '../..');
 const tracesMax = 20_000;
 
-/** A copy of `src` with the mutant in it, outside node_modules, where Node strips no types. Throws if the mutant does not fit. */
+/** Makes a copy of `src` with the mutant in it, outside of node_modules, where Node strips no types. Throws if the mutant does not apply. */
 export function plant(mutant: Mutant, index: number): { src: string; remove(): void } {
   const folder = mkdtempSync(join(tmpdir(), `tollgate-mutant-${index}-`));
   const src = join(folder, 'src');
@@ -32,7 +32,7 @@ export function plant(mutant: Mutant, index: number): { src: string; remove(): v
   return { src, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** How many traces, or tests that failed, it took to find the mutant; undefined if it survives. */
+/** Returns after how many traces, or by how many tests, the mutant was found; undefined if it survives. */
 export async function kill(
   mutant: Mutant,
   index: number,

@@ -35,13 +35,13 @@ const start = (plan: 'core' | 'core_pro' = 'core', period: 'biweekly' | 'monthly
 const set = (settings: KeySettings) => bench.ledger.updateKey({ keyId: 1, accountId: 1, settings });
 const balance = async () => (await bench.ledger.findAccount(1))?.balance;
 const plan = () => bench.ledger.findSubscription(1);
-/** Not at the standard tier: free requests have no part in it. */
 const names = Array.from({ length: 10 }, (_, id) => publicRequestId(id));
+/** Admits a request at another tier than the standard one, for which free requests can't pay. */
 const admit = (id: number, change: Partial<FundsEstimate> = {}, model = 'acme/large') =>
   bench.ledger.admit(makeAdmitCommand(id, { requestId: names[id] ?? '', model, funds: estimate(change) }));
-/** An admit at the standard tier. */
+/** Admits a request at the standard tier. */
 const admitStandard = (id: number, model = 'acme/large') => admit(id, { freeDaily: true }, model);
-/** Who paid which tokens of a request, in the order of its buckets. */
+/** Returns who paid which tokens of a request, in the order of its buckets. */
 const lines = async (id: number) =>
   (await bench.ledger.findActivity(1, names[id] ?? ''))?.lines.map(line => [
     line.kind,
@@ -114,7 +114,7 @@ test('a free request that the upstream fails or that never runs is not counted; 
   expect(await plan()).toMatchObject({ freeLeftToday: 1 });
 });
 
-test('free requests are those of a UTC day, and of the day they were admitted on', async () => {
+test('free requests are counted per UTC day, on the day of their admission', async () => {
   bench.clock.set('2026-05-10T23:59:59.999Z');
   await start();
   await admitStandard(1);
@@ -146,7 +146,7 @@ test('the plan pays input and output once, whatever the tier or cache, and money
   ]);
 });
 
-test('the request that crosses the budget’s end pays the rest with money: input, cache writes, cache reads, output', async () => {
+test('for a request that exceeds the budget, money pays the rest, in the order input, cache writes, cache reads, output', async () => {
   await start('core_pro', 'monthly');
   // 500 tokens: 100 of input and 400 of output by the plan, 624 of output with money at 95 %.
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 624n * 3800n });
@@ -160,7 +160,7 @@ test('the request that crosses the budget’s end pays the rest with money: inpu
     reasoning: 0,
     images: 0,
   };
-  // 100 of the cache reads and the output are money's: (100 × 1,000 + 10 × 4,000) × 0.95.
+  // Money pays 100 of the cache reads and the output: (100 × 1,000 + 10 × 4,000) × 0.95.
   expect(await bench.ledger.settle(makeSettleCommand(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
   expect(await lines(1)).toEqual([
     ['input', 200, 'subscription', 1000],
@@ -177,7 +177,7 @@ test('plan tokens that a hold did not need return to the plan, and extensions ta
   await start();
   await admit(1, { outputTokensWanted: 9000 });
   expect(await plan()).toMatchObject({ tokensHeld: 9100 });
-  // 900 are left: then money.
+  // 900 tokens of the plan are left; money pays the rest.
   expect(await bench.ledger.extend({ id: 1, outputTokens: 1000 })).toMatchObject({
     outputTokens: 1000,
     heldNanoUsd: 100n * 4000n,
@@ -187,7 +187,7 @@ test('plan tokens that a hold did not need return to the plan, and extensions ta
   expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
 });
 
-test('without the fallback the plan alone pays: its end cuts the output, and then refuses with its reset', async () => {
+test('without the fallback only the plan pays: at its end the output is cut, and later requests are refused with the time of its reset', async () => {
   await start();
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
@@ -231,7 +231,7 @@ test('the plan alone pays for the input and the least output, or refuses', async
   expect(await admit(2, { inputTokens: 484 })).toMatchObject({ kind: 'admitted', outputTokens: 16, heldNanoUsd: 0n });
 });
 
-test('without a plan, and on what no plan pays, a key without the fallback has no one to pay', async () => {
+test('without a plan, or for a model that no plan pays, a key without the fallback has no payer', async () => {
   await set({ fallbackToPayg: false });
   const nobody = { kind: 'denied', code: 'subscription_exhausted', windows: [] };
   expect(await admitStandard(1)).toEqual(nobody);
@@ -241,7 +241,7 @@ test('without a plan, and on what no plan pays, a key without the fallback has n
   expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 2 });
 });
 
-test('with money first the plan pays when the money is spent, within a request too', async () => {
+test('with money first the plan pays once the money is spent, also within a request', async () => {
   await start();
   await set({ useSubsFirst: false });
   await bench.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 140_000n, note: '' });
@@ -262,7 +262,7 @@ test('with money first the plan pays when the money is spent, within a request t
   expect(await plan()).toMatchObject({ tokensUsed: 90, tokensHeld: 1124 });
 });
 
-test('caps of money let the plan pay: they bind only what money pays', async () => {
+test('dollar limits bind only what money pays, and not the plan', async () => {
   await start();
   await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, outputTokensAvailable: 8876 });
@@ -294,7 +294,7 @@ test('a request that costs nothing, an image and other services’ work never to
   expect(await balance()).toBe(7n * dollar);
 });
 
-test('a plan of some models pays those; its discount holds for all text', async () => {
+test('a plan for some models pays only those; its discount applies to all text', async () => {
   await bench.end();
   const some = { ...small, core_pro: { ...small.core_pro, models: ['acme/large'], freeDailyRequests: 1 } };
   bench = await openBench({ plans: some });
@@ -352,7 +352,7 @@ test('periods that passed while the gateway was stopped are not debited, the cur
   expect(await plan()).toMatchObject({ startedAtMs, periodStartMs: startedAtMs + 42 * dayMs });
 });
 
-test('too little balance ends a plan at its renewal; money that holds cover does not count', async () => {
+test('a balance that is too small ends a plan at its renewal; held money does not count', async () => {
   await start();
   await bench.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(dollar + 1n) }));
@@ -386,7 +386,7 @@ test('a cancelled plan pays until its period ends, and can be started again then
   bench.clock.step(1);
   expect(await plan()).toBeUndefined();
   expect(await bench.ledger.cancelSubscription(1)).toBe('not_found');
-  // Admitted in its time: it pays to the end.
+  // The request was admitted during the period, so the plan pays it to the end.
   expect(await bench.ledger.extend({ id: 1, outputTokens: 100 })).toMatchObject({ outputTokens: 100, heldNanoUsd: 0n });
   expect(await bench.ledger.settle(makeSettleCommand(1, 1100))).toMatchObject({ costNanoUsd: 0n });
   expect(await balance()).toBe(8n * dollar);
@@ -439,7 +439,7 @@ test('1,000 requests at once over the end of plan and money: neither is overspen
   expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 0n });
 });
 
-test('a repeated admit and a repeated settle of a shared request answer the same and pay once', async () => {
+test('a repeated admit and a repeated settle of a request with two payers return the same and charge once', async () => {
   await start('core_pro', 'monthly');
   const first = await admit(1);
   expect(await admit(1)).toEqual(first);

@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AdminOrder } from '../../src/ledger/rules/administration.ts';
+import type { AdminCall } from '../../src/ledger/rules/administration.ts';
 import { Engine } from '../../src/ledger/sqlite/engine.ts';
 import { checkInvariants } from '../../src/ledger/sqlite/invariants.ts';
 import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
@@ -38,7 +38,7 @@ class Machine {
   #live: number[] = [];
   /** Bytes of the log that are on the disk. */
   #syncedBytes = 0;
-  /** What was done and waits for its sync, and what was reported. */
+  /** Changes that wait for their sync. */
   #done: Reported = { settled: [], held: [], credits: 0n };
   reported: Reported = { settled: [], held: [], credits: 0n };
 
@@ -47,7 +47,7 @@ class Machine {
     migrateLedger(this.#db, now);
     this.#engine = new Engine(this.#db, options);
     this.#sync = new WalSync(this.#path);
-    const made = { id: 'account', name: 'createAccount', command: { name: 'a', balance: 1_000_000n } } as AdminOrder;
+    const made = { id: 'account', name: 'createAccount', command: { name: 'a', balance: 1_000_000n } } as AdminCall;
     const key = { accountId: 1, hash: makeHash('key'), masked: '', settings: {} };
     this.#engine.run([
       ['admin', now, made],
@@ -69,7 +69,7 @@ class Machine {
     const { settled, held, credits } = this.#done;
     if (step === 'credit') {
       const credit = { accountId: 1, amount: 7n, note: 'load' };
-      const order = { id: `credit ${this.#nextId++}`, name: 'addCredit', command: credit } as AdminOrder;
+      const order = { id: `credit ${this.#nextId++}`, name: 'addCredit', command: credit } as AdminCall;
       return [['admin', now, order], { settled, held, credits: credits + 7n }];
     }
     const ended = step === 'settle' ? this.#live.shift() : undefined;
@@ -84,7 +84,7 @@ class Machine {
     return [encodeAdmit(command, owner, now), { settled, held: isDurable ? [...held, id] : held, credits }];
   }
 
-  /** As the writer's thread does before it answers. */
+  /** Syncs, as the writer's thread does before it replies. */
   async sync(): Promise<void> {
     const bytes = statSync(`${this.#path}-wal`).size;
     const done = this.#done;
@@ -95,14 +95,14 @@ class Machine {
     this.reported = done;
   }
 
-  /** SQLite itself syncs the log, then the file, before it begins the log anew. */
+  /** Makes a checkpoint: SQLite itself syncs the log, then the file, before it begins the log anew. */
   checkpoint(): void {
     this.#db.pragma('wal_checkpoint(TRUNCATE)');
     this.#syncedBytes = 0;
     this.reported = this.#done;
   }
 
-  /** Opens what the disk has after the power went. */
+  /** Opens what the disk has after the power cut. */
   reopen({ kept, spoiled }: Cut): Connection {
     const path = join(this.#directory.path, 'after.sqlite');
     copyFileSync(this.#path, path);

@@ -31,7 +31,7 @@ afterEach(() => bench.end());
 
 let id = 0;
 
-/** Thirty days of requests by a key, a group and a plan; two cost more than anybody has. */
+/** Runs thirty days of requests of a key, a group and a plan. Two cost more than their payer has. */
 async function live(): Promise<void> {
   const { ledger, clock } = bench;
   const group = await ledger.createGroup({ accountId: 1, settings: { name: 'g', balance: 5n * dollar } });
@@ -74,7 +74,7 @@ async function readSums(): Promise<unknown> {
   ]);
 }
 
-test('old records go, and with them nothing that was summed, paid or proved', async () => {
+test('old records are removed; sums, balances and the hash chain stay', async () => {
   await live();
   const { ledger, clock } = bench;
   const before = await readSums();
@@ -90,7 +90,7 @@ test('old records go, and with them nothing that was summed, paid or proved', as
   await bench.reopen();
   expect(bench.ledger.violationsAtStart).toEqual([]);
   expect(await bench.ledger.verify()).toEqual([]);
-  // Continues the work.
+  // The second run continues the removal.
   await bench.ledger.admit(makeAdmitCommand(++id));
   expect(await bench.ledger.settle(makeSettleCommand(id, 5))).toMatchObject({ kind: 'settled' });
 });
@@ -112,7 +112,7 @@ test('a limit without an end keeps what it counts', async () => {
   expect(await bench.ledger.listActivity(activity)).toEqual(before);
 });
 
-test('the use of windows long over is removed, and a limit decides and shows as before', async () => {
+test('the use of windows that ended long ago is removed, and limits decide and show the same as before', async () => {
   const { ledger, clock } = bench;
   const parts = { timeZone: 'Asia/Kolkata', models: null, action: 'refuse', raised: null, locked: false } as const;
   const scope = { accountId: 1, scope: 'key', scopeId: 1, unit: 'requests' } as const;
@@ -154,7 +154,7 @@ test('the use of windows long over is removed, and a limit decides and shows as 
   expect(await bench.ledger.verify()).toEqual([]);
 });
 
-test('the audit loses its beginning alone, and the rest is proved', async () => {
+test('only the beginning of the audit is removed, and the rest can still be verified', async () => {
   await live();
   const { ledger, clock } = bench;
   const all = await ledger.listAudit({ limit: 1000, offset: 0 });
@@ -164,7 +164,7 @@ test('the audit loses its beginning alone, and the rest is proved', async () => 
   expect(kept).toEqual(all.filter(row => row.createdAtMs >= horizonMs));
   expect(kept.length).toBeGreaterThan(5);
   expect(await ledger.verify()).toEqual([]);
-  // All of it may go.
+  // All of the audit may be removed.
   clock.nowMs += 365 * day;
   await removeBefore(clock.nowMs);
   expect(await ledger.listAudit({ limit: 10, offset: 0 })).toEqual([]);
@@ -203,7 +203,7 @@ test('pages by a tag, a provider or a group are those of all records that have i
   }
 });
 
-test('the row of a session goes a day after its end, that of a live one stays', async () => {
+test('the row of a session is removed a day after its end, that of a live one stays', async () => {
   const { ledger, clock } = bench;
   const session = { role: 'owner', accountId: 1, keyHash: null, subject: 'ann' } as const;
   await ledger.createSession({ ...session, hash: makeHash('one'), endsAtMs: clock.nowMs + day / 2 });

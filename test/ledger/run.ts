@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ExtendCommand, Raise, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
 import type { Plans } from '../../src/ledger/plans.ts';
-import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
+import type { AdminCommands, AdminCall } from '../../src/ledger/rules/administration.ts';
 import { makeHash } from './fixture.ts';
 import { Model } from './model.ts';
 import type { ModelKey } from './model-types.ts';
@@ -105,7 +105,7 @@ class Run {
     await this.#flush();
   }
 
-  /** Makes groups in each other, with ids from 1, and puts the account's keys into them. */
+  /** Makes nested groups, with ids from 1, and puts the account's keys into them. */
   #nest({ account, balances, depths }: GroupChain): void {
     for (const [above, balance] of balances.entries()) {
       this.#step({ kind: 'group', account, parent: above === 0 ? null : above, balance });
@@ -158,7 +158,7 @@ class Run {
     }
   }
 
-  /** Does a step, all but the restart itself. */
+  /** Does a step, except for the restart itself. */
   #step(action: Action): void {
     this.steps++;
     switch (action.kind) {
@@ -298,7 +298,7 @@ class Run {
       case 'rotate': {
         const { id: keyId, accountId: owner, state } = this.#key(action.key);
         const { byAccount: accountId } = action;
-        // The first secret stays known: see `failingCommand`.
+        // The hash of the first secret stays in use: see `failingCommand`.
         const overlapMs = keyId === 1 ? 60_000 : action.overlapMs;
         const isOthers = state === 'revoked' || (accountId !== undefined && accountId !== owner);
         const secret = { hash: makeHash(`rotated ${this.#seq}`), masked: `rotated ${this.#seq}`, overlapMs };
@@ -358,7 +358,7 @@ class Run {
     this.#expect({ kind: 'admit', command }, expected);
   }
 
-  /** The same admit again, or one that differs in the model alone. */
+  /** Sends the same admit again, or one that differs only in the model. */
   #repeatAdmit({ request, isAltered }: Extract<Action, { kind: 'repeat' }>): void {
     const sent = this.#admits.get(this.#id(request));
     if (sent === undefined) return;
@@ -366,7 +366,7 @@ class Run {
     this.#sendAdmit(isAltered ? { ...command, model: 'acme/other' } : command, key);
   }
 
-  /** The same settle again, or one of the same cost whose tokens lie in another bucket of the same price. */
+  /** Sends the same settle again, or one of the same cost whose tokens are in another bucket of the same price. */
   #repeatSettle({ request, isAltered }: Extract<Action, { kind: 'repeat' }>): void {
     const command = this.#settles.get(this.#id(request));
     if (command === undefined) return;
@@ -410,7 +410,7 @@ class Run {
   }
 
   #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K], expected: unknown): void {
-    const order = { id: `admin ${this.#seq}`, name, command } as AdminOrder;
+    const order = { id: `admin ${this.#seq}`, name, command } as AdminCall;
     this.#expect({ kind: 'admin', order }, expected);
   }
 
@@ -427,7 +427,7 @@ class Run {
     }
   }
 
-  /** Checks that operators and owners see what the model has. */
+  /** Checks that operators and accounts see what the model has. */
   async #compareState(): Promise<void> {
     for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
     await this.#flush();
@@ -462,7 +462,7 @@ class Run {
     }
   }
 
-  /** Limits show what their requests make, of the fullest end user, and fields what their limits are. */
+  /** Checks that limits show the use of their requests (of the end user with the most use), and key fields the limits that they stand for. */
   async #compareLimits(): Promise<void> {
     const { limits, requests, keys } = this.#model;
     for (const limit of limits.all.filter(({ removed }) => !removed)) {
@@ -473,7 +473,7 @@ class Run {
       const users = limit.endUsers === 'each' ? [undefined, ...requests.map(({ endUser }) => endUser)] : [undefined];
       const used = users.map(user => usedNow(limit, limits.counted(limit, user), this.#now));
       const due = used.reduce((most, each) => (each > most ? each : most), 0n);
-      // A window that has not been read yet, because the clock was set, shows nothing.
+      // A window that was not read since the clock was set shows nothing.
       if (limit.models !== null && (shown?.used ?? 0n) + (shown?.held ?? 0n) === 0n) continue;
       assert.equal((shown?.used ?? 0n) + (shown?.held ?? 0n), due, `limit ${limit.id}`);
     }

@@ -5,19 +5,19 @@ import { expect, test } from 'vitest';
 import { openForWriting } from '../../src/lib/sqlite/database.ts';
 import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
 
-/** What a column may hold and holds by itself, by its name, by its table. */
+/** Whether a column may be NULL and its default, by table and column. */
 type Schema = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Tables and columns that one of them alone has, and why. */
+/** Tables and columns that only one engine has, and why. */
 const onlySqlite = ['migration'];
 const onlyPostgres = [
-  // What tells several gateways to read again, and when. SQLite has a single process, which knows.
+  // Tells the other gateways to read again. On SQLite there is only one process.
   'account.config',
   'account.due_at_ms',
-  // Which of several gateways made a hold, and which of them live.
+  // The gateway that made a hold, and the gateways that are alive.
   'hold.boot',
   'instance',
-  // What makes a row of a dictionary unique: an index of PostgreSQL holds no more than 2,700 bytes of a text.
+  // Makes a row of a dictionary unique: an index of PostgreSQL takes at most 2,700 bytes of a text.
   ...['batch', 'call_kind', 'end_user', 'endpoint', 'model', 'price', 'provider', 'tag', 'tag_set'].map(
     table => `${table}.digest`,
   ),
@@ -103,7 +103,7 @@ function subtract(one: Schema, other: Schema): string[] {
   });
 }
 
-test('every table and column of the ledger in SQLite has its counterpart in PostgreSQL, and the other way round', () => {
+test('the ledger has the same tables and columns in SQLite and in PostgreSQL', () => {
   const [sqlite, postgres] = [readSqlite(), readPostgres()];
   expect(sqlite.size).toBeGreaterThan(30);
   expect(sqlite.get('usage')?.size).toBeGreaterThan(40);
@@ -111,7 +111,7 @@ test('every table and column of the ledger in SQLite has its counterpart in Post
   expect(subtract(postgres, sqlite).toSorted()).toEqual(onlyPostgres.toSorted());
 });
 
-test('a column that both have may be NULL in both or in neither, and has the same value by itself', () => {
+test('a column has the same default in both engines, and may be NULL in both or in neither', () => {
   const [sqlite, postgres] = [readSqlite(), readPostgres()];
   const unlike = [...sqlite].flatMap(([table, columns]) =>
     [...columns].flatMap(([name, said]) => {

@@ -32,7 +32,7 @@ async function openSlices(
   bench = await openBench(times === 0 ? { balance } : { fault, balance });
   const admitted = await bench.ledger.admit(makeAdmitCommand(1));
   expect(admitted.kind).toBe('admitted');
-  // SQLite fails that often by itself, a database until it is mended.
+  // SQLite fails that many times; a database fails until it is repaired.
   const mend = times === 0 ? undefined : await bench.failDatabase?.();
   const ended: number[] = [];
   const slices = new Slices(bench.ledger, admitted as Admitted, most, {
@@ -42,7 +42,7 @@ async function openSlices(
   return { slices, ended, mend: async () => mend?.() };
 }
 
-test('an extension that storage fails ahead of need harms no one: it is requested again, and the request settles', async () => {
+test('an extension ahead of need that storage fails is requested again, and the request settles', async () => {
   const { slices, ended, mend } = await openSlices(1);
   expect(slices.reach(600)).toBeUndefined();
   await slices.idle();
@@ -50,7 +50,7 @@ test('an extension that storage fails ahead of need harms no one: it is requeste
   await sleep(1);
   expect(unhandled).toEqual([]);
 
-  // It is waited for: so the first extension did fail.
+  // The second one was waited for, so the first extension did fail.
   const extended = slices.reach(1100);
   expect(extended).toBeInstanceOf(Promise);
   await extended;
@@ -61,7 +61,7 @@ test('an extension that storage fails ahead of need harms no one: it is requeste
   });
 });
 
-test('output that no hold covers is not accepted while storage fails: `reach` rejects', async () => {
+test('while storage fails, `reach` rejects output that no hold covers', async () => {
   const { slices, mend } = await openSlices(1);
   await expect(slices.reach(1024)).rejects.toMatchObject({ code: 'overloaded' });
   await slices.idle();
@@ -70,7 +70,7 @@ test('output that no hold covers is not accepted while storage fails: `reach` re
   expect(await bench.ledger.void(1, 'gateway_failure')).toBe('voided');
 });
 
-test('a batch that outruns a smaller extension under way waits until all of it is held', async () => {
+test('a batch of output that exceeds the extension in progress waits until all of it is held', async () => {
   // 100 input tokens at 1,000 and 2,000 output tokens at 4,000 nano-dollars are paid for.
   const { slices, ended } = await openSlices(0, 8_100_000n);
   expect(slices.reach(600)).toBeUndefined();
@@ -79,7 +79,7 @@ test('a batch that outruns a smaller extension under way waits until all of it i
   await bench.ledger.settle(makeSettleCommand(1, 2000));
 });
 
-test('no more is held than the output limit allows, so that others find the rest', async () => {
+test('no more is held than the output limit allows, so that other requests can hold the rest', async () => {
   // 100 input tokens and 4,000 output tokens are paid for, 1,024 of them by the admission.
   const { slices, ended } = await openSlices(0, 16_100_000n, 1_200);
   await slices.reach(1_100);

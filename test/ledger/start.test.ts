@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 afterEach(async () => bench.end());
 
-/** Simulates a crash: the bench goes on with a copy of the files that was made while the ledger ran. */
+/** Simulates a crash: the bench continues with a copy of the files that was made while the ledger ran. */
 async function crash(whileRunning: () => Promise<void>): Promise<void> {
   await whileRunning();
   const left = temporaryDirectory();
@@ -38,7 +38,7 @@ async function crash(whileRunning: () => Promise<void>): Promise<void> {
   await bench.open();
 }
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('holds that a crash left are released and listed; those of other services stay', async () => {
   const { clock } = bench;
   const admittedAtMs = clock.nowMs;
@@ -99,7 +99,7 @@ test('a minute and a day are as full after a restart as before, crashes and void
   expect(await bench.ledger.windows(1, true)).toMatchObject([{ remaining: 4 }, { remaining: 20 }, { remaining: 197 }]);
 });
 
-test('a hold of another service expires by the clock, whenever that is read, and is listed', async () => {
+test('a hold of another service expires by the clock, whenever it is next read, and is listed', async () => {
   const { ledger, clock } = bench;
   const expiresAtMs = clock.nowMs + 1000;
   expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(10n * dollar), expiresAtMs }))).toMatchObject({
@@ -122,7 +122,7 @@ test('a hold of another service expires by the clock, whenever that is read, and
   expect(await ledger.settle(settleAmount(1, 1n))).toMatchObject({ kind: 'not_held' });
 });
 
-test('the next command sees an expired hold’s money, and an extended expiry holds', async () => {
+test('the money of an expired hold is available to the next command, and an extended expiry is kept', async () => {
   const { ledger, clock } = bench;
   const expiresAtMs = clock.nowMs + 1000;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(4n * dollar), expiresAtMs }));
@@ -152,7 +152,7 @@ test('ids continue above the gateway’s own, whatever the clock says and whatev
   expect(bench.ledger.violationsAtStart).toEqual([]);
 });
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)(
   'a second ledger on the same directory is refused, in this process and in another',
   async () => {
@@ -176,7 +176,7 @@ test.skipIf(isOnPostgres)(
   },
 );
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)(
   'a file of a newer program, of other migrations, or that is no ledger is refused with the reason',
   async () => {
@@ -217,7 +217,7 @@ test.skipIf(isOnPostgres)(
   },
 );
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('verify reads a closed file, a running one, and finds what was tampered with', async () => {
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
   expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
@@ -239,7 +239,7 @@ test.skipIf(isOnPostgres)('verify reads a closed file, a running one, and finds 
   await bench.open();
 });
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('records and entries can’t be changed or deleted', async () => {
   await bench.ledger.admit(makeAdmitCommand(1, { funds: amount(100n) }));
   await bench.ledger.settle(settleAmount(1, 400n * dollar));
@@ -254,7 +254,7 @@ test.skipIf(isOnPostgres)('records and entries can’t be changed or deleted', a
   db.close();
 });
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('a ledger with 2,000 holds of a crash opens with less than a second of work', async () => {
   await crash(async () => {
     await bench.ledger.createKey({ accountId: 1, hash: makeHash('many'), masked: '', settings: {} });

@@ -18,7 +18,7 @@ import type * as databaseModule from '../../src/lib/sqlite/database.ts';
 import { checkRows } from './memory-invariants.ts';
 import { MemoryRows } from './memory-rows.ts';
 
-/** What a trace runs on: the rules alone, over rows in memory, or the engine, over a file; `../postgres/ledger-subject.ts` is the third. */
+/** The subjects of traces: the rules on rows in memory, and the SQLite engine on a file. The third is `../postgres/ledger-subject.ts`. */
 
 /** A command with its time. */
 export type Command =
@@ -27,14 +27,14 @@ export type Command =
   | { readonly kind: 'extend'; readonly command: ExtendCommand }
   | { readonly kind: 'void'; readonly id: number; readonly reason: VoidReason }
   | { readonly kind: 'windows'; readonly keyId: number; readonly free: boolean }
-  | { readonly kind: 'admin'; readonly order: administrationModule.AdminOrder };
+  | { readonly kind: 'admin'; readonly order: administrationModule.AdminCall };
 
 export type TimedCommand = Command & { readonly nowMs: number; readonly seq: number };
 
 /** Subjects in memory answer at once. */
 type Soon<T> = T | Promise<T>;
 
-/** A ledger that does batches, and shows what it has stored. */
+/** A ledger that runs batches of commands and shows what it has stored. */
 export interface Subject {
   /** Returns each command's answer, or 'failed'. */
   run(batch: readonly TimedCommand[]): Soon<unknown[]>;
@@ -172,7 +172,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
   const { openForWriting } = (await import(`${src}/lib/sqlite/database.ts`)) as typeof databaseModule;
   const { prepareReads } = (await import(`${src}/ledger/reader/reads.ts`)) as typeof readsModule;
   const wire = (await import(`${src}/ledger/sqlite/wire.ts`)) as typeof wireModule;
-  // Its tables alone: made once, because that takes longer than most traces.
+  // A file with empty tables, made once: making it takes longer than most traces.
   const db = openForWriting(':memory:');
   migrateLedger(db, 0);
   const empty = db.serialize();

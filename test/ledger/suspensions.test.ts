@@ -18,7 +18,7 @@ import {
   settleAmount,
 } from './fixture.ts';
 
-/** What stops one account, reports it, and leaves all others alone. */
+/** Faults that suspend one account are reported, and do not affect other accounts. */
 
 let bench: Bench;
 afterEach(() => bench.end());
@@ -44,9 +44,9 @@ async function makeOther(): Promise<number> {
   return accountId;
 }
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)(
-  'a row that breaks a sweep suspends its account and tells it, and the others’ holds end',
+  'a row that breaks a sweep suspends its account, which is reported, and the holds of other accounts still end',
   async () => {
     const reports = await openWatched();
     const other = await makeOther();
@@ -68,7 +68,7 @@ test.skipIf(isOnPostgres)(
       kind: 'admitted',
     });
     await bench.ledger.void(4, 'cancelled');
-    // The operator mends it and lets it go on.
+    // The operator repairs the row and resumes the account.
     await bench.ledger.close();
     await change('INSERT INTO key_day SELECT * FROM lost; DROP TABLE lost');
     await bench.open();
@@ -79,7 +79,7 @@ test.skipIf(isOnPostgres)(
   },
 );
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all others are done', async () => {
   const reports = await openWatched();
   await makeOther();
@@ -90,7 +90,7 @@ test.skipIf(isOnPostgres)('the same while it runs: one command meets it, all oth
   await change('UPDATE account SET held = 4 WHERE id = 1');
   await bench.open();
   bench.clock.step(2000);
-  // An account can't hold less than nothing: the row refuses it when it is written.
+  // A negative hold violates a constraint of the row, so writing it fails.
   expect(await bench.ledger.admit(makeAdmitCommand(3, { funds: amount(1n) }, 'other'))).toMatchObject({
     kind: 'admitted',
   });
@@ -121,7 +121,7 @@ test('more written off than is allowed suspends an account until it is resumed',
   expect(await bench.ledger.resumeAccount(99)).toBe('not_found');
 });
 
-test('a credit with a reference is added once, whatever comes between, and its reference is no other credit’s', async () => {
+test('a credit with a reference is added once, whatever comes between, and another credit can’t use its reference', async () => {
   await openWatched();
   const credit = { accountId: 1, amount: 5n, note: 'gift', reference: 'invoice 7' };
   expect(await bench.ledger.addCredit(credit)).toMatchObject({ balance: 10n * dollar + 5n });
@@ -137,7 +137,7 @@ test('a credit with a reference is added once, whatever comes between, and its r
   expect(await Promise.all(both)).toMatchObject([{ balance: 10n * dollar + 10n }, { balance: 10n * dollar + 10n }]);
 });
 
-test('two requests of the gateway’s own with one id are a defect, not a repeat', async () => {
+test('two requests of the gateway with one id are a defect, not a repeat', async () => {
   await openWatched();
   const id = 1_790_000_000_000 * 4096;
   const requestId = publicRequestId(id);
@@ -149,7 +149,7 @@ test('two requests of the gateway’s own with one id are a defect, not a repeat
   await bench.ledger.void(id, 'cancelled');
 });
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)('a second gateway is refused although the lock file was deleted', async () => {
   await openWatched();
   for (const end of ['', '-journal']) rmSync(join(bench.dataDir, `lock.sqlite${end}`), { force: true });
@@ -164,9 +164,9 @@ test.skipIf(isOnPostgres)('a second gateway is refused although the lock file wa
   expect(child.stdout).toBe('locked\n');
 });
 
-// Of SQLite’s file.
+// Only SQLite: the test changes the file.
 test.skipIf(isOnPostgres)(
-  'a ledger that was not closed is looked through, and one that is damaged does not start',
+  'a ledger that was not closed is checked at the start, and a damaged one does not start',
   async () => {
     await openWatched();
     for (let id = 1; id <= 400; id += 1)

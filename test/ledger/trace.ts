@@ -12,7 +12,7 @@ import type {
 } from '../../src/ledger/ledger.ts';
 import type { PlanName, PlanPeriodName } from '../../src/ledger/plans.ts';
 
-/** Random sequences of commands for comparing the ledger with its reference model. Values lie near the edges where ledgers err. */
+/** Random sequences of commands for comparing the ledger with its reference model. Values are near the limits at which ledgers fail. */
 
 /** How the clock moves before a step: by ms, to an edge of the day, or to the next end of a plan's period. */
 export type Move =
@@ -23,7 +23,7 @@ export type Move =
   | 'before the period’s end'
   | 'the period’s end';
 
-/** A command. `byAccount`: the account that asks for it; undefined: the operator. */
+/** A command. `byAccount`: the account that sends it; undefined: the operator. */
 export type Action =
   | {
       kind: 'admit';
@@ -64,7 +64,7 @@ export type Action =
   | { kind: 'failingCommand' }
   | { kind: 'restart' };
 
-/** A temporary maximum, and for how many ms from now it is in force; null: none. */
+/** A temporary maximum, and for how many ms from now it applies; null: none. */
 type TracedRaise = { readonly max: bigint; readonly inMs: number } | null;
 
 /** A limit of an account, of one of its groups by its id, or of one of its keys by index (the keys are numbered as the run creates them). */

@@ -74,12 +74,12 @@ test.runIf(hasPostgres)('on a limit of 10,000 tokens a minute', async () => {
   const settings = { max: 10_000n, timeZone: 'UTC', endUsers: 'all', action: 'refuse' };
   const limit = { scope: 'key', scopeId: id, unit: 'tokens', window: 'minute', settings };
   await fleet.member(2).gateway.account.createLimit({ limit });
-  // They run for longer than all are admitted, so that each counts what it may use.
+  // Each runs for longer than the admission of all takes, so that each is counted with all that it may use.
   const { paid, refusals } = split(await ask(key, 'tokens=400 tps=20', 400));
   expect(refusals).toEqual(new Set(['429 rate_limit']));
   const used = paid.reduce((sum, { body }) => sum + (body.usage?.total_tokens ?? 0), 0);
   const each = paid[0]?.body.usage?.total_tokens ?? 0;
   expect(used).toBeLessThanOrEqual(10_000);
-  // One more, and what the gateway reserves for an input that it has not counted, would not fit.
+  // One more would not fit, because the gateway reserves tokens for an input that it has not counted.
   expect(used).toBeGreaterThan(10_000 - 2 * each);
 });

@@ -4,6 +4,6 @@ import { closeDatabase, failAtSteps, faultPlans } from '../ledger/engine-fault-s
 afterEach(closeDatabase);
 
 test.each(faultPlans)(
-  'whichever $point fails with $kind ($times in a row), what is sent again ends as if nothing had',
+  'whichever $point fails with $kind ($times in a row), sending the commands again ends as if nothing had failed',
   plan => failAtSteps(plan, { from: 1, by: 1 }),
 );

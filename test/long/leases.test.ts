@@ -1,4 +1,4 @@
-/** Leases of gateways on PostgreSQL, for as long as they last: test/postgres has the same with leases that are ended. */
+/** Leases of gateways on PostgreSQL that expire by themselves. test/postgres has the same tests with leases that are ended early. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { expectSound, killGateway, pauseGateway, startTwo } from '../postgres/lost-gateways.ts';
 import { createDatabase, type PostgresServer, startPostgres } from '../postgres/server.ts';

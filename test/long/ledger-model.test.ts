@@ -12,12 +12,12 @@ import { createDatabase, hasPostgres, type PostgresServer, startPostgres } from 
 const src = resolve(import.meta.dirname, '../../src');
 /** `STEPS=20000` for fewer. */
 const stepsMin = Number(process.env['STEPS'] ?? 200_000);
-/** Traces wait for their database most of the time: so many run side by side, each on a database of its own. */
+/** How many traces run at the same time, each on its own database: they wait for it most of the time. */
 const lanes = 4;
 let server: PostgresServer | undefined;
 
 beforeAll(async () => {
-  // No crash here, so that no commit has to be written at once.
+  // Nothing crashes here, so commits need not be synced at once.
   if (hasPostgres) server = await startPostgres({ synchronous_commit: 'off', autovacuum_naptime: '5s' });
 });
 
@@ -39,7 +39,7 @@ async function runSteps(opens: readonly OpenSubject[]): Promise<number> {
 }
 
 test.each(Object.entries(subjects))(
-  `${stepsMin} steps of the %s: it answers and stores what the plain model does`,
+  `${stepsMin} steps of the %s: it returns and stores what the reference model does`,
   async (_, openSubject) => {
     expect(await runSteps([await openSubject(src)])).toBeGreaterThanOrEqual(stepsMin);
   },
@@ -53,7 +53,7 @@ async function openLane(): Promise<Awaited<ReturnType<typeof openPostgresSubject
 }
 
 test.runIf(hasPostgres)(
-  `${stepsMin} steps of two gateways on PostgreSQL: they answer and store what the plain model does`,
+  `${stepsMin} steps of two gateways on PostgreSQL: they return and store what the reference model does`,
   async () => {
     const opened = await Promise.all(Array.from({ length: lanes }, openLane));
     expect(await runSteps(opened.map(({ open }) => open))).toBeGreaterThanOrEqual(stepsMin);

@@ -1,4 +1,4 @@
-/** The files for deployment are right, as far as a machine without a container engine, a cluster or systemd can check. */
+/** Checks the files for deployment, as far as a machine without a container engine, a cluster or systemd can. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { root } from '../gateway.ts';
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
 
-test('the Dockerfile copies what there is, runs as another user than root, has a health check and a data volume', () => {
+test('the Dockerfile copies existing files, runs as another user than root, has a health check and a data volume', () => {
   const lines = read('Dockerfile')
     .split('\n')
     .filter(line => /^[A-Z]/.test(line));
@@ -42,7 +42,7 @@ test('the cluster is three gateways on one database behind a proxy that asks whe
   expect(read('deploy/cluster/haproxy.cfg')).toContain('server-template gateway 3 tollgate:8080');
 });
 
-test('the unit runs as a user of its own, can write its data alone, and systemd accepts it', () => {
+test('the unit runs as its own user, can write only its data, and systemd accepts it', () => {
   const unit = read('deploy/systemd/tollgate.service');
   for (const line of ['User=tollgate', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'StateDirectory=tollgate']) {
     expect(unit).toContain(`\n${line}\n`);

@@ -57,7 +57,7 @@ test('it has compiled code and the documents that its README names, and neither 
   const links = Array.from(readme.matchAll(/\]\(((?!https?:)[^)#]+)/g), ([, path]) => path ?? '');
   expect(links.length).toBeGreaterThan(3);
   expect(links.filter(path => !existsSync(join(installed, path)))).toEqual([]);
-  // What the page on installing copies from the package.
+  // Files that the installation page copies from the package.
   const page = readFileSync(join(installed, 'docs/operations.md'), 'utf8');
   const copied = Array.from(page.matchAll(/npm root --global\)\/tollgate\/(\S+?)"/g), ([, path]) => path ?? '');
   expect(copied).toEqual(['deploy/systemd/tollgate.service']);
@@ -108,7 +108,7 @@ describe.each(nodes)('with %s', node => {
   });
 });
 
-test('an older Node.js is refused with a sentence', () => {
+test('an older Node.js is refused with a message', () => {
   // The check reads the version that the program says.
   const script = `Object.defineProperty(process.versions, 'node', { value: '20.1.0' });`;
   const { status, stderr } = spawnSync(

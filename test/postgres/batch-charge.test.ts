@@ -8,7 +8,7 @@ import { allRecords, chatItem, createBatch, endedBatch } from '../e2e/batch-call
 import { heldBy, startGateway } from '../gateway.ts';
 import { createDatabase } from './server.ts';
 
-test('an item of a batch whose charge is given up as too late, and is made nevertheless, is charged once', async () => {
+test('a batch item whose charge times out but is committed nevertheless is charged once', async () => {
   const url = await createDatabase(inject('postgresUrl'));
   const gateway = await startGateway({
     config: 'ledger: { settle_timeout: 100ms }\n',

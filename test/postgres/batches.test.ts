@@ -1,13 +1,14 @@
-/** What a command of a batch changes is seen by all that follow it, even if the engine writes it in the middle of the batch, because it has to look something up, such as the hash of a new key. */
+/** Each command of a batch sees the changes of those before it, even if the engine writes in the middle of the batch because it has to look something up, such as the hash of a new key. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
-import type { KeyRow, NewLimit } from '../../src/ledger/ledger.ts';
+import type { KeyRow } from '../../src/ledger/ledger.ts';
 import {
   amount,
   dollar,
   estimate,
   makeAdmitCommand,
   makeHash,
+  makeLimit,
   plans,
   settleAmount,
   TestClock,
@@ -28,7 +29,7 @@ afterAll(async () => {
   await ledger.close();
 });
 
-/** Makes a key, for which the engine writes what the batch has changed so far. */
+/** Makes a key. Before that, the engine writes what the batch has changed so far. */
 async function createKey(accountId: number): Promise<KeyRow> {
   lastId += 1;
   const key = await ledger.createKey({ accountId, hash: makeHash(`key ${lastId}`), masked: 'sk', settings: {} });
@@ -42,27 +43,11 @@ async function makeAccount(): Promise<{ accountId: number; keyId: number; key: {
   return { accountId, keyId, key: { id: keyId, accountId } };
 }
 
-const makeLimit = (accountId: number, change: Partial<NewLimit>): NewLimit => ({
-  accountId,
-  scope: 'account',
-  scopeId: accountId,
-  unit: 'requests',
-  window: 'day',
-  max: 1n,
-  timeZone: 'UTC',
-  models: null,
-  endUsers: 'all',
-  action: 'refuse',
-  raised: null,
-  locked: false,
-  ...change,
-});
-
 test('a limit holds for the requests of its batch that follow it', async () => {
   const { accountId, key } = await makeAccount();
   const ids = [++lastId, ++lastId];
   const [limit, , ...admitted] = await Promise.all([
-    ledger.createLimit(makeLimit(accountId, {})),
+    makeLimit(ledger, { accountId, scope: 'account', scopeId: accountId }),
     createKey(accountId),
     ...ids.map(id => ledger.admit(makeAdmitCommand(id, { key }))),
   ]);
@@ -86,7 +71,13 @@ test('a limit does not count a hold that ended before it was made', async () => 
   const id = ++lastId;
   const admission = ledger.admit(makeAdmitCommand(id, { key, funds: amount(1n), expiresAtMs: clock.now() + 1 }));
   clock.step(1);
-  const limit = ledger.createLimit(makeLimit(accountId, { unit: 'concurrent', window: null }));
+  const limit = makeLimit(ledger, {
+    accountId,
+    scope: 'account',
+    scopeId: accountId,
+    unit: 'concurrent',
+    window: null,
+  });
   await Promise.all([admission, limit]);
   expect((await ledger.listLimits({ accountId })).at(-1)).toMatchObject({ unit: 'concurrent', used: 0n });
 });

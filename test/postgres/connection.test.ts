@@ -59,7 +59,7 @@ test('a transaction that throws changes nothing', async () => {
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
-test('a transaction that has failed is never taken for done, even if its error was caught', async () => {
+test('a failed transaction is never taken for committed, even if its error was caught', async () => {
   const begun = connection.transaction(async own => {
     await own.query('DELETE FROM thing');
     await own.query('SELECT 1 / 0').catch(() => undefined);
@@ -68,7 +68,7 @@ test('a transaction that has failed is never taken for done, even if its error w
   expect(await connection.query('SELECT count(*) FROM thing')).toEqual([{ count: 5n }]);
 });
 
-test('an answer that does not come in time loses the connection, and a pool goes on with another', async () => {
+test('a connection whose answer does not come in time is closed, and its pool continues with another', async () => {
   const pool = new PostgresPool({ url, connections: 1 });
   const slow = pool.run([{ text: 'SELECT pg_sleep(5)' }], 50);
   await expect(slow).rejects.toThrow(ConnectionLost);
@@ -82,7 +82,7 @@ test('an answer that does not come in time loses the connection, and a pool goes
   await pool.close();
 });
 
-test('a pool never has more connections than it may, and who waits too long is refused', async () => {
+test('a pool never exceeds its maximum of connections, and a caller that waits too long is refused', async () => {
   const pool = new PostgresPool({ url, connections: 2, waitMs: 300 });
   const sleeps = Array.from({ length: 6 }, () => pool.query('SELECT pg_backend_pid() AS pid, pg_sleep(0.02)'));
   const pids = new Set((await Promise.all(sleeps)).map(([row]) => row?.['pid']));

@@ -63,7 +63,7 @@ test('a repeat at another gateway gets the first answer, or the error that it is
   expect((different.body['error'] as { code: string }).code).toBe('idempotency_key_reused');
 });
 
-test('a response goes on from one of another gateway; one in the background is followed and cancelled there', async () => {
+test('a response can continue one of another gateway; one in the background can be followed and cancelled there', async () => {
   const first = await send(one, '/v1/responses', { model: 'sim/large', input: 'Remember 7.' });
   const next = { model: 'sim/large', input: 'What was it?', previous_response_id: first.body['id'] };
   expect((await send(other, '/v1/responses', next)).status).toBe(200);
@@ -78,7 +78,7 @@ test('a response goes on from one of another gateway; one in the background is f
   expect((await poll(one, `/v1/responses/${String(cancelled['id'])}`, ['cancelled']))['status']).toBe('cancelled');
 });
 
-test('files and batches, images and tasks are everywhere', async () => {
+test('files, batches, images and tasks can be read at every gateway', async () => {
   const form = new FormData();
   const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: chat('Hi.') };
   form.set('purpose', 'batch');
@@ -94,12 +94,12 @@ test('files and batches, images and tasks are everywhere', async () => {
   const ended = await poll(one, `/v1/batches/${String(created.body['id'])}`, ['completed']);
   const results = await send(one, `/v1/files/${String(ended['output_file_id'])}/content`);
   expect(results.text).toContain('"custom_id":"a"');
-  const picture = { model: 'sim/image', prompt: 'a harbour', size: '256x256' };
-  const drawn = await send(one, '/v1/images/generations', picture);
+  const imageRequest = { model: 'sim/image', prompt: 'a harbour', size: '256x256' };
+  const drawn = await send(one, '/v1/images/generations', imageRequest);
   const [{ url: address = '' } = {}] = drawn.body['data'] as { url?: string }[];
   const bytes = await fetch(address.replace(one.url, other.url));
   expect([bytes.status, bytes.headers.get('content-type')]).toEqual([200, 'image/png']);
-  const task = await send(one, '/v1/images/generations', { ...picture, async: true });
+  const task = await send(one, '/v1/images/generations', { ...imageRequest, async: true });
   const id = String(task.body['id'] ?? task.body['task_id']);
   expect((await poll(other, `/v1/images/tasks/${id}`, ['completed']))['status']).toBe('completed');
 });

@@ -12,11 +12,11 @@ export class DroppingProxy {
   readonly #folder: string;
   readonly #target: string;
   readonly #sockets = new Set<Socket>();
-  /** How many answers are still to be lost. */
+  /** How many answers are still to be dropped. */
   #drops = 0;
   #delayMs = 0;
   #commitMs = 0;
-  /** What is under way to a socket. */
+  /** The pending writes to a socket. */
   readonly #waiting = new Map<Socket, Promise<void>>();
 
   private constructor(url: string, server: Server, folder: string, target: string) {
@@ -41,22 +41,22 @@ export class DroppingProxy {
     );
   }
 
-  /** Loses the answer to the next transaction that is committed. */
+  /** Drops the answer to the next transaction that is committed. */
   dropNext(): void {
     this.#drops += 1;
   }
 
-  /** Ends every connection in the middle of what it does. */
+  /** Closes every connection at once. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** From now on everything takes that much longer, in both directions; 0: no longer. */
+  /** Delays all data from now on, in both directions; 0 ends that. */
   delay(ms: number): void {
     this.#delayMs = ms;
   }
 
-  /** The next COMMIT of a batch arrives that much later, also if its sender has given up by then. */
+  /** Delays the next COMMIT of a batch, also if its sender has given up by then. */
   delayCommit(ms: number): void {
     this.#commitMs = ms;
   }
@@ -85,7 +85,7 @@ export class DroppingProxy {
       this.#pass(server, chunk, commitMs);
     });
     server.on('data', chunk => {
-      // The tag of a transaction that was committed: it is done, and its answer goes no further.
+      // The tag of a committed transaction: the answer is dropped here.
       if (this.#drops > 0 && chunk.includes('COMMIT')) {
         this.#drops -= 1;
         isDropping = true;
@@ -96,7 +96,7 @@ export class DroppingProxy {
     });
     client.on('close', () => {
       this.#sockets.delete(client);
-      // The end travels behind what was sent before it.
+      // The end of the connection is passed on after the data before it.
       void Promise.resolve(this.#waiting.get(server)).then(() => server.destroy());
     });
     server.on('close', () => {
@@ -105,7 +105,7 @@ export class DroppingProxy {
     });
   }
 
-  /** Chunks stay in their order also where the delay changes: what waits is written before what comes later. */
+  /** Passes a chunk on after the delay. Chunks keep their order even if the delay changes. */
   #pass(to: Socket, chunk: Buffer | string, moreMs = 0): void {
     const waiting = this.#waiting.get(to);
     const delayMs = this.#delayMs + moreMs;

@@ -8,10 +8,10 @@ import { type Gateway, readBalance } from '../gateway.ts';
 import { Fleet, type Member, offTime } from './fleet.ts';
 import { beginLoad, type Journal, limitMax } from './fleet-load.ts';
 
-/** What is done to a fleet. */
+/** The kinds of faults. */
 export type FaultKind = 'kill' | 'crash' | 'proxy' | 'pause' | 'clock';
 
-/** What came of it. */
+/** The results. */
 export interface FaultReport {
   readonly answers: number;
   readonly records: number;
@@ -28,7 +28,7 @@ const funds = 100_000n * 1_000_000_000n;
 /** A lease of 15 s, a look every 5 s, and room for a busy machine. */
 const endedMs = 60_000;
 
-/** Kills a gateway with signal 9 and starts it again, which ends what it had under way before it is ready. */
+/** Kills a gateway with signal 9 and starts it again, which ends its interrupted requests before it is ready. */
 const kill: Fault = async (fleet, nth) => {
   const member = fleet.member(nth);
   await member.gateway.kill();
@@ -91,7 +91,7 @@ const pause: Fault = async (fleet, nth) => {
   await sleep(500);
 };
 
-/** Sets the wall clock of a gateway an hour ahead, back, or right. */
+/** Sets the wall clock of a gateway an hour ahead, an hour back, or to the right time. */
 const clock: Fault = async (fleet, nth) => {
   fleet.member(nth).clock?.set(offTime((Math.floor(nth / 3) % 3) - 1));
   await sleep(1500);
@@ -103,7 +103,7 @@ function readHome({ gateway }: Member): string {
   return readFileSync(`${gateway.dataDir}/instance.id`, 'utf8').trim();
 }
 
-/** Does that many faults under a mixed load, and expects that nothing is lost, doubled, negative or stuck. */
+/** Injects that many faults under a mixed load, and expects that nothing is lost, doubled, negative or stuck. */
 export async function faultFleet(kind: FaultKind, times: number): Promise<FaultReport> {
   const fleet = await Fleet.start(kind === 'clock');
   try {
@@ -125,7 +125,8 @@ export async function faultFleet(kind: FaultKind, times: number): Promise<FaultR
 
 /** Checks everything that the clients received. */
 async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
-  expect(journal.wrongs.slice(0, 5)).toEqual([]);
+  const wrongs = journal.wrongs.slice(0, 5);
+  if (wrongs.length > 0) throw new Error([...wrongs, listLoggedErrors(fleet)].join('\n'));
   await fleet.waitUntilReady();
   const ended: Ended[] = [];
   for (const [index, path] of [...journal.jobs].entries()) ended.push(await waitForJob(fleet, path, index));
@@ -137,7 +138,7 @@ async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
     .poll(held, { timeout: endedMs, interval: 100, message: 'held' })
     .toEqual([])
     .catch((error: unknown) => {
-      throw new Error(`${String(error)}\n${listComplaints(fleet)}`);
+      throw new Error(`${String(error)}\n${listLoggedErrors(fleet)}`);
     });
   const { gateway } = fleet.member(1);
   const records = await allRecords(gateway);
@@ -189,7 +190,7 @@ async function inspect(fleet: Fleet, journal: Journal): Promise<FaultReport> {
 }
 
 /** Returns the last errors in the gateways' logs. */
-function listComplaints({ members }: Fleet): string {
+function listLoggedErrors({ members }: Fleet): string {
   const lines = members.flatMap(({ gateway }, index) =>
     gateway
       .printed()

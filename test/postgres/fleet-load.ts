@@ -9,11 +9,11 @@ import type { Fleet } from './fleet.ts';
 export class Journal {
   /** Costs in dollars of answers that came whole, by their request ids. */
   readonly answers = new Map<string, number>();
-  /** Responses in the background, image tasks and batches that were begun, by their addresses. */
+  /** Paths of background responses, image tasks and batches that were begun. */
   readonly jobs = new Set<string>();
   /** How many requests of the limited key were answered. */
   limited = 0;
-  /** How often a repeat got the first answer, and a revoked key was refused. */
+  /** How often a repeat got the first answer and a revoked key was refused. */
   repeated = 0;
   refused = 0;
   /** Failed requests, by the answer that they got. */
@@ -29,15 +29,15 @@ export interface Load {
   /** A key with a limit of `limitMax` requests a day. */
   readonly limitedKey: string;
   isOver: boolean;
-  /** Requests are numbered; their end user carries the number. */
-  nextOrder: number;
+  /** The number of the next request, which its end user carries. */
+  nextNumber: number;
 }
 
 /** Requests a day that the limited key may make. */
 export const limitMax = 20;
 /** A request that is not answered by then is stuck. Gateways are paused for less. */
 const stuckMs = 90_000;
-/** Answers that clients may get while a gateway or the database is down. */
+/** Statuses that clients may get while a gateway or the database is down. */
 const passing = new Set([409, 429, 502, 503, 504]);
 
 interface Reply {
@@ -185,7 +185,7 @@ const batch: Turn = async (load, order) => {
 const revoke: Turn = async (load, order) => {
   const { fleet, journal } = load;
   const ask = (at: number, key: string): Promise<Reply | undefined> =>
-    call(load, { at, key, path: '/v1/chat/completions', body: makeChat(load.nextOrder++, 'tokens=5') });
+    call(load, { at, key, path: '/v1/chat/completions', body: makeChat(load.nextNumber++, 'tokens=5') });
   try {
     const { key } = await fleet.member(order).gateway.admin.createApiKey({ accountId: 1n });
     if (key === undefined) return;
@@ -215,11 +215,11 @@ const turns = [chat, chat, chat, repeat, repeat, background, image, batch, revok
 
 /** Begins a load. `stop` resolves when every client has ended its last turn. */
 export function beginLoad(fleet: Fleet, limitedKey: string): { readonly load: Load; stop(): Promise<void> } {
-  const load: Load = { fleet, journal: new Journal(), limitedKey, isOver: false, nextOrder: 1 };
+  const load: Load = { fleet, journal: new Journal(), limitedKey, isOver: false, nextNumber: 1 };
   const clients = turns.map(async turn => {
     while (!load.isOver) {
-      const order = load.nextOrder;
-      load.nextOrder += 1;
+      const order = load.nextNumber;
+      load.nextNumber += 1;
       await turn(load, order).catch((error: unknown) => load.journal.wrongs.push(String(error)));
       await sleep(20);
     }

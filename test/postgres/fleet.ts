@@ -1,4 +1,4 @@
-/** Three gateways on one PostgreSQL, each behind a proxy of its own and with a wall clock of its own. */
+/** Three gateways on one PostgreSQL, each with its own proxy to the database and its own wall clock. */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';

@@ -36,7 +36,7 @@ async function generate({ url }: Gateway, key: string): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
 }
 
-test('what one gateway charges, the other shows; a key that one makes and revokes works and ends at the other', async () => {
+test('what one gateway charges, the other shows; a key that one makes works at the other until one revokes it', async () => {
   const [one, two] = gateways as [Gateway, Gateway];
   const before = await readBalance(two);
   const answers = await Promise.all(
@@ -53,7 +53,7 @@ test('what one gateway charges, the other shows; a key that one makes and revoke
   expect(records).toHaveLength(21);
 });
 
-test('the storage is the database’s, and a running gateway checks the ledger in it', async () => {
+test('the storage shows the database, and a running gateway verifies its ledger', async () => {
   const [one] = gateways as [Gateway, Gateway];
   const storage = await one.admin.getStorage({});
   expect(storage.engine).toBe('postgres');

@@ -1,4 +1,4 @@
-/** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and another gateway ends what one has left. */
+/** Several gateways on one database: limits and money are exact, whichever gateway a request reaches, and other gateways end the holds of one that died. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -10,7 +10,16 @@ import { lockHome } from '../../src/ledger/postgres/home-lock.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { makeAdmitCommand, amount, dollar, estimate, makeHash, plans, settleAmount } from '../ledger/fixture.ts';
+import {
+  makeAdmitCommand,
+  amount,
+  dollar,
+  estimate,
+  makeHash,
+  makeLimit,
+  plans,
+  settleAmount,
+} from '../ledger/fixture.ts';
 import { createLedgerDatabase } from './ledger-database.ts';
 import { DroppingProxy } from './dropping-proxy.ts';
 import { startPostgres } from './server.ts';
@@ -56,7 +65,7 @@ async function settleAll(ids: readonly number[], cost: bigint): Promise<void> {
   await Promise.all(ids.map((id, index) => pick(index + 1).settle(settleAmount(id, cost))));
 }
 
-test('of several first starts one makes the keys', async () => {
+test('if several gateways start for the first time at once, one makes the keys', async () => {
   const made = await Promise.all(
     ledgers.map((ledger, index) =>
       ledger.bootstrap({
@@ -81,24 +90,7 @@ test('1,000 requests at once on 5 cents over three gateways: exactly what the mo
 
 test('1,000 requests at once on a limit of 100 requests over three gateways: exactly 100', async () => {
   const { accountId, keyId } = await makeAccount('hundred', 100n * dollar);
-  const plain = {
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-  } as const;
-  const limit = {
-    ...plain,
-    accountId,
-    scope: 'key',
-    scopeId: keyId,
-    unit: 'requests',
-    window: 'day',
-    max: 100n,
-  } as const;
-  expect(await pick(2).createLimit(limit)).toMatchObject({ remaining: 100n });
+  expect(await makeLimit(pick(2), { accountId, scopeId: keyId, max: 100n })).toMatchObject({ remaining: 100n });
   const admitted = await admitAll(1000, 'hundred', { funds: amount(1n) });
   expect(admitted).toHaveLength(100);
   await settleAll(admitted, 1n);
@@ -106,23 +98,7 @@ test('1,000 requests at once on a limit of 100 requests over three gateways: exa
 
 test('1,000 requests at once on 10,000 tokens a minute over three gateways: exactly 100 of 100 tokens', async () => {
   const { accountId, keyId } = await makeAccount('tokens', 100n * dollar);
-  const plain = {
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-  } as const;
-  await pick(0).createLimit({
-    ...plain,
-    accountId,
-    scope: 'key',
-    scopeId: keyId,
-    unit: 'tokens',
-    window: 'minute',
-    max: 10_000n,
-  });
+  await makeLimit(pick(0), { accountId, scopeId: keyId, unit: 'tokens', window: 'minute', max: 10_000n });
   const text = { inputTokens: 84, outputTokensMin: 16, outputTokensWanted: 16 };
   const admitted = await admitAll(1000, 'tokens', { funds: estimate(text), text });
   expect(admitted).toHaveLength(100);
@@ -157,7 +133,7 @@ test('a hold that another gateway has ended is not settled by the one that made 
   await pick(1).void(other, 'cancelled');
 });
 
-test('holds of a gateway that is killed are released once, within its lease and a sweep', async () => {
+test('holds of a killed gateway are released once, at most a lease and a sweep later', async () => {
   const { accountId, keyId } = await makeAccount('killed', dollar);
   const child: ChildProcess = fork(join(import.meta.dirname, 'killed-child.ts'), [
     url,
@@ -209,7 +185,7 @@ test('a gateway that starts on the data directory of a killed one releases its h
   rmSync(folder, { recursive: true });
 }, 60_000);
 
-test('a gateway that wakes after its lease settles nothing, and goes on as another', async () => {
+test('a gateway that resumes after its lease has ended settles nothing, and continues as a new instance', async () => {
   const { accountId } = await makeAccount('asleep', dollar);
   const sleeper = await open(url);
   const id = ++lastId;

@@ -6,7 +6,7 @@ import { IdSource } from '../../src/lib/ids.ts';
 import { makeAdmitCommand, amount, plans } from '../ledger/fixture.ts';
 
 const [url = '', accountId, keyId, dataDir] = process.argv.slice(2);
-// With a data directory of its own, its successor on it is what ends its lease.
+// It has its own data directory: the next gateway on that directory ends its lease.
 const home = dataDir === undefined ? undefined : lockHome(dataDir);
 const lease = { leaseMs: home === undefined ? 1500 : 600_000, renewMs: 200 };
 const ledger = await openPostgresLedger({ url, clock: systemClock, dailyLimitUnit: 'dollars', plans, lease, home });

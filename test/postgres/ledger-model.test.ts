@@ -6,11 +6,11 @@ import { traces } from '../ledger/trace.ts';
 import { createLedgerDatabase } from './ledger-database.ts';
 import { openPostgresSubject } from './ledger-subject.ts';
 
-/** How long traces are begun, and how many at most. */
+/** For how long new traces begin, in ms, and how many at most. */
 const beginMs = 8000;
 const tracesMax = 300;
 
-test('two gateways on PostgreSQL answer and store the same as the plain model, for any commands at any times in any batches', async () => {
+test('two gateways on PostgreSQL return and store the same as the reference model, for any commands at any times in any batches', async () => {
   const src = resolve(import.meta.dirname, '../../src');
   const { open, close } = await openPostgresSubject(src, await createLedgerDatabase());
   const counts = { steps: 0, traces: 0 };

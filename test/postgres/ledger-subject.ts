@@ -18,7 +18,7 @@ interface Place {
   readonly verify: typeof verifyModule;
   readonly wire: typeof wireModule;
   readonly types: columnTypesModule.ColumnTypes;
-  /** Takes out what a trace has left. */
+  /** Removes the rows of a trace. */
   readonly emptying: readonly Step[];
 }
 
@@ -84,7 +84,7 @@ class PostgresSubject implements Subject {
   readonly #place: Place;
   readonly #settings: Settings;
   #gateways: readonly Gateway[] = [];
-  /** Gateways of requests that no other service holds. */
+  /** The gateway that admitted each of the gateways' own requests. */
   readonly #makers = new Map<number, number>();
   readonly #seen = new Set<number>();
   #turn = 0;
@@ -177,7 +177,7 @@ class PostgresSubject implements Subject {
     this.#makers.clear();
   }
 
-  /** Parts a batch by the gateways that its commands go to. */
+  /** Splits a batch by the gateways that its commands go to. */
   #share(batch: readonly TimedCommand[]): [number, TimedCommand[]][] {
     const shares: [number, TimedCommand[]][] = [];
     for (const each of batch) {
@@ -189,7 +189,7 @@ class PostgresSubject implements Subject {
     return shares;
   }
 
-  /** Returns the gateway whose turn it is, but a request that no other service holds stays with the gateway that made it. */
+  /** Returns the next gateway in turn; for a request of the gateways' own, the one that admitted it. */
   #choose(timed: TimedCommand): number {
     const id = timed.kind === 'void' ? timed.id : 'command' in timed ? timed.command.id : undefined;
     if (id === undefined) return this.#turn;

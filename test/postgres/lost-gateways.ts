@@ -1,4 +1,4 @@
-/** Two gateways on one database, of which one is paused or killed; the other ends what it had under way. */
+/** Two gateways on one database, of which one is paused or killed; the other ends its interrupted work. */
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -11,7 +11,7 @@ import { plans } from '../ledger/fixture.ts';
 /** Ends the lease of a gateway, or waits until it has ended. */
 export type EndLease = () => Promise<void>;
 
-/** By the specification: a lease of 15 s, a look every 5 s, and room for a busy machine. */
+/** A lease of 15 s, a look every 5 s, and room for a busy machine. */
 const endedMs = 30_000;
 
 /** Returns a function that ends the lease of the last started gateway, as if it had expired. */
@@ -42,7 +42,7 @@ export async function expectSound(url: string): Promise<void> {
   await ledger.close();
 }
 
-/** Pauses a gateway with a stream under way for longer than its lease. */
+/** Pauses a gateway that runs a stream for longer than its lease. */
 export async function pauseGateway(url: string, endLease: EndLease): Promise<void> {
   const [one, other] = await startTwo(url);
   const ask = async (content: string): Promise<string> => {
@@ -64,7 +64,7 @@ export async function pauseGateway(url: string, endLease: EndLease): Promise<voi
   process.kill(other.pid, 'SIGCONT');
   expect(await stream).toContain('"code":"overloaded"');
   expect([await readBalance(one), await heldBy(one)]).toEqual([before, 0n]);
-  // It goes on as another instance.
+  // It continues as another instance.
   expect(await ask('Hello.')).toContain('[DONE]');
   expect(await readBalance(one)).toBeLessThan(before);
   await other.stop();

@@ -75,7 +75,7 @@ test('everything of a data directory is there afterwards, and a second run chang
   expect(await ledger.verify()).toEqual([]);
   expect((await ledger.findAccount(1))?.balance).toBe(balance);
   expect(await ledger.listActivity({ accountId: 1, limit: 100, offset: 0 })).toHaveLength(32);
-  // Words of the dictionary are found again, and new rows are numbered above the old ones.
+  // Rows of the dictionaries are found again, and new rows get ids above the old ones.
   const id = clock.now() * 4096;
   await ledger.admit(makeAdmitCommand(id, { model: 'acme/new', tags: { team: 't1' } }));
   expect((await ledger.settle(makeSettleCommand(id, 5))).kind).toBe('settled');
@@ -105,7 +105,7 @@ test('everything of a data directory is there afterwards, and a second run chang
   expect(await runMigration(config, { dataDir, url, progress: () => undefined })).toEqual({ already: true, rows: 0 });
 });
 
-test('a run that was interrupted goes on where it was', async () => {
+test('a run that was interrupted continues where it stopped', async () => {
   const { dataDir, balance } = await makeDataDirectory();
   const url = await createDatabase(inject('postgresUrl'));
   for (const at of ['api_key', 'usage', 'document']) {
@@ -120,7 +120,7 @@ test('a run that was interrupted goes on where it was', async () => {
   await ledger.close();
 });
 
-test('into a database in use nothing is moved, nor beside a gateway that runs', async () => {
+test('nothing is moved into a database in use, or while a gateway runs on the directory', async () => {
   const { dataDir } = await makeDataDirectory();
   const url = await createDatabase(inject('postgresUrl'));
   const ledger = await openPostgresLedger({ ...ledgerOptions, url });

@@ -37,7 +37,7 @@ export const postgresMutants: readonly PostgresMutant[] = [
     test: 'gateways.test.ts',
   },
   {
-    mistake: 'an order whose answer was lost is not looked up',
+    mistake: 'a command whose answer was lost is not looked up',
     file: 'postgres/engine.ts',
     from: 'if (!isRepeat) tables.applied.lack',
     to: 'tables.applied.lack',

@@ -1,8 +1,16 @@
-/** Records of a month that is past their lifetime go with its partition. */
+/** When all records of a month have outlived their retention, its partition is dropped. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
-import { makeAdmitCommand, dollar, makeHash, makeSettleCommand, plans, TestClock } from '../ledger/fixture.ts';
+import {
+  makeAdmitCommand,
+  dollar,
+  makeHash,
+  makeLimit,
+  makeSettleCommand,
+  plans,
+  TestClock,
+} from '../ledger/fixture.ts';
 import { createLedgerDatabase } from './ledger-database.ts';
 
 const idsPerMs = 4096;
@@ -13,7 +21,7 @@ let connection: PostgresConnection;
 beforeAll(async () => {
   const url = await createLedgerDatabase();
   connection = await PostgresConnection.open({ url });
-  // As they were made when these months were the present.
+  // The partitions as they were made in these months.
   for (const month of [5, 6, 7]) {
     const [start, end] = [month - 1, month].map(each => Date.UTC(2025, each, 1) * idsPerMs);
     await connection.script(
@@ -35,7 +43,7 @@ async function makeAccount(name: string): Promise<{ accountId: number; keyId: nu
   return { accountId, keyId: key.keyId };
 }
 
-/** A request at that time, whose id says another one if it is given. */
+/** Runs a request at that time. `idAt`: the time in its id, if it differs. */
 async function request(name: string, at: string, idAt = at): Promise<void> {
   clock.set(at);
   const id = Date.parse(idAt) * idsPerMs;
@@ -59,26 +67,17 @@ async function removeBefore(at: string): Promise<void> {
 const countRecords = async (accountId: number): Promise<number> =>
   (await ledger.listActivity({ accountId, limit: 100, offset: 0 })).length;
 
-test('a month goes when all of it is too old, sums and invariants stay; one with a record that stays does not', async () => {
+test('a month is dropped when all its records are too old, sums and invariants stay; a month with a newer record is not dropped', async () => {
   const one = await makeAccount('one');
   const kept = await makeAccount('kept');
   await request('one', '2025-05-03T10:00:00Z');
   await request('one', '2025-05-31T23:00:00Z');
   await request('one', '2025-06-02T00:00:00Z');
-  // Of a gateway whose clock was a day behind.
+  // From a gateway whose clock was a day behind.
   await request('one', '2025-07-01T12:00:00Z', '2025-06-30T12:00:00Z');
   await request('kept', '2025-07-03T12:00:00Z');
   clock.set('2025-09-10T00:00:00Z');
-  const plain = {
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-  } as const;
-  const scope = { accountId: kept.accountId, scope: 'key', scopeId: kept.keyId } as const;
-  await ledger.createLimit({ ...plain, ...scope, unit: 'requests', window: 'total', max: 100n });
+  await makeLimit(ledger, { accountId: kept.accountId, scopeId: kept.keyId, window: 'total', max: 100n });
   const query = { accountId: one.accountId, startMs: 0, endMs: undefined, granularity: 'day', limit: 100 } as const;
   const sums = await ledger.analytics({ ...query, groupBy: 'model' });
 

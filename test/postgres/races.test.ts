@@ -1,11 +1,10 @@
-/** What three gateways on one database do to each other while one waits, or has lost an answer. `mutants.ts` lists the mistakes that these tests find. */
+/** Races of three gateways on one database, while one waits or has lost an answer. `mutants.ts` lists the mistakes that these tests find. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { NewLimit } from '../../src/ledger/ledger.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
-import { makeAdmitCommand, amount, dollar, makeHash, plans, settleAmount } from '../ledger/fixture.ts';
+import { makeAdmitCommand, amount, dollar, makeHash, makeLimit, plans, settleAmount } from '../ledger/fixture.ts';
 import { DroppingProxy } from './dropping-proxy.ts';
 import { createLedgerDatabase } from './ledger-database.ts';
 
@@ -71,7 +70,7 @@ test('a key that expires while its request waits for the account is refused', as
   expect((await Promise.all(replies)).map(({ kind }) => kind)).toEqual(['denied', 'denied', 'denied']);
 });
 
-test('an admission that was refused for its long wait holds nothing in the end', async () => {
+test('an admission that was refused because it waited too long holds nothing in the end', async () => {
   const { accountId } = await makeAccount('refused');
   const ask = async (ledger: PostgresLedger): Promise<string> => {
     const requested = ledger.admit(makeAdmitCommand(++lastId, { funds: amount(5n) }, 'refused'));
@@ -82,7 +81,7 @@ test('an admission that was refused for its long wait holds nothing in the end',
   };
   const replies = await holdAccount(accountId, () => Promise.all(ledgers.map(ask)));
   expect(replies).toEqual(['overloaded', 'overloaded', 'overloaded']);
-  // All have been done by then.
+  // By then all have been committed or refused.
   await Promise.all(ledgers.map(ledger => ledger.admit(makeAdmitCommand(++lastId, { funds: amount(1n) }, 'refused'))));
   for (const [index, id] of [lastId - 2, lastId - 1, lastId].entries()) await pick(index).void(id, 'cancelled');
   await expect.poll(() => heldBy(accountId)).toBe(0n);
@@ -111,17 +110,7 @@ test('an admission that was refused holds nothing in the end, also if its commit
 
 test('counters are exact while three gateways change them at once', async () => {
   const { accountId, keyId } = await makeAccount('counted');
-  const plain = {
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-  } as const;
-  const limit = { ...plain, accountId, scope: 'key', scopeId: keyId, unit: 'usd', window: 'day', max: dollar } as const;
-  const made = await pick(0).createLimit(limit);
-  if (typeof made === 'string') throw new Error(made);
+  const made = await makeLimit(pick(0), { accountId, scopeId: keyId, unit: 'usd', max: dollar });
   // Each sends commands independently, so that their batches overlap.
   const run = async (ledger: PostgresLedger): Promise<void> => {
     for (let round = 0; round < 25; round += 1) {
@@ -143,31 +132,16 @@ test('a limit that one gateway makes counts at the others with the next request'
     return (await Promise.all(replies)).map(({ kind }) => kind);
   };
   expect(await admitAll()).toEqual(['admitted', 'admitted', 'admitted']);
-  const limit: NewLimit = {
-    accountId,
-    scope: 'key',
-    scopeId: keyId,
-    unit: 'concurrent',
-    window: null,
-    max: 4n,
-    timeZone: 'UTC',
-    models: null,
-    endUsers: 'all',
-    action: 'refuse',
-    raised: null,
-    locked: false,
-  };
-  const made = await pick(2).createLimit(limit);
+  const made = await makeLimit(pick(2), { accountId, scopeId: keyId, unit: 'concurrent', window: null, max: 4n });
   const replies = await admitAll();
   expect(replies.filter(kind => kind === 'admitted')).toHaveLength(1);
-  if (typeof made === 'string') throw new Error(made);
   await pick(1).deleteLimit({ limitId: made.limitId, accountId });
   expect(await admitAll()).toEqual(['admitted', 'admitted', 'admitted']);
   for (let id = lastId - 8; id <= lastId; id += 1) await pick(id).void(id, 'cancelled');
   expect(await heldBy(accountId)).toBe(0n);
 });
 
-test('a credit whose answer was lost is given once, and so is a settle', async () => {
+test('a credit whose answer was lost is added once, and so is a settle', async () => {
   const { accountId } = await makeAccount('credit');
   const proxy = await DroppingProxy.open(url);
   const far = await open(proxy.url);

@@ -16,20 +16,20 @@ declare module 'vitest' {
   }
 }
 
-/** A PostgreSQL server of the tests' own, reached by a Unix socket alone. */
+/** A PostgreSQL server for tests, reached only by a Unix socket. */
 export interface PostgresServer {
-  /** Of a database that exists. */
+  /** URL of a database that exists. */
   readonly url: string;
-  /** Of the server's first process, the parent of all others; 0 while it is stopped. */
+  /** Id of the server's first process, the parent of all others; 0 while it is stopped. */
   readonly pid: number;
-  /** Ends it as a crash would, after which `start` starts it again on the same data. */
+  /** Ends the server as a crash would. `start` starts it again on the same data. */
   crash(): Promise<void>;
   start(): Promise<void>;
-  /** Ends it and removes its data. */
+  /** Ends the server and removes its data. */
   stop(): Promise<void>;
 }
 
-/** The user that PostgreSQL runs as if the tests run as root, which it refuses. */
+/** The user for PostgreSQL if the tests run as root, which it refuses. */
 const nobody = 65_534;
 const startMs = 20_000;
 
@@ -43,7 +43,7 @@ function findPrograms(): string | undefined {
 /** Whether a server can be started here. */
 export const hasPostgres = findPrograms() !== undefined;
 
-/** Starts a server on new data. `settings`: of `postgresql.conf`, over those of the tests, which do not wait for the disk. */
+/** Starts a server on new data. `settings`: of `postgresql.conf`; they replace those of the tests, which do not wait for the disk. */
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
   const programs = findPrograms();
   if (programs === undefined) throw new Error('PostgreSQL is not installed: run npm ci in test/postgres');

@@ -20,7 +20,7 @@ afterAll(async () => {
   await pool.close();
 });
 
-/** A watch on a clock of the test's own, and what it has reported. */
+/** Returns a watch on the test's clock, and its reports. */
 function watchSnapshots() {
   const seen = { nowMs: 1_000_000, ages: [] as number[], warnings: [] as number[] };
   const watch = new SnapshotWatch({
@@ -33,7 +33,7 @@ function watchSnapshots() {
 
 const open = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1';
 
-test('an open snapshot shows with its age, is warned of after a minute and every ten minutes, and is gone with its end', async () => {
+test('an open snapshot is shown with its age until it ends; a warning comes after a minute and every ten minutes', async () => {
   const { seen, look } = watchSnapshots();
   await look();
   await holder.script(open);
@@ -50,7 +50,7 @@ test('an open snapshot shows with its age, is warned of after a minute and every
   expect(seen.warnings).toEqual([61_000, 662_000]);
 });
 
-test('each snapshot is as old as itself: many short ones are never an old one', async () => {
+test('the age is that of one snapshot: many short ones in a row do not count as an old one', async () => {
   const { seen, look } = watchSnapshots();
   for (let round = 0; round < 5; round += 1) {
     // Each begins after a change, so that its snapshot differs from the last one.

@@ -83,7 +83,7 @@ test('one gateway reads the documents that another stores, with all their fields
   expect(await other.documents.chunks(document, -1, 10)).toEqual(chunks);
 });
 
-test('of 20 puts of one name over two gateways exactly one is stored, and the others get the stored document', async () => {
+test('if 20 documents of one name are put at two gateways, exactly one is stored, and the others get the stored one', async () => {
   const { id } = make();
   const puts = Array.from({ length: 20 }, (_, index) =>
     (index % 2 === 0 ? one : other).documents.put(make({ id, body: toBytes(String(index)) })),
@@ -103,7 +103,7 @@ test('a document that has ended is not found, and its name is free again', async
   expect(await other.documents.put({ ...document, endsAtMs: Date.now() + dayMs })).toEqual({ kind: 'stored' });
 });
 
-test('of two changes at once from one state the first wins, and a log never has a number twice', async () => {
+test('of two concurrent changes of one state the first wins, and a log never has a number twice', async () => {
   const document = make({ finished: false, state: 'running' });
   await one.documents.put(document);
   const { kind, id } = document;
@@ -133,7 +133,7 @@ test('the documents of an instance that is gone belong to exactly one other; tho
   await third.documents.close();
 });
 
-test('a document that others go on from stays unseen until the last of them is gone', async () => {
+test('a deleted document that others continue from stays stored, but hidden, until the last of them is gone', async () => {
   const [first, second] = [make(), make()];
   await one.documents.put(first);
   await other.documents.put({ ...second, parentId: first.id });
@@ -148,7 +148,7 @@ test('a document that others go on from stays unseen until the last of them is g
   expect(left).toEqual([]);
 });
 
-test('pages go on after a document, in both orders', async () => {
+test('pages continue after a document, in both orders', async () => {
   const [accountId, kind] = [9, 'batch'] as const;
   const ids = [];
   for (let index = 0; index < 5; index += 1) {
@@ -179,7 +179,7 @@ test('if space is short, the oldest finished ones of the account that has most g
   expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
 });
 
-test('a claim is one gateway’s until it releases it or its lease ends', async () => {
+test('a claim belongs to one gateway until it releases the claim or its lease ends', async () => {
   const mortal = join(4);
   await setLease(4, 'live');
   const name = 'key of the test';
@@ -198,8 +198,8 @@ test('a claim is one gateway’s until it releases it or its lease ends', async 
 test('images, large files and journals are read by every gateway', async () => {
   const files = openPostgresFiles(one.database, dayMs);
   const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
-  const picture = await openPostgresFiles(other.database, dayMs).open(name);
-  expect([picture?.size, await picture?.read(), await picture?.read()]).toEqual([
+  const stored = await openPostgresFiles(other.database, dayMs).open(name);
+  expect([stored?.size, await stored?.read(), await stored?.read()]).toEqual([
     3,
     new Uint8Array([1, 2, 3]),
     new Uint8Array(),
@@ -238,7 +238,7 @@ test('images, large files and journals are read by every gateway', async () => {
   await files.close();
 });
 
-test('all gateways have the secret of the first', async () => {
+test('all gateways use the secret of the first', async () => {
   expect(await shareSecrets(one.database, ['mine'])).toEqual(['mine']);
   expect(await shareSecrets(other.database, ['yours'])).toEqual(['mine']);
 });

@@ -16,7 +16,7 @@ test('every test of a gateway or a ledger runs on PostgreSQL, except those that 
   ]) {
     expect(tests).toContain(path);
   }
-  // One that is gone, renamed, or opens no engine any more must not stay in the list.
+  // A file that is gone, renamed, or opens no engine any more must not stay in the list.
   expect(Object.keys(leftOut).filter(path => !tests.includes(path))).toEqual([]);
   expect(Object.values(leftOut).filter(reason => reason.length < 20)).toEqual([]);
   expect(listPostgresTests().toSorted()).toEqual(tests.filter(path => leftOut[path] === undefined).toSorted());

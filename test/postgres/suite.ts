@@ -34,6 +34,7 @@ export const leftOut: Readonly<Record<string, string>> = {
     'Compares SQLite’s engine with the model; `test/postgres/ledger-model.test.ts` does it with PostgreSQL’s.',
   'test/ledger/power-cut.test.ts': 'Cuts the power under SQLite’s files.',
   'test/ledger/reader.test.ts': 'Ends the thread that reads SQLite.',
+  'test/ledger/rows-read.test.ts': 'Counts what statements of SQLite read.',
   'test/ledger/tampered.e2e.test.ts': 'Changes copies of SQLite’s file.',
   'test/package/deploy.test.ts': 'Reads the files of `deploy`, and starts no gateway.',
   'test/package/package.e2e.test.ts': 'About the files of the package.',
@@ -49,7 +50,7 @@ const imports = /(?:from|import\(?)\s*'(\.{1,2}\/[^']+)'/g;
 function listImports(path: string, seen: Set<string>): Set<string> {
   if (seen.has(path) || !existsSync(join(root, path))) return seen;
   seen.add(path);
-  // What opens an engine is imported by it, and need not be read.
+  // Modules that open an engine need not be read.
   if (openers.has(path) || !/\.[cm]?tsx?$/.test(path)) return seen;
   for (const [, name = ''] of readFileSync(join(root, path), 'utf8').matchAll(imports)) {
     listImports(relative(root, resolve(root, dirname(path), name)), seen);

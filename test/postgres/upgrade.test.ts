@@ -1,4 +1,4 @@
-/** A database of an older program keeps what it has: each row of a table that a migration rebuilds is there afterwards, column by column. */
+/** A database of an older program keeps its rows: each row of a table that a migration rebuilds is there afterwards, column by column. */
 import { expect, inject, test } from 'vitest';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { migratePostgres } from '../../src/lib/postgres/migrations.ts';
@@ -7,7 +7,7 @@ import { createDatabase } from './server.ts';
 
 const migrations = readMigrations(new URL('../../src/ledger/postgres/migrations/', import.meta.url));
 
-/** Values that the rules of a table ask for; every other column has a number of its own. */
+/** Values that the constraints of a table require; every other column gets a different number. */
 const bound: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   account: { balance: 900, held: 800, suspended: 'write_offs' },
   usage_sum: { period: 1, grouped: 4 },

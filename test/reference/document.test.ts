@@ -80,7 +80,7 @@ test('every code has an example in each of the three shapes, and each fits its s
   }
 });
 
-test('every pointer in the document leads somewhere', () => {
+test('every reference in the document resolves', () => {
   const pointers = [...openApiText().matchAll(/"\$ref": "#([^"]+)"/g)].map(([, pointer]) => pointer ?? '');
   const lost = pointers.filter(pointer => {
     let place: unknown = document;
@@ -91,7 +91,7 @@ test('every pointer in the document leads somewhere', () => {
   expect([...new Set(lost)]).toEqual([]);
 });
 
-test('a gateway answers it without a key, and a page that loads nothing from other hosts', async () => {
+test('a gateway serves it without a key, and a page for it that loads nothing from other hosts', async () => {
   const listener = await startListener();
   const answered = await ask(listener, '/openapi.json', { key: null });
   expect([answered.status, answered.json]).toEqual([200, document]);
@@ -110,7 +110,7 @@ test('a gateway answers it without a key, and a page that loads nothing from oth
   expect(script.text.length).toBeGreaterThan(1_000_000);
 });
 
-test('the root greets programs with JSON and people with a page, and both lead to the reference', async () => {
+test('the root path answers programs with JSON and browsers with a page, and both link to the reference', async () => {
   const listener = await startListener();
   const { json } = await ask(listener, '/', { key: null });
   expect(json).toMatchObject({ name: 'Tollgate', docs: '/docs', openapi: '/openapi.json', errors: '/docs/errors' });

@@ -58,7 +58,7 @@ const line = {
   body: { model: 'sim/small', messages: [{ role: 'user', content: 'One.' }] },
 };
 
-/** A file of one line. */
+/** Uploads a file of one line. Returns its id. */
 async function upload(): Promise<string> {
   const form = new FormData();
   form.set('purpose', 'batch');
@@ -154,7 +154,7 @@ async function settledRequest(): Promise<string> {
   }
 }
 
-/** A path with a thing of its own in place of each parameter. */
+/** Returns the path with the id of a new object in place of each parameter. */
 async function filled(path: string): Promise<string> {
   let real = path;
   for (const { 0: parameter, index } of path.matchAll(/\{\w+\}/g)) {

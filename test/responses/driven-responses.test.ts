@@ -23,7 +23,7 @@ describe('a response that its caller waits for', () => {
     expect((await bench.record(caller.id))?.state).toBe('completed');
   });
 
-  test('that its caller disconnects ends as cancelled, with what was delivered, before the caller hears of its end', async () => {
+  test('whose caller disconnects ends as cancelled, with the delivered output, before the caller is told of the end', async () => {
     const caller = bench.create();
     const attempt = await bench.attempt();
     attempt.begin('one');
@@ -37,7 +37,7 @@ describe('a response that its caller waits for', () => {
     expect(await bench.held()).toBe(0n);
   });
 
-  test('that its caller disconnects before it is admitted calls no upstream and holds nothing', async () => {
+  test('whose caller disconnects before it is admitted calls no upstream and holds nothing', async () => {
     const before = bench.attempts.length;
     const caller = bench.create();
     caller.control?.cancel();
@@ -69,7 +69,7 @@ describe('a response in the background', () => {
     expect((await bench.find(caller.id))?.status).toBe(ResponseStatus.COMPLETED);
   });
 
-  test('that is whole while it is stored is charged when all of it is durable', async () => {
+  test('whose output completes while it is being stored is charged once all of it is durable', async () => {
     const caller = bench.create({ background: true });
     const attempt = await bench.attempt();
     bench.documents.hold();

@@ -68,19 +68,19 @@ export class DrivenAttempt implements RunningAttempt {
     this.isPaused = false;
   }
 
-  /** The answer begins with that text. */
+  /** Begins the answer with a text. */
   begin(text: string): void {
     const message = create(ItemSchema, { content: { case: 'message', value: { role: Role.ASSISTANT } } });
     const part = create(PartSchema, { content: { case: 'text', value: {} } });
     this.#events(started({}), itemOpened(0, 0, message), partOpened(0, [0, 0], part), toDelta(text));
   }
 
-  /** More text. */
+  /** Adds text. */
   say(text: string): void {
     this.#events(toDelta(text));
   }
 
-  /** The answer is whole. */
+  /** Completes the answer. */
   finish(): void {
     this.#events(partClosed(0, [0, 0]), itemClosed(0, 0), finished(0, FinishReason.STOP), completed({}));
     this.#receiver.end();
@@ -95,7 +95,7 @@ function toDelta(text: string): GenerationEvent {
   return delta(0, [0, 0], { kind: DeltaKind.TEXT, text });
 }
 
-/** What a caller receives. */
+/** Collects what a caller receives. */
 export class Caller implements Sink<CreateResponseResponse> {
   readonly messages: CreateResponseResponse[] = [];
   readonly #ended = Promise.withResolvers<Error | undefined>();
@@ -197,7 +197,7 @@ export async function openResponses(claims?: MemoryClaims) {
   const pricing = { inputPicoUsd: 1_000_000n, outputPicoUsd: 4_000_000n };
   const listed = create(ModelSchema, { id: model, available: true, endpoints: [Endpoint.RESPONSES], pricing });
   const ids = new IdSource(clock, ledger.lastId);
-  const replays = new Replays({ documents: documents.port, ledger, clock });
+  const replays = new Replays({ documents: documents.port, ledger, runtime });
   const generations = new Generations({
     ledger,
     router,

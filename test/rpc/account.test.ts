@@ -111,7 +111,7 @@ test('a deleted key is gone for good and is no longer listed', async () => {
   expect((await catchRefusal(plane.admin.setApiKeyState(state))).code).toBe('not_found');
 });
 
-test('unknown ids, impossible ids and other accounts’ ids are not found, all with the same words', async () => {
+test('unknown ids, impossible ids and other accounts’ ids are not found, all with the same message', async () => {
   const { key } = await others.createKey({});
   for (const apiKeyId of [key?.apiKeyId ?? 0n, 999_999n, 0n, -1n, 2n ** 62n]) {
     for (const call of [
@@ -126,7 +126,7 @@ test('unknown ids, impossible ids and other accounts’ ids are not found, all w
   expect((await others.getKey({ apiKeyId: key?.apiKeyId ?? 0n })).key?.label).toBe('');
 });
 
-test('a value that breaks the rules is refused by the name of its field and changes nothing', async () => {
+test('an invalid value is refused with the name of its field, and changes nothing', async () => {
   const { key } = await mine.createKey({ settings: { label: 'kept' } });
   const apiKeyId = key?.apiKeyId ?? 0n;
   const wrong: [string, object][] = [

@@ -13,8 +13,8 @@ afterAll(() => plane.close());
 let lastId = 0n;
 const nextId = (): bigint => (lastId += 1n);
 
-/** A new account with a key of it. */
-async function customer(balanceNanoUsd = 10n * dollar, settings = {}) {
+/** Makes an account with a key. */
+async function makeAccount(balanceNanoUsd = 10n * dollar, settings = {}) {
   const { admin, client } = plane;
   const { account } = await admin.createAccount({ name: 'customer', balanceNanoUsd });
   const accountId = account?.accountId ?? 0n;
@@ -34,7 +34,7 @@ async function customer(balanceNanoUsd = 10n * dollar, settings = {}) {
 
 test('work is admitted, extended and settled at its cost, and shows in the account’s activity', async () => {
   const { accounting, clock } = plane;
-  const { apiKeyId, state, account } = await customer();
+  const { apiKeyId, state, account } = await makeAccount();
   const id = nextId();
   const admitted = await accounting.admit({ id, apiKeyId, model: 'acme/render', amountNanoUsd: dollar });
   expect(admitted).toMatchObject({
@@ -61,16 +61,20 @@ test('work is admitted, extended and settled at its cost, and shows in the accou
   ]);
 });
 
-test('repeats of admit, settle and void answer the same and count once', async () => {
+test('repeats of admit, settle and void return the same and count once', async () => {
   const { accounting } = plane;
-  const { apiKeyId, state } = await customer();
+  const { apiKeyId, state } = await makeAccount();
   const [id, other] = [nextId(), nextId()];
   const admit = { id, apiKeyId, model: 'acme/render', amountNanoUsd: dollar };
   const first = await accounting.admit(admit);
   plane.clock.advance(1_000);
   expect(await accounting.admit(admit)).toEqual(first);
   expect((await state()).held).toBe(dollar);
-  for (const changed of [{ amountNanoUsd: 2n }, { model: 'acme/other' }, { apiKeyId: (await customer()).apiKeyId }]) {
+  for (const changed of [
+    { amountNanoUsd: 2n },
+    { model: 'acme/other' },
+    { apiKeyId: (await makeAccount()).apiKeyId },
+  ]) {
     expect((await catchRefusal(accounting.admit({ ...admit, ...changed }))).code).toBe('conflict');
   }
   const settled = await accounting.settle({ id, costNanoUsd: 5n });
@@ -85,7 +89,7 @@ test('repeats of admit, settle and void answer the same and count once', async (
 
 test('work that was voided or never admitted can’t be settled, extended or voided', async () => {
   const { accounting } = plane;
-  const { apiKeyId, account } = await customer();
+  const { apiKeyId, account } = await makeAccount();
   const voided = nextId();
   await accounting.admit({ id: voided, apiKeyId, model: 'acme/render', amountNanoUsd: dollar });
   await accounting.void({ id: voided });
@@ -103,7 +107,7 @@ test('work that was voided or never admitted can’t be settled, extended or voi
 
 test('a denial names the limit, its use, its maximum and its reset time, and consumes nothing', async () => {
   const { accounting } = plane;
-  const poor = await customer(dollar);
+  const poor = await makeAccount(dollar);
   const broke = await catchRefusal(
     accounting.admit({ id: nextId(), apiKeyId: poor.apiKeyId, model: 'm', amountNanoUsd: dollar + 1n }),
   );
@@ -117,7 +121,7 @@ test('a denial names the limit, its use, its maximum and its reset time, and con
   expect(broke.tip).toContain(`npx tollgate credits add ${poor.accountId} `);
   expect(await poor.state()).toEqual({ balance: dollar, held: 0n });
 
-  const { apiKeyId } = await customer(dollar, { minuteLimit: 1n });
+  const { apiKeyId } = await makeAccount(dollar, { minuteLimit: 1n });
   const admit = () => accounting.admit({ id: nextId(), apiKeyId, model: 'm', amountNanoUsd: 0n });
   expect((await admit()).limits).toMatchObject([{ limit: 'minute_limit', max: 1n, remaining: 0n }]);
   const denied = await catchRefusal(admit());
@@ -134,7 +138,7 @@ test('a denial names the limit, its use, its maximum and its reset time, and con
 
 test('allowed models, disabled and revoked keys refuse other services’ work too, and the error names the account’s key', async () => {
   const { accounting, admin } = plane;
-  const { apiKeyId } = await customer(dollar, { allowedModels: { models: ['acme/large'] } });
+  const { apiKeyId } = await makeAccount(dollar, { allowedModels: { models: ['acme/large'] } });
   const admit = (model: string) => accounting.admit({ id: nextId(), apiKeyId, model, amountNanoUsd: 1n });
   await admit('acme/large');
   expect((await catchRefusal(admit('acme/render'))).code).toBe('model_not_allowed');
@@ -148,7 +152,7 @@ test('allowed models, disabled and revoked keys refuse other services’ work to
 
 test('no more than the funds can be held, and a cost beyond them is written off', async () => {
   const { accounting } = plane;
-  const { apiKeyId, state } = await customer(dollar);
+  const { apiKeyId, state } = await makeAccount(dollar);
   const id = nextId();
   await accounting.admit({ id, apiKeyId, model: 'm', amountNanoUsd: dollar / 2n });
   const denied = await catchRefusal(accounting.extend({ id, amountNanoUsd: dollar / 2n + 1n }));
@@ -163,7 +167,7 @@ test('no more than the funds can be held, and a cost beyond them is written off'
 
 test('a hold that no one settles expires at its announced time, is released and listed', async () => {
   const { accounting, admin, clock } = plane;
-  const { apiKeyId, state, accountId } = await customer();
+  const { apiKeyId, state, accountId } = await makeAccount();
   const [short, standard, prolonged] = [nextId(), nextId(), nextId()];
   const work = { apiKeyId, model: 'acme/render', amountNanoUsd: dollar };
   await accounting.admit({ ...work, id: short, expiresInMs: 60_000n });
@@ -187,9 +191,9 @@ test('a hold that no one settles expires at its announced time, is released and 
   await accounting.settle({ id: prolonged, costNanoUsd: 0n });
 });
 
-test('wrong values are refused by the name of their field', async () => {
+test('wrong values are refused with the name of their field', async () => {
   const { accounting } = plane;
-  const { apiKeyId } = await customer();
+  const { apiKeyId } = await makeAccount();
   const good = { id: nextId(), apiKeyId, model: 'm', amountNanoUsd: 1n };
   const calls: [string, () => Promise<unknown>][] = [
     ['id', () => accounting.admit({ ...good, id: 0n })],

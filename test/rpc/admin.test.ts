@@ -66,7 +66,7 @@ test('a monthly limit is set and lifted', async () => {
   expect((await catchRefusal(set(-1n))).param).toBe('monthly_limit');
 });
 
-test('management keys have the scopes they were given, in one order, and can’t have none or others', async () => {
+test('management keys have the given scopes, in a fixed order; no scopes and unknown ones are refused', async () => {
   const { admin } = plane;
   const accountId = await newAccount();
   const { key } = await admin.createManagementKey({ accountId, scopes: ['keys:read', 'keys:create', 'keys:read'] });
@@ -85,7 +85,7 @@ test('management keys have the scopes they were given, in one order, and can’t
   ]);
 });
 
-test('missing objects are refused as not found, by name', async () => {
+test('objects that do not exist are not found, and the error names them', async () => {
   const { admin } = plane;
   const id = 424_242n;
   const calls: [string, () => Promise<unknown>][] = [
@@ -112,7 +112,7 @@ test('missing objects are refused as not found, by name', async () => {
   }
 });
 
-test('wrong values are refused by the name of their field', async () => {
+test('wrong values are refused with the name of their field', async () => {
   const { admin } = plane;
   const accountId = await newAccount();
   const calls: [string, () => Promise<unknown>][] = [

@@ -103,7 +103,7 @@ test('every method refuses a missing, malformed, unknown, revoked or doubled cre
         401,
       ]);
     }
-    // Each of the two would be good enough alone for one method or another.
+    // Each of the two alone would be accepted by some method.
     for (const headers of [
       { authorization: `Bearer ${everyScope}`, 'x-api-key': apiKey },
       { authorization: 'Basic abc' },
@@ -156,7 +156,7 @@ test('the operator can administer and account, look itself up and list models, a
   }
 });
 
-test('each account method needs its own scope and names it where it is missing', async () => {
+test('each account method needs its own scope, and the refusal names it', async () => {
   for (const scope of allScopes) {
     const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: [scope] });
     const own = methods.filter(({ service, localName }) => service === AccountService && localName !== 'getOwnKey');
@@ -175,7 +175,7 @@ test('each account method needs its own scope and names it where it is missing',
   }
 });
 
-test('x-api-key is as good as authorization, and both may be there when they agree', async () => {
+test('a credential may be in x-api-key or in authorization, or in both if they are equal', async () => {
   const method = { service: AccountService, localName: 'getBalance' };
   expect(await call(method, null, { 'x-api-key': everyScope })).toMatchObject({ balanceNanoUsd: 10_000_000_000n });
   expect(await call(method, everyScope, { 'x-api-key': everyScope })).toMatchObject({

@@ -1,4 +1,4 @@
-/** What the internal listener accepts from an edge of another process, and from no one else. */
+/** The internal listener accepts some things only from an edge in another process. */
 import { Code, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { expect, test } from 'vitest';
@@ -16,7 +16,7 @@ import { start, transports } from './probe-listener.ts';
 
 const source = { protocol: Protocol.CHAT, body: Buffer.from('{"model":"quick","x":1}') };
 
-test('only the edge token lets a caller bring id, fingerprint and raw bodies, and pass the gate', async () => {
+test('only with the edge token may a caller set id, fingerprint and raw bodies, and pass the gate', async () => {
   const id = publicRequestId(1_790_000_000_000 * 4096);
   const { baseUrl, probe } = await start({
     hasScope: token => token === 'right',
@@ -90,7 +90,7 @@ test('an edge’s message may hold the largest body twice, another caller’s on
   expect(probe.requests).toHaveLength(1);
 });
 
-test('a raw body is taken out of every request that holds one, however deep', async () => {
+test('a raw body is removed from every request that has one, however deep', async () => {
   const bodies: unknown[] = [];
   const implementation: Pick<
     PushedService<typeof ResponseService>,

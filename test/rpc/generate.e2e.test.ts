@@ -1,4 +1,4 @@
-/** Generation over the internal listener of a whole gateway, by every kind of caller: it is admitted, metered, cut and paid as REST callers' is. */
+/** Generation over the internal listener of a whole gateway, by every kind of caller: it is admitted, metered, cut and paid like that of REST callers. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -33,7 +33,7 @@ function userSays(text: string) {
 }
 
 const ask = (text: string) => ({ model: 'sim/large', items: [userSays(text)] });
-/** Two events a second for a minute: nothing ends by itself while a test looks at it. */
+/** Two events a second for a minute, so that no answer ends by itself during a test. */
 const slowly = ask('!sim tokens=400 tps=4');
 
 function transports(credential: string | null): Record<string, Transport> {

@@ -1,4 +1,4 @@
-/** Calls that try to cost the internal listener much: calls without a credential, and messages that are small to send and large to decode. */
+/** Calls that try to exhaust the internal listener: calls without a credential, and messages that are small to send and large to decode. */
 import { request as httpRequest } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import { promisify } from 'node:util';
@@ -70,7 +70,7 @@ function envelope(message: Buffer, flag = 0): Buffer {
   return Buffer.concat([prefix, message]);
 }
 
-test('what needs no credential takes no compression and 4 kB: a bomb costs nothing', async () => {
+test('methods without a credential accept no compression and at most 4 kB, so that a decompression bomb has no effect', async () => {
   const { port } = await start();
   const bomb = await promisify(brotliCompress)(unknownFields(48 << 20));
   expect(bomb.length).toBeLessThan(300);
@@ -102,7 +102,7 @@ test('reflection does not echo its requests, however often they come', async () 
   expect(JSON.stringify(replies)).not.toContain('xxx');
 });
 
-test('watches and conversations end by themselves, and one address has few of them', async () => {
+test('health watches and reflection streams end by themselves, and each address may have only a few', async () => {
   const { baseUrl } = await start({ openCalls: { durationMs: 300, perAddressMax: 3 } });
   const client = createClient(Health, createGrpcTransport({ baseUrl }));
   const watch = async (): Promise<string> => {
@@ -201,7 +201,7 @@ test('a service that takes no prompts takes 1 MiB at most', async () => {
   expect([refused.status, refused.body.includes('larger than 1048576 bytes')]).toEqual([429, true]);
 });
 
-test('members beside the fields of the contract can’t stand in for them', async () => {
+test('members with other names than the contract’s fields don’t set those fields', async () => {
   const { baseUrl, probe } = await start();
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   const requested = (json: string) =>

@@ -63,7 +63,7 @@ describe('images', () => {
     expect(await hash(web)).toBe(await hash(images));
   });
 
-  test('by address can be read with any credential and by its token', async () => {
+  test('with a URL can be read with any credential and by their token', async () => {
     const image = await makePng(30, 20, '#207020');
     const parts = await collectParts(images.edit({ request: { prompt: 'x', images: [image] } }));
     const url = parts.flatMap(part => (part.case === 'image' ? [part.value.url] : []))[0] ?? '';
@@ -129,7 +129,7 @@ describe('refusals', () => {
     ]);
   });
 
-  test('a request that is missing, an endpoint of text, a task and a file that are not there, a management key', async () => {
+  test('a missing request, a text endpoint, an unknown task, an unknown file and a management key', async () => {
     const managing = createClient(ImageService, createGrpcTransport(options(gateway.managementKey)));
     const read = async (stream: AsyncIterable<unknown>): Promise<void> => {
       for await (const _ of stream);

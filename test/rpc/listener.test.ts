@@ -233,7 +233,7 @@ test('reflection lists all services and answers with a file and all it imports',
   ]);
   const byFile = await client.getDescriptorByFileName('tollgate/v1/generation.proto');
   const root = byFile.getProtobufJsRoot();
-  // In the file itself, in what it imports, and in what that imports.
+  // Names from the file itself, from its imports, and from their imports.
   for (const name of ['CountTokensRequest', 'GenerateRequest', 'Item']) {
     expect(root.lookupType(`tollgate.v1.${name}`).fullName).toBe(`.tollgate.v1.${name}`);
   }
@@ -419,9 +419,9 @@ test('a request whose Host is no host is refused, and the listener continues', a
   expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
 });
 
-test('a client that vanishes without a word is noticed by its missing pongs, and its call stops', async () => {
+test('a client that vanishes without closing its connection is noticed by its missing pongs, and its call stops', async () => {
   const { port, baseUrl, probe } = await start({ connections: { pingMs: 100 } });
-  // A relay that stops relaying stands for a network that swallows everything.
+  // A relay that stops relaying simulates a network that drops everything.
   const { createServer } = await import('node:net');
   let silent = false;
   const relay = createServer(near => {

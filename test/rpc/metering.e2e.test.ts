@@ -102,7 +102,7 @@ test('a charge whose answer was lost in a crash is repeated: the same answer, no
   const balance = await readBalance(gateway);
   const lines = readFileSync(file('lost.journal'), 'utf8').split('\n');
   expect(lines.map(line => /"what":"(\w+)"/.exec(line)?.[1])).toEqual(['begun', 'done', 'settled', undefined]);
-  // The last line was being written.
+  // The crash cut the last line.
   writeFileSync(file('lost.journal'), `${lines.slice(0, 2).join('\n')}\n${lines[2]?.slice(0, 9)}`);
   const repeated = await run('lost.journal', id);
   expect([repeated.code, repeated.printed]).toEqual([0, first.printed]);
@@ -140,7 +140,7 @@ test('an id that other work has is refused, and that work keeps what it holds', 
   expect([existsSync(file('mine.gz')), existsSync(file('theirs.gz'))]).toEqual([true, false]);
 });
 
-test('a service that is killed at work leaves its hold, and its next start gives it back', async () => {
+test('a service that is killed while it works leaves its hold, and its next start releases it', async () => {
   const { id } = await makeKey(gateway);
   const balance = await readBalance(gateway);
   const { child, ended } = start('killed.journal', id, '-', file('killed.gz'));

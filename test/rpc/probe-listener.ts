@@ -1,4 +1,4 @@
-/** An internal listener over a service that shows what reaches it. */
+/** An internal listener over a service that records the calls that reach it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
@@ -73,7 +73,7 @@ export async function start(options: Partial<RpcListenerOptions> = {}) {
     services: new InProcessTransport().service(GenerationService, probe.service),
     nextRequestId: () => `req_${(last += 1)}`,
     observe: call => calls.push(call),
-    // A raw body that no one parses.
+    // Answers without reading the body.
     decodeSource: source => ({ request: create(GenerateRequestSchema, { model: 'quick', source }) }),
     ...options,
   });
@@ -82,7 +82,7 @@ export async function start(options: Partial<RpcListenerOptions> = {}) {
   return { probe, calls, listener, port, baseUrl: `http://127.0.0.1:${port}` };
 }
 
-/** Transports of every protocol to it. */
+/** Returns transports of every protocol to the listener. */
 export function transports(baseUrl: string) {
   return {
     'gRPC over HTTP/2': createGrpcTransport({ baseUrl }),

@@ -1,4 +1,4 @@
-/** A whole public listener in another process than its gateway: what its clients see, what the gateway records, and which processes may be one. */
+/** A whole public listener in another process than its gateway: what its clients see, what the gateway records, and which processes may act as one. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -35,7 +35,7 @@ const answer = JSON.stringify({
   usage,
 });
 
-/** Bytes that were sent to a client that requests a flood. */
+/** How many bytes were sent to a client that requests a flood. */
 let flooded = 0;
 
 /** Answers as requested; a model whose name ends in "slow" streams for ever, one in "flood" as fast as it is read. */
@@ -273,7 +273,7 @@ describe('raw bodies', () => {
     }
   });
 
-  test('are taken from an edge alone: a plain caller’s is dropped, with a wrong token too', async () => {
+  test('are accepted only from an edge: those of other callers are dropped, also with a wrong token', async () => {
     const source = { protocol: Protocol.CHAT, body: Buffer.from(JSON.stringify(body)) };
     const request = create(GenerateRequestSchema, { source, model: 'raw/plain', delivery: Delivery.WHOLE });
     request.items = create(GenerateRequestSchema, rpcRequest('raw/plain', Delivery.WHOLE)).items;
@@ -297,7 +297,7 @@ describe('raw bodies', () => {
   });
 });
 
-test('what a raw body says is checked and priced, not the fields beside it, and its headers are an allow-list', async () => {
+test('a raw body is checked and priced instead of the fields beside it, and only allowed headers are passed on', async () => {
   const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
   const poor = await makeKey(local, { balanceNanoUsd: 10_000n });
   const headers = { 'x-tollgate-edge': token, authorization: `Bearer ${poor.key}` };
@@ -344,7 +344,7 @@ async function makeRich(apiKeyId: bigint): Promise<void> {
   await local.account.updateKey({ apiKeyId, settings: { balanceNanoUsd: 1_000_000_000n } });
 }
 
-test('the edge token alone pays for nothing: a call needs an API key', async () => {
+test('a call with only the edge token is refused: it needs an API key', async () => {
   const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl: local.rpcUrl }));
   const request = rpcRequest('sim/large', Delivery.WHOLE);
@@ -397,7 +397,7 @@ test('a client that disconnects ends the upstream’s call within a second, and 
   await expectStopped('slow', request, leftAtMs);
 });
 
-test('a client that never reads stops its upstream; no one’s memory grows, and others are answered in the meantime', async () => {
+test('a client that never reads stops its upstream; memory does not grow, and other clients are answered', async () => {
   const socket = open('raw/flood').pause();
   const request = await reached('flood');
   let taken = 0;

@@ -67,7 +67,7 @@ function admit(token: string): Promise<string> {
   );
 }
 
-test('a token does what its scopes say and nothing else', async () => {
+test('a token may do what its scopes allow and nothing else', async () => {
   const [metering, reader, writer] = [
     'metering-secret-1-00000000',
     'reader-secret-000000000000',
@@ -118,7 +118,7 @@ test('a service generates on behalf of a key that it names; the key pays, its li
   expect((await gateway.account.listActivity({ apiKeyId: key.id })).records).toHaveLength(1);
 });
 
-test('tokens are replaced by a reload: both hold while one replaces the other, then the old one ends', async () => {
+test('tokens are replaced by reloads: both are valid during the change, then only the new one', async () => {
   const [before, after] = ['metering-secret-1-00000000', 'metering-secret-2-00000000'];
   const reload = async (tokens: string): Promise<void> => {
     writeFileSync(join(gateway.home.folder, 'gateway.yaml'), config(tokens));

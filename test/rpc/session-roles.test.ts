@@ -74,7 +74,7 @@ test('the operator’s session may call what the operator’s token may, and Acc
   }
 });
 
-test('another account’s keys are not there, whatever a person names', async () => {
+test('another account’s keys are not found, whatever ids a person sends', async () => {
   const owner = plane.client(AccountService, await signIn('owner', 2));
   const headers = { 'x-tollgate-account-id': '1' };
   expect((await owner.listKeys({}, { headers })).keys.map(({ accountId }) => accountId)).toEqual([2n]);
@@ -87,7 +87,7 @@ test('another account’s keys are not there, whatever a person names', async ()
   }
 });
 
-test('who may make keys may act for a key of the account by its id, and the operator for any', async () => {
+test('a session that may create keys may act for any key of its account by the key’s id, the operator for every key', async () => {
   const own = async (session: string, keyId: string) => {
     const headers = { 'x-tollgate-api-key-id': keyId };
     const call = plane.client(AccountService, session).getOwnKey({}, { headers });

@@ -149,7 +149,7 @@ test('a renewed certificate is shown within seconds; one that does not fit its k
   await expect.poll(names, { timeout: 900 }).toEqual(['first', 'first']);
 });
 
-test('a certificate that can’t be read keeps the gateway from starting, with the key that names it', async () => {
+test('a certificate that can’t be read prevents the start, and the error names its configuration key', async () => {
   const other = makeHome();
   const config = join(other.folder, 'gateway.yaml');
   writeFileSync(config, 'rpc: { tls: { cert: /nowhere/cert.pem, key: /nowhere/key.pem } }\n');

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Gateway } from './soak-gateway.ts';
 
-/** What all clients together know. */
+/** The results that all clients together received. */
 export interface Known {
   /** Dollars of whole answers, by request id. */
   readonly charged: Map<string, number>;
@@ -20,7 +20,7 @@ interface Usage {
   readonly cost: number;
 }
 
-/** Clients of all kinds, each of which continues whatever answer it gets. */
+/** Clients of all kinds. Each continues whatever answer it gets. */
 export class Traffic {
   readonly #gateway: () => Gateway;
   readonly #known: Known;
@@ -45,7 +45,7 @@ export class Traffic {
   }
 
   /** Throws if something in the background has not ended within a minute. */
-  async seeThatNothingIsStuck(): Promise<void> {
+  async expectNothingStuck(): Promise<void> {
     const deadline = performance.now() + stuckMs;
     for (const path of this.#begun) {
       for (;;) {
@@ -60,7 +60,7 @@ export class Traffic {
   }
 
   /** Throws if an answer is charged twice, or at another cost than its client received. */
-  async seeThatChargesHold(): Promise<void> {
+  async expectChargesCorrect(): Promise<void> {
     const records = new Map<string, number>();
     for (let offset = 0; ; offset += 1_000) {
       const { url, managementKey } = this.#gateway();

@@ -57,8 +57,8 @@ function measure({ pid, dataDir }: Gateway): Sample {
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
-/** Memory of the second quarter of the time without kills against the last. */
-function seeThatNothingGrows(): void {
+/** Compares the memory of the second quarter of the time without kills with that of the last. */
+function expectNoGrowth(): void {
   const memory = samples.map(sample => sample.memoryBytes);
   const quarter = Math.floor(memory.length / 4);
   const [before, after] = [median(memory.slice(quarter, 2 * quarter)), median(memory.slice(3 * quarter))];
@@ -89,7 +89,7 @@ try {
     await wait(faultMs);
     faults.clear();
   });
-  seeThatNothingGrows();
+  expectNoGrowth();
   await soak(startedMs + seconds * 1_000, async second => {
     if (second % killEverySeconds !== killEverySeconds - 1) return;
     // Every second time the disk loses writes, and the gateway ends by itself.
@@ -102,8 +102,8 @@ try {
     gateway = await startGateway(faults.environment, gateway);
   });
   await traffic.stop();
-  await traffic.seeThatNothingIsStuck();
-  await traffic.seeThatChargesHold();
+  await traffic.expectNothingStuck();
+  await traffic.expectChargesCorrect();
   assert.equal(await gateway.stop(), 0, 'it stops by itself');
   assert.deepEqual(verifyLedgerFile(gateway.dataDir), []);
   console.log(

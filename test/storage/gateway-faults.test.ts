@@ -5,11 +5,11 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { endGateway, expectVerified, type Gateway, type Home, makeHome, runCommand, startGateway } from '../gateway.ts';
 import { canMakeFaults, makeStorageFaults, type StorageFault } from './storage-faults.ts';
 
-/** A gateway whose disk fails and works again, as its clients and its operator see it. */
+/** A gateway whose disk fails and recovers, as clients and the operator see it. */
 
 const config = 'ledger: { settle_timeout: 1s }\nshutdown_grace: 1s\n';
 const readOnly: StorageFault = { calls: ['writes', 'truncates'], error: 'EROFS', path: '-wal' };
-/** Longer than storing the end of a background response was once tried. */
+/** Longer than a few quick retries: storing the end of a background response must be repeated until the disk works. */
 const faultMs = 5_500;
 
 async function send({ url, apiKey }: Gateway, path: string, body: object): Promise<Response> {
@@ -103,7 +103,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
     const shown = await gateway.cli(['accounts', 'show', '1', '--json']);
     expect(shown.json).toMatchObject({ balance: 17 });
     const other = await gateway.cli(['credits', 'add', '1', '5', '--reference', 'second']);
-    expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('is that of another credit')]);
+    expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('belongs to another credit')]);
     await endGateway(gateway);
   });
 
@@ -122,7 +122,7 @@ describe.runIf(canMakeFaults)('a disk that fails', () => {
   });
 });
 
-test('a missing ledger beside stored content is no first start', async () => {
+test('a missing ledger next to stored content is not taken for a first start', async () => {
   const gateway = await startGateway({ config });
   await send(gateway, '/v1/responses', { model: 'sim/small', input: 'x', store: true });
   await gateway.stop();

@@ -1,5 +1,5 @@
 /**
- * Every case of `test/translation/cases.json` is the title of a test, or is in the document that says why it has none. Each case names what goes wrong
+ * Every case of `test/translation/cases.json` is named in the title of a test, or is in the document that says why it has none. Each case names what goes wrong
  * between two protocols, and what is right.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -19,14 +19,14 @@ type Node = { readonly [name: string]: unknown };
 
 const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null;
 
-/** The name that a chain of calls begins with: `test` of `test.concurrent.each(table)(title, run)`. */
+/** Returns the name that a chain of calls begins with: `test` of `test.concurrent.each(table)(title, run)`. */
 function rootName(callee: unknown): string {
   if (!isNode(callee)) return '';
   const { name, object, callee: inner } = callee;
   return typeof name === 'string' ? name : rootName(object) || rootName(inner);
 }
 
-/** All texts below a node, functions aside. */
+/** Returns all string literals below a node, except those in functions. */
 function textsIn(value: unknown): string[] {
   if (!isNode(value) || /Function/.test(String(value['type']))) return [];
   if (value['type'] === 'Literal') return [String(value['value'])];
@@ -34,7 +34,7 @@ function textsIn(value: unknown): string[] {
   return Object.values(value).flatMap(textsIn);
 }
 
-/** Titles of tests and groups of tests, tables included: the arguments of all calls that begin with `test` or `describe`. */
+/** Returns the titles of tests and groups of tests, tables included: the arguments of all calls that begin with `test` or `describe`. */
 function titlesIn(value: unknown): string[] {
   if (!isNode(value)) return [];
   const below = Object.values(value).flatMap(titlesIn);

@@ -7,7 +7,7 @@ import { unknownFields } from '../../src/generation/portable/unknown-fields.ts';
 import { chatBadRequests, chatUnknownHints } from './chat-bad-requests.ts';
 
 /**
- * What the decoder, the check of requests and the translation refuse; JSON, models and upstreams are tested
+ * Requests that the decoder, the check of requests and the translation refuse. Errors of JSON, models and upstreams are tested
  * elsewhere.
  */
 const ours = chatBadRequests.filter(
@@ -17,7 +17,7 @@ const ours = chatBadRequests.filter(
     (code === 'unsupported_feature' && !/model (?:lacks|without)/.test(name)),
 );
 
-/** The request for an upstream without a protocol. */
+/** Returns the request for an upstream of no particular protocol. */
 function translated(value: unknown): PortableRequest {
   const raw = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const body: unknown = JSON.parse(raw.toString());

@@ -23,13 +23,13 @@ const fn = { type: 'function', function: { name: 'get_weather', parameters: { ty
 const call = { id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{}' } };
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
-/** A good body but for `fields`. */
+/** Returns a body that is valid except for `fields`. */
 const ask = (fields: Fields): Fields => ({ model, messages: [user], ...fields });
-/** A good body but for its messages. */
+/** Returns a body that is valid except for its messages. */
 const say = (...messages: readonly unknown[]): Fields => ({ model, messages });
-/** A good body but for one part of a user's message. */
+/** Returns a body that is valid except for one part of a user's message. */
 const part = (value: unknown): Fields => say({ role: 'user', content: [value] });
-/** A good body but for one tool. */
+/** Returns a body that is valid except for one tool. */
 const tool = (value: unknown): Fields => ask({ tools: [value] });
 const named = (fields: Fields): Fields => tool({ type: 'function', function: fields });
 const image = (value: unknown): Fields => part({ type: 'image_url', image_url: value });
@@ -38,7 +38,7 @@ const schema = (value: unknown): Fields => format({ type: 'json_schema', json_sc
 
 type Row = readonly [name: string, body: unknown, param: string | null];
 
-/** 422 `validation_error`: a body that parses and is known to break the schema. */
+/** 422 `validation_error`: bodies that parse but violate the schema. */
 const invalid: readonly Row[] = [
   ['an array as the body', [], null],
   ['a string as the body', '"hello"', null],
@@ -187,7 +187,7 @@ const invalid: readonly Row[] = [
   ],
   ['a function result without a name', say(user, { role: 'function', content: 'ok' }), 'messages.1.name'],
   [
-    'a thought that is a number',
+    'reasoning that is a number',
     say(user, { role: 'assistant', reasoning_content: 5 }),
     'messages.1.reasoning_content',
   ],
@@ -392,7 +392,7 @@ const unknown: readonly Row[] = [
   ],
 ];
 
-/** Answered without the unknown field, which no model would have read, and with a warning that names it. */
+/** Accepted, with a warning that names the unknown field: no model would have read it. */
 const hints: readonly Row[] = [
   [
     'an unknown detail',
@@ -537,14 +537,14 @@ const others: readonly (readonly [...Row, status: number, code: string])[] = [
   ],
 ];
 
-/** All of them. */
+/** All bad requests. */
 export const chatBadRequests: readonly BadRequest[] = [
   ...invalid.map(([name, body, param]) => ({ name, body, status: 422, code: 'validation_error', param })),
   ...unknown.map(([name, body, param]) => ({ name, body, status: 400, code: 'unsupported_feature', param })),
   ...others.map(([name, body, param, status, code]) => ({ name, body, status, code, param })),
 ];
 
-/** Requests with a value of an enumeration that the gateway does not know, and the field that an upstream of another protocol goes without. */
+/** Requests with a value of an enumeration that the gateway does not know, and the field that an upstream of another protocol is not sent. */
 export const chatUnknownHints: readonly {
   readonly name: string;
   readonly body: unknown;

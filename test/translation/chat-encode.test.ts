@@ -1,4 +1,4 @@
-/** The request for a Chat upstream: a client's own JSON with changes, or one built from the contract. Ids name cases of `test/translation/cases.json`. */
+/** The request for a Chat upstream: a Chat client's JSON with changes, or built from the contract. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../../src/codecs/codec.ts';
@@ -36,9 +36,9 @@ type Fields = Parameters<typeof makeRequest>[0];
 
 const text = (value: string): Part => makePart(textContent(value));
 const user = makeItem(messageContent(Role.USER, [text('Hello')]), 0);
-const picture = makePart(imageContent(mediaSource({ case: 'base64', value: 'AAAA' }, 'image/png')));
+const imagePart = makePart(imageContent(mediaSource({ case: 'base64', value: 'AAAA' }, 'image/png')));
 
-/** A request of another protocol's client, so that it is built. */
+/** Returns a request of another protocol's client, which the encoder has to build. */
 function foreign(
   fields: Fields,
   protocol: Protocol = Protocol.MESSAGES,
@@ -104,11 +104,11 @@ describe('a Chat client’s request', () => {
     metadata: { a: 'b' },
   };
 
-  test('arrives with all it has, byte for byte but for the model (TR-17)', () => {
+  test('arrives unchanged, byte for byte, except for the model (TR-17)', () => {
     expect(JSON.stringify(patched(sent))).toBe(JSON.stringify({ model: 'up-1', ...sent }));
   });
 
-  test('is made a stream with usage, whatever the client requested', () => {
+  test('becomes a request for a stream with usage, whatever the client requested', () => {
     expect(
       patched({ ...sent, stream_options: { include_usage: false, include_obfuscation: false } }, { stream: true }),
     ).toEqual({
@@ -133,7 +133,7 @@ describe('a Chat client’s request', () => {
     expect(rest).toEqual(expected);
   });
 
-  test('says the tier that was decided, and the number of answers', () => {
+  test('has the tier that the core chose, and the number of answers', () => {
     const raw = Buffer.from(
       JSON.stringify({ model: 'acme/large:flex', messages: [{ role: 'user', content: 'x' }], n: 3 }),
     );
@@ -155,7 +155,7 @@ describe('a built request', () => {
     });
   });
 
-  test('says all that Chat can say', () => {
+  test('has every setting that Chat has', () => {
     const sampling = makeSampling({
       temperature: 1,
       topP: 0.5,
@@ -198,7 +198,7 @@ describe('a built request', () => {
     });
   });
 
-  test('drops top_k and the client’s unknown fields, and says so (EF-14)', () => {
+  test('drops top_k and the client’s unknown fields, and lists them (EF-14)', () => {
     const { body, dropped } = encode(
       foreign({ sampling: makeSampling({ topK: 5 }) }, Protocol.MESSAGES, ['container', 'x']),
     );
@@ -206,14 +206,14 @@ describe('a built request', () => {
     expect(body).not.toHaveProperty('top_k');
   });
 
-  test('never asks the upstream to keep anything, nor gives it the client’s labels', () => {
+  test('never asks the upstream to store anything, and does not have the client’s metadata', () => {
     expect(built({ store: true, metadata: { a: 'b' } })).toEqual({
       model: 'up-1',
       messages: [{ role: 'user', content: 'Hello' }],
     });
   });
 
-  test('requests logprobs where a Responses client includes them', () => {
+  test('requests logprobs if a Responses client includes them', () => {
     expect(encode(foreign({ include: ['message.output_text.logprobs'] }, Protocol.RESPONSES)).body['logprobs']).toBe(
       true,
     );
@@ -246,14 +246,14 @@ describe('a built request', () => {
     expect(built({ reasoning })['reasoning_effort']).toBe(name);
   });
 
-  test('images keep how closely they are to be looked at (ME-05)', () => {
+  test('keeps the detail of images (ME-05)', () => {
     const close = makePart(imageContent(mediaSource({ case: 'url', value: 'https://a.b/c' }), 'high'));
     expect(messages(makeItem(messageContent(Role.USER, [close]), 0))).toEqual([
       { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c', detail: 'high' } }] },
     ]);
   });
 
-  test('hints to caches are dropped silently (US-15, TR-16)', () => {
+  test('drops cache hints silently (US-15, TR-16)', () => {
     const hinted = {
       ...text('a'),
       cache: { $typeName: 'tollgate.v1.CacheHint' as const, lifetime: CacheLifetime.CACHE_LIFETIME_1H },
@@ -316,14 +316,14 @@ describe('built tools', () => {
     ).toEqual(expected);
   });
 
-  test('choices without tools are not sent: upstreams refuse them', () => {
+  test('without any: tool_choice is not sent, because upstreams refuse it', () => {
     expect(built({ toolChoice: choice(ToolChoiceMode.AUTO, []) ?? {}, parallelToolCalls: false } as Fields)).toEqual({
       model: 'up-1',
       messages: [{ role: 'user', content: 'Hello' }],
     });
   });
 
-  test('of another provider are refused by their place (CH-11)', () => {
+  test('of another provider are refused, and the error has their path (CH-11)', () => {
     expect(catchRefusal(() => built({ tools: [functionTool('f'), hosted(Protocol.RESPONSES)] }))).toEqual({
       code: 'unsupported_parameter',
       param: 'tools.1',
@@ -347,7 +347,7 @@ describe('built messages', () => {
     makeItem(toolResultContent({ callId, parts, ...more }), 0);
   const said = (words: string, turn = 0): Item => makeItem(messageContent(Role.ASSISTANT, [text(words)]), turn);
 
-  test('instructions come first, then system and developer as they are listed (RO-04)', () => {
+  test('begin with the instructions, then system and developer messages in their order (RO-04)', () => {
     const items = [
       makeItem(messageContent(Role.DEVELOPER, [text('b')]), 0),
       user,
@@ -361,7 +361,7 @@ describe('built messages', () => {
     ]);
   });
 
-  test('a call id of more than 64 characters is shortened, the same for call and result', () => {
+  test('shorten a call id of more than 64 characters, in the same way for call and result', () => {
     const id = `call_${'x'.repeat(80)}`;
     const [, called, answered] = objectsIn(messages(user, call(id), result(id, [text('1')])));
     const short = objectsIn(called?.['tool_calls'])[0]?.['id'];
@@ -369,7 +369,7 @@ describe('built messages', () => {
     expect(answered?.['tool_call_id']).toBe(short);
   });
 
-  test('of one turn are one message, calls after the text, content null without any (RO-07)', () => {
+  test('of one turn are one message: calls after the text, and content null without text (RO-07)', () => {
     expect(
       messages(user, said('a', 1), call('x', 1), call('y', 1), result('x', [text('1')]), result('y', [text('2')])),
     ).toEqual([
@@ -394,7 +394,7 @@ describe('built messages', () => {
     ]);
   });
 
-  test('with several texts in one turn join them: Chat has one place', () => {
+  test('join several texts of one turn, because Chat has one place for them', () => {
     expect(messages(user, said('a', 1), call('x', 1), said('b', 1), result('x', []))[1]).toEqual({
       role: 'assistant',
       content: 'ab',
@@ -402,7 +402,7 @@ describe('built messages', () => {
     });
   });
 
-  test('with a refusal say it in its own place', () => {
+  test('have a refusal in its own member', () => {
     expect(
       messages(user, makeItem(messageContent(Role.ASSISTANT, [makePart(refusalContent('No'))]), 1), user)[1],
     ).toEqual({
@@ -412,7 +412,7 @@ describe('built messages', () => {
     });
   });
 
-  test('of tools are text; an absent result is an empty one (TR-05)', () => {
+  test('of tools are text; an absent result is an empty text (TR-05)', () => {
     expect(messages(user, call('x'), result('x', []))[2]).toEqual({ role: 'tool', tool_call_id: 'x', content: '' });
     expect(messages(user, call('x'), result('x', [text('a'), text('b')]))[2]).toEqual({
       role: 'tool',
@@ -424,15 +424,15 @@ describe('built messages', () => {
     });
   });
 
-  test('of tools leave their images to a message after the last of them (TR-13, TR-14)', () => {
+  test('of tools have their images in a separate message after the last of them (TR-13, TR-14)', () => {
     const shown = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } };
     expect(
       messages(
         user,
         call('x', 1),
         call('y', 1),
-        result('x', [text('see'), picture]),
-        result('y', [picture]),
+        result('x', [text('see'), imagePart]),
+        result('y', [imagePart]),
         user,
       ).slice(2),
     ).toEqual([
@@ -450,7 +450,7 @@ describe('built messages', () => {
     ]);
   });
 
-  test('of tools that failed say so in words, and that is listed', () => {
+  test('of tools that failed begin with a text that says so, and that is listed', () => {
     const { body, dropped } = encode(
       foreign({ items: [user, call('x'), result('x', [text('no such city')], { isError: true })] }),
     );
@@ -463,11 +463,11 @@ describe('built messages', () => {
   });
 
   test('carry reasoning as text (RE-10)', () => {
-    const thought = makeItem(
+    const reasoning = makeItem(
       reasoningContent({ parts: [makePart(summaryTextContent('One')), makePart(reasoningTextContent('Two'))] }),
       1,
     );
-    expect(messages(user, thought, call('x', 1))[1]).toEqual({
+    expect(messages(user, reasoning, call('x', 1))[1]).toEqual({
       role: 'assistant',
       content: null,
       reasoning_content: 'OneTwo',
@@ -475,7 +475,7 @@ describe('built messages', () => {
     });
   });
 
-  test('carry a blob back to its maker only, and list what is dropped (RE-04)', () => {
+  test('carry opaque reasoning back only to the provider that made it, and list what is dropped (RE-04)', () => {
     const opaque = [makeOpaque('anthropic.signature', 'SIG', 'router')];
     const items = [
       user,
@@ -571,12 +571,12 @@ describe('built messages', () => {
     ],
     ['a video', fromUser(makePart({ case: 'video', value: { $typeName: 'tollgate.v1.VideoPart' } }))],
     ['an image by id', fromUser(makePart(imageContent(mediaSource({ case: 'fileId', value: 'x' }))))],
-    ['an image of the assistant', makeItem(messageContent(Role.ASSISTANT, [picture]), 0)],
+    ['an image of the assistant', makeItem(messageContent(Role.ASSISTANT, [imagePart]), 0)],
   ])('with %s are refused, naming the client’s field (C4, SV-03)', (_, item) => {
     expect(catchRefusal(() => encode(foreign({ items: [item] }, Protocol.RESPONSES)))).toEqual(unsupported('input'));
   });
 
-  test('that end in the assistant’s words are refused from Messages and passed on from Responses (RO-08)', () => {
+  test('that end with the assistant are refused from Messages and passed on from Responses (RO-08)', () => {
     const items = [user, said('Once upon')];
     expect(catchRefusal(() => encode(foreign({ items }, Protocol.MESSAGES)))).toEqual(unsupported('messages'));
     expect((encode(foreign({ items }, Protocol.RESPONSES)).body['messages'] as Json[])[1]).toEqual({
@@ -585,7 +585,7 @@ describe('built messages', () => {
     });
   });
 
-  test('carry Chat’s own unknown members where the request is rebuilt', () => {
+  test('carry Chat’s own unknown members if the request is rebuilt', () => {
     const item = makeItem(messageContent(Role.USER, [text('a')]), 0, toExtra(Protocol.CHAT, '{"x":1}'));
     const other = makeItem(messageContent(Role.USER, [text('a')]), 0, toExtra(Protocol.MESSAGES, '{"y":1}'));
     expect(messages(item, other)).toEqual([

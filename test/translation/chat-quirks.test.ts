@@ -1,4 +1,4 @@
-/** Requests to Chat upstreams that know less than the protocol: what a provider's quirks change, for a client of the protocol and for one of another. */
+/** Requests to Chat upstreams that support less than the protocol: the changes for a provider's quirks, for a Chat client and for others. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamQuirk } from '../../src/codecs/codec.ts';

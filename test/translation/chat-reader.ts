@@ -1,16 +1,16 @@
 /**
- * Reads a Chat stream as strictly as the strictest official client does (docs/interfaces/chat-completions.md "Stream") and puts the answer together: whatever a client would refuse or lose is an error here.
+ * Reads a Chat stream as strictly as the strictest official client does (docs/interfaces/chat-completions.md "Stream") and assembles the answer: anything that a client would refuse or lose is an error here.
  */
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
 
-/** A choice as a client has it in the end. */
+/** A choice as a client has it at the end. */
 export interface ReadChoice {
   readonly message: JsonObject;
   readonly finish: string;
   readonly logprobs: Json[];
 }
 
-/** A stream as a client has it in the end. */
+/** A stream as a client has it at the end. */
 export interface ReadAnswer {
   readonly id: string;
   readonly chunks: readonly JsonObject[];

@@ -37,7 +37,7 @@ const decodeValues = (...messages: JsonObject[]): unknown[] =>
   decodeItems(...messages).map(({ content }) => content.value);
 
 describe('parameters', () => {
-  test('all of them arrive', () => {
+  test('are all decoded', () => {
     const request = readRequest({
       stream: true,
       max_completion_tokens: 10,
@@ -91,7 +91,7 @@ describe('parameters', () => {
     expect(request.source?.unknownFields).toEqual([]);
   });
 
-  test('none of them is said where the client said none', () => {
+  test('are all absent if the client sent none', () => {
     const { request, stream, includeUsage } = decode({});
     delete request.source;
     expect({ stream, includeUsage }).toEqual({ stream: false, includeUsage: false });
@@ -117,7 +117,7 @@ describe('parameters', () => {
     });
   });
 
-  test('null in any optional field means that it was not sent', () => {
+  test('count as not sent if they are null', () => {
     const names =
       'max_completion_tokens max_tokens temperature top_p frequency_penalty presence_penalty stop n seed logprobs top_logprobs logit_bias ' +
       'response_format reasoning_effort verbosity tools tool_choice parallel_tool_calls functions function_call stream stream_options ' +
@@ -130,7 +130,7 @@ describe('parameters', () => {
     expect(request).toEqual(plain);
   });
 
-  test('null counts as absent inside tools, formats, parts and messages, and is data inside schemas', () => {
+  test('null also counts as absent inside tools, formats, parts and messages, but is data inside schemas', () => {
     const request = readRequest({
       messages: [
         { ...user, name: null },
@@ -217,14 +217,14 @@ describe('parameters', () => {
     ).toBe(value);
   });
 
-  test('usage in the stream is wanted only where the client says so (US-06)', () => {
+  test('usage in the stream is wanted only if the client says so (US-06)', () => {
     expect(decode({ stream: true, stream_options: { include_usage: true } }).includeUsage).toBe(true);
     expect(decode({ stream: true, stream_options: { include_usage: false } }).includeUsage).toBe(false);
     expect(decode({ stream: true, stream_options: {} }).includeUsage).toBe(false);
     expect(decode({ stream: true }).includeUsage).toBe(false);
   });
 
-  test('a body of 100 messages costs about 100 times one of one', () => {
+  test('decoding 100 messages takes about 100 times as long as one', () => {
     const body = (size: number): [unknown, Buffer] => {
       const messages = Array.from({ length: size }, () => user);
       return [{ model: 'm', messages }, Buffer.from('{}')];
@@ -236,13 +236,13 @@ describe('parameters', () => {
       return performance.now() - start;
     };
     time(10);
-    // The same number of messages in all: a decoder that is not linear would need many times as long.
+    // Both decode the same number of messages. A decoder that is not linear would take many times as long for the long body.
     expect(time(1_000)).toBeLessThan(Math.max(50, 5 * time(10)));
   });
 });
 
 describe('unknown members', () => {
-  test('are no errors at any depth; their paths are kept', () => {
+  test('are accepted at any depth, and their paths are kept', () => {
     expect(
       listUnknown({
         top_k: 5,
@@ -289,7 +289,7 @@ describe('unknown members', () => {
     expect(readRequest({ tools: [{ ...fn, kind: 1 }] }).tools[0]?.extra?.json).toBe('{"kind":1}');
   });
 
-  test('called __proto__ are data and pollute nothing', () => {
+  test('called __proto__ are data and do not change prototypes', () => {
     const { request } = decodeText(
       '{"model":"m","messages":[{"role":"user","content":"x","__proto__":{"polluted":1}}],"__proto__":{"polluted":2},"tools":[{"type":"function","function":{"name":"f","parameters":{"__proto__":{"polluted":3}}}}]}',
     );
@@ -338,7 +338,7 @@ describe('messages', () => {
     ]);
   });
 
-  test('carry arguments byte for byte, cut and invalid ones too (TR-17)', () => {
+  test('carry arguments byte for byte, also if they are cut or invalid (TR-17)', () => {
     for (const text of ['', '{"a":', '[]', '{ "b":1,"a":2 }', '{"a":"\\ud83d"}']) {
       const call = { id: 'c', type: 'function', function: { name: 'f', arguments: text } };
       expect(decodeValues(user, { role: 'assistant', content: null, tool_calls: [call] })[1]).toMatchObject({
@@ -347,7 +347,7 @@ describe('messages', () => {
     }
   });
 
-  test('with content null or empty beside calls say nothing', () => {
+  test('with calls and content null or empty have no text', () => {
     const calls = [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }];
     for (const content of [null, '']) {
       expect(decodeItems({ role: 'assistant', content, tool_calls: calls }).map(item => item.content.case)).toEqual([
@@ -415,7 +415,7 @@ describe('messages', () => {
     ]);
   });
 
-  test('hint to caches in both words (US-15)', () => {
+  test('have cache hints under both names (US-15)', () => {
     const [item] = decodeItems({
       role: 'user',
       content: [
@@ -437,7 +437,7 @@ describe('messages', () => {
     ).toBe(CacheLifetime.CACHE_LIFETIME_5M);
   });
 
-  test('replay reasoning: text, or blocks put together from the pieces of a stream (RE-02)', () => {
+  test('bring reasoning back: text, or blocks assembled from the pieces of a stream (RE-02)', () => {
     expect(decodeValues({ role: 'assistant', content: 'a', reasoning: 'hm' })).toMatchObject([
       { parts: [{ content: { case: 'reasoningText', value: { text: 'hm' } } }] },
       {},
@@ -539,7 +539,7 @@ describe('tools', () => {
     ).toMatchObject(expected);
   });
 
-  test('of the deprecated form are tools, their calls and results are calls and results, and the answer takes that form', () => {
+  test('of the deprecated form (functions) are decoded like tools, with their calls and results, and the answer uses that form too', () => {
     const decoded = decode({
       messages: [
         user,

@@ -1,4 +1,4 @@
-/** What a Chat client gets, streamed and whole. Ids name cases of `test/translation/cases.json`. */
+/** Answers as Chat clients get them, streamed and whole. Ids name cases of `test/translation/cases.json`. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
@@ -164,7 +164,7 @@ describe('a stream', () => {
     expect(all.at(-2)).toContain('"finish_reason":"stop"');
   });
 
-  test('of any answer is one that the strictest client reads as meant, and the whole answer says the same (TS-16, TS-24, US-08, RO-07)', () => {
+  test('of any answer is read correctly by the strictest client, and has the same content as the whole answer (TS-16, TS-24, US-08, RO-07)', () => {
     fc.assert(
       fc.property(answers(abilities), events => {
         const read = readStrictly(frames(events));
@@ -189,7 +189,7 @@ describe('a stream', () => {
     );
   });
 
-  test('never has a chunk without choices that a helper could read (B1)', () => {
+  test('never has a chunk without choices before the last, because client libraries read the first choice of each (B1)', () => {
     fc.assert(
       fc.property(answers(abilities), events => {
         const read = readStrictly(frames(events));
@@ -200,7 +200,7 @@ describe('a stream', () => {
     );
   });
 
-  test('waits with the finish until the answer is settled, and fails without one (LI-02)', () => {
+  test('holds the finish back until the answer is settled, and fails without a finish (LI-02)', () => {
     const renderer = chatCodec.renderStream(wantsEverything);
     const shown = pushAll(renderer, [begin, ...text(0, 'par'), finished(0, FinishReason.STOP)]);
     expect(shown).not.toContain('"finish_reason":"stop"');
@@ -219,11 +219,11 @@ describe('a stream', () => {
     expect(() => renderer.end()).toThrow('without completed');
   });
 
-  test('keeps alive by a comment of one line (SS-02, SS-04)', () => {
+  test('has comments of one line to keep the connection alive (SS-02, SS-04)', () => {
     expect(chatCodec.renderStream(wantsEverything).keepAlive).toBe(': keepalive\n');
   });
 
-  test('holds back half a character until the other half comes (UN-04)', () => {
+  test('holds half a surrogate pair back until the other half comes (UN-04)', () => {
     expect(deltas(stream(...text(0, 'a\ud83d', '\ude00b'))).slice(1, 3)).toEqual([
       { content: 'a' },
       { content: '😀b' },
@@ -231,7 +231,7 @@ describe('a stream', () => {
     expect(deltas(stream(...text(0, 'a\ud83d')))[2]).toEqual({ content: '\ufffd' });
   });
 
-  test('carries argument pieces as they are, cut inside an escape too (UN-03)', () => {
+  test('carries pieces of arguments unchanged, also if an escape is split (UN-03)', () => {
     const events = stream(...call(0, 'f', ['{"a":"\\ud83d', '\\ude00"}']));
     expect(readStrictly(frames(events)).choices[0]?.message['tool_calls']).toEqual([
       { id: 'call_f', type: 'function', function: { name: 'f', arguments: '{"a":"\\ud83d\\ude00"}' } },
@@ -264,7 +264,7 @@ describe('calls', () => {
     ]);
   });
 
-  test('of custom tools keep their form', () => {
+  test('of custom tools keep the form of custom calls', () => {
     const content = toolCallContent({ callId: 'c', name: 'sql', kind: ToolKind.CUSTOM });
     const events = stream(...item(0, content, [delta(0, [0, 0], { kind: DeltaKind.ARGUMENTS, text: 'SELECT 1' })]));
     expect(deltas(events).slice(1, 3)).toEqual([
@@ -276,13 +276,13 @@ describe('calls', () => {
     ]);
   });
 
-  test('alone leave the content null (RO-07)', () => {
+  test('without text leave the content null (RO-07)', () => {
     expect(wholeMessage(stream(...call(0, 'f', ['{}'])))).toMatchObject({ content: null, refusal: null });
     expect(wholeMessage(stream(...text(0, 'a')))).toEqual({ role: 'assistant', content: 'a', refusal: null });
     expect(wholeMessage(stream())).toEqual({ role: 'assistant', content: '', refusal: null });
   });
 
-  test('carry Gemini’s signature in its own place (RE-23)', () => {
+  test('have Gemini’s signature in its own member (RE-23)', () => {
     const signature = makeOpaque('gemini.thought_signature', 'SIG', 'google');
     const events = stream(...item(0, toolCallContent({ callId: 'c', name: 'f', signature }), []));
     const signed = { extra_content: { google: { thought_signature: 'SIG' } } };
@@ -348,16 +348,16 @@ describe('items that Chat has no place for', () => {
 });
 
 describe('reasoning', () => {
-  const thought = (number: number, words: string, data: string): GenerationEvent[] =>
+  const reasoningItem = (number: number, words: string, data: string): GenerationEvent[] =>
     item(number, reasoningContent({}), [
       partOpened(0, [number, 0], makePart(reasoningTextContent(''))),
       delta(0, [number, 0], { kind: DeltaKind.REASONING, text: words }),
       opaqueAdded(0, number, makeOpaque('anthropic.signature', data, 'anthropic')),
       partClosed(0, [number, 0]),
     ]);
-  const events = stream(...thought(0, 'One', 'S1'), ...thought(1, 'Two', 'S2'), ...text(2, 'Done'));
+  const events = stream(...reasoningItem(0, 'One', 'S1'), ...reasoningItem(1, 'Two', 'S2'), ...text(2, 'Done'));
 
-  test('are text and details, one entry a block with its index (RE-02, RE-17)', () => {
+  test('is sent as text and as details, with one entry for each block and its index (RE-02, RE-17)', () => {
     expect(deltas(events).slice(1, 6)).toEqual([
       { reasoning_content: 'One', reasoning_details: [{ type: 'reasoning.text', text: 'One', index: 0 }] },
       { reasoning_details: [{ type: 'reasoning.text', signature: 'S1', format: 'anthropic-claude-v1', index: 0 }] },
@@ -377,7 +377,7 @@ describe('reasoning', () => {
     });
   });
 
-  test('without a text keep their signature (RE-26)', () => {
+  test('without a text keeps its signature (RE-26)', () => {
     const silent = stream(
       ...item(0, reasoningContent({}), [opaqueAdded(0, 0, makeOpaque('anthropic.signature', 'S'))]),
     );
@@ -386,8 +386,11 @@ describe('reasoning', () => {
     expect(wholeMessage(silent)).toMatchObject({ content: '', reasoning_details: details });
   });
 
-  test('alone do not replace the content (RE-08, RE-14)', () => {
-    expect(wholeMessage(stream(...thought(0, 'One', 'S1')))).toMatchObject({ content: '', reasoning_content: 'One' });
+  test('alone does not replace the content (RE-08, RE-14)', () => {
+    expect(wholeMessage(stream(...reasoningItem(0, 'One', 'S1')))).toMatchObject({
+      content: '',
+      reasoning_content: 'One',
+    });
   });
 });
 
@@ -408,19 +411,19 @@ describe('finish', () => {
     expect(renderReason(reason, native)).toBe(shown);
   });
 
-  test('without a counterpart goes by the content: calls are to be called (FI-18)', () => {
+  test('without a counterpart in Chat follows from the content: tool_calls if there are calls (FI-18)', () => {
     const events = [begin, ...call(0, 'f', ['{}']), finished(0, FinishReason.OTHER, { native: 'eos' }), end];
     expect(choiceIn(frames(events).at(-3))['finish_reason']).toBe('tool_calls');
   });
 
-  test('that says stop beside a call stays stop (FI-02), and length beside a cut call stays length (FI-03)', () => {
+  test('stop with a call stays stop (FI-02), and length with a cut call stays length (FI-03)', () => {
     const stopped = [begin, ...call(0, 'f', ['{}']), finished(0, FinishReason.STOP, { native: 'stop' }), end];
     expect(choiceIn(frames(stopped).at(-3))['finish_reason']).toBe('stop');
     const cut = [begin, ...call(0, 'f', ['{"a'], ItemStatus.INCOMPLETE), finished(0, FinishReason.LENGTH), end];
     expect(choiceIn(frames(cut).at(-3))['finish_reason']).toBe('length');
   });
 
-  test('of a refusal shows the words in their own place', () => {
+  test('of a refusal leaves its text in its own member', () => {
     const content = messageContent(Role.ASSISTANT, []);
     const refusal = item(0, content, [
       partOpened(0, [0, 0], makePart(refusalContent(''))),
@@ -437,7 +440,7 @@ describe('output that is not the model’s', () => {
   const extend = (scope: ExtensionScope, members: JsonObject, protocol: Protocol = Protocol.CHAT): GenerationEvent =>
     extension(0, scope, toExtra(protocol, JSON.stringify(members)));
 
-  test('unknown members come back at their place, in the chunk that they came with', () => {
+  test('unknown members come back in the same place, in the chunk that they came with', () => {
     const [opened, part, first, ...rest] = text(0, 'a', 'b');
     const events = stream(
       ...[opened, part].filter(each => each !== undefined),
@@ -458,7 +461,7 @@ describe('output that is not the model’s', () => {
     });
   });
 
-  test('chunks of nothing but unknown members stay chunks of their own', () => {
+  test('chunks that have only unknown members stay separate chunks', () => {
     const events = stream(
       extend(ExtensionScope.DELTA, { audio: { data: 'AA' } }),
       extend(ExtensionScope.DELTA, { audio: { data: 'BB' } }),
@@ -477,7 +480,7 @@ describe('output that is not the model’s', () => {
     ).not.toContain('container');
   });
 
-  test('a missing fingerprint is one of the model, the same for the same model', () => {
+  test('a missing fingerprint is derived from the model', () => {
     const unnamed = started({ requestId: 'req_1', model: 'acme/large' });
     const [first] = frames([unnamed, finished(0, FinishReason.STOP), end]);
     expect(json(first)['system_fingerprint']).toMatch(/^fp_[0-9a-f]{8}$/);
@@ -516,18 +519,21 @@ describe('golden streams', () => {
   const golden = (name: string): Buffer =>
     readFileSync(resolve(import.meta.dirname, `../../src/codecs/chat/fixtures/${name}.sse`));
 
-  test.each(['completed', 'reasoning'])('%s: parsed and rendered again it says the same, chunk by chunk', name => {
-    const bytes = golden(name);
-    const events = parseChunks(chatCodec, 'acme', [bytes]);
-    const again = frames(events).map(frame => (frame.includes('[DONE]') ? frame : choiceIn(frame)));
-    const wanted = splitFrames(bytes)
-      .map(frame => frame.replace(/^: keepalive\n/, ''))
-      .map(frame => (frame.includes('[DONE]') ? frame : choiceIn(frame)));
-    expect(again.slice(1)).toEqual(wanted.slice(1));
-    expect(again[0]).toMatchObject({ delta: { role: 'assistant', content: '' } });
-  });
+  test.each(['completed', 'reasoning'])(
+    '%s: parsed and rendered again it has the same content, chunk by chunk',
+    name => {
+      const bytes = golden(name);
+      const events = parseChunks(chatCodec, 'acme', [bytes]);
+      const again = frames(events).map(frame => (frame.includes('[DONE]') ? frame : choiceIn(frame)));
+      const wanted = splitFrames(bytes)
+        .map(frame => frame.replace(/^: keepalive\n/, ''))
+        .map(frame => (frame.includes('[DONE]') ? frame : choiceIn(frame)));
+      expect(again.slice(1)).toEqual(wanted.slice(1));
+      expect(again[0]).toMatchObject({ delta: { role: 'assistant', content: '' } });
+    },
+  );
 
-  test('error: a failure after a delta ends as the golden one does', () => {
+  test('error: a failure after a delta ends like the golden stream', () => {
     const wanted = json(splitFrames(golden('error')).at(-1))['error'] as JsonObject;
     const renderer = chatCodec.renderStream(wantsEverything);
     const [frame] = splitFrames(renderer.fail(new GatewayError('upstream_error', 'upstream closed'), 'req_1'));

@@ -1,4 +1,4 @@
-/** Tool calls of Chat upstreams, however servers tell them apart. Ids name cases of `test/translation/cases.json`. */
+/** Tool calls of Chat upstreams, in all the ways in which servers distinguish them. Ids name cases of `test/translation/cases.json`. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { ItemStatus, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
@@ -27,7 +27,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  test('one after the other stream at once: a whole call is closed when the next one opens (TS-01)', () => {
+  test('one after the other are passed on at once: a whole call is closed when the next one opens (TS-01)', () => {
     const kinds = parsed(calls(tool(0, 'a', 'f', '{}')), calls(tool(1, 'b', 'g', '{}')), called, done).map(
       ({ event }) => event.case,
     );
@@ -82,7 +82,7 @@ describe('tool calls', () => {
     ).toEqual(['a:f({"x":1})', 'b:g({})']);
   });
 
-  test('without index and id: what continues belongs to the last, a name begins another (TS-04)', () => {
+  test('without index and id: a name begins another call, everything else continues the last (TS-04)', () => {
     const stream = [
       calls({ id: 'a', function: { name: 'f', arguments: '{"x"' } }),
       calls({ function: { arguments: ':1}' } }),
@@ -116,7 +116,7 @@ describe('tool calls', () => {
     ).toEqual(['a:f({})', 'b:g({"y":2})']);
   });
 
-  test('with id, type and name in every delta say them once (TS-24)', () => {
+  test('with id, type and name in every delta have them once (TS-24)', () => {
     expect(
       foldShort(
         calls(tool(0, 'a', 'f', '{"x"')),
@@ -134,7 +134,7 @@ describe('tool calls', () => {
     expect(found.map(text => text.replace(/^call_[0-9a-f]{24}:/, ''))).toEqual(['f({"x":1})']);
   });
 
-  test('with null and empty members in what continues (TS-16)', () => {
+  test('with null and empty members in later deltas (TS-16)', () => {
     const continued = { index: 0, id: null, type: null, function: { name: null, arguments: ':1}' } };
     const empty = { index: 0, id: '', type: '', function: { name: '', arguments: '' } };
     expect(foldShort(calls(tool(0, 'a', 'f', '{"x"')), calls(continued), calls(empty), called, done)).toEqual([
@@ -160,7 +160,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  test('without an id get one of their own, the same for the same answer (TR-10)', () => {
+  test('without an id get one, the same for the same answer (TR-10)', () => {
     const stream = [
       calls({ index: 0, function: { name: 'f', arguments: '{}' } }),
       calls({ index: 1, function: { name: 'f', arguments: '{}' } }),
@@ -186,7 +186,7 @@ describe('tool calls', () => {
     ).toEqual(['a:f({})', 'b:g({})']);
   });
 
-  test('whose arguments are JSON instead of its text', () => {
+  test('whose arguments are a JSON object instead of text', () => {
     expect(foldShort(calls({ index: 0, id: 'a', function: { name: 'f', arguments: { x: 1 } } }), called, done)).toEqual(
       ['a:f({"x":1})'],
     );
@@ -211,7 +211,7 @@ describe('tool calls', () => {
     expect(item?.content.value).toMatchObject({ callId: 'a', kind: ToolKind.CUSTOM, arguments: 'SELECT 1' });
   });
 
-  test('an empty list of calls is none (TS-11)', () => {
+  test('from an empty list are none (TS-11)', () => {
     expect(foldShort(chunk({ content: 'hi', tool_calls: [] }), finish('stop'), done)).toEqual(['hi']);
   });
 
@@ -235,7 +235,7 @@ describe('tool calls', () => {
     expect(short(cut === undefined ? [] : [cut])).toEqual(['b:g({"y")']);
   });
 
-  test('a call that continues after it was whole is malformed; blanks after it are nothing', () => {
+  test('a call that continues after its arguments were complete is malformed; blanks after it are ignored', () => {
     const stream = [calls(tool(0, 'a', 'f', '{}')), calls(tool(1, 'b', 'g', '{}'))];
     expect(catchFailure(() => events(...stream, calls(args(0, '{"z":1}')), called, done)).kind).toBe('malformed');
     expect(foldShort(...stream, calls(args(0, '\n')), called, done)).toEqual(['a:f({})', 'b:g({})']);

@@ -35,7 +35,7 @@ describe('text', () => {
     expect(foldShort(...stream)).toEqual(['a', 'x:f({})', 'b']);
   });
 
-  test('of empty deltas is no item, and a repeated role none either (TS-20)', () => {
+  test('of empty deltas makes no item, and neither does a repeated role (TS-20)', () => {
     const stream = [
       chunk({ role: 'assistant', content: '' }),
       chunk({ role: 'assistant', content: '' }),
@@ -70,7 +70,7 @@ describe('text', () => {
     ).toEqual(['a|No.']);
   });
 
-  test('may stand in a member named message', () => {
+  test('may be in a member named message', () => {
     expect(
       foldShort(
         frame({
@@ -114,7 +114,7 @@ describe('text', () => {
     });
   });
 
-  test('of several choices stays apart, a missing index is the place', () => {
+  test('of several choices stays separate; a missing index is the position in the list', () => {
     const both = frame({ ...base, choices: [{ delta: { content: 'a' } }, { delta: { content: 'b' } }] });
     const ends = frame({
       ...base,
@@ -129,13 +129,13 @@ describe('text', () => {
   });
 });
 
-test('chunks without an id, a model or a time are chunks (MI-07)', () => {
+test('chunks without an id, a model or a time are accepted (MI-07)', () => {
   const bare = (choice: JsonObject): string => frame({ choices: [{ index: 0, delta: {}, ...choice }] });
   expect(foldShort(bare({ delta: { content: 'a' } }), bare({ finish_reason: 'stop' }), done)).toEqual(['a']);
 });
 
 describe('reasoning', () => {
-  test.each(['reasoning_content', 'reasoning', 'reasoning_text'])('in %s are read (RE-25)', name => {
+  test.each(['reasoning_content', 'reasoning', 'reasoning_text'])('in %s is read (RE-25)', name => {
     expect(
       foldShort(
         chunk({ [name]: 'hm', content: null }),
@@ -147,17 +147,17 @@ describe('reasoning', () => {
     ).toEqual(['[hm!]', 'a']);
   });
 
-  test('alone are an answer (RE-08)', () => {
+  test('alone is an answer (RE-08)', () => {
     expect(foldShort(chunk({ reasoning_content: 'hm', content: null }), finish('stop'), done)).toEqual(['[hm]']);
   });
 
-  test('that come twice, as text and as details, are read once', () => {
+  test('that comes twice, as text and as details, is read once', () => {
     const twice = (text: string): string =>
       chunk({ reasoning: text, reasoning_details: [{ type: 'reasoning.text', text, format: 'unknown', index: 0 }] });
     expect(foldShort(twice('h'), twice('m'), chunk({ content: 'a' }), finish('stop'), done)).toEqual(['[hm]', 'a']);
   });
 
-  test('in two blocks stay two, each with its blob and its provider (RE-02)', () => {
+  test('in two blocks stays two items, each with its opaque data and provider (RE-02)', () => {
     const detail = (index: number, more: JsonObject): string =>
       chunk({ reasoning_details: [{ type: 'reasoning.text', format: 'anthropic-claude-v1', index, ...more }] });
     const items = foldItems(
@@ -197,7 +197,7 @@ describe('reasoning', () => {
 });
 
 describe('the end', () => {
-  test('without [DONE] is an end where every choice has finished (GE-07)', () => {
+  test('without [DONE] is accepted if every choice has finished (GE-07)', () => {
     expect(events(chunk({ content: 'a' }), finish('stop')).at(-1)?.event.case).toBe('completed');
   });
 
@@ -246,7 +246,7 @@ describe('the end', () => {
     expect(finished).toMatchObject({ reason, native });
   });
 
-  test('says which stop sequence came, where the server does (EF-13)', () => {
+  test('names the stop sequence, if the server does (EF-13)', () => {
     const matched = (more: JsonObject): unknown =>
       foldEvents(events(chunk({ content: 'a' }), finish('stop', more), done)).choices[0]?.finished?.matchedStop;
     expect(matched({ stop_reason: 'END' })).toBe('END');
@@ -256,7 +256,7 @@ describe('the end', () => {
     expect(matched({ stop_reason: 128_001 })).toBeUndefined();
   });
 
-  test('may stand in the chunk with the last text', () => {
+  test('may be in the chunk with the last text', () => {
     expect(foldShort(chunk({ content: 'a' }, { finish_reason: 'stop' }), done)).toEqual(['a']);
   });
 });
@@ -334,7 +334,7 @@ describe('usage', () => {
     ).toMatchObject({ inputTokens: 5 });
   });
 
-  test('that is absent, null or nothing stays absent', () => {
+  test('that is absent, null or empty stays absent', () => {
     expect(foldUsage(finish('stop'), done)).toBeUndefined();
     for (const nothing of [null, {}, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [], 'x']) {
       expect(counts(nothing)).toBeUndefined();
@@ -362,7 +362,7 @@ describe('usage', () => {
     expect(counts(usage)).toEqual(expected);
   });
 
-  test('counts reasoning inside the output, or beside it where the total says so (US-18)', () => {
+  test('counts reasoning as part of the output, or in addition to it if the total says so (US-18)', () => {
     const details = { completion_tokens_details: { reasoning_tokens: 4 } };
     expect(counts({ prompt_tokens: 5, completion_tokens: 6, total_tokens: 11, ...details })).toMatchObject({
       outputTokens: 6,
@@ -374,7 +374,7 @@ describe('usage', () => {
     });
   });
 
-  test('names what was cached in other words too', () => {
+  test('may name cached tokens differently', () => {
     expect(
       counts({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 4, prompt_cache_miss_tokens: 6 }),
     ).toMatchObject({ inputTokens: 6, cacheReadTokens: 4 });
@@ -454,7 +454,7 @@ describe('failures', () => {
     expect(catchFailure(() => events(chunk({ content: 'a' }), strange, finish('stop'), done)).kind).toBe('malformed');
   });
 
-  test('error members that are null are no error', () => {
+  test('an error member that is null is no error', () => {
     expect(
       foldShort(
         frame({ ...base, error: null, choices: [{ index: 0, delta: { content: 'a' }, error: null }] }),
@@ -477,7 +477,7 @@ describe('a whole answer', () => {
   });
   const fold = (body: Json): ReturnType<typeof foldEvents> => foldEvents(chatCodec.parseWhole(body, 'acme'));
 
-  test('gives the events that its stream would have given', () => {
+  test('gives the same events as its stream', () => {
     const body = answer(
       {
         reasoning_content: 'hm',
@@ -496,7 +496,7 @@ describe('a whole answer', () => {
     expect(choices[0]?.extensions.map(({ extra }) => extra?.json)).toEqual(['{"provider":"P"}']);
   });
 
-  test('numbers its calls by their place, whatever their ids say', () => {
+  test('numbers its calls by their position, whatever their ids', () => {
     const same = { id: 'x', type: 'function', function: { name: 'f', arguments: '{"a":1}' } };
     expect(short(fold(answer({ content: null, tool_calls: [same, same] })).choices[0]?.items ?? [])).toEqual([
       'x:f({"a":1})',
@@ -558,7 +558,7 @@ describe('an error body', () => {
     expect(chatCodec.parseError(400, body)).toEqual(facts);
   });
 
-  test('of any size gives a message of a bounded one', () => {
+  test('of any size gives a message of bounded length', () => {
     expect(chatCodec.parseError(500, 'x'.repeat(100_000)).message).toHaveLength(2_000);
   });
 });

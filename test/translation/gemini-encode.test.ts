@@ -43,7 +43,7 @@ function refusal(act: () => unknown): string {
 }
 
 describe('conversations', () => {
-  test('GE-05: leading instructions are the system instruction, later ones the user’s words, with a warning', () => {
+  test('GE-05: leading instructions become the system instruction, later ones a user text, with a warning', () => {
     const { body, dropped } = fromChat({
       messages: [
         { role: 'system', content: 'Be brief.' },
@@ -62,7 +62,7 @@ describe('conversations', () => {
     expect(dropped).toEqual(['messages']);
   });
 
-  test('GE-01, GE-02: calls and their results, in one content each, by name and by the id that the upstream gave', () => {
+  test('GE-01, GE-02: the calls are one content, their results another, with the name and the id that the upstream gave', () => {
     const made = `call_tg${'0'.repeat(20)}`;
     expect(
       contents([
@@ -93,7 +93,7 @@ describe('conversations', () => {
     ]);
   });
 
-  test('a tool’s failure is an error, its images stand inside of its result where the model takes them there', () => {
+  test('a tool’s failure is an error; its images are inside of its result if the model takes them there', () => {
     const messages: JsonObject[] = [
       user(),
       { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: {} }] },
@@ -122,7 +122,7 @@ describe('conversations', () => {
     });
   });
 
-  test('TR-17: arguments that are no object travel as text, with a warning', () => {
+  test('TR-17: arguments that are not an object are sent as text, with a warning', () => {
     const { body, dropped } = fromChat({
       messages: [user(), calling(call('a', '{"a":'), call('b', '')), result('a'), result('b')],
     });
@@ -142,7 +142,7 @@ describe('conversations', () => {
     );
   });
 
-  test('images go by their bytes, addresses as they are, sound inline (ME-01, ME-04, ME-05, ME-11)', () => {
+  test('images are sent as bytes, URLs unchanged, sound inline (ME-01, ME-04, ME-05, ME-11)', () => {
     const image = (url: string): JsonObject => ({ type: 'image_url', image_url: { url, detail: 'high' } });
     const { body, dropped } = fromChat({
       messages: [
@@ -177,7 +177,7 @@ describe('signatures (RE-22)', () => {
       .filter(part => part['functionCall'] !== undefined)
       .map(part => part['thoughtSignature'] ?? '-');
 
-  test('go back to exactly their calls', () => {
+  test('are sent back with exactly their calls', () => {
     const messages = [
       user(),
       calling(signed('a', 'S1'), call('b')),
@@ -190,7 +190,7 @@ describe('signatures (RE-22)', () => {
     expect(readCalls(messages, 'gemini-2.5-pro')).toEqual(['S1', '-', 'S2']);
   });
 
-  test('of calls that another model made are not made up: the check is switched off where there is one', () => {
+  test('of calls that another model made are not invented: for models that check signatures the check is switched off', () => {
     const messages = [user(), calling(call('a'), call('b')), result('a'), result('b')];
     expect(readCalls(messages, 'gemini-3-pro-preview')).toEqual(['skip_thought_signature_validator', '-']);
     expect(readCalls(messages, 'gemini-2.5-pro')).toEqual(['-', '-']);
@@ -208,7 +208,7 @@ describe('signatures (RE-22)', () => {
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'ok' }] },
   ];
 
-  test('that a Messages client kept as reasoning go to the call that follows them', () => {
+  test('that a Messages client kept as reasoning are sent with the call that follows', () => {
     const own = toSignature([makeOpaque('gemini.thought_signature', 'S1', 'google', '')]);
     const { body, dropped } = fromMessages({ messages: thinking(own) }, 'gemini-3-flash');
     expect((body['contents'] as JsonObject[])[1]).toEqual({
@@ -289,7 +289,7 @@ describe('tools', () => {
     expect(body['toolConfig']).toEqual({ functionCallingConfig: { mode: 'ANY' } });
   });
 
-  test('free-form tools have one string; hosted ones and names that begin with a digit are refused', () => {
+  test('free-form tools get one string parameter; hosted tools and names that begin with a digit are refused', () => {
     const { body, dropped } = fromChat({
       tools: [
         {
@@ -319,7 +319,7 @@ describe('tools', () => {
 });
 
 describe('settings', () => {
-  test('sampling, limit and stops have their places', () => {
+  test('sampling, limit and stop sequences are sent in their own members', () => {
     const encoded = fromChat({
       temperature: 1.5,
       top_p: 0.5,
@@ -350,12 +350,12 @@ describe('settings', () => {
     expect(config(fromMessages({ top_k: 5 }))).toEqual({ topK: 5, maxOutputTokens: 2_000 });
   });
 
-  test('biased tokens are refused; a seed beyond 32 bits is dropped with a warning', () => {
+  test('logit_bias is refused; a seed beyond 32 bits is dropped with a warning', () => {
     expect(refusal(() => fromChat({ logit_bias: { 1: 2 } }))).toBe('unsupported_parameter logit_bias');
     expect(fromChat({ seed: 2 ** 40 }).dropped).toEqual(['seed']);
   });
 
-  test('JSON by a schema is requested, beside tools only of models that take both', () => {
+  test('JSON by a schema is requested; together with tools only from models that take both', () => {
     const response_format = { type: 'json_schema', json_schema: { name: 'n', schema: { type: 'object', not: {} } } };
     const encoded = fromChat({ response_format });
     expect(config(encoded)).toEqual({
@@ -415,7 +415,7 @@ describe('settings', () => {
     expect(config(fromMessages({ thinking }, model))).toMatchObject({ thinkingConfig: expected });
   });
 
-  test('fields that the interface does not know are dropped and listed', () => {
+  test('fields unknown to the client’s interface are dropped and listed', () => {
     expect(fromChat({ acme: 1 }).dropped).toEqual(['acme']);
   });
 });

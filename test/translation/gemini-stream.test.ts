@@ -37,7 +37,7 @@ const encodeChunks = (...chunks: Chunk[]): Buffer =>
   Buffer.from(chunks.map(chunk => `data: ${JSON.stringify(response(chunk))}\r\n\r\n`).join(''));
 const parse = (...chunks: Chunk[]): GenerationEvent[] => parseChunks(geminiCodec, 'google', [encodeChunks(...chunks)]);
 
-/** An answer in short: reasoning in brackets, calls with their arguments, the signatures after a tilde. */
+/** Returns an answer in short: reasoning in brackets, calls with their arguments, the signatures after a tilde. */
 function short(events: readonly GenerationEvent[]): string[] {
   const { choices } = foldEvents(events);
   return (choices[0]?.items ?? []).map(({ content }) => {
@@ -81,7 +81,7 @@ describe('content', () => {
     expect(readFinish(events)).toEqual([FinishReason.TOOL_CALLS, 'STOP']);
   });
 
-  test('GE-01: a call without an id gets one, always the same and never that of another call', () => {
+  test('GE-01: a call without an id gets one, always the same and different from that of any other call', () => {
     const readIds = (events: readonly GenerationEvent[]): string[] =>
       (foldEvents(events).choices[0]?.items ?? []).flatMap(({ content }) =>
         content.case === 'toolCall' ? [content.value.callId] : [],
@@ -97,7 +97,7 @@ describe('content', () => {
     expect(readIds(parse({ ...two, more: { responseId: 'r2' } }))).not.toEqual(ids);
   });
 
-  test('a signature belongs to exactly its text, and what follows is another', () => {
+  test('a signature belongs to exactly its text, and later text is a separate item', () => {
     const events = parse(
       { parts: [{ text: 'a' }, { text: '', thoughtSignature: 'S' }] },
       { parts: [{ text: 'b' }], finish: 'STOP' },
@@ -105,12 +105,12 @@ describe('content', () => {
     expect(short(events)).toEqual(['a~S', 'b']);
   });
 
-  test('parts of the upstream’s own tools are carried', () => {
+  test('parts of tools that the upstream runs are kept', () => {
     const part: JsonObject = { executableCode: { language: 'PYTHON', code: '1' } };
     expect(short(parse({ parts: [part, { text: 'one' }], finish: 'STOP' }))).toEqual(['serverTool', 'one']);
   });
 
-  test('log probabilities stand with their text', () => {
+  test('log probabilities are with their text', () => {
     const logprobsResult: Json = {
       chosenCandidates: [{ token: 'a', logProbability: -0.5 }],
       topCandidates: [{ candidates: [{ token: 'b', logProbability: -1 }] }],
@@ -164,7 +164,7 @@ describe('ends', () => {
     expect(foldEvents(events).completed?.usage).toMatchObject({ inputTokens: 4 });
   });
 
-  test('GE-07: the bytes’ end is the end where there was a finish, and truncated where there was none', () => {
+  test('GE-07: an answer whose bytes end is complete after a finish, and truncated without one', () => {
     expect(failure(() => parse({ parts: [{ text: 'a' }] }))).toBe('truncated');
     expect(failure(() => parse())).toBe('truncated');
     expect(failure(() => parse({ parts: [{ text: 'a' }], finish: 'STOP' }))).toBe('none');
@@ -183,7 +183,7 @@ describe('usage', () => {
     return completed?.usage;
   };
 
-  test('US-18: cached input is a part of the prompt, reasoning stand beside the candidates, the last count holds', () => {
+  test('US-18: cached input is part of the prompt, reasoning is counted beside the candidates, and the last count is valid', () => {
     expect(
       foldUsage(
         { promptTokenCount: 100, candidatesTokenCount: 1 },
@@ -214,7 +214,7 @@ describe('usage', () => {
   });
 });
 
-test('a whole answer, and a list of chunks, are read as the stream is', () => {
+test('a whole answer and a list of chunks are read like the stream', () => {
   const chunks: Chunk[] = [
     { parts: [{ text: 'a' }] },
     { parts: [{ text: 'b' }], finish: 'STOP', usage: { promptTokenCount: 3, candidatesTokenCount: 2 } },
@@ -244,7 +244,7 @@ test('SS-14: the same events wherever the bytes are cut', () => {
   ).toEqual(whole);
 });
 
-test('any answer is in order and keeps its texts, calls and signatures', () => {
+test('the events of any answer are in order and have its texts, calls and signatures', () => {
   const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 });
   const part = fc.oneof(
     text.map(each => ({ text: each })),
@@ -296,7 +296,7 @@ describe('what clients get', () => {
     ]);
   });
 
-  test('Messages: the signature comes before the call, where every client sends it back from', () => {
+  test('Messages: the signature comes as reasoning before the call, which every client sends back', () => {
     const { content } = messagesCodec.renderWhole(signedCall(), decoded) as { content: JsonObject[] };
     expect(content).toMatchObject([
       { type: 'thinking', thinking: '' },
@@ -319,17 +319,17 @@ describe('errors', () => {
     });
   });
 
-  test('a wrong key is one, whatever the status', () => {
+  test('of a wrong key are recognised, whatever the status', () => {
     const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }];
     expect(error(400, { error: { code: 400, message: 'API key not valid.', details } })).toMatchObject({ status: 401 });
   });
 
-  test('an input that is too long is one', () => {
+  test('of an input that is too long are recognised', () => {
     const message = 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).';
     expect(error(400, { error: { code: 400, message } })).toEqual({ message, contextLengthExceeded: true });
   });
 
-  test('a web page, an empty body, a list and a text are read', () => {
+  test('may be a web page, an empty body, a list or a text', () => {
     expect(geminiCodec.parseError(502, '<html>')).toEqual({});
     expect(geminiCodec.parseError(502, '')).toEqual({});
     expect(geminiCodec.parseError(400, '[{"error":{"message":"m"}}]')).toEqual({ message: 'm' });

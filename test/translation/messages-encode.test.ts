@@ -47,7 +47,7 @@ describe('tools and results, Chat to Messages', () => {
     });
   });
 
-  test('TR-08: an id with other letters is mapped alike in call and result, and always alike', () => {
+  test('TR-08: an id with other characters is mapped in the same way in call and result, and in every request', () => {
     const messages = [user(), calling(chatCall('functions.f:0')), result('functions.f:0')];
     const [, call, answer] = fromChat({ messages }).body['messages'] as { content: JsonObject[] }[];
     const id = call?.content[0]?.['id'];
@@ -56,7 +56,7 @@ describe('tools and results, Chat to Messages', () => {
     expect(fromChat({ messages })).toEqual(fromChat({ messages }));
   });
 
-  test('TR-10: an id that is used again is made unique, and its result follows it', () => {
+  test('TR-10: an id that is used again is made unique, and its result gets the same one', () => {
     const round = [calling(chatCall('call_0')), result('call_0')];
     const messages = fromChat({ messages: [user(), ...round, ...round] }).body['messages'] as JsonObject[];
     const ids = messages.flatMap(({ content }) =>
@@ -67,7 +67,7 @@ describe('tools and results, Chat to Messages', () => {
     expect(ids).toEqual(['call_0', 'call_0', 'call_0_2', 'call_0_2']);
   });
 
-  test('TR-17: arguments that are no object are carried as text and listed; none are an empty object', () => {
+  test('TR-17: arguments that are not an object are sent as text and listed; absent ones are an empty object', () => {
     const { body, dropped } = fromChat({
       messages: [user(), calling(chatCall('a', '{"a":'), chatCall('b', '')), result('a'), result('b')],
     });
@@ -97,7 +97,7 @@ describe('tools and results, Chat to Messages', () => {
     expect(body['tools']).toHaveLength(1);
   });
 
-  test('CH-05: parallel_tool_calls false is said with the choice', () => {
+  test('CH-05: parallel_tool_calls false is sent with the tool choice', () => {
     const { body } = fromChat({ messages: [user()], tools: [functionTool()], parallel_tool_calls: false });
     expect(body['tool_choice']).toEqual({ type: 'auto', disable_parallel_tool_use: true });
   });
@@ -116,7 +116,7 @@ describe('tools and results, Chat to Messages', () => {
   });
 });
 
-test('CH-11: a free-form tool is a function with one string, and its calls in the history have one', () => {
+test('CH-11: a free-form tool becomes a function with one string, and so do its calls in the history', () => {
   const custom = { id: 'a', type: 'custom', custom: { name: 'patch', input: 'x' } };
   const { body, dropped } = fromChat({
     messages: [user(), calling(custom), result('a')],
@@ -139,7 +139,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     ]);
   });
 
-  test('RO-01: a system message in the middle is said by the user, and listed', () => {
+  test('RO-01: a system message in the middle becomes a user text, and is listed', () => {
     const { body, dropped } = fromChat({ messages: [user(), { role: 'system', content: 'be brief' }, user('go')] });
     expect((body['messages'] as JsonObject[])[1]).toEqual({
       role: 'user',
@@ -198,7 +198,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(body['tools']).toHaveLength(1);
   });
 
-  test('JS-09: a JSON object without a schema is requested in words, and listed', () => {
+  test('JS-09: a JSON object without a schema is requested by an instruction, and listed', () => {
     const { body, dropped } = fromChat({ messages: [user()], response_format: { type: 'json_object' } });
     expect(body['system']).toMatch(/JSON object/);
     expect(body).not.toHaveProperty('tools');
@@ -214,7 +214,7 @@ describe('roles, media and forms, Chat to Messages', () => {
     expect(refusal(() => fromChat({ messages: [user()], ...more }))).toBe(expected);
   });
 
-  test('C4: hints of one protocol are dropped in silence, and so is a wish for text', () => {
+  test('C4: hints of one protocol are dropped silently, and so is response_format text', () => {
     const hints = { modalities: ['text'], prompt_cache_retention: '24h', safety_identifier: 's', user: 'u' };
     const { body, dropped } = fromChat({ messages: [user()], ...hints, verbosity: 'low', store: true });
     expect(dropped).toEqual([]);
@@ -251,14 +251,14 @@ describe('efforts and budgets (docs/interfaces/README.md "Effort and thinking bu
     expect(effort(name, 100_000).body['thinking']).toEqual({ type: 'enabled', budget_tokens: budget });
   });
 
-  test('EF-04: a budget stays below the output limit; where none is left there is no thinking, and it is listed', () => {
+  test('EF-04: a budget stays below the output limit; if that leaves none, thinking is off, and that is listed', () => {
     expect(effort('high', 5_000).body['thinking']).toEqual({ type: 'enabled', budget_tokens: 4_999 });
     const { body, dropped } = effort('high', 1_024);
     expect(body).not.toHaveProperty('thinking');
     expect(dropped).toEqual(['reasoning_effort']);
   });
 
-  test('none is disabled; a model that only knows efforts gets one', () => {
+  test('effort none disables thinking; a model that only knows efforts gets one', () => {
     expect(effort('none', 5_000).body['thinking']).toEqual({ type: 'disabled' });
     expect(effort('high', 5_000, 'claude-opus-5').body).toMatchObject({
       thinking: { type: 'adaptive' },
@@ -268,7 +268,7 @@ describe('efforts and budgets (docs/interfaces/README.md "Effort and thinking bu
 });
 
 describe('Messages to Messages', () => {
-  test('an unknown member arrives as it was sent; model, limit and form of the answer are the route’s', () => {
+  test('unknown members arrive unchanged; model and limit come from the route, and a stream is requested', () => {
     const sent = { messages: [user()], x_new: { a: null }, temperature: 1 };
     expect(same(sent, { limit: 50 }).body).toEqual({
       ...sent,
@@ -288,7 +288,7 @@ describe('Messages to Messages', () => {
     });
   });
 
-  test('RE-01: reasoning and signatures go back byte for byte, in their order (TR-20)', () => {
+  test('RE-01: reasoning and signatures are sent back byte for byte, in their order (TR-20)', () => {
     const content = [
       { type: 'thinking', thinking: ' a\n', signature: 'S1==' },
       { type: 'tool_use', id: 't1', name: 'f', input: { a: 1 } },
@@ -310,7 +310,7 @@ describe('Messages to Messages', () => {
     });
   });
 
-  test('TR-19, SV-08: blocks of the upstream’s own tools go back as they came', () => {
+  test('TR-19, SV-08: blocks of tools that the upstream runs are sent back unchanged', () => {
     const content = [
       { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'x' } },
       {
@@ -325,7 +325,7 @@ describe('Messages to Messages', () => {
 });
 
 describe('Messages to Chat', () => {
-  test('TR-05: a result without content is an empty text', () => {
+  test('TR-05: a result without content becomes an empty text', () => {
     const content = [{ type: 'tool_use', id: 't', name: 'f', input: {} }];
     const { body } = toChat({
       messages: [user(), { role: 'assistant', content }, user([{ type: 'tool_result', tool_use_id: 't' }])],
@@ -357,7 +357,7 @@ describe('Messages to Chat', () => {
     ]);
   });
 
-  test('RO-14: a document in the assistant’s turn has no place elsewhere; sources of the user’s text stay behind', () => {
+  test('RO-14: a document in the assistant’s turn is refused, and sources of the user’s text are left out', () => {
     const pdf = { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' } };
     const messages = [user(), { role: 'assistant', content: [pdf, { type: 'text', text: 'x' }] }, user()];
     expect(refusal(() => toChat({ messages }))).toBe('unsupported_parameter messages');
@@ -374,7 +374,7 @@ describe('Messages to Chat', () => {
     expect(refusal(() => toChat({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0');
   });
 
-  test('RE-04: signatures are dropped and listed, the reasoning stay', () => {
+  test('RE-04: signatures are dropped and listed, the reasoning stays', () => {
     const content = [
       { type: 'thinking', thinking: 'hm', signature: 'S' },
       { type: 'text', text: 'x' },
@@ -385,7 +385,7 @@ describe('Messages to Chat', () => {
   });
 });
 
-describe('an answer by a schema, of models that take none', () => {
+describe('an answer by a schema, from models without schemas', () => {
   const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
   const response_format = { type: 'json_schema', json_schema: { name: 'n', schema } };
   const old = (body: JsonObject): EncodedRequest =>
@@ -399,7 +399,7 @@ describe('an answer by a schema, of models that take none', () => {
     expect(dropped).toEqual(['response_format']);
   });
 
-  test('beside the client’s tools it is one of those that may be called; with reasoning nothing is forced', () => {
+  test('together with the client’s tools it is one of those that may be called; with reasoning no call is forced', () => {
     const { body } = old({ tools: [functionTool()] });
     expect(body['tools']).toMatchObject([{ name: 'f' }, { name: 'tollgate_final_answer' }]);
     expect(body['tool_choice']).toEqual({ type: 'any' });
@@ -412,16 +412,19 @@ describe('an answer by a schema, of models that take none', () => {
   });
 
   test.each(['claude-opus-4-1-20250805', 'claude-sonnet-4-5', 'claude-opus-5', 'sim/large'])(
-    '%s takes it as it is',
+    '%s gets the schema unchanged',
     model => {
       const { body } = fromChat({ messages: [user()], response_format }, { model });
       expect(body['output_config']).toMatchObject({ format: { type: 'json_schema' } });
     },
   );
 
-  test.each(['claude-3-opus-20240229', 'claude-sonnet-4-20250514', 'claude-opus-4-0'])('%s does not', model => {
-    expect(fromChat({ messages: [user()], response_format }, { model }).body['output_config']).toBeUndefined();
-  });
+  test.each(['claude-3-opus-20240229', 'claude-sonnet-4-20250514', 'claude-opus-4-0'])(
+    '%s gets it as a tool',
+    model => {
+      expect(fromChat({ messages: [user()], response_format }, { model }).body['output_config']).toBeUndefined();
+    },
+  );
 });
 
 test('fields that the official client adds to an answer and sends back are not reported as lost', () => {

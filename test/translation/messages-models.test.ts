@@ -1,5 +1,5 @@
 /**
- * The request that a Messages upstream gets, by what its model accepts, and what it must not depend on: the cases of
+ * The request that a Messages upstream gets, by what its model accepts: the cases of
  * `test/translation/cases.json`, by their ids.
  */
 import { describe, expect, test } from 'vitest';
@@ -35,7 +35,7 @@ describe('thinking', () => {
     },
   );
 
-  test('EF-02: minimal is the least budget that is taken, an effort that exists, and none where it is possible', () => {
+  test('EF-02: minimal is the smallest budget, the lowest effort that exists, or none if that is possible', () => {
     expect(encoded('minimal', 'claude-sonnet-4-5').body['thinking']).toEqual({ type: 'enabled', budget_tokens: 1_024 });
     expect(encoded('minimal', adaptive).body).toMatchObject({
       thinking: { type: 'adaptive' },
@@ -46,12 +46,15 @@ describe('thinking', () => {
     expect([body['thinking'], dropped]).toEqual([undefined, ['reasoning_effort']]);
   });
 
-  test.each([1_000, 1_024])('EF-04: with a limit of %i there is no budget that is taken: none, and listed', limit => {
-    const { body, dropped } = fromChat({ messages: [user()], reasoning_effort: 'high', max_tokens: limit });
-    expect([body['max_tokens'], body['thinking'], dropped]).toEqual([limit, undefined, ['reasoning_effort']]);
-  });
+  test.each([1_000, 1_024])(
+    'EF-04: a limit of %i leaves no room for the smallest budget: thinking is off, and listed',
+    limit => {
+      const { body, dropped } = fromChat({ messages: [user()], reasoning_effort: 'high', max_tokens: limit });
+      expect([body['max_tokens'], body['thinking'], dropped]).toEqual([limit, undefined, ['reasoning_effort']]);
+    },
+  );
 
-  test('EF-04: with a limit of 1025 the least budget is below it', () => {
+  test('EF-04: a limit of 1025 leaves room for the smallest budget', () => {
     const { body, dropped } = fromChat({ messages: [user()], reasoning_effort: 'high', max_tokens: 1_025 });
     expect([body['thinking'], dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
   });
@@ -75,26 +78,26 @@ describe('thinking', () => {
 
 describe('reasoning of a loop of calls, of models with a budget', () => {
   const details = [{ type: 'reasoning.text', text: 'hm', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
-  const loop = (thoughts: boolean, more: JsonObject = {}): ReturnType<typeof fromChat> => {
-    const call = { ...calling(chatCall('a')), ...(thoughts ? { reasoning_details: details } : {}) };
+  const loop = (hasReasoning: boolean, more: JsonObject = {}): ReturnType<typeof fromChat> => {
+    const call = { ...calling(chatCall('a')), ...(hasReasoning ? { reasoning_details: details } : {}) };
     const body = { messages: [user(), call, result('a')], tools: [functionTool()], ...more };
     return fromChat(body, { model: 'claude-sonnet-4-5', limit: 8_000 });
   };
-  const thought = { type: 'thinking', thinking: 'hm', signature: 'S' };
+  const block = { type: 'thinking', thinking: 'hm', signature: 'S' };
   const use = { type: 'tool_use', id: 'a', name: 'f', input: {} };
   const readContent = ({ body }: ReturnType<typeof fromChat>): unknown =>
     (body['messages'] as JsonObject[])[1]?.['content'];
 
-  test('go back where the client gave them back', () => {
+  test('is sent back if the client sent it back', () => {
     const encoded = loop(true, { reasoning_effort: 'low' });
     expect([readContent(encoded), encoded.body['thinking'], encoded.dropped]).toEqual([
-      [thought, use],
+      [block, use],
       { type: 'enabled', budget_tokens: 1_024 },
       [],
     ]);
   });
 
-  test('go back only where their format says that they are of this protocol (RE-04)', () => {
+  test('is sent back only if its format is that of this protocol (RE-04)', () => {
     for (const format of [null, 'google-gemini-v1', 'openai-responses-v1']) {
       const detail = { ...details[0], format };
       const call = { ...calling(chatCall('a')), reasoning_details: [detail] };
@@ -103,7 +106,7 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
     }
   });
 
-  test('that did not come back leave the request without thinking, which would be refused, and listed', () => {
+  test('that is missing turns thinking off, because the upstream would refuse it, and that is listed', () => {
     const encoded = loop(false, { reasoning_effort: 'low' });
     expect([readContent(encoded), encoded.body['thinking'], encoded.dropped]).toEqual([
       [use],
@@ -112,14 +115,14 @@ describe('reasoning of a loop of calls, of models with a budget', () => {
     ]);
   });
 
-  test('are left out, and listed, where no thinking is requested', () => {
+  test('is left out, and listed, if no thinking is requested', () => {
     for (const more of [{}, { reasoning_effort: 'none' }]) {
       const encoded = loop(true, more);
       expect([readContent(encoded), encoded.dropped]).toEqual([[use], ['reasoning_effort']]);
     }
   });
 
-  test('do not matter once the user has spoken, nor to models that think as they see fit', () => {
+  test('is not needed after a new message of the user, nor by models with adaptive thinking', () => {
     const spoken = [user(), calling(chatCall('a')), result('a'), { role: 'assistant', content: 'So.' }, user('next')];
     const later = fromChat({ messages: spoken, reasoning_effort: 'low' }, { model: 'claude-sonnet-4-5', limit: 8_000 });
     expect([later.body['thinking'], later.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
@@ -162,7 +165,7 @@ describe('US-14: of more than four cache hints', () => {
   };
   const messages = [{ role: 'system', content: [text(0)] }, ...[1, 2, 3, 4].map(at => user([text(at)]))];
 
-  test('the first and the last three stay, and it is no warning', () => {
+  test('the first and the last three stay, without a warning', () => {
     const { body, dropped } = fromChat({ messages });
     expect([hinted(body), dropped]).toEqual([['0', '2', '3', '4'], []]);
     const tool = { ...functionTool(), cache_control };
@@ -173,13 +176,13 @@ describe('US-14: of more than four cache hints', () => {
     expect(hinted(fromChat({ messages: messages.slice(1) }).body)).toEqual(['1', '2', '3', '4']);
   });
 
-  test('a Messages client’s own go as it sent them: the upstream judges them', () => {
+  test('those of a Messages client are sent unchanged: the upstream decides', () => {
     const own = { messages: [user([0, 1, 2, 3, 4].map(text))] };
     expect(same(own).body['messages']).toEqual(own.messages);
   });
 });
 
-test('RE-05: the same conversation makes the same bytes, and one that continues begins with them', () => {
+test('RE-05: the same conversation gives the same bytes, and a longer one begins with them', () => {
   const turns = [
     [{ role: 'system', content: 'Be brief.' }, user('one')],
     [
@@ -227,7 +230,7 @@ describe('a forced call together with thinking, which the protocol refuses', () 
   });
 });
 
-describe('a Messages client’s own words to a Claude model', () => {
+describe('settings of a Messages client for a Claude model', () => {
   const own = (more: JsonObject, model: string): { body: JsonObject; dropped: readonly string[] } => {
     const whole = { model: 'm', max_tokens: 4_000, messages: [{ role: 'user', content: 'Hi' }], ...more };
     const raw = Buffer.from(JSON.stringify(whole));
@@ -236,7 +239,7 @@ describe('a Messages client’s own words to a Claude model', () => {
   };
   const tools = [{ name: 'f', input_schema: { type: 'object' } }];
 
-  test('top_p goes where the model refuses it beside temperature', () => {
+  test('top_p is left out if the model refuses it beside temperature', () => {
     const pair = { temperature: 0.5, top_p: 0.9 };
     expect(own(pair, 'claude-sonnet-4-5')).toMatchObject({ body: { temperature: 0.5 }, dropped: ['top_p'] });
     expect(own(pair, 'claude-sonnet-4-5').body['top_p']).toBeUndefined();
@@ -244,7 +247,7 @@ describe('a Messages client’s own words to a Claude model', () => {
     expect(own(pair, 'acme/unknown')).toMatchObject({ body: pair, dropped: [] });
   });
 
-  test('thinking goes where the model refuses it beside a forced call', () => {
+  test('thinking is left out if the model refuses it beside a forced call', () => {
     const forced = { tools, tool_choice: { type: 'any' }, thinking: { type: 'enabled', budget_tokens: 1_024 } };
     const { body, dropped } = own(forced, 'claude-sonnet-4-5');
     expect([body['thinking'], body['tool_choice'], dropped]).toEqual([undefined, { type: 'any' }, ['thinking']]);

@@ -17,13 +17,13 @@ function translate(from: ClientCodec, to: UpstreamCodec, body: JsonObject, optio
   const maxOutputTokens = options.limit ?? request.maxOutputTokens;
   return to.encodeRequest({ request, model: options.model ?? 'up', maxOutputTokens, stream: true });
 }
-/** Chat to Messages. */
+/** Translates a Chat request to Messages. */
 export const fromChat = (body: JsonObject, options?: Options): EncodedRequest =>
   translate(chatCodec, messagesCodec, { model: 'm', ...body }, options);
-/** Messages to Chat. */
+/** Translates a Messages request to Chat. */
 export const toChat = (body: JsonObject): EncodedRequest =>
   translate(messagesCodec, chatCodec, { model: 'm', max_tokens: 100, ...body });
-/** Messages to Messages. */
+/** Encodes a Messages request for a Messages upstream. */
 export const same = (body: JsonObject, options?: Options): EncodedRequest =>
   translate(messagesCodec, messagesCodec, { model: 'm', max_tokens: 100, ...body }, options);
 
@@ -35,7 +35,7 @@ export const chatCall = (id: string, args = '{}', name = 'f'): JsonObject => ({
   type: 'function',
   function: { name, arguments: args },
 });
-/** The assistant calls. */
+/** Returns an assistant message with calls. */
 export const calling = (...calls: JsonObject[]): JsonObject => ({
   role: 'assistant',
   content: null,
@@ -49,7 +49,7 @@ export const functionTool = (more: JsonObject = {}): JsonObject => ({
   function: { name: 'f', ...more },
 });
 
-/** The code of a refusal and the field that it names. */
+/** Returns the code of the refusal that `act` throws and the field that it names. */
 export function refusal(act: () => unknown): string {
   try {
     act();

@@ -20,7 +20,7 @@ import {
 } from './responses-translate.ts';
 
 describe('Responses to Responses', () => {
-  test('what the client sent arrives as it was sent; state, model and limit are the gateway’s', () => {
+  test('the client’s fields arrive unchanged, except for state, model and limit, which the gateway sets', () => {
     const input = [
       { type: 'message', role: 'user', content: 'hi', x_item: { a: null } },
       {
@@ -59,11 +59,11 @@ describe('Responses to Responses', () => {
     });
   });
 
-  test('a text stays a text', () => {
+  test('an input of one string stays a string', () => {
     expect(same({ input: 'hi' }).body['input']).toBe('hi');
   });
 
-  test('items that the gateway put in front are built, the client’s own follow as they were sent', () => {
+  test('items that the gateway adds in front are built, the client’s own follow unchanged', () => {
     const request = decoded(responsesCodec, { model: 'm', input: [{ ...user('and then?'), x_item: 1 }] });
     const before = decoded(responsesCodec, {
       model: 'm',
@@ -77,13 +77,13 @@ describe('Responses to Responses', () => {
     ]);
   });
 
-  test('a limit below the protocol’s own minimum is raised to it, and the gateway cuts', () => {
+  test('a limit below the protocol’s minimum is raised to it, and the gateway cuts the output', () => {
     expect(same({ input: 'hi', max_output_tokens: 16 }, 7).body['max_output_tokens']).toBe(16);
     expect(fromChat({ messages: [user()] }, 3).body['max_output_tokens']).toBe(16);
     expect(fromChat({ messages: [user()] }).body).not.toHaveProperty('max_output_tokens');
   });
 
-  test('RE-13, RP-11: ids of items that the upstream never kept are left out', () => {
+  test('RE-13, RP-11: ids of items that the upstream did not store are left out', () => {
     const { body } = same({
       input: [
         { ...user(), id: 'msg_2' },
@@ -94,17 +94,17 @@ describe('Responses to Responses', () => {
     expect(body['input']).toEqual([user(), call('c'), result('c')]);
   });
 
-  test('RE-04: reasoning of the upstream goes back with the id it is bound to; that of an unknown upstream goes unchanged', () => {
-    const thought = {
+  test('RE-04: reasoning of the upstream is sent back with the id that it is bound to; that of an unknown upstream unchanged', () => {
+    const reasoning = {
       type: 'reasoning',
       id: 'rs_up',
       summary: [{ type: 'summary_text', text: 'hm' }],
       encrypted_content: 'gAAA',
     };
-    expect(same({ input: [thought, user()] })).toMatchObject({ body: { input: [thought, user()] }, dropped: [] });
+    expect(same({ input: [reasoning, user()] })).toMatchObject({ body: { input: [reasoning, user()] }, dropped: [] });
     const request = decoded(responsesCodec, {
       model: 'm',
-      input: [{ ...thought, id: 'rs_ours', encrypted_content: 'tg1.AA' }, user()],
+      input: [{ ...reasoning, id: 'rs_ours', encrypted_content: 'tg1.AA' }, user()],
     });
     const [item] = request.items;
     if (item?.content.case !== 'reasoning') throw new Error('no reasoning');
@@ -113,7 +113,7 @@ describe('Responses to Responses', () => {
       makeOpaque('openai.encrypted', 'gAAA', 'acme'),
       makeOpaque('openai.item_id', 'rs_up', 'acme'),
     ];
-    expect(encoded(responsesCodec, request).body['input']).toEqual([thought, user()]);
+    expect(encoded(responsesCodec, request).body['input']).toEqual([reasoning, user()]);
     item.content.value.opaque = [makeOpaque('openai.encrypted', 'gBBB', 'other')];
     expect(encoded(responsesCodec, request)).toMatchObject({
       body: { input: [user()] },
@@ -121,18 +121,23 @@ describe('Responses to Responses', () => {
     });
   });
 
-  test('RE-11: reasoning stay in front of what they led to, in the order of the conversation', () => {
-    const thought = (id: string): JsonObject => ({ type: 'reasoning', id, summary: [], encrypted_content: `e-${id}` });
+  test('RE-11: each reasoning item stays in front of the call or text that it led to', () => {
+    const reasoning = (id: string): JsonObject => ({
+      type: 'reasoning',
+      id,
+      summary: [],
+      encrypted_content: `e-${id}`,
+    });
     const said = {
       type: 'message',
       role: 'assistant',
       content: [{ type: 'output_text', text: 'ok', annotations: [] }],
     };
-    const input = [user(), thought('rs_1'), call('c'), result('c'), thought('rs_2'), said, user('next')];
+    const input = [user(), reasoning('rs_1'), call('c'), result('c'), reasoning('rs_2'), said, user('next')];
     expect(same({ input }).body['input']).toEqual(input);
   });
 
-  test('reasoning is requested in the form in which it can go back', () => {
+  test('reasoning is requested in the form in which it can be sent back', () => {
     expect(same({ input: 'hi', reasoning: { effort: 'low' } }).body['include']).toEqual([
       'reasoning.encrypted_content',
     ]);
@@ -140,14 +145,14 @@ describe('Responses to Responses', () => {
     expect(same({ input: 'hi' }).body).not.toHaveProperty('include');
   });
 
-  test('CH-11, SV-06, SV-08: tools that the upstream runs, and their items, go as they came', () => {
+  test('CH-11, SV-06, SV-08: tools that the upstream runs, and their items, are sent unchanged', () => {
     const tools = [{ type: 'web_search', filters: null }, { type: 'tool_search' }];
     const search = { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: 'q' } };
     const { body } = same({ input: [user(), search], tools, tool_choice: { type: 'web_search' } });
     expect(body).toMatchObject({ input: [user(), search], tools, tool_choice: { type: 'web_search' } });
   });
 
-  test('RO-13: phase goes round', () => {
+  test('RO-13: phase is kept both ways', () => {
     const message = { type: 'message', role: 'assistant', content: 'well', phase: 'commentary' };
     expect(same({ input: [message, user()] }).body['input']).toEqual([message, user()]);
     const { items } = decoded(responsesCodec, { model: 'm', input: [message] });
@@ -163,7 +168,7 @@ describe('Responses to Responses', () => {
 });
 
 describe('Responses to Chat and Messages', () => {
-  test('TR-08: a call id in illegal letters is mapped, the same for call and result', () => {
+  test('TR-08: a call id with invalid characters is mapped, in the same way for call and result', () => {
     const { body } = toMessages({ input: [user(), call('call_1|fc_1'), result('call_1|fc_1')] });
     const messages = body['messages'] as { content: { id?: string; tool_use_id?: string }[] }[];
     const id = messages[1]?.content[0]?.id;
@@ -199,7 +204,7 @@ describe('Responses to Chat and Messages', () => {
     expect(refusal(() => toChat({ input: video }))).toBe('unsupported_parameter input');
   });
 
-  test('TR-17: arguments that are no object are carried, and listed', () => {
+  test('TR-17: arguments that are not an object are sent as text, and listed', () => {
     const { body, dropped } = toMessages({ input: [user(), call('a', '{"x":'), result('a')] });
     expect((body['messages'] as JsonObject[])[1]).toMatchObject({
       content: [{ type: 'tool_use', input: { _unparsed: '{"x":' } }],
@@ -235,7 +240,7 @@ describe('Responses to Chat and Messages', () => {
     expect(toMessages({ input: 'hi', tools, tool_choice: allowed }).body['tools']).toMatchObject([{ name: 'g' }]);
   });
 
-  test('CH-10: a function without parameters takes none', () => {
+  test('CH-10: a function without parameters gets an empty schema', () => {
     const { body } = toMessages({ input: 'hi', tools: [functionTool({ parameters: null, strict: null })] });
     expect(body['tools']).toEqual([{ name: 'f', input_schema: { type: 'object', properties: {} } }]);
   });
@@ -279,7 +284,7 @@ describe('Responses to Chat and Messages', () => {
     ]);
   });
 
-  test('EF-01: an effort is a budget below the limit, or an effort where the model takes one', () => {
+  test('EF-01: an effort becomes a budget below the limit, or an effort if the model takes one', () => {
     const body = { input: 'hi', reasoning: { effort: 'high' }, max_output_tokens: 20_000 };
     expect(toMessages(body).body).toMatchObject({
       thinking: { type: 'enabled', budget_tokens: 16_384 },
@@ -295,7 +300,7 @@ describe('Responses to Chat and Messages', () => {
     expect(refusal(() => toChat({ input: 'hi', prompt: { id: 'p' } }))).toBe('unsupported_parameter prompt');
   });
 
-  test('RO-04: instructions come first, then system and developer as listed', () => {
+  test('RO-04: instructions come first, then system and developer messages in their order', () => {
     const input = [{ role: 'developer', content: 'B' }, { role: 'system', content: 'C' }, user()];
     const { body } = toMessages({ input, instructions: 'A' });
     expect(body['system']).toEqual(['A', 'B', 'C'].map(text => ({ type: 'text', text })));
@@ -307,7 +312,7 @@ describe('Responses to Chat and Messages', () => {
     ]);
   });
 
-  test('one turn of the model is one message: reasoning, words and calls', () => {
+  test('one turn of the model is one message: reasoning, text and calls', () => {
     const input = [
       user(),
       { type: 'message', role: 'assistant', content: 'Let me look.' },
@@ -330,19 +335,19 @@ describe('Responses to Chat and Messages', () => {
     ]);
   });
 
-  test('RE-04: foreign reasoning are dropped and listed', () => {
-    const thought = { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm' }], encrypted_content: 'gAAA' };
+  test('RE-04: reasoning of another provider is dropped and listed', () => {
+    const reasoning = { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm' }], encrypted_content: 'gAAA' };
     const { body, dropped } = toMessages({
-      input: [user('a'), thought, { role: 'assistant', content: 'b' }, user('c')],
+      input: [user('a'), reasoning, { role: 'assistant', content: 'b' }, user('c')],
     });
     expect(JSON.stringify(body)).not.toContain('gAAA');
     expect(dropped).toEqual(['reasoning.effort']);
-    expect(toChat({ input: [user('a'), thought, { role: 'assistant', content: 'b' }, user('c')] }).dropped).toEqual([
+    expect(toChat({ input: [user('a'), reasoning, { role: 'assistant', content: 'b' }, user('c')] }).dropped).toEqual([
       'reasoning',
     ]);
   });
 
-  test('RP-20: references and compacted conversations are refused where they were not opened', () => {
+  test('RP-20: references and compacted conversations that the gateway did not resolve are refused', () => {
     for (const translate of [toChat, toMessages]) {
       expect(refusal(() => translate({ input: [{ type: 'item_reference', id: 'msg_1' }, user()] }))).toBe(
         'unsupported_parameter input',
@@ -355,9 +360,9 @@ describe('Responses to Chat and Messages', () => {
 
   test('ME-05, ME-08, ME-10: images and files', () => {
     const parts = (...content: JsonObject[]): JsonObject => ({ input: [{ role: 'user', content }] });
-    const picture = parts({ type: 'input_image', image_url: png, detail: 'high' });
-    expect(JSON.stringify(toMessages(picture).body)).not.toContain('detail');
-    expect(JSON.stringify(toChat(picture).body)).toContain('"detail":"high"');
+    const imagePart = parts({ type: 'input_image', image_url: png, detail: 'high' });
+    expect(JSON.stringify(toMessages(imagePart).body)).not.toContain('detail');
+    expect(JSON.stringify(toChat(imagePart).body)).toContain('"detail":"high"');
     const text = parts({ type: 'input_file', file_data: 'data:text/csv;base64,YSxi', filename: 'a.csv' });
     expect((toMessages(text).body['messages'] as JsonObject[])[0]).toMatchObject({
       content: [{ type: 'document', title: 'a.csv', source: { type: 'text', data: 'a,b' } }],
@@ -373,19 +378,19 @@ describe('Responses to Chat and Messages', () => {
     });
   });
 
-  test('unknown members are listed where they can’t go', () => {
+  test('unknown members that can’t be sent are listed', () => {
     const { dropped } = toChat({ input: [{ ...user(), x_item: 1 }], x_top: 1, tools: [functionTool({ x_tool: 1 })] });
     expect(dropped).toEqual(['x_top', 'input.0.x_item', 'tools.0.x_tool']);
   });
 
-  test('what the official client reads out of an answer and sends back is nothing that could be lost', () => {
+  test('members that the official client adds to an answer and sends back are not reported as lost', () => {
     const call = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}', parsed_arguments: {} };
     const text = { type: 'output_text', text: '{}', annotations: [], parsed: {} };
     const input = [user(), { type: 'message', role: 'assistant', content: [text] }, call];
     expect(toChat({ input }).dropped).toEqual([]);
   });
 
-  test('log probabilities are requested where the protocol has them', () => {
+  test('log probabilities are requested if the protocol has them', () => {
     const body = { input: 'hi', include: ['message.output_text.logprobs'], top_logprobs: 4 };
     expect(toChat(body).body).toMatchObject({ logprobs: true, top_logprobs: 4 });
     expect(refusal(() => toMessages(body))).toBe('unsupported_parameter include');

@@ -45,7 +45,7 @@ function foldItems(...frames: string[]): string[] {
 }
 
 describe('a server without output_index', () => {
-  test('has its calls distinguished by their ids, also where they interleave', () => {
+  test('has its calls distinguished by their ids, also if they interleave', () => {
     const [first, second] = [call('a', 'f', '{"x":1}'), call('b', 'g', '{"y":2}')];
     const items = foldItems(
       added(call('a', 'f')),
@@ -61,7 +61,7 @@ describe('a server without output_index', () => {
     expect(items).toEqual(['f({"x":1})', 'g({"y":2})']);
   });
 
-  test('and without ids of deltas continues with what began last', () => {
+  test('and without ids in deltas: each delta continues the item that began last', () => {
     const items = foldItems(
       added(message('m')),
       frame('response.output_text.delta', { delta: 'Hello' }),
@@ -73,7 +73,7 @@ describe('a server without output_index', () => {
     expect(items).toEqual(['text: Hello', 'f({})']);
   });
 
-  test('that says 0 for every item has them distinguished all the same', () => {
+  test('that sends 0 for every item has them distinguished by their ids too', () => {
     const at = { output_index: 0 };
     const items = foldItems(
       added(call('a', 'f'), at),
@@ -89,7 +89,7 @@ describe('a server without output_index', () => {
 });
 
 describe('an output that is not what was streamed', () => {
-  test('of another kind at the same place loses nothing', () => {
+  test('with an item of another kind at the same place loses nothing', () => {
     const items = foldItems(
       added(message('m'), { output_index: 0 }),
       said('m', 'Hello', { output_index: 0 }),
@@ -98,7 +98,7 @@ describe('an output that is not what was streamed', () => {
     expect(items).toEqual(['text: Hello', 'f({})']);
   });
 
-  test('with ids made anew is the same output', () => {
+  test('with new ids is recognised as the same output', () => {
     const items = foldItems(
       added(message('m1'), { output_index: 0 }),
       said('m1', 'Hello', { output_index: 0 }),
@@ -120,7 +120,7 @@ describe('an output that is not what was streamed', () => {
     expect(items).toEqual(['text: Hello', 'text: Bye']);
   });
 
-  test('with a part of another kind has it too', () => {
+  test('with a part of another kind adds that part', () => {
     const refusal = { type: 'refusal', refusal: 'No.' };
     const streamed = [added(message('m'), { output_index: 0 }), said('m', 'Well', { output_index: 0 })];
     expect(foldItems(...streamed, ended([message('m', refusal)]))).toEqual(['text: Well, refusal: No.']);
@@ -128,14 +128,14 @@ describe('an output that is not what was streamed', () => {
     expect(foldItems(...whole, ended([message('m', text('Well'), refusal)]))).toEqual(['text: Well', 'refusal: No.']);
   });
 
-  test('without what was streamed keeps it', () => {
+  test('that lacks a streamed item keeps it', () => {
     const search = { id: 'ws', type: 'web_search_call', status: 'in_progress' };
     const items = foldItems(added(search, { output_index: 0 }), added(call('a', 'f'), { output_index: 1 }), ended([]));
     expect(items).toEqual(['f({})', JSON.stringify(search)]);
   });
 });
 
-test('a call without arguments at the end of a cut answer is incomplete, and whole elsewhere', () => {
+test('a call without arguments is incomplete at the end of a cut answer, and complete elsewhere', () => {
   const listStatuses = (...frames: string[]): (ItemStatus | undefined)[] => {
     const { choices } = foldEvents(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
     return (choices[0]?.items ?? []).map(({ status }) => status);

@@ -146,7 +146,7 @@ describe('values that the gateway does not know', () => {
   });
 });
 
-test('a template of the provider’s own service is 400, a conversation is the gateway’s', () => {
+test('a prompt template of the provider is 400; a conversation is kept as the gateway’s own', () => {
   expect(refusal({ conversation: { id: 'conv_1' } })).toBe('none');
   expect(refusal({ conversation: 7 })).toMatch(/^validation_error conversation:/);
   expect(refusal({ prompt: { id: 'p' } })).toMatch(/^unsupported_parameter prompt:/);
@@ -184,7 +184,7 @@ test('null in an optional field, at any depth, means that it was not sent', () =
   expect(deep.tools[0]?.tool.value).toMatchObject({ description: undefined, parametersJson: '', strict: undefined });
 });
 
-test('every input item kind', () => {
+test('decodes every kind of input item', () => {
   const { request } = decode({
     input: [
       { id: 'msg_1' },
@@ -271,14 +271,14 @@ test('every setting', () => {
   expect(decode({ store: false }).store).toBe(false);
 });
 
-test('the input may be missing only where a response is continued that is counted or compacted', () => {
+test('the input may be missing only in a request that continues a response, to count or compact it', () => {
   const read = decodeContinuingRequest;
   expect(refusal({ input: null }, read)).toMatch(/^validation_error input:/);
   expect(decode({ input: null, previous_response_id: 'resp_1' }, read).request.items).toEqual([]);
   expect(refusal({ input: null, previous_response_id: 'resp_1' })).toMatch(/^validation_error input:/);
 });
 
-test('unknown fields are kept and named, in the body, items, parts and tools', () => {
+test('unknown fields are kept, and their paths listed, in the body, items, parts and tools', () => {
   const { request } = decode({
     x_top: 1,
     reasoning: { effort: 'low', x_deep: 1 },

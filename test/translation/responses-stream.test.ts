@@ -51,7 +51,7 @@ const named = (type: string, members: JsonObject = {}): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
 
 describe('Chat and Messages to Responses', () => {
-  test('RP-02, RP-05, RP-06, TS-22: text and calls are items of their own, in the order of the interface', () => {
+  test('RP-02, RP-05, RP-06, TS-22: text and calls are separate items, in the order of the interface', () => {
     const frames = fromChat(
       [{ role: 'assistant', content: '' }, { content: 'Hi' }, call(0, '{"a"', 'c1'), call(0, ':1}')],
       'tool_calls',
@@ -151,7 +151,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('SS-13: response.created is the first event, also of a stream that fails before the model began; before it only comments', () => {
+  test('SS-13: response.created is the first event, also of a stream that fails before the model began; only comments come before it', () => {
     expect(readTypes(fromChat([{ content: 'Hi' }], 'stop'))[0]).toBe('created');
     const renderer = responsesCodec.renderStream(decoded);
     expect(renderer.keepAlive).toMatch(/^:[^\n]*\n$/);
@@ -164,7 +164,7 @@ describe('Chat and Messages to Responses', () => {
     ]);
   });
 
-  test('LI-06, LI-08, LI-09: wherever a stream fails, an error in both dialects, a terminal event and the end mark say so and why', () => {
+  test('LI-06, LI-08, LI-09: wherever a stream fails, it ends with an error in both formats, a terminal event and the end mark', () => {
     const events = parse(chatCodec, chatStream([{ content: 'Hi' }, call(0, '{"a"', 'c1')], 'tool_calls'));
     for (let size = 0; size < events.length; size += 1) {
       const renderer = responsesCodec.renderStream(decoded);
@@ -187,7 +187,7 @@ describe('Chat and Messages to Responses', () => {
     }
   });
 
-  test('RP-09: one id in all of it, minted by the gateway', () => {
+  test('RP-09: all events have the same id, made by the gateway', () => {
     const frames = fromChat([{ content: 'Hi' }], 'stop');
     const ids = frames.map(frame => objectIn(frame['response'])?.['id']).filter(id => id !== undefined);
     expect(new Set(ids).size).toBe(1);
@@ -206,7 +206,7 @@ describe('Chat and Messages to Responses', () => {
     expect(order).toEqual([0, 0, 1, 1]);
   });
 
-  test('FI-17: length is incomplete, and a call that it cut is so too', () => {
+  test('FI-17: after a length finish the response and a cut call are incomplete', () => {
     const frames = fromChat([call(0, '{"a', 'c1')], 'length');
     expect(readTypes(frames).slice(-3)).toEqual(['function_call_arguments.done', 'output_item.done', 'incomplete']);
     expect(readLast(frames)).toMatchObject({
@@ -217,7 +217,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('a refusal in words is a part of its own, and the response incomplete for it', () => {
+  test('a refusal with text is a separate part, and makes the response incomplete', () => {
     const frames = fromChat([{ refusal: 'I ' }, { refusal: 'can’t.' }], 'stop');
     expect(readTypes(frames).slice(3, -2)).toEqual(
       ['content_part.added', 'refusal.delta', 'refusal.delta', 'refusal.done', 'content_part.done'].slice(0),
@@ -229,7 +229,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('RE-07, RE-16: readable reasoning are a summary with one stable id, never encrypted content', () => {
+  test('RE-07, RE-16: readable reasoning is a summary with one stable id, never encrypted content', () => {
     const frames = fromChat([{ reasoning_content: 'hm' }, { reasoning_content: 'm' }, { content: 'ok' }], 'stop');
     expect(readTypes(frames).slice(2, 8)).toEqual([
       'output_item.added',
@@ -240,12 +240,12 @@ describe('Chat and Messages to Responses', () => {
       'reasoning_summary_part.done',
     ]);
     expect(new Set(frames.slice(3, 8).map(frame => frame['item_id'])).size).toBe(1);
-    const [thought] = readLast(frames)['output'] as JsonObject[];
-    expect(thought).toMatchObject({ type: 'reasoning', summary: [{ type: 'summary_text', text: 'hmm' }] });
-    expect(thought).not.toHaveProperty('encrypted_content');
+    const [reasoning] = readLast(frames)['output'] as JsonObject[];
+    expect(reasoning).toMatchObject({ type: 'reasoning', summary: [{ type: 'summary_text', text: 'hmm' }] });
+    expect(reasoning).not.toHaveProperty('encrypted_content');
   });
 
-  test('US-03: usage counts what was read from and written to the cache inside the input', () => {
+  test('US-03: the input includes the tokens that were read from and written to the cache', () => {
     const usage = {
       prompt_tokens: 125,
       completion_tokens: 10,
@@ -262,7 +262,7 @@ describe('Chat and Messages to Responses', () => {
     });
   });
 
-  test('SV-02: citations are flat, each with its place', () => {
+  test('SV-02: citations are flat, each with its position', () => {
     const citation = {
       type: 'url_citation',
       url_citation: { url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 },
@@ -276,7 +276,7 @@ describe('Chat and Messages to Responses', () => {
     expect(readLast(frames)).toMatchObject({ output: [{ content: [{ annotations: [flat] }] }] });
   });
 
-  test('UN-04: half a character waits for its other half', () => {
+  test('UN-04: half a surrogate pair is held back until the other half comes', () => {
     const frames = fromChat([{ content: 'a\ud83d' }, { content: '\ude00b' }], 'stop');
     const deltas = frames.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta);
     expect(deltas).toEqual(['a', '😀b']);
@@ -301,7 +301,7 @@ describe('Chat and Messages to Responses', () => {
     expect(JSON.stringify(last)).not.toContain('sig"');
   });
 
-  test('what an upstream’s own tools did is shown to clients of its protocol only', () => {
+  test('calls of tools that the upstream runs are shown only to clients of its protocol', () => {
     const text =
       named('message_start', { message: { id: 'm', usage: { input_tokens: 5, output_tokens: 1 } } }) +
       named('content_block_start', {
@@ -376,7 +376,7 @@ describe('Responses upstreams', () => {
     expect(foldItems(created + itemDone(0, message) + completed({ output: [message, functionCall] }))).toHaveLength(2);
   });
 
-  test('deltas without their part, and those of raw reasoning in both dialects, find their item', () => {
+  test('deltas without a part, and deltas of raw reasoning in both formats, are added to their item', () => {
     const reasoning = { type: 'reasoning', id: 'rs_1', summary: [] };
     for (const type of ['reasoning_text.delta', 'reasoning.delta']) {
       const text =
@@ -397,7 +397,7 @@ describe('Responses upstreams', () => {
     }
   });
 
-  test('LI-05: an end without a terminal event is no answer', () => {
+  test('LI-05: a stream without a terminal event is a failure', () => {
     expect(catchFailure(created + itemDone(0, message))).toBe('truncated  ');
   });
 
@@ -413,7 +413,7 @@ describe('Responses upstreams', () => {
     expect(catchFailure(created + event('incomplete', resource('cancelled')))).toBe('reported  ');
   });
 
-  test('for clients of Chat and Messages', () => {
+  test('reach clients of Chat and Messages', () => {
     const text =
       created +
       itemDone(0, message) +
@@ -441,7 +441,7 @@ describe('Responses upstreams', () => {
     });
   });
 
-  test('an answer that is not streamed says the same', () => {
+  test('an answer that is not streamed has the same content', () => {
     const whole = { ...objectIn(resource('completed', { output: [message, functionCall] })['response']) };
     const { choices } = foldEvents(responsesCodec.parseWhole(whole, 'acme'));
     expect(choices[0]?.items.map(({ content }) => content.case)).toEqual(['message', 'toolCall']);

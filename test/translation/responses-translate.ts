@@ -17,19 +17,19 @@ export function encoded(to: UpstreamCodec, request: GenerateRequest, limit = req
   return to.encodeRequest({ request, model: 'up', maxOutputTokens: limit, stream: true, provider: 'acme' });
 }
 
-/** Responses to Chat. */
+/** Translates a Responses request to Chat. */
 export const toChat = (body: JsonObject): EncodedRequest =>
   encoded(chatCodec, decoded(responsesCodec, { model: 'm', ...body }));
-/** Responses to Messages. */
+/** Translates a Responses request to Messages. */
 export const toMessages = (body: JsonObject): EncodedRequest =>
   encoded(messagesCodec, decoded(responsesCodec, { model: 'm', ...body }));
-/** Responses to Responses. */
+/** Encodes a Responses request for a Responses upstream. */
 export const same = (body: JsonObject, limit?: number): EncodedRequest =>
   encoded(responsesCodec, decoded(responsesCodec, { model: 'm', ...body }), limit);
-/** Chat to Responses. */
+/** Translates a Chat request to Responses. */
 export const fromChat = (body: JsonObject, limit?: number): EncodedRequest =>
   encoded(responsesCodec, decoded(chatCodec, { model: 'm', ...body }), limit);
-/** Messages to Responses. */
+/** Translates a Messages request to Responses. */
 export const fromMessages = (body: JsonObject, limit?: number): EncodedRequest =>
   encoded(responsesCodec, decoded(messagesCodec, { model: 'm', max_tokens: 100, ...body }), limit);
 
@@ -57,7 +57,7 @@ export const png = 'data:image/png;base64,iVBORw0KGgo=';
 export const withoutId = (item: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(item).filter(([name]) => name !== 'id'));
 
-/** The code of a refusal and the field that it names. */
+/** Returns the code of the refusal that `act` throws and the field that it names. */
 export function refusal(act: () => unknown): string {
   try {
     act();

@@ -57,7 +57,7 @@ describe('Chat and Messages to Responses', () => {
     expect(refusal(() => fromMessages({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0.name');
   });
 
-  test('CH-02, CH-08: tools and choices are flat, and strict only where it was requested', () => {
+  test('CH-02, CH-08: tools and choices are flat, and strict only if that was requested', () => {
     const { body } = fromChat({
       messages: [user()],
       tools: [
@@ -86,7 +86,7 @@ describe('Chat and Messages to Responses', () => {
     expect(forced.body).toMatchObject({ tool_choice: 'required', parallel_tool_calls: false });
   });
 
-  test('RE-07: readable reasoning are never sent as encrypted ones, and reasoning of others are dropped and listed', () => {
+  test('RE-07: readable reasoning is never sent as encrypted content, and that of other providers is dropped and listed', () => {
     const { body, dropped } = fromChat({
       messages: [user('a'), { role: 'assistant', content: 'b', reasoning_content: 'hm' }, user('c')],
     });
@@ -100,7 +100,7 @@ describe('Chat and Messages to Responses', () => {
     expect(signed.dropped).toEqual(['thinking']);
   });
 
-  test('EF-05: a budget is the nearest effort, and visible reasoning is requested', () => {
+  test('EF-05: a budget becomes the nearest effort, and visible reasoning is requested', () => {
     const messages = [user()];
     const thinking = { type: 'enabled', budget_tokens: 10_000 };
     expect(fromMessages({ messages, thinking, max_tokens: 20_000 }).body).toMatchObject({
@@ -170,7 +170,7 @@ describe('Chat and Messages to Responses', () => {
     ]);
   });
 
-  test('a failed result says so in words, and sound has no place', () => {
+  test('a failed result begins with a text that says so, and sound is refused', () => {
     const messages = [
       user(),
       { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
@@ -183,7 +183,7 @@ describe('Chat and Messages to Responses', () => {
     expect(refusal(() => fromChat({ messages: sound }))).toBe('unsupported_parameter messages');
   });
 
-  test('a trailing message of the assistant goes between Chat and Responses, not from Messages', () => {
+  test('a last message of the assistant is accepted between Chat and Responses, and refused from Messages', () => {
     const messages = [user(), { role: 'assistant', content: 'It is' }];
     expect((fromChat({ messages }).body['input'] as JsonObject[])[1]).toEqual({
       type: 'message',
@@ -194,7 +194,7 @@ describe('Chat and Messages to Responses', () => {
     expect(refusal(() => fromMessages({ messages }))).toBe('unsupported_parameter messages');
   });
 
-  test('C4: what changes the answer and has no place is refused, pure hints are silent, the rest is listed', () => {
+  test('C4: fields that change the answer and can’t be sent are refused, pure hints are dropped silently, the rest is dropped and listed', () => {
     const messages = [user()];
     const refused = [{ modalities: ['text', 'audio'], audio: {} }, { web_search_options: {} }];
     expect(refused.map(members => refusal(() => fromChat({ messages, ...members })))).toEqual([

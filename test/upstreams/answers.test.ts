@@ -41,7 +41,7 @@ const strange = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownF
 const parseBody = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
 
 describe('the request that is sent', () => {
-  test('is a POST below the base URL, that requests a stream with usage, under the upstream’s name of the model', async () => {
+  test('is a POST below the base URL that requests a stream with usage and names the model as the upstream does', async () => {
     const upstream = await upstreamThat(answers);
     const { events, failure } = await collectAnswer(
       chatUpstream(upstream.baseUrl),
@@ -144,7 +144,7 @@ describe('an answer', () => {
     expect(Math.max(...refused.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
   });
 
-  test('that continues after its end is left, and its connection closed', async () => {
+  test('that continues after its end is no longer read, and its connection is closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
       const timer = setInterval(() => socket.write(chunk('x'.repeat(20_000))), 5);
@@ -156,7 +156,7 @@ describe('an answer', () => {
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(1_000);
   });
 
-  test('that is quiet after its finish is whole soon, without the usage that never comes (US-12)', async () => {
+  test('that is silent after its finish counts as whole soon, without usage (US-12)', async () => {
     const frames = golden.toString().split(/(?<=\n\n)/);
     const finish = frames.findIndex(frame => frame.includes('"finish_reason":"tool_calls"'));
     const upstream = await upstreamThat(socket => {
@@ -171,7 +171,7 @@ describe('an answer', () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
-  test('that is quiet after its end is left too, and its connection closed', async () => {
+  test('that is silent after its end is no longer read, and its connection is closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
     });
@@ -180,7 +180,7 @@ describe('an answer', () => {
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(3_000);
   });
 
-  test('that its reader does not take fills no memory: the upstream has to wait until it does', async () => {
+  test('that its reader does not read does not fill memory: the upstream has to wait', async () => {
     let written = 0;
     const upstream = await upstreamThat(socket => {
       socket.write(streamHead);
@@ -212,7 +212,7 @@ describe('an answer', () => {
   });
 });
 
-test('several answers over connections of their own come whole to a receiver that pauses at every batch', async () => {
+test('several answers over separate connections arrive whole at a receiver that pauses at every batch', async () => {
   const frames = golden.toString().split(/(?<=\n\n)/);
   const upstream = await upstreamThat(async socket => {
     socket.write(streamHead);
@@ -225,7 +225,7 @@ test('several answers over connections of their own come whole to a receiver tha
   const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
   const { answered } = ask(client, makeCall({ candidates: 3 }), ({ attempt }) => {
     attempt.pause();
-    // At once, or from another turn: also while another of the connections is read.
+    // Resumes at once or in a later turn, also while another connection is read.
     if (Math.random() < 0.5) attempt.resume();
     else setImmediate(() => attempt.resume());
   });
@@ -235,7 +235,7 @@ test('several answers over connections of their own come whole to a receiver tha
   expect(new Set(events.map(({ choice }) => choice))).toEqual(new Set([0, 1, 2]));
 });
 
-describe('someone who no longer wants the answer', () => {
+describe('cancelling an attempt', () => {
   const stages: Record<string, Behaviour> = {
     'before the head': () => undefined,
     'after the head': socket => void socket.write(streamHead),
@@ -255,7 +255,7 @@ describe('someone who no longer wants the answer', () => {
     expect([requested.batches.length, requested.hasEnded]).toEqual([before, false]);
   });
 
-  test('sends nothing when gone before there is a connection', async () => {
+  test('before there is a connection sends nothing', async () => {
     const upstream = await upstreamThat(answers);
     const requested = ask(chatUpstream(upstream.baseUrl));
     requested.attempt.cancel();
@@ -264,7 +264,7 @@ describe('someone who no longer wants the answer', () => {
     expect([upstream.requests.length, requested.batches, requested.hasEnded]).toEqual([0, [], false]);
   });
 
-  test('hears nothing any more, and a whole answer leaves its connection for others all the same', async () => {
+  test('stops all further calls to the receiver; if the answer has arrived whole, its connection is still reused', async () => {
     const upstream = await upstreamThat(answers);
     const client = chatUpstream(upstream.baseUrl);
     for (let request = 0; request < 5; request += 1) {
@@ -306,7 +306,7 @@ describe('an error status', () => {
     expect((await collectAnswer(chatUpstream(upstream.baseUrl))).failure?.facts.contextLengthExceeded).toBe(true);
   });
 
-  test('may have a body that breaks off, never ends, is huge, or is no JSON', async () => {
+  test('may have a body that breaks off, never ends, is huge or is not JSON', async () => {
     const bodies: Behaviour[] = [
       socket => void socket.end('HTTP/1.1 500 No\r\ncontent-length: 500\r\n\r\n{"error":'),
       socket =>
@@ -327,7 +327,7 @@ describe('an error status', () => {
     }
   });
 
-  test('is a redirect’s too: it is not followed, least of all with the key', async () => {
+  test('is also reported for a redirect, which is not followed, so that no other server gets the key', async () => {
     const thief = await upstreamThat(answers);
     const location = `http://127.0.0.1:${thief.port}/v1/chat/completions`;
     for (const status of [301, 302, 303, 307, 308]) {
@@ -381,7 +381,7 @@ describe('the keys of a provider', () => {
     expect(upstream.requests.map(readKey)).toEqual(['Bearer k1', 'Bearer k2', 'Bearer k1']);
   });
 
-  test.each([401, 403, 404])('are changed within a try where one gets %i', async status => {
+  test.each([401, 403, 404])('are tried in turn within an attempt if one gets %i', async status => {
     const upstream = await upstreamThat(async (socket, request) => {
       await (readKey(request) === 'Bearer good' ? answers(socket) : refuses(status)(socket, request));
     });
@@ -400,7 +400,7 @@ describe('the keys of a provider', () => {
     expect([first.failure?.facts.status, again.failure?.facts.status, upstream.requests.length]).toEqual([401, 401, 2]);
   });
 
-  test('travel as the protocol wants them, in a header', async () => {
+  test('are sent in the header that the protocol wants', async () => {
     const ways = { bearer: 'authorization', xApiKey: 'x-api-key', xGoogApiKey: 'x-goog-api-key' } as const;
     for (const [authentication, header] of Object.entries(ways)) {
       const upstream = await upstreamThat(answers);
@@ -440,7 +440,7 @@ test('HD-03: a credential that wants another scheme is a configured header, and 
   expect(upstream.requests[0]?.headers).not.toHaveProperty('x-api-key');
 });
 
-test('a proxy is used where one is configured, save for the hosts that are reached directly', async () => {
+test('a configured proxy is used, except for the hosts that are reached directly', async () => {
   const proxy = await upstreamThat(answers);
   const upstream = await upstreamThat(answers);
   const httpProxy = `http://127.0.0.1:${proxy.port}`;
@@ -455,7 +455,7 @@ test('a proxy is used where one is configured, save for the hosts that are reach
   expect([proxy.requests.length, upstream.requests.length]).toEqual([1, 1]);
 });
 
-test('a closed client ends its connections, after the calls that run', async () => {
+test('a closed client closes its connections after the running calls', async () => {
   const upstream = await upstreamThat(answers);
   const client = chatUpstream(upstream.baseUrl);
   await collectAnswer(client);

@@ -72,7 +72,7 @@ export interface Answered {
 }
 
 /** A running attempt. */
-export interface Asked {
+export interface ObservedAttempt {
   readonly attempt: RunningAttempt;
   /** The output so far. */
   readonly batches: GenerationEvent[][];
@@ -86,8 +86,8 @@ export interface Asked {
 export function ask(
   upstream: Upstream,
   call: UpstreamCall = makeCall(),
-  onBatch: (requested: Asked) => void = () => undefined,
-): Asked {
+  onBatch: (requested: ObservedAttempt) => void = () => undefined,
+): ObservedAttempt {
   const batches: GenerationEvent[][] = [];
   const ending = Promise.withResolvers<Answered>();
   const attempt = upstream.generate(call, {
@@ -101,7 +101,7 @@ export function ask(
       else ending.resolve({ batches, events: batches.flat(), failure });
     },
   });
-  const requested: Asked = { attempt, batches, hasEnded: false, answered: ending.promise };
+  const requested: ObservedAttempt = { attempt, batches, hasEnded: false, answered: ending.promise };
   return requested;
 }
 

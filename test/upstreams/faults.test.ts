@@ -90,7 +90,7 @@ describe('a fault in a stream is reported as such, never as a success, and never
     const started = performance.now();
     const { events, failure } = await collectAnswer(client);
     const stage = findStage(moment);
-    // Half an event and what comes after its blank line can't be read: that is noticed first.
+    // A damaged event is noticed before the fault: half an event followed by a blank line can't be parsed.
     const inEvent = fault === 'an error' && moment.startsWith('in ');
     const kind = inEvent ? 'malformed' : expected[fault][stage];
     expect(failure?.kind ?? (isWhole(events) ? 'whole' : 'nothing')).toBe(kind);
@@ -155,8 +155,8 @@ describe('an answer that is not streamed', () => {
   });
 });
 
-describe('the time limits', () => {
-  test('of all is kept by a stream that never pauses', async () => {
+describe('time limits', () => {
+  test('the total one ends a stream that never pauses', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(streamHead);
       socket.write(chunk(frames.slice(0, 2).join('')));
@@ -169,7 +169,7 @@ describe('the time limits', () => {
     expect(upstream.requests.length).toBe(1);
   });
 
-  test('of the first event is not put off by comments, the idle one is', async () => {
+  test('comments do not extend the one of the first event; they extend the idle one', async () => {
     const comments = (socket: Socket): void => {
       const timer = setInterval(() => socket.write(chunk(': busy\n\n')), 50);
       socket.once('close', () => clearInterval(timer));
@@ -188,7 +188,7 @@ describe('the time limits', () => {
     expect((await collectAnswer(chatUpstream(late.baseUrl, { timeouts }))).failure?.kind).toBe('total_timeout');
   });
 
-  test('of silence does not run while the reader takes its time', async () => {
+  test('the idle one does not run while the reader has paused the answer', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(streamHead);
       socket.write(chunk(frames.slice(0, 3).join('')));
@@ -202,7 +202,7 @@ describe('the time limits', () => {
     expect(isWhole((await requested.answered).events)).toBe(true);
   });
 
-  test('of the connection counts as a connection error', async () => {
+  test('the one of the connection is reported as a connection error', async () => {
     // A port of a documentation network: nothing answers there, and nothing refuses.
     const timeouts = { ...patient, connectMs: 200 };
     const started = performance.now();
@@ -218,7 +218,7 @@ test('a refused connection is a connection error', async () => {
   expect((await collectAnswer(chatUpstream(baseUrl))).failure?.kind).toBe('connect');
 });
 
-test('a server whose certificate no one vouches for is not spoken to', async () => {
+test('nothing is sent to a server whose certificate is not trusted', async () => {
   const pem = readFileSync(new URL('fixtures/self-signed.pem', import.meta.url));
   let requests = 0;
   const server = createServer({ key: pem, cert: pem }, (_, response) => {

@@ -47,7 +47,7 @@ describe('an allowed address', () => {
   });
 
   test.each(['/moved', '/gone', '/large'])(
-    '%s is no image: redirects are not followed, sizes are bounded',
+    '%s returns no image: redirects are not followed, sizes are bounded',
     async path => {
       expect(await fetched(path)).toBe('refused malformed');
       expect(requested.splice(0).map(each => each.path)).toEqual([path]);
@@ -129,6 +129,6 @@ test('a caller that disconnects ends the fetch with its own reason', async () =>
   const left = performance.now();
   leave.abort(new Error('gone'));
   await expect(fetching).rejects.toThrow('gone');
-  // Not when the connection's own time limit is over.
+  // It does not wait for the connection's time limit.
   expect(performance.now() - left).toBeLessThan(5_000);
 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 
-/** A request as an upstream that misbehaves has read it. */
+/** A request as the upstream has read it. */
 export interface SeenRequest {
   /** "POST /v1/chat/completions HTTP/1.1" */
   readonly line: string;

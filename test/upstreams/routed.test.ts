@@ -34,7 +34,7 @@ const refuses =
   socket =>
     void socket.write(whole(status, '{"error":{"message":"no"}}', headers));
 
-/** A router over these upstreams in the order of their priority; every wait is short. */
+/** Returns a router over these upstreams in the order of their priority. Every wait is short. */
 function routerOver(
   upstreams: readonly RawUpstream[],
   options: Partial<RouterOptions> & { client?: Partial<HttpUpstreamOptions> } = {},
@@ -91,13 +91,13 @@ test('a route whose server is gone leads to the next', async () => {
   expect(await outcome(router)).toBe(`p1: ${text}`);
 });
 
-test('a route that does not begin in time leads to the next at once', async () => {
+test('a route that does not begin to answer in time is followed by the next at once', async () => {
   const [slow, good] = [await upstreamThat(() => undefined), await upstreamThat(answers)];
   const router = routerOver([slow, good], { client: { timeouts: { ...patient, firstEventMs: 150 } } });
   expect([await outcome(router), slow.requests.length]).toEqual([`p1: ${text}`, 1]);
 });
 
-test('a stream that breaks is not begun again, an answer that is not streamed is', async () => {
+test('a stream that breaks is not retried, an answer that is not streamed is', async () => {
   const [bad, good] = [await upstreamThat(breaks), await upstreamThat(answers)];
   expect(await outcome(routerOver([bad, good]))).toBe('p0: Hello 😀upstream_error');
   expect(good.requests.length).toBe(0);
@@ -116,7 +116,7 @@ test('an upstream’s retry-after is waited for', async () => {
   expect(performance.now() - started).toBeGreaterThanOrEqual(1_000);
 });
 
-test('a refused key is not sent again through other tries of the request, nor by other requests while it rests', async () => {
+test('a refused key is not used again by other attempts of the request, nor by other requests while it rests', async () => {
   const upstream = await upstreamThat((socket, request) =>
     request.headers['authorization'] === 'Bearer bad' ? refuses(401)(socket, request) : refuses(500)(socket, request),
   );
@@ -127,7 +127,7 @@ test('a refused key is not sent again through other tries of the request, nor by
   expect([await outcome(router), keys()]).toEqual(['upstream_error', ['good', 'good', 'good']]);
 });
 
-test('of many requests on a route that dies none fails while another is up, and the traffic returns', async () => {
+test('if a route goes down, none of many requests fails while another route works, and the traffic returns later', async () => {
   let isUp = true;
   let nowMs = 1_000_000;
   const first = await upstreamThat((socket, request) => (isUp ? answers(socket, request) : void socket.destroy()));

@@ -107,7 +107,7 @@ const spoken: Readonly<Record<string, Spoken>> = {
 };
 
 describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source }) => {
-  test('gets a request for JSON, and its usage and its text are read', async () => {
+  test('is requested as JSON, and its usage and text are read', async () => {
     const upstream = await upstreamThat(socket => void socket.write(whole(200, JSON.stringify(answer))));
     const client = chatUpstream(upstream.baseUrl, { protocol });
     const sources = source === undefined ? [{}] : [{}, { source: { protocol: protocol.codec.protocol, body: source } }];
@@ -125,7 +125,7 @@ describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source
     }
   });
 
-  test('is half of an answer where the connection ends in it', async () => {
+  test('is truncated if the connection ends within it', async () => {
     const half = JSON.stringify(answer).slice(0, 60);
     const upstream = await upstreamThat(socket => void socket.end(whole(200, half, { 'content-length': '9000' })));
     const { events, failure } = await collectAnswer(
@@ -139,7 +139,7 @@ describe.each(Object.entries(spoken))('%s', (_, { protocol, path, answer, source
 const wholeCall = makeCall({}, { whole: true });
 const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
 
-test('an upstream that streams all the same is read as a stream', async () => {
+test('a stream that the upstream sends nevertheless is read as a stream', async () => {
   const upstream = await upstreamThat(
     socket => void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden), Buffer.from(lastChunk)])),
   );
@@ -147,7 +147,7 @@ test('an upstream that streams all the same is read as a stream', async () => {
   expect([isWhole(events), failure]).toEqual([true, undefined]);
 });
 
-describe('the time limits', () => {
+describe('time limits', () => {
   const timeouts = { ...patient, firstEventMs: 400, idleMs: 400 };
   const body = JSON.stringify(completion);
   /** Writes the answer in pieces, one after each wait. */
@@ -174,7 +174,7 @@ describe('the time limits', () => {
     expect(failure?.kind).toBe(kind);
   });
 
-  test('of all holds for an answer that its receiver does not take', async () => {
+  test('the total one applies to an answer that its receiver does not read', async () => {
     const upstream = await upstreamThat(socket => void socket.write(head));
     const client = chatUpstream(upstream.baseUrl, { timeouts: { ...timeouts, totalMs: 900 } });
     const requested = ask(client, wholeCall);
@@ -187,7 +187,7 @@ describe('the time limits', () => {
   });
 });
 
-test('several answers from an upstream that gives one are requested whole each', async () => {
+test('several answers from an upstream that gives one at a time are each requested whole', async () => {
   const upstream = await upstreamThat(socket => void socket.write(whole(200, JSON.stringify(completion))));
   const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
   const { events, failure } = await collectAnswer(client, makeCall({ candidates: 3 }, { whole: true }));

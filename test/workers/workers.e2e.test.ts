@@ -69,13 +69,13 @@ const chat = (text: string, more: object = {}) => ({
 const times = <T>(count: number, make: (index: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, index) => make(index)));
 
-/** The workers that log lines of requests name. */
+/** Returns the workers that are named in log lines of requests. */
 function workersInLog(): number[] {
   const lines = gateway.printed().match(/\{"level":"info".*"worker":\d.*"msg":"request"\}/g) ?? [];
   return [...new Set(lines.map(line => Number(/"worker":(\d)/.exec(line)?.[1])))].toSorted((one, other) => one - other);
 }
 
-test('both workers answer, ids are distinct, and the metrics and the balance are those of all', async () => {
+test('both workers answer, ids are distinct, and the metrics and the balance cover both', async () => {
   const before = await readBalance(gateway);
   const replies = await times(40, index => send('POST', '/v1/chat/completions', { body: chat(`Say ${index}.`) }));
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200));

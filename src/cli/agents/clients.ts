@@ -19,7 +19,7 @@ export interface ClientFile {
 /** A program that `connect` configures for the gateway. docs/clients.md lists the tried versions. */
 export interface ClientProgram {
   readonly title: string;
-  /** Empty: its settings are not in a file, and have to be entered. */
+  /** Empty: its settings are not in a file and must be entered by hand. */
   readonly files: readonly ClientFile[];
   /** Returns the steps in the client, besides or instead of the files. */
   readonly steps: (access: Access) => readonly string[];
@@ -105,7 +105,7 @@ export function clientPrograms(variables: Variables): Readonly<Record<ClientName
 
 type JsonObject = Record<string, unknown>;
 
-/** Returns a JSON file with members added, one object inside the other; what else it has stays. */
+/** Returns a JSON file with members added, merged into existing objects. Other members stay. */
 function mergedJson(text: string | undefined, more: JsonObject): string {
   const merge = (into: JsonObject, from: JsonObject): JsonObject => {
     const merged = { ...into };
@@ -128,7 +128,7 @@ function parsedJson(text: string | undefined): JsonObject {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
   } catch {
-    // Comments, which some programs allow, are among the causes: explained below.
+    // The file is damaged, or has comments, which some programs allow.
   }
   throw new CommandFailure(1, [
     'The file is not plain JSON and was not changed.',

@@ -2,7 +2,7 @@ import { basename, delimiter, resolve } from 'node:path';
 import type { Access } from './access.ts';
 
 /**
- * The environment variables and arguments with which agents and clients use another address than their vendor's.
+ * The environment variables and arguments with which agents and clients use another address than their provider's.
  * Which versions were tested: docs/clients.md.
  */
 
@@ -36,7 +36,7 @@ function outerPath(path: string): string {
   return folders.join(delimiter);
 }
 
-/** Returns the variables by which clients of both vendors' interfaces are pointed at the gateway. */
+/** Returns the variables by which clients of OpenAI's and Anthropic's interfaces are pointed at the gateway. */
 export function accessVariables({ url, key, model }: Access): Record<string, string> {
   return {
     OPENAI_BASE_URL: `${url}/v1`,

@@ -112,7 +112,7 @@ async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: E
     if (!(error instanceof CommandFailure)) throw error;
     streams.err(
       `tollgate: the key could not be revoked: ${error.lines.join(' ')}\n` +
-        `tollgate: it ends by itself at ${isoTime(expiresAtMs)}, and what is left of its balance goes back then\n`,
+        `tollgate: it expires at ${isoTime(expiresAtMs)}, and the rest of its balance then goes back to the account\n`,
     );
   }
 }
@@ -147,6 +147,7 @@ function summary(models: readonly ModelUsage[], budget: bigint | undefined): str
   }));
   const table =
     rows.length === 0 ? '' : tableText(rows, ['model', 'requests', 'input_tokens', 'output_tokens', 'spent']);
-  const rest = budget === undefined ? '' : `, $${dollarsText(budget - spent)} of $${dollarsText(budget)} given back`;
+  const rest =
+    budget === undefined ? '' : `, $${dollarsText(budget - spent)} of $${dollarsText(budget)} returned to the account`;
   return `${table}tollgate: $${dollarsText(spent)} spent${rest}; the key is revoked\n`;
 }

@@ -23,7 +23,7 @@ export function applyCommand(program: Command, { streams, environment }: RemoteP
     )
     .argument('<file>', 'the file, in YAML')
     .option('--dry-run', 'print the differences and change nothing')
-    .option('--prune', 'also delete what the file’s sections do not name')
+    .option('--prune', 'also delete objects that the file’s sections do not name')
     .option('--secrets <file>', 'file that secrets of new keys and webhooks are appended to (default: FILE.secrets)');
   addGatewayOptions(command).action(async (path: string, options: ApplyOptions) => {
     // They load the libraries of the configuration, which no other command waits for.
@@ -46,7 +46,9 @@ function planText(steps: readonly Step[]): string {
   if (steps.length === 0) return 'nothing differs\n';
   return steps
     .map(({ action, kind, name, account, changes }) => {
-      const of = kind === 'account' ? '' : ` of ${account === null ? 'the operator' : `account ${account}`}`;
+      const owner = account === null ? 'the operator' : `account ${account}`;
+      // The name of an account's limit ends with the account.
+      const of = kind === 'account' || name.endsWith(owner) ? '' : ` of ${owner}`;
       const lines = changes.map(({ field, from, to }) => {
         const change = action === 'create' ? shown(to) : `${shown(from)} → ${shown(to)}`;
         return `    ${field}: ${visible(change)}\n`;

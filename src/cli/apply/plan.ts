@@ -128,7 +128,7 @@ function balance(value: bigint | null | undefined) {
   return { balanceNanoUsd: value ?? undefined, noBalance: value === null };
 }
 
-/** Balances are spent: an existing one counts as what was wanted, so that applying the same file again does not fill it up. */
+/** Balances are spent, so an existing balance counts as the wanted one: applying the same file again must not fill it up. */
 function presentBalance(is: bigint | undefined, wanted: bigint | null | undefined): bigint | undefined {
   return is !== undefined && typeof wanted === 'bigint' ? wanted : is;
 }
@@ -273,7 +273,7 @@ interface Scope {
   readonly type: 'account' | 'group' | 'key';
   readonly name: string;
   readonly getId: () => bigint;
-  /** Absent: it is made by a step before. */
+  /** Absent: an earlier step creates it. */
   readonly id?: bigint | undefined;
 }
 
@@ -324,7 +324,7 @@ function planLimits(present: Present, scope: Scope, wanted: readonly WantedLimit
   return steps;
 }
 
-/** The windows of free models are everyone's, and stay. */
+/** The windows of free models exist in every account and are never pruned. */
 function isFreeWindow({ locked, scope, unit, models }: Limit): boolean {
   return (
     locked && scope === 'account' && unit === 'requests' && models?.models.length === 1 && models.models[0] === '*:free'

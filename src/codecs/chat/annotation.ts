@@ -7,9 +7,9 @@ import { extras } from './extras.ts';
 
 const shape = makeShape('type', { url_citation: makeShape('url title start_index end_index') });
 
-/** Citations in Chat's form and back: addresses for every protocol, others only for Chat's own clients. Source: docs/interfaces/README.md "Translation". */
+/** Converts citations to Chat's form and back. URL citations exist in every protocol; others are sent only to Chat clients. Source: docs/interfaces/README.md "Translation". */
 
-/** Undefined if the citation can't be expressed in Chat. */
+/** Returns a citation in Chat's form; undefined if Chat can't express it. */
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;
@@ -19,7 +19,7 @@ export function renderAnnotation({ annotation }: Annotation): JsonObject | undef
   return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }
 
-/** A citation as an upstream wrote it. */
+/** Parses a citation of a Chat upstream. */
 export function parseAnnotation(value: JsonObject): Annotation {
   const { url, title, start_index: start, end_index: end } = objectIn(value['url_citation']) ?? {};
   if (value['type'] !== 'url_citation' || typeof url !== 'string') return extras.annotation(value);

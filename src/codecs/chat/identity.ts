@@ -16,7 +16,7 @@ export function toIdentity(started: Started): ChatIdentity {
     id: `chatcmpl-${started.requestId.replace(/^req_/, '')}`,
     created: Math.floor(Number(started.createdAtMs) / 1000),
     model: started.model,
-    // A string that changes when the backend's configuration does (docs/interfaces/chat-completions.md "Response"): if the upstream gives none, only the model is known.
+    // A string that changes when the configuration of the upstream's system does (docs/interfaces/chat-completions.md "Response"): if the upstream gives none, only the model is known.
     fingerprint: started.systemFingerprint === '' ? `fp_${hashText(started.model)}` : started.systemFingerprint,
   };
 }

@@ -28,9 +28,9 @@ export class CitationRenderer {
     }
     if (annotation.case !== 'urlCitation') return undefined;
     const { url, title } = annotation.value;
-    const isTold = url === this.#lastUrl;
+    const wasSent = url === this.#lastUrl;
     this.#lastUrl = '';
-    if (isTold) return undefined;
+    if (wasSent) return undefined;
     return { type: 'web_search_result_location', url, title, cited_text: '', encrypted_index: '' };
   }
 }

@@ -142,7 +142,7 @@ function besideForcedCall(
 ): JsonObject {
   if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(requested)) return requested;
   drops.add(fieldName(request.endpoint, 'reasoning'));
-  // Models that think by effort may think without being told to.
+  // Models with efforts may think even if no thinking was requested.
   return traits.thinking === 'effort' && traits.canDisableThinking ? { thinking: { type: 'disabled' } } : {};
 }
 

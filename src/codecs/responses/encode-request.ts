@@ -30,7 +30,7 @@ import { renderToolChoice } from './resource.ts';
 
 /**
  * Encodes the body for a Responses upstream. A Responses client's own JSON is patched, so that everything in it arrives; any other request
- * is built from the contract. The upstream is told to store nothing. Same input, same bytes. Sources: docs/interfaces/README.md
+ * is built from the contract. The upstream is requested to store nothing. Same input, same bytes. Sources: docs/interfaces/README.md
  * "Translation", "Refused, listed or dropped"; docs/interfaces/responses.md "Stream". Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {

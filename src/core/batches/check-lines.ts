@@ -91,7 +91,7 @@ function tooLong(max: number): GatewayError {
 }
 
 function duplicate(first: number): GatewayError {
-  const message = `custom_id is that of line ${first} already; each must be another.`;
+  const message = `custom_id is already used in line ${first}; each must be unique.`;
   return new GatewayError('validation_error', message, { param: 'custom_id', detailCode: 'duplicate_custom_id' });
 }
 

@@ -5,13 +5,12 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { countInPieces } from '../../generation/count-input.ts';
 import { checkEmbedRequest, inputName, invalidEmbedField } from '../../generation/embeddings/check-embed-request.ts';
 import { isVocabulary, loadDecoder } from '../../generation/embeddings/token-ids.ts';
-import { priceSheet } from '../../generation/price.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { PreparedRequest } from '../direct/direct-kind.ts';
 import { findModel } from '../direct/find-model.ts';
-import { modelUnavailable } from '../routing/failure-policy.ts';
+import { priceRequest } from '../direct/price-request.ts';
 
 /** A checked request for vectors. */
 export interface PreparedEmbedRequest extends PreparedRequest<EmbedRequest> {
@@ -33,15 +32,7 @@ export async function prepareEmbedRequest(
       tip: 'Leave dimensions out, or choose a model with `capabilities.dimensions`.',
     });
   }
-  const inputTokens = await countInputs(request, model);
-  if (!model.available) throw modelUnavailable(model.id);
-  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
-  return {
-    request: { ...request, model: model.id },
-    model,
-    inputTokens,
-    prices: priceSheet(model.pricing, inputTokens),
-  };
+  return priceRequest(request, model, await countInputs(request, model));
 }
 
 /** Counts all inputs. Throws `validation_error` for one that is longer than the model's context. */

@@ -5,7 +5,7 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Denied } from '../../ledger/ledger.ts';
 import { deniedError } from './admission.ts';
 
-const applicant = {
+const admission = {
   model: create(ModelSchema, { id: 'acme/small:free' }),
   accountId: 7,
   keyId: 3,
@@ -13,14 +13,14 @@ const applicant = {
 };
 
 function denied(code: Denied['code'], denial: NonNullable<Denied['denial']>) {
-  return deniedError({ kind: 'denied', code, windows: [], denial }, applicant);
+  return deniedError({ kind: 'denied', code, windows: [], denial }, admission);
 }
 
 test('a key’s own empty balance is raised by its owner', () => {
   const denial = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
   const refusal = deniedError(
     { kind: 'denied', code: 'insufficient_balance', windows: [], denial },
-    { ...applicant, hasOwnBalance: true },
+    { ...admission, hasOwnBalance: true },
   );
   expect(refusal.facts.tip).toContain('PATCH /v1/account/keys/3 {"balance": DOLLARS}');
 });
@@ -28,7 +28,7 @@ test('a key’s own empty balance is raised by its owner', () => {
 test('a cap that has something left is not called used up', () => {
   const cap = { limit: 'monthly_limit', unit: 'nano_usd', used: 0n, max: 100_000n, resetAtMs: 0 } as const;
   expect(denied('spending_limit', cap).message).toBe(
-    'What is left of the key’s monthly limit can’t pay for this request: $0.000000 of $0.000100 used or held. It resets at 1970-01-01T00:00:00.000Z.',
+    'The rest of the key’s monthly limit can’t pay for this request: $0.000000 of $0.000100 used or held. It resets at 1970-01-01T00:00:00.000Z.',
   );
 });
 
@@ -40,24 +40,24 @@ test('no message suggests raising the free-model limits, which are fixed', () =>
 test('insufficient funds: the message has what is available, what running requests hold and what is needed', () => {
   const denial = { limit: 'balance', unit: 'nano_usd', used: 3_200_000_000n, max: 8_200_000_000n } as const;
   const refused = { kind: 'denied', code: 'insufficient_balance', windows: [], denial } as const;
-  expect(deniedError({ ...refused, neededNanoUsd: 34_990_000_000n }, applicant).message).toBe(
+  expect(deniedError({ ...refused, neededNanoUsd: 34_990_000_000n }, admission).message).toBe(
     'Insufficient funds: $5.00 available ($3.20 held by running requests), $34.99 needed.',
   );
   const untouched = { ...refused, denial: { ...denial, used: 0n, max: 12_345n } };
-  expect(deniedError({ ...untouched, neededNanoUsd: 1_000_000n }, applicant).message).toBe(
+  expect(deniedError({ ...untouched, neededNanoUsd: 1_000_000n }, admission).message).toBe(
     'Insufficient funds: $0.000012345 available, $0.001 needed.',
   );
-  expect(deniedError(untouched, applicant).message).toBe('Insufficient funds: $0.000012345 available.');
+  expect(deniedError(untouched, admission).message).toBe('Insufficient funds: $0.000012345 available.');
 });
 
 test('no one is sent to buy a plan for images, which no plan pays', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
-  const imageApplicant = { ...applicant, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
+  const imageApplicant = { ...admission, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
   expect(deniedError(refused, imageApplicant).facts.tip).toBe(
     `Let the key pay as it goes, because no plan pays for images: ${payg}.`,
   );
-  expect(deniedError(refused, applicant).facts.tip).toBe(
+  expect(deniedError(refused, admission).facts.tip).toBe(
     `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: npx tollgate subscriptions start 7 --plan core|core_pro --period biweekly|monthly.`,
   );
 });

@@ -31,8 +31,8 @@ export interface AppliedBatch extends BatchTerms {
 }
 
 /** Returns the command that admits a request: nothing goes upstream without it. */
-export function toAdmitCommand(applicant: AdmissionRequest): AdmitCommand {
-  const { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch } = applicant;
+export function toAdmitCommand(admission: AdmissionRequest): AdmitCommand {
+  const { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch } = admission;
   return {
     id,
     requestId,
@@ -66,19 +66,19 @@ export interface DeniedRequest extends Pick<AdmissionRequest, 'model' | 'account
 export async function refusal(
   ledger: Pick<Ledger, 'findKey'>,
   denied: Denied,
-  applicant: Omit<DeniedRequest, 'hasOwnBalance'>,
+  admission: Omit<DeniedRequest, 'hasOwnBalance'>,
 ): Promise<GatewayError> {
   const { code } = denied;
-  const key = code === 'insufficient_balance' ? await ledger.findKey(applicant.keyId, undefined) : undefined;
-  return deniedError(denied, { ...applicant, hasOwnBalance: typeof key?.balance === 'bigint' });
+  const key = code === 'insufficient_balance' ? await ledger.findKey(admission.keyId, undefined) : undefined;
+  return deniedError(denied, { ...admission, hasOwnBalance: typeof key?.balance === 'bigint' });
 }
 
 /** Converts a denial to the caller's error. */
-export function deniedError(denied: Denied, applicant: DeniedRequest): GatewayError {
+export function deniedError(denied: Denied, admission: DeniedRequest): GatewayError {
   const { code, denial, retryAfterMs, windows } = denied;
-  return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
+  return new GatewayError(code, deniedMessage(denied, admission.model.id), {
     limits: windows,
-    ...defined({ denial, retryAfterMs, tip: chooseTip(denied, applicant) }),
+    ...defined({ denial, retryAfterMs, tip: chooseTip(denied, admission) }),
     ...mayRetry(denial),
     ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
   });
@@ -101,12 +101,12 @@ function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
 }
 
 /** Returns a tip for this denial, if the code's own tip is not specific enough. */
-function chooseTip({ code, denial }: Denied, applicant: DeniedRequest): string | undefined {
-  const { model, accountId, keyId } = applicant;
+function chooseTip({ code, denial }: Denied, admission: DeniedRequest): string | undefined {
+  const { model, accountId, keyId } = admission;
   if (code === 'insufficient_balance') {
     const credit = `npx tollgate credits add ${accountId} DOLLARS`;
-    return applicant.hasOwnBalance
-      ? `This key spends from a balance of its own: raise it, or set it to null to spend from the account, with PATCH /v1/account/keys/${keyId} {"balance": DOLLARS}. Where the account has too little: ${credit}.`
+    return admission.hasOwnBalance
+      ? `This key has its own balance: raise it, or set it to null to spend from the account, with PATCH /v1/account/keys/${keyId} {"balance": DOLLARS}. If the account has too little: ${credit}.`
       : `Ask the operator to add credit: ${credit}.`;
   }
   if (code === 'subscription_exhausted' && denial === undefined) {
@@ -131,7 +131,7 @@ function limitTip(denial: Denial, keyId: number): string | undefined {
     case 'free_day':
       return 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.';
     case 'limit':
-      return `Wait until it resets, or raise the limit: PATCH /v1/account/limits/${denial.row?.id ?? ''} {"max": N}. The operator alone raises a locked one.`;
+      return `Wait until it resets, or raise the limit: PATCH /v1/account/limits/${denial.row?.id ?? ''} {"max": N}. Only the operator can raise a locked one.`;
     default:
       return undefined;
   }
@@ -163,15 +163,15 @@ const limitNames: Readonly<Record<NamedLimit, string>> = {
   free_minute: 'The account’s free-model requests in 60 seconds are used up',
   free_day: 'The account’s free-model requests of today are used up',
   monthly_limit: 'The key’s monthly limit is used up',
-  subscription: 'What is left of the subscription can’t pay for this request',
+  subscription: 'The rest of the subscription can’t pay for this request',
   limit: 'A limit leaves no room for this request',
 };
 
 /** There may be some money left, but too little for this request. */
 const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
-  daily_limit: 'What is left of the key’s daily limit can’t pay for this request',
-  monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
-  limit: 'What is left of a limit can’t pay for this request',
+  daily_limit: 'The rest of the key’s daily limit can’t pay for this request',
+  monthly_limit: 'The rest of the key’s monthly limit can’t pay for this request',
+  limit: 'The rest of a limit can’t pay for this request',
 };
 
 /** "Insufficient funds: $5.00 available ($3.20 held by running requests), $34.99 needed." */

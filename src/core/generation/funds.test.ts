@@ -71,7 +71,7 @@ describe('estimateFunds', () => {
     expect(estimateHold(text, [search], priced)).toBe(200_000);
   });
 
-  test('a lower client limit lowers both, candidates share the slice, a thinking budget raises the least', () => {
+  test('a lower client limit lowers minimum and slice, candidates share the slice, a thinking budget raises the minimum', () => {
     expect(estimateFunds(request('hi', { maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT)).toMatchObject({
       outputTokensMin: 5,
       outputTokensWanted: 5,

@@ -539,7 +539,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return toSettleCommand({
       id: this.#requested.id,
       model: this.#requested.model,
-      askedTier: this.#requested.tier,
+      requestedTier: this.#requested.tier,
       batchPermille: this.#requested.batch?.multiplierPermille,
       reportedTier: this.#tally.serviceTier,
       state: charge.state,

@@ -43,8 +43,8 @@ interface GenerationsTools extends GenerationTools {
   readonly bodies?: BodyStore | undefined;
 }
 
-/** A generation that a service of the core starts for its caller. */
-export interface GenerationAsk {
+/** The request and options with which a service of the core starts a generation. */
+export interface GenerationStart {
   readonly request: GenerateRequest;
   readonly credential: Credential;
   /** The public request id from the edge; null: the generation makes one. */
@@ -90,12 +90,12 @@ export class Generations {
     });
   }
 
-  /** Resolves when none runs; at once if none runs now. */
+  /** Resolves when no generation runs; at once if none runs now. */
   async idle(): Promise<void> {
     await this.#running.idle();
   }
 
-  /** Refuses new ones from now on. */
+  /** Refuses new generations from now on. */
   drain(): void {
     this.#isDraining = true;
   }
@@ -167,7 +167,7 @@ export class Generations {
    * Checks and admits a request; the caller starts the generation. Throws the error for the caller; then nothing is
    * held.
    */
-  async begin(ask: GenerationAsk): Promise<Generation> {
+  async begin(ask: GenerationStart): Promise<Generation> {
     const { credential, requestId: named, freeWhenCut, durable, batchId, telemetry } = ask;
     if (this.#isDraining) throw stopping();
     if (batchId === undefined) this.#begun += 1;
@@ -184,22 +184,22 @@ export class Generations {
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
-    const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
+    const admission = { id, requestId, keyId, accountId, request, model, tier, measured, durable, batch };
     const admittedAtMs = runtime.now();
     const choices = request.candidates ?? 1;
     const outcome = this.#choices.take(accountId, choices);
     if (outcome !== 'taken') throw tooManyChoices(outcome);
     try {
       telemetry?.admissionBegan({ accountId, keyId, model: model.id });
-      const admitted = await ledger.admit(toAdmitCommand(applicant));
+      const admitted = await ledger.admit(toAdmitCommand(admission));
       if (admitted.kind === 'denied') {
         telemetry?.admissionEnded(undefined, admitted.code);
-        throw await refusal(ledger, admitted, applicant);
+        throw await refusal(ledger, admitted, admission);
       }
       telemetry?.admissionEnded(admitted.heldNanoUsd);
       const keep = credential.keepBodies;
       const bodies = this.#tools.bodies?.begin({ requestId, keyId, accountId, keep }, request, telemetry);
-      const requested = { ...applicant, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
+      const requested = { ...admission, admitted, admittedAtMs, freeWhenCut, telemetry, bodies, input: bounds };
       const generation = new Generation(this.#tools, requested, this.#ended);
       this.#running.add(generation);
       return generation;
@@ -242,9 +242,9 @@ export class Generations {
     }
   }
 
-  /** The same for a request that may be repeated. */
+  /** Starts a request with an Idempotency-Key, or repeats its stored answer. */
   #startOnce(
-    { context, key, ...ask }: GenerationAsk & { readonly context: CallContext; readonly key: string },
+    { context, key, ...ask }: GenerationStart & { readonly context: CallContext; readonly key: string },
     sink: Sink<GenerateResponse>,
   ): StreamControl {
     const { request, credential } = ask;

@@ -91,7 +91,7 @@ test('the prices are those of all input tokens of a call together, cached ones i
     toSettleCommand({
       id: 1,
       model,
-      askedTier: ServiceTier.DEFAULT,
+      requestedTier: ServiceTier.DEFAULT,
       reportedTier: undefined,
       state: 'completed',
       counted: { buckets: { ...noUsage, input, cacheRead }, source: 'reported' },

@@ -87,7 +87,7 @@ function toFailureCharge({ code }: GatewayError, progress: Progress): Charge {
 export interface SettleFacts {
   readonly id: number;
   readonly model: Model;
-  readonly askedTier: ServiceTier;
+  readonly requestedTier: ServiceTier;
   /** The factor of a batch, which holds whatever tier is billed; undefined: the tier's. */
   readonly batchPermille?: number | undefined;
   /** The tier that the upstream reports; undefined: none. */
@@ -119,7 +119,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
   if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
   const { buckets } = counted;
-  const tier = billedTier(facts.askedTier, facts.reportedTier);
+  const tier = billedTier(facts.requestedTier, facts.reportedTier);
   const inputTokens = Math.ceil(sumInput(buckets) / facts.calls);
   return {
     id: facts.id,
@@ -144,7 +144,7 @@ function computeProviderCost(facts: SettleFacts, cost: Pricing, inputTokens: num
   return providerCost(cost, {
     usage: facts.counted.buckets,
     inputTokens,
-    multiplierPermille: toMultiplier(facts.reportedTier ?? facts.askedTier),
+    multiplierPermille: toMultiplier(facts.reportedTier ?? facts.requestedTier),
     isBatch: facts.batchPermille !== undefined,
   });
 }

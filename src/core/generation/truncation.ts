@@ -1,7 +1,7 @@
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_pb.ts';
-import { inputMost, tooLong } from '../../generation/check/check-length.ts';
+import { inputTokensMax, tooLong } from '../../generation/check/check-length.ts';
 import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
@@ -35,7 +35,7 @@ async function truncatedTo(request: GenerateRequest, contextLength: number): Pro
 
 /** Returns whether an input may be longer than the model's context, by the highest estimate. */
 export function isNearLimit(request: GenerateRequest, model: Model, { high }: InputBounds): boolean {
-  const most = inputMost(request, model);
+  const most = inputTokensMax(request, model);
   return most !== undefined && high > most;
 }
 
@@ -45,7 +45,7 @@ export function isNearLimit(request: GenerateRequest, model: Model, { high }: In
  */
 export async function checkCountedLength(request: GenerateRequest, model: Model): Promise<void> {
   const { id } = model;
-  const contextLength = inputMost(request, model);
+  const contextLength = inputTokensMax(request, model);
   if (contextLength === undefined) return;
   const tokens = await countInputInPieces(request, await loadTokenizer());
   if (tokens > contextLength) throw tooLong(request, { id, contextLength }, tokens);

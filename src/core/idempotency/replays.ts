@@ -4,9 +4,10 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type KeptAnswer, KeptAnswerSchema } from '../../gen/tollgate/v1/replay_pb.ts';
 import { fingerprintHeader, idempotencyKeyHeader } from '../../lib/call-headers.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { parseLedgerId } from '../../lib/ids.ts';
 import { pull, pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext } from '../../lib/pushed-service.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { Claims } from '../../store/claims.ts';
 import type { DocumentName, Documents } from '../../store/documents.ts';
 import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
@@ -34,6 +35,8 @@ const keyLengthMax = 255;
 /** The wait suggested to the repeat of a request that still runs. */
 const inProgressRetryMs = 1_000;
 const kind = 'replay';
+/** How long a client waits for its error until the ledger says whether the answer was charged. */
+const endMs = 1_000;
 /** How many pieces of an answer are read at a time. */
 const piecesMax = 8;
 
@@ -84,7 +87,7 @@ export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHead
   if (key.length <= keyLengthMax) return key;
   throw new GatewayError('invalid_request', `An Idempotency-Key has at most ${keyLengthMax} characters.`, {
     param: 'Idempotency-Key',
-    tip: 'Use a random id, a UUID for example, for each request that is no repeat.',
+    tip: 'Use a random id, a UUID for example, for each new request.',
   });
 }
 
@@ -95,10 +98,12 @@ interface Claim {
   readonly fingerprint: Uint8Array;
   /** Resolves when it is known whether an answer was kept; undefined: none was, and one is being made. */
   looking: Promise<unknown> | undefined;
+  /** The ledger's id of the request whose answer was stored and is valid once it is charged; undefined: none, or the caller named the request. */
+  chargingId?: number | undefined;
 }
 
 /** The part of the ledger that repeats need. */
-type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows'>;
+type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows' | 'void'>;
 
 /** An answer that was found. */
 interface FoundAnswer {
@@ -111,7 +116,7 @@ interface FoundAnswer {
 interface ReplayTools {
   readonly documents: Documents;
   readonly ledger: ReplayLedger;
-  readonly clock: Clock;
+  readonly runtime: Runtime;
   /** Claims shared by all processes that may answer the same key; absent: there are no others. */
   readonly sharedClaims?: Claims | undefined;
 }
@@ -120,14 +125,14 @@ interface ReplayTools {
 export class Replays {
   readonly #documents: Documents;
   readonly #ledger: ReplayLedger;
-  readonly #clock: Clock;
+  readonly #runtime: Runtime;
   readonly #shared: Claims | undefined;
   readonly #claims = new Map<string, Claim>();
 
-  constructor({ documents, ledger, clock, sharedClaims }: ReplayTools) {
+  constructor({ documents, ledger, runtime, sharedClaims }: ReplayTools) {
     this.#documents = documents;
     this.#ledger = ledger;
-    this.#clock = clock;
+    this.#runtime = runtime;
     this.#shared = sharedClaims;
   }
 
@@ -260,10 +265,14 @@ export class Replays {
         reader?.message(message);
       },
       end: error => {
-        this.#claims.delete(claim.id);
-        this.#shared?.release(claimName(claim.id));
-        reader?.end(error);
-        reader = undefined;
+        const end = (): void => {
+          reader?.end(error);
+          reader = undefined;
+        };
+        const { chargingId } = claim;
+        if (error !== undefined && chargingId !== undefined) return this.#freeWhenEnded(claim, chargingId, end);
+        this.#free(claim);
+        end();
       },
     });
     return {
@@ -281,13 +290,41 @@ export class Replays {
     };
   }
 
+  #free({ id }: Claim): void {
+    this.#claims.delete(id);
+    this.#shared?.release(claimName(id));
+  }
+
+  /**
+   * Frees the key of an answer that was stored, and failed. Its charge may still be made, although its client got an error: a repeat
+   * before that would be charged too. When the ledger has replied to a void, the charge is made or never will be. Calls `end` then, or
+   * after a second: the ledger may not be writable for a long time.
+   */
+  #freeWhenEnded(claim: Claim, id: number, end: () => void): void {
+    let hasEnded = false;
+    const endOnce = (): void => {
+      if (!hasEnded) end();
+      hasEnded = true;
+    };
+    const late = this.#runtime.after(endMs, endOnce);
+    const known = (): void => {
+      late.cancel();
+      this.#free(claim);
+      endOnce();
+    };
+    // If it fails, the process ends or the ledger is broken: nobody knows, and the key stays taken.
+    this.#ledger.void(id, 'gateway_failure').then(known, endOnce);
+  }
+
   #answerStore<Desc extends DescMessage>(
-    { id, fingerprint }: Claim,
+    claim: Claim,
     log: MessageLog<Desc>,
     { credential }: KeyedCall,
   ): AnswerStore<MessageShape<Desc>> {
+    const { id, fingerprint } = claim;
     const put = async (facts: Omit<AnswerFacts, 'fingerprint'>): Promise<void> => {
-      const createdAtMs = this.#clock.now();
+      if (facts.binding === 'settled') claim.chargingId = parseLedgerId(facts.requestId);
+      const createdAtMs = this.#runtime.now();
       const outcome = await this.#documents.put({
         kind,
         id,
@@ -339,7 +376,7 @@ function isSame(one: Pick<Claim, 'fingerprint'>, other: Pick<Claim, 'fingerprint
 }
 
 function reused(): GatewayError {
-  return new GatewayError('idempotency_key_reused', 'This Idempotency-Key came with another path or body before.');
+  return new GatewayError('idempotency_key_reused', 'This Idempotency-Key was already used with another path or body.');
 }
 
 function inProgress(): GatewayError {

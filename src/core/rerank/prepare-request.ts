@@ -1,7 +1,6 @@
 import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { countInPieces } from '../../generation/count-input.ts';
-import { priceSheet } from '../../generation/price.ts';
 import { checkRerankRequest, countSearches, invalidRerankField } from '../../generation/rerank/check-rerank.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
@@ -9,8 +8,8 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { DirectEstimate, PreparedRequest } from '../direct/direct-kind.ts';
 import { findModel } from '../direct/find-model.ts';
 import { estimateInput } from '../direct/input-funds.ts';
+import { priceRequest } from '../direct/price-request.ts';
 import { fixedFunds } from '../generation/funds.ts';
-import { modelUnavailable } from '../routing/failure-policy.ts';
 
 /** A checked rerank request. */
 export interface PreparedRerankRequest extends PreparedRequest<RerankRequest> {
@@ -29,15 +28,7 @@ export async function prepareRerankRequest(
   checkRerankRequest(request);
   const model = findModel(catalog, request, Endpoint.RERANK, credential);
   const inputTokens = await countInputs(request, model.contextLength);
-  if (!model.available) throw modelUnavailable(model.id);
-  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
-  return {
-    request: { ...request, model: model.id },
-    model,
-    inputTokens,
-    searches: countSearches(request),
-    prices: priceSheet(model.pricing, inputTokens),
-  };
+  return { ...priceRequest(request, model, inputTokens), searches: countSearches(request) };
 }
 
 /** Counts the query and all documents. Throws `validation_error` for a document that is longer, with the query, than the model's context. */

@@ -108,7 +108,7 @@ describe('on the way back', () => {
 
   test.each<[string, Item[], string[]]>([
     ['thoughts that say more', [reasoning(['gemini.thought_signature', 'S'], ['x', 'Y']), call('a')], ['<S,Y>', 'a']],
-    ['thoughts of another kind', [reasoning(['openai.encrypted', 'E']), call('a')], ['<E>', 'a']],
+    ['reasoning of another kind', [reasoning(['openai.encrypted', 'E']), call('a')], ['<E>', 'a']],
     ['a signature that a text follows', [reasoning(['gemini.thought_signature', 'S']), message()], ['<S>', 'm']],
     ['a signature at the end', [reasoning(['gemini.thought_signature', 'S'])], ['<S>']],
     ['a call that has its own', [reasoning(['gemini.thought_signature', 'S']), call('a', 'T')], ['<S>', 'aT']],

@@ -71,7 +71,7 @@ function toCompaction(
   const { output, completed } = toAnswer(id, events);
   const summary = output.map(readText).join('');
   if (summary.trim() === '' || completed === undefined) {
-    throw new GatewayError('upstream_error', 'The model did not sum the conversation up.');
+    throw new GatewayError('upstream_error', 'The model did not summarise the conversation.');
   }
   return {
     $typeName: 'tollgate.v1.CompactConversationResponse',

@@ -61,7 +61,7 @@ export function readAsk({ request, previousResponseId, conversationId, store = t
   if (conversationId !== undefined && previousResponseId !== undefined) {
     throw new GatewayError('invalid_request', 'conversation: can’t be sent together with previous_response_id.', {
       param: 'conversation',
-      tip: 'Go on from a response or from a conversation, not from both.',
+      tip: 'Continue a response or a conversation, not both.',
     });
   }
   return { request, store, background };

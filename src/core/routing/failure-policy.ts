@@ -38,12 +38,12 @@ const kinds: Readonly<
   idle_timeout: { retry: 'next_route', message: 'The model’s provider stopped in the middle of its answer.' },
   total_timeout: { retry: 'never', message: 'The model’s provider did not finish its answer in time.' },
   connect: { retry: 'same_route', message: 'The model’s provider could not be reached.' },
-  truncated: { retry: 'same_route', message: 'The model’s provider broke its answer off.' },
+  truncated: { retry: 'same_route', message: 'The model’s provider broke off its answer.' },
   // Another route would be overloaded as well.
-  oversized: { retry: 'never', message: 'The model’s provider sent more than an answer may have.' },
+  oversized: { retry: 'never', message: 'The model’s provider sent an answer that is too large.' },
   malformed: {
     retry: 'same_route',
-    message: 'The model’s provider answered with something that can’t be understood.',
+    message: 'The model’s provider sent an answer that can’t be parsed.',
   },
 };
 

@@ -56,7 +56,7 @@ export class Findings {
 }
 
 /**
- * Returns true if a provider probably means the same model: ignores paths, vendors and upper case, and the version, date or tag that it
+ * Returns true if a provider probably means the same model: ignores paths, the part before the slash and upper case, and the version, date or tag that it
  * adds.
  */
 export function isSameModel(requested: string, answered: string): boolean {

@@ -64,7 +64,7 @@ function setUp(
   return { router, sleeps, clock, log };
 }
 
-interface Asked {
+interface RequestOptions {
   readonly restartable?: boolean;
   readonly judge?: Reading['judge'];
   readonly signal?: AbortSignal;
@@ -73,7 +73,7 @@ interface Asked {
 
 function ask(
   router: Router,
-  { restartable = false, signal, tier = ServiceTier.DEFAULT, judge }: Asked = {},
+  { restartable = false, signal, tier = ServiceTier.DEFAULT, judge }: RequestOptions = {},
 ): AsyncIterableIterator<RoutedStep> {
   return routedSteps(router, {
     hold: Hold.of({ kind: 'admitted', id: 7 }),
@@ -95,7 +95,10 @@ function shown(step: RoutedStep): string {
 }
 
 /** Returns what the caller sees: `[` when an answer begins, texts, `.` at the end, and the error. */
-async function outcome(router: Router, requested: Asked = {}): Promise<{ seen: string; error?: GatewayError }> {
+async function outcome(
+  router: Router,
+  requested: RequestOptions = {},
+): Promise<{ seen: string; error?: GatewayError }> {
   let seen = '';
   try {
     for await (const step of ask(router, requested)) seen += shown(step);
@@ -188,7 +191,7 @@ test('after the first event nothing is tried again, and the failure is the clien
   expect([seen, error?.code, error?.message]).toEqual([
     '[half',
     'upstream_error',
-    'The model’s provider broke its answer off.',
+    'The model’s provider broke off its answer.',
   ]);
   expect([a.calls.length, b.calls.length, log]).toEqual([1, 0, ['1 a/big', '1 truncated']]);
 });
@@ -272,7 +275,7 @@ describe('the error that the client gets', () => {
     [status(500), 'upstream_error', 'The model’s provider failed with status 500: status 500'],
     [new UpstreamFailure('status', { status: 502 }), 'upstream_error', 'The model’s provider failed with status 502.'],
     [kinds.connect, 'upstream_error', 'The model’s provider could not be reached.'],
-    [kinds.malformed, 'upstream_error', 'The model’s provider answered with something that can’t be understood.'],
+    [kinds.malformed, 'upstream_error', 'The model’s provider sent an answer that can’t be parsed.'],
     [kinds.first, 'upstream_timeout', 'The model’s provider did not begin to answer in time.'],
     [kinds.idle, 'upstream_timeout', 'The model’s provider stopped in the middle of its answer.'],
     [kinds.total, 'upstream_timeout', 'The model’s provider did not finish its answer in time.'],
@@ -550,7 +553,7 @@ test('a caller that finds the events wrong makes it the failure of the try, also
   expect([seen.join(''), a.calls.length]).toEqual(['[x.[x.[x.[y.', 3]);
   expect(log.filter(line => !line.includes('/'))).toEqual(['1 malformed', '2 malformed', '3 malformed', '4 completed']);
   const strict = await outcome(router, { judge: () => new UpstreamFailure('malformed') });
-  expect(strict.error?.message).toContain('can’t be understood');
+  expect(strict.error?.message).toContain('can’t be parsed');
 });
 
 test('an answer that was read to its last events is complete, whether or not the reader requests more', async () => {

@@ -64,7 +64,7 @@ class Webhooks {
     const sealed = sealSecret(box, secret, accountId);
     const row = await this.#ledger.createWebhook({ accountId, url, events, disabled, secret: sealed });
     if (row === 'too_many') {
-      throw new GatewayError('conflict', 'There are as many webhooks as there can be.', {
+      throw new GatewayError('conflict', 'The maximum number of webhooks is reached.', {
         tip: 'Change or delete one of them first.',
       });
     }

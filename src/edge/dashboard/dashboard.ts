@@ -180,7 +180,7 @@ export class Dashboard {
     return {
       signIn: async (request, { requestHeader, responseHeader, signal }) => {
         if (listener === 'public' && request.credential.trim().startsWith('lk-tg-')) {
-          throw new GatewayError('permission_denied', 'Sign-in links work on the internal listener alone.');
+          throw new GatewayError('permission_denied', 'Sign-in links work only on the internal listener.');
         }
         const reply = await core.ask(signIn, request, requestHeader, signal);
         const endsAtMs = Number(reply.identity?.expiresAtMs ?? 0n);

@@ -54,7 +54,7 @@ const headers: Readonly<Record<string, string>> = {
   'x-tollgate-cost': 'What the request cost, in dollars.',
   'x-tollgate-route': 'The route that answered: provider and model.',
   'x-ratelimit-limit-requests': 'The tightest limit of requests that binds the key; `-tokens` of tokens.',
-  'x-ratelimit-remaining-requests': 'What is left of it.',
+  'x-ratelimit-remaining-requests': 'How many requests it still admits.',
   'x-ratelimit-reset-requests': 'When it begins again: `12s`, `1m30s`.',
   'x-tollgate-warnings': 'What was dropped or changed on the way to the model.',
   'retry-after': 'Seconds to wait before another try.',

@@ -54,11 +54,12 @@ export class SocketTurn implements Sink<AnswerMessage> {
     parseBounded(edge, { chunks: pieces, size }, body => {
       try {
         if (body instanceof Error) throw body;
-        const request = decodeTurn(this.#connection, this.#call, body);
+        const request = decodeTurn(this.#connection, body);
         this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
         if (this.#connection.isGone) this.#control.cancel();
       } catch (thrown) {
-        this.#end(thrown);
+        // First, so that the client's next turn finds the response gone.
+        void evictPrevious(this.#connection, this.#call, body).then(() => this.#end(thrown));
       }
     });
   }
@@ -128,25 +129,24 @@ export class SocketTurn implements Sink<AnswerMessage> {
   }
 }
 
-/** Decodes a message as a call of the core. A turn that can't be read also evicts the response that it refers to. */
-function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw }: JsonBody): CreateResponseRequest {
+/** Decodes a message as a call of the core. */
+function decodeTurn(connection: ResponsesSocket, { value: event, raw }: JsonBody): CreateResponseRequest {
   const { edge, session, strict, attribution } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-  try {
-    const { body, generate } = readTurn(event);
-    const decoded = decodeRequest({ body, raw, headers: {} });
-    const requested = createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
-    if (attribution !== undefined) requested.request.attribution = attribution;
-    return requested;
-  } catch (thrown) {
-    const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
-    if (typeof previous === 'string') {
-      const evicted = edge.responses.endSession({ session, responseId: previous }, { headers: call });
-      // The turn has failed in any case; a core that can't be reached drops the session by itself.
-      evicted.catch(() => undefined);
-    }
-    throw thrown;
-  }
+  const { body, generate } = readTurn(event);
+  const decoded = decodeRequest({ body, raw, headers: {} });
+  const requested = createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
+  if (attribution !== undefined) requested.request.attribution = attribution;
+  return requested;
+}
+
+/** Evicts the response that a turn refers to which can't be decoded: the core does it for the others that fail. Never rejects. */
+async function evictPrevious({ edge, session }: ResponsesSocket, call: Call, body: JsonBody | Error): Promise<void> {
+  if (body instanceof Error) return;
+  const responseId = (body.value as { previous_response_id?: unknown } | null)?.previous_response_id;
+  if (typeof responseId !== 'string') return;
+  // The turn has failed in any case; a core that can't be reached drops the session by itself.
+  await edge.responses.endSession({ session, responseId }, { headers: call }).catch(() => undefined);
 }
 
 /** Returns the body that a `response.create` would have over HTTP, and whether to generate, which only a WebSocket can set. */

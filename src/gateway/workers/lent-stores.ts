@@ -24,7 +24,10 @@ export function openLentStores(
   };
   return {
     ledger: openLentLedger(ledgerPath(dataDir), port, credentialVersion),
-    documents: openLentDocuments(dataDir, systemClock, command => port.call('documents.send', command)),
+    documents: openLentDocuments(dataDir, systemClock, {
+      send: command => port.call('documents.send', command),
+      lose: cause => port.tell('documentsLost', cause),
+    }),
     files: lentFiles(port),
     claims,
     sharedClaims: claims,

@@ -23,6 +23,8 @@ export interface WorkerTools {
   readonly services: readonly DescService[];
   readonly failed: (accountId: bigint, keyId: bigint, code: string) => void;
   readonly wroteOff: (id: number, nanoUsd: bigint) => void;
+  /** The file of documents is damaged. */
+  readonly documentsLost: (cause: Error) => void;
   readonly metricsText: (reader: 'anyone') => Promise<string>;
   /** Called once when it has ended, with the reason and its run time. */
   readonly ended: (error: Error, livedMs: number) => void;
@@ -138,7 +140,7 @@ export class WorkerThread {
   }
 
   #makeAnswers(): Answers {
-    const { stores, failed, wroteOff, metricsText } = this.#tools;
+    const { stores, failed, wroteOff, documentsLost, metricsText } = this.#tools;
     const { ledger, documents, files } = stores;
     // The cast holds: only names of the ledger's methods are sent.
     const methods = ledger as unknown as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
@@ -154,6 +156,7 @@ export class WorkerThread {
       'claims.list': (prefix: string) => this.#claims.list(prefix),
       'claims.release': (name: string) => this.#claims.release(name),
       wroteOff,
+      documentsLost,
       failed,
       metricsText,
     };

@@ -24,7 +24,7 @@ export interface WorkersOptions {
   readonly configPath: string | undefined;
   readonly stores: LendingStores;
   readonly logger: Logger;
-  readonly health: Pick<StorageHealth, 'reason' | 'ledgerWatch'>;
+  readonly health: Pick<StorageHealth, 'reason' | 'ledgerWatch' | 'documentWatch'>;
 }
 
 /** The services that workers call on this thread, and their notifications. */
@@ -124,6 +124,7 @@ export class Workers implements StoppableService {
       ...home,
       stores,
       wroteOff: (id, nanoUsd) => health.ledgerWatch.wroteOff(id, nanoUsd),
+      documentsLost: cause => health.documentWatch.lost(cause),
       metricsText: reader => this.metricsText(reader),
       ended: (error, livedMs) => this.#onEnd(number, error, livedMs),
     };

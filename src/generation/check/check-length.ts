@@ -9,12 +9,12 @@ import { fieldName } from './field-names.ts';
  * because no balance would help. Inputs near the limit are counted afterwards.
  */
 export function checkLength(request: GenerateRequest, model: Model, { low } = measureInput(request)): void {
-  const contextLength = inputMost(request, model);
+  const contextLength = inputTokensMax(request, model);
   if (contextLength !== undefined && low > contextLength) throw tooLong(request, { id: model.id, contextLength }, low);
 }
 
-/** Returns the most input tokens of a request; undefined if the model's context is not known. The model reads each prompt of an old completion separately. */
-export function inputMost(
+/** Returns the most input tokens of a request; undefined if the model's context is not known. The model reads each prompt of a legacy completion separately. */
+export function inputTokensMax(
   { endpoint, items }: Pick<GenerateRequest, 'endpoint' | 'items'>,
   { contextLength }: Pick<Model, 'contextLength'>,
 ): number | undefined {

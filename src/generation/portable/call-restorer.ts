@@ -2,28 +2,28 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { itemOpened } from '../events.ts';
 import type { FlatNames } from './flat-names.ts';
-import { type EndedCall, vendorCall } from './vendor-calls.ts';
-import type { VendorTool } from './vendor-tools.ts';
+import { type EndedCall, toProviderDefinedCall } from './provider-defined-calls.ts';
+import type { ProviderDefinedTool } from './provider-defined-tools.ts';
 
-/** A call of a vendor's tool that is not complete yet. */
+/** A call of a provider-defined tool that is not complete yet. */
 interface OpenCall extends EndedCall {
   readonly item: Item;
   args: string;
 }
 
 /**
- * Converts the calls of an answer to the form in which the client defined their tools: in a group (`namespace`), or of a vendor's type
+ * Converts the calls of an answer to the form in which the client defined their tools: in a group (`namespace`), or of a provider-defined type
  * (`shell_call`). The latter are buffered until they are complete.
  */
 export class CallRestorer {
   readonly #flat: FlatNames;
-  readonly #vendorTools: ReadonlyMap<string, VendorTool>;
-  /** The calls of vendors' tools that are not complete yet, by choice and item. */
+  readonly #providerDefinedTools: ReadonlyMap<string, ProviderDefinedTool>;
+  /** The calls of provider-defined tools that are not complete yet, by choice and item. */
   readonly #buffered = new Map<string, OpenCall>();
 
-  constructor(flat: FlatNames, vendorTools: ReadonlyMap<string, VendorTool>) {
+  constructor(flat: FlatNames, providerDefinedTools: ReadonlyMap<string, ProviderDefinedTool>) {
     this.#flat = flat;
-    this.#vendorTools = vendorTools;
+    this.#providerDefinedTools = providerDefinedTools;
   }
 
   /** Returns the events with their calls converted. Events of a buffered call are left out until it is complete. */
@@ -47,7 +47,7 @@ export class CallRestorer {
         const call = this.#buffered.get(key);
         if (call === undefined) return [original];
         this.#buffered.delete(key);
-        const content = vendorCall(call, event.value.status);
+        const content = toProviderDefinedCall(call, event.value.status);
         return [itemOpened(choice, event.value.item, { ...call.item, content }), original];
       }
       default:
@@ -58,7 +58,7 @@ export class CallRestorer {
   #open(original: GenerationEvent, number: number, item: Item | undefined): GenerationEvent[] {
     if (item?.content.case !== 'toolCall') return [original];
     const call = item.content.value;
-    const type = this.#vendorTools.get(call.name)?.callType;
+    const type = this.#providerDefinedTools.get(call.name)?.callType;
     if (type !== undefined) {
       const { callId } = call;
       this.#buffered.set(`${original.choice} ${number}`, { item, callId, type, args: call.arguments });

@@ -15,7 +15,7 @@ import { CallRestorer } from './call-restorer.ts';
 import type { FlatNames } from './flat-names.ts';
 import { offerTools } from './portable-tools.ts';
 import { textPart } from './text-part.ts';
-import { foundTools, plainCalls } from './vendor-calls.ts';
+import { foundTools, plainCalls } from './provider-defined-calls.ts';
 
 /** A request in a form that any upstream can get. */
 export interface PortableRequest {
@@ -28,8 +28,8 @@ export interface PortableRequest {
 }
 
 /**
- * Translates content that only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools, tools of one
- * vendor's models, results away from their calls. `protocol`: the upstream's, whose own values stay; undefined: it has none (the built-in
+ * Translates content that only some protocols can express: unknown values, hosted tools, groups of tools, deferred tools,
+ * provider-defined tools, results away from their calls. `protocol`: the upstream's, whose own values stay; undefined: it has none (the built-in
  * models). Throws 400 `unsupported_feature` for content that the model would have read, 400 `unsupported_parameter` for calls and results
  * that do not match. Source: docs/interfaces/README.md "Translation".
  */
@@ -115,7 +115,7 @@ function leaveOut(unknown: Unknown, protocol: Protocol | undefined, dropped: str
 export function unknownContent({ path, message }: Unknown): GatewayError {
   return new GatewayError('unsupported_feature', message, {
     param: path,
-    tip: 'The model’s provider speaks another protocol, for which this can’t be translated: leave it out, or choose a model of a provider that knows it.',
+    tip: 'The model’s provider uses another protocol, to which this can’t be translated: leave it out, or choose a model whose provider supports it.',
   });
 }
 

@@ -3,17 +3,17 @@ import type { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, type Tool, type ToolChoice, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { toolName } from '../check/check-request.ts';
 import { FlatNames } from './flat-names.ts';
-import { vendorTool, type VendorTool } from './vendor-tools.ts';
+import { toProviderDefinedTool, type ProviderDefinedTool } from './provider-defined-tools.ts';
 
 /** The tools that an upstream gets. */
 export interface OfferedTools {
   /** The request's own list if nothing changed. */
   readonly tools: readonly Tool[];
   readonly toolChoice: ToolChoice | undefined;
-  /** Tools that stood in groups. */
+  /** Tools that were in groups. */
   readonly flat: FlatNames;
-  /** Tools of one vendor's models that are plain functions now, by name. */
-  readonly plain: ReadonlyMap<string, VendorTool>;
+  /** Provider-defined tools that are plain functions now, by name. */
+  readonly plain: ReadonlyMap<string, ProviderDefinedTool>;
 }
 
 /**
@@ -24,7 +24,7 @@ export interface OfferedTools {
 export function offerTools(request: GenerateRequest, protocol: Protocol | undefined, dropped: string[]): OfferedTools {
   const { tools, toolChoice } = request;
   const isForeign = ({ tool }: Tool): boolean => tool.case === 'hosted' && tool.value.protocol !== protocol;
-  const plain = new Map<string, VendorTool>();
+  const plain = new Map<string, ProviderDefinedTool>();
   const flat = new FlatNames(
     new Set(tools.flatMap(tool => (tool.namespace === undefined ? (toolName(tool) ?? []) : []))),
   );
@@ -33,7 +33,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
   const left: string[] = [];
   const translated = tools.flatMap(tool => {
     if (!isForeign(tool)) return [tool];
-    const own = vendorTool(tool);
+    const own = toProviderDefinedTool(tool);
     if (own !== undefined) {
       plain.set(own.name, own);
       return [own.tool];

@@ -10,6 +10,7 @@ import {
   writeColumns,
 } from './column-file.ts';
 import type { ColumnStore } from './column-store.ts';
+import { combineRecords } from './combine.ts';
 import { countRequests, type Hours, toFingerprint, type Totals, TotalsReader } from './totals.ts';
 
 /** How many records files have. */
@@ -20,12 +21,15 @@ export interface BuildSizes {
   readonly recordsOfHoursMin: number;
   /** A day with more has several files. */
   readonly recordsOfDayMax: number;
+  /** A file has its records also combined, if so many of them make one on average. */
+  readonly recordsCombinedMin: number;
 }
 
 export const buildSizes: BuildSizes = {
   recordsOfDaysMin: 20_000,
   recordsOfHoursMin: 2_000,
   recordsOfDayMax: 500_000,
+  recordsCombinedMin: 4,
 };
 
 /** Requests end within this time after their hour, nearly always; if one ends later, its file is made again. */
@@ -45,8 +49,11 @@ const dimensionColumns: Readonly<Record<Exclude<DimensionName, 'groups'>, string
   endpoint: 'endpoint_id',
   end_user: 'end_user_id',
   tags: 'tags_id',
+  // As `toPocket` numbers it.
+  pocket: 'iif(payer = 1, key_id, iif(payer_group IS NULL, 0, -1 - payer_group))',
 };
 const amountColumns: Readonly<Record<AmountName, string>> = {
+  requests: '1',
   failed: `state = ${codes.state.indexOf('upstream_failed')}`,
   cost: 'cost',
   provider_cost: 'coalesce(provider_cost, 0)',
@@ -186,7 +193,11 @@ export class ColumnBuilder {
       if (totals.some(total => total >= exactMax)) return false;
       const content = this.#readContent(accountId, hours, countRequests(totals));
       if (content === undefined || !isSum(content, totals)) return false;
-      writeColumns(this.#store.path(accountId, hours, totals), content);
+      writeColumns(
+        this.#store.path(accountId, hours, totals),
+        content,
+        combineRecords(content, this.#sizes.recordsCombinedMin),
+      );
       return true;
     } finally {
       this.#db.exec('COMMIT');

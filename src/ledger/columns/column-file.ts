@@ -4,14 +4,15 @@ import type { Hours } from './totals.ts';
 
 /**
  * A file with the records of an account of some consecutive hours, column by column, in the order of their times. A column has one number per record, in as few bytes as its
- * greatest needs, so that sums over millions of records read little. The file is never changed.
+ * greatest needs, so that sums over millions of records read little. Behind them are the same records added up by day, if that makes far fewer rows. The file is never changed.
  */
 
-/** What records are told apart by. A record without one has `absent`. */
-export const dimensionNames = ['key', 'model', 'provider', 'endpoint', 'end_user', 'tags', 'groups'] as const;
+/** What distinguishes records. A record without one has `absent`. `pocket`: whose balance paid, see `toPocket`. */
+export const dimensionNames = ['key', 'model', 'provider', 'endpoint', 'end_user', 'tags', 'groups', 'pocket'] as const;
 export type DimensionName = (typeof dimensionNames)[number];
-/** What is summed; nothing is negative. `charged`: the cost of records whose provider cost is known. */
+/** What is summed; nothing is negative. `requests`: 1, but of combined records their number. `charged`: the cost of records whose provider cost is known. */
 export const amountNames = [
+  'requests',
   'failed',
   'cost',
   'provider_cost',
@@ -28,6 +29,11 @@ export type ColumnName = DimensionName | AmountName | 'offset_ms';
 /** The number of what a record does not have. */
 export const absent = -1;
 
+/** Returns the number of a balance: the account's, a key's or a group's. */
+export function toPocket(keyId: number | null, groupId: number | null): number {
+  return keyId ?? (groupId === null ? 0 : -1 - groupId);
+}
+
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 type Width = 1 | 2 | 4 | 8;
 
@@ -43,6 +49,8 @@ interface Header extends Hours {
   /** The group lists that the values of `groups` are places in. */
   readonly groupLists: readonly string[];
   readonly columns: Readonly<Record<ColumnName, Place>>;
+  /** The records of each UTC day added up by all dimensions but the end user; absent if they would be hardly fewer. */
+  readonly combined?: Header;
 }
 
 /** The columns of a file that is to be written. */
@@ -59,9 +67,12 @@ const headAt = magic.length + 4;
 const alignment = 8;
 const hourMs = 3_600_000;
 
-/** Writes a file, which is there whole or not at all. */
-export function writeColumns(path: string, content: ColumnContent): void {
-  const { header, parts } = layOut(content);
+/** Writes a file, which is there whole or not at all. `combined`: see the header. */
+export function writeColumns(path: string, content: ColumnContent, combined?: ColumnContent): void {
+  const records = layOut(content, 0);
+  const sums = combined === undefined ? undefined : layOut(combined, records.end);
+  const header: Header = { ...records.header, ...(sums !== undefined && { combined: sums.header }) };
+  const parts = [...records.parts, ...(sums?.parts ?? [])];
   const head = Buffer.from(JSON.stringify(header));
   const length = Buffer.alloc(4);
   length.writeUInt32LE(head.length);
@@ -89,10 +100,17 @@ export function writeColumns(path: string, content: ColumnContent): void {
   renameSync(draft, path);
 }
 
-function layOut(content: ColumnContent): { header: Header; parts: { at: number; numbers: Numbers }[] } {
+interface Layout {
+  readonly header: Header;
+  readonly parts: readonly { at: number; numbers: Numbers }[];
+  /** Where the next can stand. */
+  readonly end: number;
+}
+
+function layOut(content: ColumnContent, start: number): Layout {
   const { from, to, offsetsMs, dimensions, groupLists, amounts } = content;
   const parts: { at: number; numbers: Numbers }[] = [];
-  let end = 0;
+  let end = start;
   const place = (numbers: Float64Array): Place => {
     const narrow = toNarrow(numbers);
     if (typeof narrow === 'number') return { same: narrow };
@@ -111,7 +129,7 @@ function layOut(content: ColumnContent): { header: Header; parts: { at: number; 
     coded.map(([name, { values: found }]) => [name, found]),
   ) as unknown as Header['values'];
   const starts = findStarts(offsetsMs, to - from);
-  return { header: { from, to, rows: offsetsMs.length, starts, values, groupLists, columns }, parts };
+  return { header: { from, to, rows: offsetsMs.length, starts, values, groupLists, columns }, parts, end };
 }
 
 function align(at: number): number {
@@ -181,6 +199,12 @@ export class ColumnFile {
 
   close(): void {
     closeSync(this.#file);
+  }
+
+  /** Returns the combined records as a file that is open as long as this one; undefined if it has none. */
+  get combined(): ColumnFile | undefined {
+    const { combined } = this.header;
+    return combined && new ColumnFile(this.#file, combined, this.#dataAt);
   }
 
   /** Returns the first row at or after a time of the file's hours. */

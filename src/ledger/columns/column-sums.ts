@@ -8,10 +8,10 @@ export interface ColumnQuery {
   readonly endMs: number;
   readonly granularity: 'hour' | 'day';
   readonly filters: ColumnFilters;
-  /** Returns what records are grouped by; undefined: they are not summed. */
+  /** `read` returns what records are grouped by; null: those that are in no group. */
   readonly group: {
     readonly dimension: DimensionName;
-    readonly read: (value: number, lists: readonly string[]) => number | string | undefined;
+    readonly read: (value: number, lists: readonly string[]) => number | string | null;
   } | null;
 }
 
@@ -19,14 +19,16 @@ export interface ColumnQuery {
 export interface ColumnSums {
   readonly periodMs: number;
   readonly group: number | string | null;
-  requests: bigint;
   readonly amounts: Record<AmountName, bigint>;
 }
+
+type SumsByGroup = Map<number | string | null, ColumnSums>;
 
 /** Sums the records of column files. Numbers are added as doubles within a file, where they are exact, and as bigints beyond. */
 export class ColumnSummer {
   readonly #query: ColumnQuery;
-  readonly #sums = new Map<string, ColumnSums>();
+  readonly #sums = new Map<number, SumsByGroup>();
+  #size = 0;
   readonly #buffers = new ColumnBuffers();
   readonly #choice: RowChoice;
 
@@ -35,16 +37,33 @@ export class ColumnSummer {
     this.#choice = new RowChoice(query.filters, this.#buffers);
   }
 
-  get sums(): Iterable<ColumnSums> {
-    return this.#sums.values();
+  get sums(): ColumnSums[] {
+    return [...this.#sums.values()].flatMap(groups => [...groups.values()]);
   }
 
   /** How many sums there are so far. */
   get size(): number {
-    return this.#sums.size;
+    return this.#size;
   }
 
+  /** Adds the records of a file that are in the query's span. */
   add(file: ColumnFile): void {
+    this.#addRows(this.#isCombined(file.header) ? (file.combined ?? file) : file);
+  }
+
+  /** Returns whether the combined records of a file have all that is asked for. */
+  #isCombined({ from, to }: ColumnFile['header']): boolean {
+    const { startMs, endMs, granularity, filters, group } = this.#query;
+    const isWhole = startMs <= from * hourMs && endMs >= to * hourMs;
+    return (
+      isWhole &&
+      granularity === 'day' &&
+      group?.dimension !== 'end_user' &&
+      filters.every(({ dimension }) => dimension !== 'end_user')
+    );
+  }
+
+  #addRows(file: ColumnFile): void {
     const { startMs, endMs } = this.#query;
     const rows = { first: file.findRow(startMs), last: file.findRow(endMs) };
     const count = this.#choice.find(file, rows);
@@ -60,16 +79,15 @@ export class ColumnSummer {
     }
   }
 
-  /** Returns each row's group, as a place in the list of groups; a place of -1 is in none. */
+  /** Returns each row's group, as a place in the list of groups. */
   #readGroups(file: ColumnFile, rows: Rows): Groups {
     const { group } = this.#query;
     if (group === null) return { names: [null], places: Int32Array.of(0), codes: 0 };
     const { values, groupLists } = file.header;
-    const names: (number | string)[] = [];
-    const known = new Map<number | string, number>();
+    const names: (number | string | null)[] = [];
+    const known = new Map<number | string | null, number>();
     const places = Int32Array.from(values[group.dimension], value => {
       const name = group.read(value, groupLists);
-      if (name === undefined) return -1;
       const place = known.get(name) ?? names.length;
       if (place === names.length) names.push(name);
       known.set(name, place);
@@ -90,14 +108,12 @@ export class ColumnSummer {
 
   #addPeriod({ periodMs, from, to, groups, columns }: PeriodRows): void {
     const { names, places, codes } = groups;
-    const counts = new Float64Array(names.length + 1);
-    const totals = columns.map(() => new Float64Array(names.length + 1));
+    const counts = new Float64Array(names.length);
+    const totals = columns.map(() => new Float64Array(names.length));
     const chosen = this.#choice.rows;
-    // The place of those in no group is the last.
     const place = new Uint32Array(to - from);
     for (let at = from; at < to; at++) {
-      const found = places[typeof codes === 'number' ? 0 : (codes[chosen[at] ?? 0] ?? 0)] ?? -1;
-      const of = found === -1 ? names.length : found;
+      const of = places[typeof codes === 'number' ? 0 : (codes[chosen[at] ?? 0] ?? 0)] ?? 0;
       place[at - from] = of;
       counts[of] = (counts[of] ?? 0) + 1;
     }
@@ -106,23 +122,19 @@ export class ColumnSummer {
       if (typeof numbers === 'number') for (const [of, requests] of counts.entries()) total[of] = requests * numbers;
       else addNumbers(numbers, { rows: chosen.subarray(from, to), place }, total);
     }
+    const sums = this.#sums.get(periodMs) ?? new Map<number | string | null, ColumnSums>();
+    this.#sums.set(periodMs, sums);
     for (const [index, group] of names.entries()) {
       if (counts[index] === 0) continue;
-      const sums = this.#find(periodMs, group);
-      sums.requests += BigInt(counts[index] ?? 0);
-      for (const [column, [name]] of columns.entries()) sums.amounts[name] += BigInt(totals[column]?.[index] ?? 0);
+      const known = sums.get(group);
+      const amounts = {} as Record<AmountName, bigint>;
+      for (const [column, [name]] of columns.entries()) {
+        const own = BigInt(totals[column]?.[index] ?? 0);
+        amounts[name] = known === undefined ? own : known.amounts[name] + own;
+      }
+      if (known === undefined) this.#size += 1;
+      sums.set(group, { periodMs, group, amounts });
     }
-  }
-
-  #find(periodMs: number, group: number | string | null): ColumnSums {
-    const name = `${periodMs} ${group ?? ''}`;
-    let sums = this.#sums.get(name);
-    if (sums === undefined) {
-      const amounts = Object.fromEntries(amountNames.map(amount => [amount, 0n])) as Record<AmountName, bigint>;
-      sums = { periodMs, group, requests: 0n, amounts };
-      this.#sums.set(name, sums);
-    }
-    return sums;
   }
 }
 

@@ -63,7 +63,24 @@ export class RowChoice {
   }
 }
 
+/** Rows that pass are searched one after the other while they are this far apart; otherwise each row is looked at. */
+const apartMin = 64;
+
 function findPassing(codes: Numbers, isPassing: Uint8Array, chosen: Uint32Array): number {
+  const code = isPassing.indexOf(1);
+  const isOne = isPassing.indexOf(1, code + 1) === -1;
+  if (isOne && codes instanceof Uint8Array) {
+    // Compares many bytes at once.
+    const bytes = Buffer.from(codes.buffer, codes.byteOffset, codes.length);
+    let found = 0;
+    let at = bytes.indexOf(code);
+    while (at !== -1 && at + apartMin >= found * apartMin) {
+      chosen[found] = at;
+      found += 1;
+      at = bytes.indexOf(code, at + 1);
+    }
+    if (at === -1) return found;
+  }
   let count = 0;
   for (let row = 0; row < codes.length; row++) {
     chosen[count] = row;

@@ -70,9 +70,15 @@ export class TotalsReader {
   }
 }
 
+/** Changes with the form of the files: those of another form are made again. */
+const form = 'combined';
+
 /** Returns a text that differs if any of the totals does. */
 export function toFingerprint(totals: Totals): string {
-  return createHash('sha256').update(totals.join()).digest('hex').slice(0, 16);
+  return createHash('sha256')
+    .update([form, ...totals].join())
+    .digest('hex')
+    .slice(0, 16);
 }
 
 /** Returns how many requests the totals are of. */

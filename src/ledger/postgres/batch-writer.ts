@@ -15,9 +15,9 @@ const waitingMax = 20_000;
 const batchMax = 500;
 /** How long a command waits for the database before it is refused. Settles and voids wait longer: see `waits`. */
 const patienceMs = { admit: 2500, others: 4000 };
-/** While batches are committed, commands wait in a line that moves: no refusal, up to this much longer. */
+/** While batches are being committed, commands may wait this much longer before they are refused. */
 const movingMs = 7500;
-/** Without a commit for that long, the line stands still. */
+/** Without a commit for that long, the longer wait does not apply. */
 const stillMs = 2500;
 const impatienceMs = 200;
 const backoffMs = { min: 50, max: 1000 };

@@ -1,7 +1,7 @@
-import type { AdminOrder } from '../rules/administration.ts';
+import type { AdminCall } from '../rules/administration.ts';
 import type { PriceSheet } from '../../generation/price.ts';
 import { administer } from '../rules/administration.ts';
-import { admit, type AdmitOrder, previewAdmission } from '../rules/admit.ts';
+import { admit, type ResolvedAdmit, previewAdmission } from '../rules/admit.ts';
 import type { Context } from '../rules/context.ts';
 import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
@@ -26,15 +26,15 @@ export function execute(context: Context, rows: BatchRows, command: WireCommand,
   const { labels } = rows;
   switch (command[0]) {
     case 'admit':
-      return encodeAdmitReply(admit(context, orderFrom(labels, command), nowMs));
+      return encodeAdmitReply(admit(context, resolveAdmit(labels, command), nowMs));
     case 'preview':
-      return previewAdmission(context, orderFrom(labels, command[2]), nowMs);
+      return previewAdmission(context, resolveAdmit(labels, command[2]), nowMs);
     case 'settle': {
-      const order = decodeSettle(command);
-      const prices = readSheet(order.prices);
+      const settlement = decodeSettle(command);
+      const prices = readSheet(settlement.prices);
       const priceId = labels.price(prices);
-      const providerId = labels.provider(order.provider);
-      return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
+      const providerId = labels.provider(settlement.provider);
+      return encodeSettleReply(settle(context, { ...settlement, prices, priceId, providerId }, nowMs));
     }
     case 'extend':
       return extend(context, { command: command[2], extension: command[3] }, nowMs);
@@ -68,12 +68,12 @@ export function execute(context: Context, rows: BatchRows, command: WireCommand,
   }
 }
 
-function orderFrom(labels: Dictionary, command: Parameters<typeof decodeAdmit>[0]): AdmitOrder {
-  const order = decodeAdmit(command);
-  const modelId = labels.model(order.model);
-  const endUserId = labels.endUser(order.endUser);
-  const endpointId = labels.endpoint(order.endpoint);
-  return { ...order, modelId, endUserId, endpointId, batchId: labels.batch(order.batchId) };
+function resolveAdmit(labels: Dictionary, command: Parameters<typeof decodeAdmit>[0]): ResolvedAdmit {
+  const admission = decodeAdmit(command);
+  const modelId = labels.model(admission.model);
+  const endUserId = labels.endUser(admission.endUser);
+  const endpointId = labels.endpoint(admission.endpoint);
+  return { ...admission, modelId, endUserId, endpointId, batchId: labels.batch(admission.batchId) };
 }
 
 function readSheet(text: string): PriceSheet {
@@ -91,7 +91,7 @@ export function locksCounters(command: WireCommand): boolean {
 }
 
 /** Returns the account that an administrative command names; undefined: it names none, or the rule finds the account in another way. */
-export function findAccountId({ command }: AdminOrder): number | undefined {
+export function findAccountId({ command }: AdminCall): number | undefined {
   const { accountId } = command as { readonly accountId?: number | null };
   return typeof accountId === 'number' && accountId > 0 ? accountId : undefined;
 }

@@ -124,8 +124,10 @@ export class Analytics {
     const { limit, groupBy, recordsMax } = query;
     if (recordsMax !== undefined && this.#countRead(query) > recordsMax) return 'too_many_records';
     const found = this.#sum(query);
-    const { isPartial } = dividers[chooseDivider(groupBy)];
-    const rows = isPartial === true ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
+    // Records show which are in no group; stored sums do not.
+    const lacksRest =
+      dividers[chooseDivider(groupBy)].isPartial === true && this.#choose(query).filter.ofSum !== undefined;
+    const rows = lacksRest ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
     return rows.length > limit ? 'too_many' : rows.sort(inOrder).map(analyticsRow);
   }
 
@@ -239,13 +241,13 @@ function chooseDivider(groupBy: AnalyticsGroup): keyof typeof dividers {
   return typeof groupBy === 'object' ? 'tag' : groupBy;
 }
 
-interface Asked {
+interface QueryParts {
   readonly granularity: AnalyticsQuery['granularity'];
   readonly divider: keyof typeof dividers;
   readonly filter: SumFilter;
 }
 
-function queryText(source: Source, { granularity, divider, filter }: Asked): string {
+function queryText(source: Source, { granularity, divider, filter }: QueryParts): string {
   const { kept, ofSum, ofRecord, name, recordName = name } = dividers[divider];
   const isRecord = source === 'record';
   const [unitMs, at] = isRecord ? [1, 'created_at_ms'] : [sourceMs[source], 'number'];
@@ -263,7 +265,7 @@ function queryText(source: Source, { granularity, divider, filter }: Asked): str
         ]),
     ...(isRecord ? filter.ofRecord : (filter.ofSum?.conditions ?? [])),
     ...(divider === 'tag' && !isRecord ? ['group_id IN (SELECT id FROM tag WHERE name = @tag)'] : []),
-    ...(dividers[divider].isPartial === true && isRecord ? [`${by} IS NOT NULL`] : []),
+    ...(dividers[divider].isPartial === true && isRecord && filter.ofSum !== undefined ? [`${by} IS NOT NULL`] : []),
     `${at} >= @first AND ${at} < @last`,
   ];
   return `SELECT at * ${perPeriod * unitMs} AS periodMs, ${isRecord ? recordName : name} AS "group", ${sumNames.join(', ')} FROM (
@@ -293,11 +295,11 @@ function add(found: Map<string, SumRecord>, row: SumRecord): void {
   else for (const sum of sumNames) known[sum] += row[sum];
 }
 
-function toSumRecord({ periodMs, group, requests, amounts }: ColumnSums): SumRecord {
+function toSumRecord({ periodMs, group, amounts }: ColumnSums): SumRecord {
   return {
     periodMs: BigInt(periodMs),
     group: typeof group === 'number' ? BigInt(group) : group,
-    requests,
+    requests: amounts.requests,
     failed: amounts.failed,
     costNanoUsd: amounts.cost,
     providerCostNanoUsd: amounts.provider_cost,
@@ -310,10 +312,11 @@ function toSumRecord({ periodMs, group, requests, amounts }: ColumnSums): SumRec
   };
 }
 
-/** Compares by period, then by group. */
+/** Compares by period, then by group; the requests in no group are last. */
 function inOrder(one: SumRecord, other: SumRecord): number {
   if (one.periodMs !== other.periodMs) return one.periodMs < other.periodMs ? -1 : 1;
-  if (one.group === other.group || one.group === null || other.group === null) return 0;
+  if (one.group === other.group) return 0;
+  if (one.group === null || other.group === null) return one.group === null ? 1 : -1;
   return one.group < other.group ? -1 : 1;
 }
 

@@ -15,7 +15,7 @@ export interface Span {
 
 /** What column files add to sums. */
 export interface SummedColumns {
-  readonly sums: Iterable<ColumnSums>;
+  readonly sums: readonly ColumnSums[];
   /** The parts of the span that no file has. */
   readonly left: readonly Span[];
 }
@@ -69,10 +69,24 @@ export class ColumnRecords {
 
   /** Sums what files have of a span. */
   sum(query: AnalyticsQuery, span: Span): SummedColumns {
-    const { accountId, limit } = query;
+    const { accountId, groupBy, granularity, limit } = query;
+    const { from: startMs, to: endMs } = span;
+    const of = { startMs, endMs, granularity, filters: this.#findFilters(query), group: this.#findGroup(groupBy) };
+    const { sums, left } = this.#sum(accountId, of, limit);
+    return { sums: this.#withNames(sums, groupBy), left };
+  }
+
+  /** Sums what files have of a span by whose balance paid: see `toPocket`. */
+  sumPockets(accountId: number, { from: startMs, to: endMs }: Span): SummedColumns {
+    const group = { dimension: 'pocket', read: (value: number) => value } as const;
+    return this.#sum(accountId, { startMs, endMs, granularity: 'day', filters: [], group }, Infinity);
+  }
+
+  #sum(accountId: number, query: ColumnQuery, limit: number): SummedColumns {
+    const span = { from: query.startMs, to: query.endMs };
     const chosen = this.#choose(accountId, span);
     if (chosen.length === 0) return { sums: [], left: [span] };
-    const summer = new ColumnSummer(this.#toColumnQuery(query, span));
+    const summer = new ColumnSummer(query);
     const summed: StoredColumns[] = [];
     for (const stored of chosen) {
       const file = this.#store.open(accountId, stored);
@@ -83,14 +97,14 @@ export class ColumnRecords {
       } catch {
         // Damaged: the ledger has the same, and what was added of the file is dropped.
         this.#store.remove(accountId, stored);
-        return this.sum(query, span);
+        return this.#sum(accountId, query, limit);
       } finally {
         file.close();
       }
       // The caller refuses so many, so the rest does not matter.
       if (summer.size > limit) return { sums: summer.sums, left: [] };
     }
-    return { sums: this.#withNames(summer.sums, query.groupBy), left: cutOut(span, summed) };
+    return { sums: summer.sums, left: cutOut(span, summed) };
   }
 
   /** Returns the parts of a span that can have records of a filter, the newest first. Of each file only the newest `wanted` records are in them. */
@@ -145,11 +159,6 @@ export class ColumnRecords {
     return inSpan.filter(({ fingerprint }, index) => toFingerprint(totals[index] ?? []) === fingerprint);
   }
 
-  #toColumnQuery(query: AnalyticsQuery, { from: startMs, to: endMs }: Span): ColumnQuery {
-    const { granularity } = query;
-    return { startMs, endMs, granularity, filters: this.#findFilters(query), group: this.#findGroup(query.groupBy) };
-  }
-
   #findFilters({ keyId, model, provider, endpoint, endUser, groupId, tag }: AnalyticsFilter): ColumnFilters {
     const named = (dimension: Named, name: string | undefined): ColumnFilters => {
       if (name === undefined) return [];
@@ -182,19 +191,19 @@ export class ColumnRecords {
     if (groupBy === 'none') return null;
     const own = (dimension: DimensionName): ColumnQuery['group'] => ({
       dimension,
-      read: value => (value === absent ? undefined : value),
+      read: value => (value === absent ? null : value),
     });
     if (groupBy === 'api_key') return own('key');
     if (groupBy === 'group') {
       // The nearest is the first.
       return {
         dimension: 'groups',
-        read: (value, lists) => lists[value] && Number.parseInt(lists[value].slice(1), 10),
+        read: (value, lists) => (lists[value] ? Number.parseInt(lists[value].slice(1), 10) : null),
       };
     }
     if (typeof groupBy !== 'object') return own(groupBy);
     const tagSets = this.#readTags(groupBy.tag);
-    return { dimension: 'tags', read: value => tagSets.get(value) };
+    return { dimension: 'tags', read: value => tagSets.get(value) ?? null };
   }
 
   /** Returns the values of a tag by the ids of the tag sets that have it. */
@@ -203,18 +212,15 @@ export class ColumnRecords {
     return new Map(rows.flatMap(({ id, value }) => (value === null ? [] : [[Number(id), value]])));
   }
 
-  *#withNames(sums: Iterable<ColumnSums>, groupBy: AnalyticsGroup): Generator<ColumnSums> {
-    const isNamed = typeof groupBy === 'string' && groupBy in this.#names;
-    const names = new Map<number, string>();
-    for (const each of sums) {
-      if (!isNamed || typeof each.group !== 'number') {
-        yield each;
-        continue;
-      }
-      const name = names.get(each.group) ?? this.#names[groupBy as Named].get(each.group)?.name ?? '';
-      names.set(each.group, name);
-      yield { ...each, group: name };
-    }
+  #withNames(sums: readonly ColumnSums[], groupBy: AnalyticsGroup): readonly ColumnSums[] {
+    if (typeof groupBy !== 'string' || !(groupBy in this.#names)) return sums;
+    const query = this.#names[groupBy as Named];
+    const names = new Map<number | string | null, string | null>([[null, null]]);
+    return sums.map(({ group, ...each }) => {
+      let name = names.get(group);
+      if (name === undefined) names.set(group, (name = query.get(Number(group))?.name ?? ''));
+      return { ...each, group: name };
+    });
   }
 }
 

@@ -1,8 +1,11 @@
 import { formatRequestId } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import { toPocket } from '../columns/column-file.ts';
+import type { ColumnStore } from '../columns/column-store.ts';
 import type { AuditFilter, AuditRow, EntryFilter, EntryRow, MovementRow } from '../history.ts';
 import { RowCodec, type Stored as StoredValue } from '../sqlite/columns.ts';
 import { auditTable } from '../sqlite/tables.ts';
+import { LaterChanges, longestMs, longMs } from './later-changes.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 interface PageValues {
@@ -19,45 +22,50 @@ type MovementRecord = Omit<MovementRow, 'requestId'> & {
 };
 
 const auditCodec = new RowCodec(auditTable);
-/** No request takes longer: charges that were admitted earlier are not searched. */
-const longestMs = 2 * 86_400_000;
 const exact = ['amount', 'balanceAfter', 'writtenOff', 'request'] as const;
 const entryColumns = `e.account_id AS accountId, e.number AS entryId, e.kind, e.key_id AS keyId, e.group_id AS groupId, e.amount,
   e.written_off AS writtenOff, e.usage_id AS usageId, e.note, e.at_ms AS createdAtMs`;
+
+const chargeSelect = `SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, NULL), payer_group, -cost, 0, id, '', created_at_ms + latency_ms
+    FROM usage WHERE account_id = @account AND cost > 0 AND created_at_ms + latency_ms >= @start AND created_at_ms + latency_ms < @end AND created_at_ms < @end`;
+
+/**
+ * Reads entries and charges of a span. Their balance is what their pocket has now, minus the changes behind them in the span: so it is right even if old records were removed. Changes
+ * after the span are to be subtracted too.
+ */
+const movementsText = `WITH pocket AS (
+     SELECT CAST(NULL AS INTEGER) AS keyId, CAST(NULL AS INTEGER) AS groupId, balance FROM account WHERE id = @account
+     UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
+     UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
+   ), movement AS (
+     SELECT ${entryColumns} FROM entry e WHERE e.account_id = @account AND e.at_ms >= @start AND e.at_ms < @end
+     UNION ALL ${chargeSelect} AND created_at_ms >= @start - ${longMs}
+     UNION ALL ${chargeSelect} AND created_at_ms >= @start - ${longestMs} AND created_at_ms < @start - ${longMs} AND latency_ms >= ${longMs}
+   ), balanced AS (
+     SELECT m.*, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
+         ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
+     FROM movement m JOIN pocket p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId
+   )
+   SELECT b.*, u.request FROM balanced b LEFT JOIN usage u ON u.id = b.usageId
+   ORDER BY b.createdAtMs DESC, b.entryId IS NULL, b.entryId DESC, b.usageId DESC LIMIT @limit OFFSET @offset`;
 
 /** Reads entries, charges and the audit, newest first. */
 export class HistoryReads {
   readonly #entries: Query<[PageValues & { kinds: string }], Stored<MovementRecord>>;
   readonly #movements: Query<[PageValues], Stored<MovementRecord>>;
   readonly #chargeStart: Query<[{ account: number; end: number; skip: number }], { createdAtMs: bigint }>;
+  readonly #later: LaterChanges;
   readonly #audit: Query<[PageValues], StoredValue[]>;
 
-  constructor(db: Connection) {
+  /** `columns`: the column files; undefined: there are none. */
+  constructor(db: Connection, columns?: ColumnStore) {
+    this.#later = new LaterChanges(db, columns);
     this.#entries = db.prepare(
       `SELECT ${entryColumns}, e.balance_after AS balanceAfter, u.request FROM entry e LEFT JOIN usage u ON u.id = e.usage_id
        WHERE e.account_id = @account AND e.at_ms >= @start AND e.at_ms < @end AND (@kinds = '' OR instr(@kinds, ',' || e.kind || ',') > 0)
        ORDER BY e.number DESC LIMIT @limit OFFSET @offset`,
     );
-    // A pocket's balance after a change is its current balance minus later changes: so it is right even if old records were removed.
-    // Changes after the span are included in the sum, and filtered out only then.
-    this.#movements = db.prepare(
-      `WITH pocket AS (
-         SELECT CAST(NULL AS INTEGER) AS keyId, CAST(NULL AS INTEGER) AS groupId, balance FROM account WHERE id = @account
-         UNION ALL SELECT id, NULL, coalesce(balance, 0) FROM api_key WHERE account_id = @account
-         UNION ALL SELECT NULL, id, coalesce(balance, 0) FROM key_group WHERE account_id = @account
-       ), movement AS (
-         SELECT ${entryColumns} FROM entry e WHERE e.account_id = @account AND e.at_ms >= @start
-         UNION ALL SELECT account_id, NULL, 'charge', iif(payer = 1, key_id, NULL), payer_group, -cost, 0, id, '', created_at_ms + latency_ms
-           FROM usage WHERE account_id = @account AND created_at_ms >= @start - ${longestMs} AND cost > 0
-       ), balanced AS (
-         SELECT m.*, p.balance - coalesce(sum(m.amount) OVER (PARTITION BY m.keyId, m.groupId
-             ORDER BY m.createdAtMs DESC, m.entryId IS NULL, m.entryId DESC, m.usageId DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS balanceAfter
-         FROM movement m JOIN pocket p ON p.keyId IS NOT DISTINCT FROM m.keyId AND p.groupId IS NOT DISTINCT FROM m.groupId
-       )
-       SELECT b.*, u.request FROM balanced b LEFT JOIN usage u ON u.id = b.usageId
-       WHERE b.createdAtMs >= @start AND b.createdAtMs < @end
-       ORDER BY b.createdAtMs DESC, b.entryId IS NULL, b.entryId DESC, b.usageId DESC LIMIT @limit OFFSET @offset`,
-    );
+    this.#movements = db.prepare(movementsText);
     this.#chargeStart = db.prepare(
       `SELECT created_at_ms AS createdAtMs FROM usage WHERE account_id = @account AND created_at_ms < @end AND created_at_ms + latency_ms < @end AND cost > 0
        ORDER BY created_at_ms DESC LIMIT 1 OFFSET @skip`,
@@ -82,7 +90,12 @@ export class HistoryReads {
     const { account, end } = values;
     const oldest = this.#chargeStart.get({ account, end, skip: values.limit + values.offset - 1 });
     const start = Math.max(values.start, Number(oldest?.createdAtMs ?? 0n));
-    return this.#movements.all({ ...values, start }).map(toMovement);
+    const rows = this.#movements.all({ ...values, start }).map(toMovement);
+    const later = filter.endMs === undefined ? new Map<number, bigint>() : this.#later.read(account, end);
+    return rows.map(row => {
+      const after = later.get(toPocket(row.keyId, row.groupId)) ?? 0n;
+      return { ...row, balanceAfter: row.balanceAfter - after };
+    });
   }
 
   audit(filter: AuditFilter): AuditRow[] {

@@ -17,7 +17,7 @@ export function prepareReads(db: Connection, plans: Plans, columns?: ColumnStore
   const analytics = new Analytics(db, columns);
   const limits = new Limits(db);
   const webhooks = new WebhookReads(db);
-  const history = new HistoryReads(db);
+  const history = new HistoryReads(db, columns);
   const sessions = new Sessions(db);
   return {
     needsSweep: accounts.needsSweep.bind(accounts),

@@ -84,7 +84,7 @@ export type AdminReply =
 /**
  * An administrative command; because of its id it is executed once, however often it is sent. `by`: its sender; absent: the gateway itself.
  */
-export type AdminOrder = {
+export type AdminCall = {
   [K in keyof AdminCommands]: {
     readonly id: string;
     readonly name: K;
@@ -94,16 +94,16 @@ export type AdminOrder = {
 }[keyof AdminCommands];
 
 /** Executes a command once; a repeat gets the first reply. */
-export function administer(context: Context, order: AdminOrder, nowMs: number): AdminReply {
+export function administer(context: Context, call: AdminCall, nowMs: number): AdminReply {
   const { applied } = context.rows;
-  const known = applied.get(order.id);
+  const known = applied.get(call.id);
   if (known !== undefined) return JSON.parse(known.reply) as AdminReply;
-  const reply = audited(context.rows, order, nowMs, () => apply(context, order, nowMs));
-  applied.put({ id: order.id, reply: JSON.stringify(reply) });
+  const reply = audited(context.rows, call, nowMs, () => apply(context, call, nowMs));
+  applied.put({ id: call.id, reply: JSON.stringify(reply) });
   return reply;
 }
 
-function apply(context: Context, { name, command }: AdminOrder, nowMs: number): AdminReply {
+function apply(context: Context, { name, command }: AdminCall, nowMs: number): AdminReply {
   const { rows } = context;
   switch (name) {
     case 'createAccount':

@@ -33,7 +33,7 @@ import { sliceSize } from './slices.ts';
 import { findRefusal, listWindows, sortByOrder, tokenRoom } from './windows.ts';
 
 /** An admission with its key, model and end user resolved to their numbers. */
-export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint' | 'batchId'> {
+export interface ResolvedAdmit extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint' | 'batchId'> {
   readonly owner: KeyOwner;
   readonly modelId: number;
   readonly endUserId: number | null;
@@ -48,26 +48,26 @@ const nothing: Grant = { held: 0n, tokens: null, planHeld: 0, planOutput: 0, fir
  * Decides whether a request may begin. Checks everything in one fixed order before anything is written, so that a refusal consumes nothing:
  * the key, its models, the limits other than money, the money. A repeated id gets the first reply.
  */
-export function admit(context: Context, order: AdmitOrder, nowMs: number): Admitted | Denied {
+export function admit(context: Context, admission: ResolvedAdmit, nowMs: number): Admitted | Denied {
   const { rows } = context;
-  const { owner } = order;
+  const { owner } = admission;
   const found = rows.keys.get(owner.id);
   const key = owner.accountId === undefined || found?.accountId === owner.accountId ? found : undefined;
-  const hold = rows.holds.get(order.id);
-  const known = hold ?? rows.usage.get(order.id);
+  const hold = rows.holds.get(admission.id);
+  const known = hold ?? rows.usage.get(admission.id);
   if (known !== undefined)
-    return admitAgain(context, order, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
+    return admitAgain(context, admission, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
   if (key === undefined || key.state === 'revoked' || hasExpired(key, nowMs)) {
     return { kind: 'denied', code: 'invalid_api_key', windows: [] };
   }
 
-  const decision = decide(context, order, key, nowMs);
+  const decision = decide(context, admission, key, nowMs);
   if ('kind' in decision) return decision;
   const { asking, payment, grant } = decision;
   const placed = makeHold(rows, asking, { payment, grant }, nowMs);
   countRequest(rows, key.id, nowMs);
   placeHold(rows, placed, asking.bound, nowMs);
-  if (order.expiresAtMs === undefined) raiseCounter(rows, 'last_id', order.id);
+  if (admission.expiresAtMs === undefined) raiseCounter(rows, 'last_id', admission.id);
   const sources = countSources(payment);
   const { planTokens, nanoUsd } = sources;
   const left = { ...sources, planTokens: planTokens - grant.planHeld, nanoUsd: nanoUsd - grant.held };
@@ -79,15 +79,15 @@ interface Decision extends Paid {
 }
 
 /** Returns who pays a new request of a valid key, and how much is held; or why it is refused. Writes nothing. */
-function decide(context: Context, order: AdmitOrder, key: Key, nowMs: number): Decision | Denied {
+function decide(context: Context, admission: ResolvedAdmit, key: Key, nowMs: number): Decision | Denied {
   const { rows } = context;
-  const asking = ask(rows, order, key, nowMs);
+  const asking = ask(rows, admission, key, nowMs);
   const { bound, groups } = asking;
   const windows = (): WindowState[] => listWindows(bound, groups, nowMs);
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: windows() });
   if (key.state === 'disabled' || key.paused) return denied('key_disabled');
   if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
-  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');
+  if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');
   const refusal = findRefusal(bound, asking, nowMs);
   if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };
   const payment = choosePayment(context, key, asking, nowMs);
@@ -98,15 +98,19 @@ function decide(context: Context, order: AdmitOrder, key: Key, nowMs: number): D
 }
 
 /** Returns what an admission would decide now, and writes nothing. `undefined`: there is no such key. */
-export function previewAdmission(context: Context, order: AdmitOrder, nowMs: number): AdmissionPreview | undefined {
+export function previewAdmission(
+  context: Context,
+  admission: ResolvedAdmit,
+  nowMs: number,
+): AdmissionPreview | undefined {
   const { rows } = context;
-  const key = rows.keys.get(order.owner.id);
+  const key = rows.keys.get(admission.owner.id);
   if (key === undefined || key.state === 'revoked') return undefined;
-  const asking = ask(rows, order, key, nowMs);
+  const asking = ask(rows, admission, key, nowMs);
   const { bound, groups } = asking;
   const decision: Decision | Denied = hasExpired(key, nowMs)
     ? { kind: 'denied', code: 'invalid_api_key', windows: [] }
-    : decide(context, order, key, nowMs);
+    : decide(context, admission, key, nowMs);
   const payment = choosePayment(context, key, asking, nowMs);
   const limits = sortByOrder(listEach(bound), groups).map(({ limit }) => limit);
   return {
@@ -144,7 +148,7 @@ function listPayers(rows: Rows, { key, groups, funds }: Asking, { payers, period
 
 /** A request of a key that may be admitted, with the limits that bind it. */
 interface Asking {
-  readonly order: AdmitOrder;
+  readonly admission: ResolvedAdmit;
   readonly key: Key;
   readonly model: string;
   readonly funds: FundsEstimate | undefined;
@@ -155,13 +159,13 @@ interface Asking {
   readonly need: { readonly requests: bigint; readonly tokens: bigint };
 }
 
-function ask(rows: Rows, order: AdmitOrder, key: Key, nowMs: number): Asking {
-  const { model, funds, endUserId, text, requests = 1 } = order;
+function ask(rows: Rows, admission: ResolvedAdmit, key: Key, nowMs: number): Asking {
+  const { model, funds, endUserId, text, requests = 1 } = admission;
   const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model, endUserId, groups, admittedAtMs: nowMs };
   const tokens = text === undefined ? 0 : text.inputTokens + text.outputTokensMin;
-  const need = { requests: BigInt(order.free ? requests : 1), tokens: BigInt(tokens) };
-  return { order, key, model, funds, requests, groups, bound: bindLimits(rows, request, nowMs), need };
+  const need = { requests: BigInt(admission.free ? requests : 1), tokens: BigInt(tokens) };
+  return { admission, key, model, funds, requests, groups, bound: bindLimits(rows, request, nowMs), need };
 }
 
 interface Paid {
@@ -174,8 +178,8 @@ interface Paid {
  * money is missing.
  */
 function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Grant | { readonly lacks: bigint } {
-  const { order, key, bound } = asking;
-  const { funds, text } = order;
+  const { admission, key, bound } = asking;
+  const { funds, text } = admission;
   const room = text === undefined ? Number.POSITIVE_INFINITY : tokenRoom(bound, nowMs, nowMs) - text.inputTokens;
   const { running } = findPayer(rows, key, choosePayer(rows, key, asking.groups));
   if (funds === undefined || payment.payers === 'free_request') {
@@ -236,11 +240,11 @@ interface Placing {
 
 function makeHold(
   rows: Rows,
-  { order, key, groups, requests }: Asking,
+  { admission, key, groups, requests }: Asking,
   { payment, grant }: Placing,
   nowMs: number,
 ): Hold {
-  const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = order;
+  const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = admission;
   const { payers, period, discountPermille } = payment;
   const requested = requestedAmount(funds);
   assert(requested >= 0n && grant.held >= 0n, 'amounts are not negative');
@@ -255,9 +259,9 @@ function makeHold(
     requests: free || payers === 'free_request' ? requests : 1,
     endUserId,
     groups,
-    tagsId: rows.tagsNumber(mergeTags(rows, key, groups, order.tags)),
-    endpointId: order.endpointId,
-    batchId: order.batchId,
+    tagsId: rows.tagsNumber(mergeTags(rows, key, groups, admission.tags)),
+    endpointId: admission.endpointId,
+    batchId: admission.batchId,
     ...choosePayer(rows, key, groups),
     payers,
     period: period?.number ?? null,
@@ -288,20 +292,20 @@ interface Known {
 /** Returns the reply to a repeat: the original grant, and what is left now; `conflict` if the id belongs to another request. */
 function admitAgain(
   context: Context,
-  order: AdmitOrder,
+  admission: ResolvedAdmit,
   { key, known, firstSpent }: Known,
   nowMs: number,
 ): Admitted | Denied {
-  assert(!isOther(known, order), 'two requests have one id');
+  assert(!isOther(known, admission), 'two requests have one id');
   const same =
     key !== undefined &&
     known.keyId === key.id &&
-    known.modelId === order.modelId &&
-    known.free === order.free &&
-    known.requested === requestedAmount(order.funds);
+    known.modelId === admission.modelId &&
+    known.free === admission.free &&
+    known.requested === requestedAmount(admission.funds);
   if (!same) return { kind: 'denied', code: 'conflict', windows: [] };
   const { payers, admittedTokens: tokens } = known;
-  const extendable = { ...nothing, payers, tokens, firstSpent, outputPicoUsd: outputPrice(order.funds, known) };
+  const extendable = { ...nothing, payers, tokens, firstSpent, outputPicoUsd: outputPrice(admission.funds, known) };
   const bound = bindRequest(context.rows, known, nowMs);
   const left = countSources(keepPayment(context, key, { request: known, bound }, nowMs));
   const now = bindRequest(context.rows, { ...known, admittedAtMs: nowMs }, nowMs);
@@ -315,9 +319,9 @@ function admitAgain(
  * Returns true if a known request is a different one of the gateway's own: no two of them share a random part. Repeats by other services
  * get a new part.
  */
-function isOther({ request, expiresAtMs }: Request, order: AdmitOrder): boolean {
-  const part = requestPart(order.id, order.requestId);
-  if (expiresAtMs !== null || order.expiresAtMs !== undefined) return false;
+function isOther({ request, expiresAtMs }: Request, admission: ResolvedAdmit): boolean {
+  const part = requestPart(admission.id, admission.requestId);
+  if (expiresAtMs !== null || admission.expiresAtMs !== undefined) return false;
   return typeof request === 'bigint' && typeof part === 'bigint' && request !== part;
 }
 

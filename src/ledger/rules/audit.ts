@@ -2,7 +2,7 @@ import { dollarsText } from '../../lib/dollars.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Actor, RecordedAction } from '../history.ts';
 import type { Account, Group, Key, Limit, ManagementKey, Rows } from '../rows.ts';
-import type { AdminOrder } from './administration.ts';
+import type { AdminCall } from './administration.ts';
 import { hashAudit } from './audit-hash.ts';
 import { fieldValue } from './limit-commands.ts';
 
@@ -34,7 +34,7 @@ interface Deed {
   readonly id?: number;
 }
 
-function describeDeed({ name, command }: AdminOrder): Deed | undefined {
+function describeDeed({ name, command }: AdminCall): Deed | undefined {
   switch (name) {
     case 'createAccount':
     case 'bootstrap':
@@ -98,18 +98,18 @@ function describeDeed({ name, command }: AdminOrder): Deed | undefined {
 const stateActions = { enabled: 'enable', disabled: 'disable', revoked: 'revoke' } as const;
 
 /** Runs a command and adds its changes to the audit; a command that is refused or changes nothing adds no row. */
-export function audited<Reply>(rows: Rows, order: AdminOrder, nowMs: number, work: () => Reply): Reply {
-  const deed = describeDeed(order);
-  const { by = unknownActor } = order;
+export function audited<Reply>(rows: Rows, call: AdminCall, nowMs: number, work: () => Reply): Reply {
+  const deed = describeDeed(call);
+  const { by = unknownActor } = call;
   if (deed === undefined) {
-    if (order.name === 'recordAction') addAudit(rows, { ...order.command, before: null }, by, nowMs);
+    if (call.name === 'recordAction') addAudit(rows, { ...call.command, before: null }, by, nowMs);
     return work();
   }
   const before = deed.id === undefined ? null : describe(rows, { type: deed.type, id: deed.id });
   const reply = work();
   if (typeof reply !== 'number') return reply;
   const made: Resource[] = [{ type: deed.type, id: deed.id ?? reply }];
-  if (order.name === 'bootstrap') made.push({ type: 'api_key', id: 1 }, { type: 'management_key', id: 1 });
+  if (call.name === 'bootstrap') made.push({ type: 'api_key', id: 1 }, { type: 'management_key', id: 1 });
   for (const resource of made) {
     const after = describe(rows, resource);
     if (before === after) continue;

@@ -20,25 +20,28 @@ import { countSources, keepPayment } from './payments.ts';
 import { listSums } from './sums.ts';
 
 /** A settle with its prices and provider resolved to their numbers. */
-export interface SettleOrder extends SettleCommand {
+export interface ResolvedSettle extends SettleCommand {
   readonly priceId: number;
   readonly providerId: number;
 }
 
 /** Ends a request with a charge, once: a repeated settle gets the first reply, a different one is a conflict. */
-export function settle(context: Context, order: SettleOrder, nowMs: number): Settled {
+export function settle(context: Context, settlement: ResolvedSettle, nowMs: number): Settled {
   const { rows } = context;
-  const lines = order.costNanoUsd === undefined ? costLines(order.usage, order.prices, order.multiplierPermille) : [];
-  const hold = rows.holds.get(order.id);
-  if (hold === undefined) return settleAgain(rows, order, lines);
+  const lines =
+    settlement.costNanoUsd === undefined
+      ? costLines(settlement.usage, settlement.prices, settlement.multiplierPermille)
+      : [];
+  const hold = rows.holds.get(settlement.id);
+  if (hold === undefined) return settleAgain(rows, settlement, lines);
   const key = present(rows.keys.get(hold.keyId));
   const bound = bindRequest(rows, hold, nowMs);
   const left = countSources(keepPayment(context, key, { request: hold, bound }, nowMs));
-  const { total, planTokens, cost } = makeBill(order, lines, hold, left);
+  const { total, planTokens, cost } = makeBill(settlement, lines, hold, left);
   assert(cost >= 0n, 'a cost is not negative');
-  const usage = makeUsage(order, hold, { cost, writtenOff: total - cost, planTokens });
+  const usage = makeUsage(settlement, hold, { cost, writtenOff: total - cost, planTokens });
   // A free request that the upstream failed is returned to the plan.
-  const freeTaken = order.state !== 'upstream_failed';
+  const freeTaken = settlement.state !== 'upstream_failed';
   releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
   for (const sum of listSums(rows, usage)) rows.raiseSum(sum);
@@ -58,27 +61,27 @@ export function voidRequest({ rows }: Context, id: number, reason: VoidReason, n
 }
 
 /** Returns the reply to a repeat: the original charge; `conflict` if this charge differs. */
-function settleAgain(rows: Rows, order: SettleOrder, lines: readonly CostLine[]): Settled {
-  const done = rows.usage.get(order.id);
+function settleAgain(rows: Rows, settlement: ResolvedSettle, lines: readonly CostLine[]): Settled {
+  const done = rows.usage.get(settlement.id);
   if (done === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
   const { cost, writtenOff } = done;
   const same =
-    done.state === order.state &&
-    haveSameTokens(done, order.usage) &&
-    cost + writtenOff === sumMoneyCost(order, lines, done);
+    done.state === settlement.state &&
+    haveSameTokens(done, settlement.usage) &&
+    cost + writtenOff === sumMoneyCost(settlement, lines, done);
   return { kind: same ? 'settled' : 'conflict', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
 }
 
 type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
 
 /** Returns the cost that money has to pay. */
-function sumMoneyCost(order: SettleOrder, lines: readonly CostLine[], shares: Shares): bigint {
+function sumMoneyCost(settlement: ResolvedSettle, lines: readonly CostLine[], shares: Shares): bigint {
   const { payers, planTokens, discountPermille } = shares;
   if (payers === 'free_request') return 0n;
   const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
-  if (order.costNanoUsd !== undefined) return order.costNanoUsd;
+  if (settlement.costNanoUsd !== undefined) return settlement.costNanoUsd;
   const byMoney = shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille }));
-  return sumCost(byMoney) + costOfTools(order.tools ?? []);
+  return sumCost(byMoney) + costOfTools(settlement.tools ?? []);
 }
 
 /**
@@ -86,16 +89,16 @@ function sumMoneyCost(order: SettleOrder, lines: readonly CostLine[], shares: Sh
  * is money's part, `cost` the debited part of that.
  */
 function makeBill(
-  order: SettleOrder,
+  settlement: ResolvedSettle,
   lines: readonly CostLine[],
   hold: Hold,
   left: Sources,
 ): { total: bigint; planTokens: number; cost: bigint } {
   const { payers, discountPermille } = hold;
   const covered = drawsOnMoney(payers) ? hold.held + left.nanoUsd : 0n;
-  const forTokens = covered - costOfTools(order.tools ?? []);
+  const forTokens = covered - costOfTools(settlement.tools ?? []);
   const planTokens = countPlanTokens(lines, hold, hold.planHeld + left.planTokens, forTokens > 0n ? forTokens : 0n);
-  const total = sumMoneyCost(order, lines, { payers, planTokens, discountPermille });
+  const total = sumMoneyCost(settlement, lines, { payers, planTokens, discountPermille });
   return { total, planTokens, cost: total < covered ? total : covered };
 }
 
@@ -121,8 +124,12 @@ function haveSameTokens(one: UsageBuckets, other: UsageBuckets): boolean {
   );
 }
 
-function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'writtenOff' | 'planTokens'>): Usage {
-  const { usage } = order;
+function makeUsage(
+  settlement: ResolvedSettle,
+  hold: Hold,
+  paid: Pick<Usage, 'cost' | 'writtenOff' | 'planTokens'>,
+): Usage {
+  const { usage } = settlement;
   return {
     id: hold.id,
     request: hold.request,
@@ -154,20 +161,20 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     output: usage.output,
     reasoning: usage.reasoning,
     images: usage.images,
-    state: order.state,
-    usageSource: order.usageSource,
-    serviceTier: order.serviceTier,
+    state: settlement.state,
+    usageSource: settlement.usageSource,
+    serviceTier: settlement.serviceTier,
     cost: paid.cost,
     writtenOff: paid.writtenOff,
-    priceId: order.costNanoUsd === undefined ? order.priceId : null,
-    multiplierPermille: order.multiplierPermille,
+    priceId: settlement.costNanoUsd === undefined ? settlement.priceId : null,
+    multiplierPermille: settlement.multiplierPermille,
     planTokens: paid.planTokens,
-    latencyMs: Math.round(order.latencyMs),
-    firstEventMs: order.firstEventMs === undefined ? null : Math.round(order.firstEventMs),
-    providerId: order.providerId,
-    attempts: order.attempts,
-    providerCost: order.providerCostNanoUsd ?? null,
-    timeline: order.timeline ?? null,
-    tools: order.tools ?? [],
+    latencyMs: Math.round(settlement.latencyMs),
+    firstEventMs: settlement.firstEventMs === undefined ? null : Math.round(settlement.firstEventMs),
+    providerId: settlement.providerId,
+    attempts: settlement.attempts,
+    providerCost: settlement.providerCostNanoUsd ?? null,
+    timeline: settlement.timeline ?? null,
+    tools: settlement.tools ?? [],
   };
 }

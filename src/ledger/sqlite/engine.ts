@@ -4,7 +4,7 @@ import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { Suspension } from '../ledger.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
 import { administer } from '../rules/administration.ts';
-import { admit, type AdmitOrder, previewAdmission } from '../rules/admit.ts';
+import { admit, type ResolvedAdmit, previewAdmission } from '../rules/admit.ts';
 import type { Context } from '../rules/context.ts';
 import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
@@ -57,11 +57,11 @@ export class Engine {
   readonly #pruning: Pruning;
   readonly #probe: Query<[], unknown>;
   readonly #sheets = new Map<string, PriceSheet>();
-  /** Not taken yet; the first `#stored` of them are stored. */
+  /** Suspensions that `takeSuspended` has not returned yet; the first `#stored` of them are committed. */
   #suspended: SuspendedAccount[] = [];
   #stored = 0;
 
-  /** The file must be up to date. */
+  /** The file must have the current schema. */
   constructor(db: Connection, { dailyLimitUnit, plans, writeOffMax, faults }: EngineOptions) {
     this.#db = db;
     this.#faults = faults;
@@ -195,15 +195,15 @@ export class Engine {
     const nowMs = command[1];
     switch (command[0]) {
       case 'admit':
-        return encodeAdmitReply(admit(context, this.#order(command), nowMs));
+        return encodeAdmitReply(admit(context, this.#resolveAdmit(command), nowMs));
       case 'preview':
-        return previewAdmission(context, this.#order(command[2]), nowMs);
+        return previewAdmission(context, this.#resolveAdmit(command[2]), nowMs);
       case 'settle': {
-        const order = decodeSettle(command);
-        const prices = this.#sheet(order.prices);
-        const priceId = this.#rows.labels.price(order.prices, prices);
-        const providerId = this.#rows.labels.provider(order.provider);
-        return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
+        const settlement = decodeSettle(command);
+        const prices = this.#sheet(settlement.prices);
+        const priceId = this.#rows.labels.price(settlement.prices, prices);
+        const providerId = this.#rows.labels.provider(settlement.provider);
+        return encodeSettleReply(settle(context, { ...settlement, prices, priceId, providerId }, nowMs));
       }
       case 'extend':
         return extend(context, { command: command[2], extension: command[3] }, nowMs);
@@ -237,15 +237,15 @@ export class Engine {
     }
   }
 
-  #order(command: Parameters<typeof decodeAdmit>[0]): AdmitOrder {
-    const order = decodeAdmit(command);
+  #resolveAdmit(command: Parameters<typeof decodeAdmit>[0]): ResolvedAdmit {
+    const admission = decodeAdmit(command);
     const { labels } = this.#rows;
     return {
-      ...order,
-      modelId: labels.model(order.model),
-      endUserId: labels.endUser(order.endUser),
-      endpointId: labels.endpoint(order.endpoint),
-      batchId: labels.batch(order.batchId),
+      ...admission,
+      modelId: labels.model(admission.model),
+      endUserId: labels.endUser(admission.endUser),
+      endpointId: labels.endpoint(admission.endpoint),
+      batchId: labels.batch(admission.batchId),
     };
   }
 

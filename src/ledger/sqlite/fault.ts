@@ -43,7 +43,7 @@ export class Faults {
     this.#seen++;
     if (this.#seen < nth || this.#seen >= nth + times) return;
     if (this.#plan.fired !== undefined) Atomics.add(new Int32Array(this.#plan.fired), 0, 1);
-    if (kind === 'exit') throw new WriterDeath('the writer was told to die');
+    if (kind === 'exit') throw new WriterDeath('an injected fault ended the writer');
     throw kind === 'bug' ? new Error('a fault on purpose') : this.#failure(kind);
   }
 }

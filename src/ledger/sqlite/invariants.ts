@@ -147,6 +147,16 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'request ' || id AS what FROM hold WHERE id IN (SELECT id FROM usage)`,
   },
   {
+    name: 'an id is of one request: what was voided under it is of its key and model',
+    level: 'full',
+    sql: ['hold', 'usage']
+      .map(
+        table => `SELECT 'request ' || v.id AS what FROM voided v JOIN ${table} r ON r.id = v.id
+          WHERE r.expires_at_ms IS NULL AND (r.key_id <> v.key_id OR r.model_id <> v.model_id)`,
+      )
+      .join(' UNION ALL '),
+  },
+  {
     name: 'a revoked key has only what a hold covers',
     level: 'fast',
     sql: `SELECT 'key ' || id AS what FROM api_key WHERE state = 'revoked' AND coalesce(balance, 0) <> held`,

@@ -11,13 +11,13 @@ const credentialsMax = 10_000;
 export class KnownCredentials {
   readonly #read: (hash: Uint8Array) => Credential | undefined;
   readonly #known = new Map<string, Credential>();
-  /** Some of them by the first byte of the hash: who remembers the array of a hash saves the look-up by its text. */
+  /** One credential for each first byte of a hash. A caller that passes the same array again is found without building the hash's text. */
   #quick: ({ readonly hash: Uint8Array; readonly credential: Credential } | undefined)[] = [];
   readonly #version: Int32Array;
   /** The version of the cached credentials. */
   #knownVersion: number;
 
-  /** `read` returns the present state; undefined: there is no such credential. `version`: the shared number, 4 bytes. */
+  /** `read` returns the current state; undefined: there is no such credential. `version`: the shared number, 4 bytes. */
   constructor(read: (hash: Uint8Array) => Credential | undefined, version = new SharedArrayBuffer(4)) {
     this.#read = read;
     this.#version = new Int32Array(version);
@@ -52,7 +52,7 @@ export class KnownCredentials {
     return found;
   }
 
-  /** Called when something has changed, or may have. */
+  /** Empties the caches of all threads. Called when a credential has changed, or may have. */
   forget(): void {
     Atomics.add(this.#version, 0, 1);
   }

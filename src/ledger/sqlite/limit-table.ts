@@ -49,7 +49,7 @@ export class LimitTable {
     return found;
   }
 
-  /** Returns an account's limits, or those of one scope, as the file has them. */
+  /** Returns an account's limits, or those of one scope, without changes that were not written to the file yet. */
   list({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {
     const limits = this.#findAll.all(accountId).flatMap(({ id }) => this.#rows.get(Number(id)) ?? []);
     return limits.filter(

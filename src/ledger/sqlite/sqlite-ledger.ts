@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import { makeDirectory } from '../../lib/make-directory.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
-import { holdLog, logBytes, refuseShared } from '../../lib/sqlite/log-file.ts';
+import { endedEarly, holdLog, refuseShared, removeLog } from '../../lib/sqlite/log-file.ts';
 import { ColumnBuilding } from '../columns/column-building.ts';
 import { CommandLedger, type CommandWriter } from '../command-ledger.ts';
 import type { Ledger } from '../ledger.ts';
@@ -36,6 +36,8 @@ export interface SqliteLedgerOptions {
   readonly observe?: (commit: CommitFacts) => void;
   /** Called for failures; absent: not reported. */
   readonly watch?: LedgerWatch;
+  /** Whether to look for damage first; absent: if the last process that wrote the file did not close it. */
+  readonly checksFile?: boolean;
   /** Tests only: the fault of the first writer. */
   readonly fault?: FaultPlan;
 }
@@ -65,7 +67,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
   try {
     const path = ledgerPath(dataDir);
     // Read before any page of it is moved.
-    const checksFile = logBytes(path) > 0;
+    const { checksFile = endedEarly(path) } = options;
     refuseShared(path, `Another process uses the ledger ${path}. Stop it first.`);
     held = holdLog(path);
     const log = new LogState();
@@ -76,12 +78,15 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const checkpoints = new Checkpoints({ path, log: log.memory }, cause => writer.lose(cause));
     const columns = new ColumnBuilding(path, () => clock.now());
     const db = openForReading(path);
+    // Asked at each start: by the reader it would start its thread, 15 MB.
+    const webhooks = db.prepare('SELECT 1 FROM webhook WHERE removed = 0 LIMIT 1');
     const credentialVersion = new SharedArrayBuffer(4);
     const wroteOff = (id: number, nanoUsd: bigint): void => watch.wroteOff(id, nanoUsd);
     const send: CommandWriter['send'] = (command, decode, isBounded) => writer.send(command, decode, isBounded);
     const ledger = new CommandLedger({
       writer,
       startReader: () => new Reader({ path, plans }, nowMs => writer.send(['sweep', nowMs], value => value)),
+      hasWebhooks: () => webhooks.get() !== undefined,
       ...readingFrom({ send, clock, db, credentialVersion, wroteOff }),
       async close(reader) {
         await writer.drain();
@@ -91,6 +96,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
         await writer.close();
         // Open longer than any other connection of the process: see `holdLog`.
         db.close();
+        removeLog(path);
         lock.release();
       },
     });

@@ -17,7 +17,7 @@ import type {
 import type { RetentionLimits } from '../history.ts';
 import type { DeliveryReport } from '../webhooks.ts';
 import { readToolCharges, writeToolCharges } from '../tool-charges.ts';
-import type { AdminOrder } from '../rules/administration.ts';
+import type { AdminCall } from '../rules/administration.ts';
 
 /**
  * Commands on their way to the writer and replies on their way back: plain arrays for the commands of every request,
@@ -93,7 +93,7 @@ export type WireCommand =
   | [...Head<'refusal'>, keyId: number]
   /** The result that an admit would have. */
   | [...Head<'preview'>, admit: [...Head<'admit'>, ...AdmitValues]]
-  | [...Head<'admin'>, order: AdminOrder]
+  | [...Head<'admin'>, call: AdminCall]
   | [...Head<'sweep'>]
   /**
    * Writes the uses of limits, which are otherwise in memory: those of the filter, or of one limit, even if they have

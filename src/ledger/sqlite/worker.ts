@@ -1,11 +1,11 @@
 import { workerData } from 'node:worker_threads';
-import { openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
+import { type Connection, openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
 import { serveCalls } from '../../lib/threads/serve-calls.ts';
 import type { DailyLimitUnit, Plans } from '../plans.ts';
 import { Engine, type SuspendedAccount } from './engine.ts';
 import { type FaultPlan, Faults } from './fault.ts';
 import { checkInvariants } from './invariants.ts';
-import { checkpoint, refuseDamaged } from '../../lib/sqlite/log-file.ts';
+import { checkpoint, refuseDamaged, refusingDamage } from '../../lib/sqlite/log-file.ts';
 import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
 import { migrateLedger } from './schema.ts';
 import { LogState } from './log-state.ts';
@@ -41,9 +41,7 @@ const damageAdvice =
   'Restore the data directory from a backup, or rescue what can be read: sqlite3 ledger.sqlite .recover.';
 
 const { path, dailyLimitUnit, plans, writeOffMax, nowMs, first, checksFile, fault, ...data } = workerData as WriterData;
-const db = openForWriting(path, 'NORMAL');
-if (checksFile) refuseDamaged(db, path, damageAdvice);
-migrateLedger(db, nowMs, dailyLimitUnit);
+const db = refusingDamage(path, damageAdvice, open);
 // Run by an engine of its own, so that injected faults begin with the first command.
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;
@@ -53,6 +51,13 @@ const engine = new Engine(db, { dailyLimitUnit, plans, writeOffMax, ...(faults =
 const violations = first ? checkInvariants(db, 'fast') : [];
 const log = new LogState(data.log);
 const sync = new WalSync(path);
+
+function open(): Connection {
+  const opened = openForWriting(path, 'NORMAL');
+  if (checksFile) refuseDamaged(opened, path, damageAdvice);
+  migrateLedger(opened, nowMs, dailyLimitUnit);
+  return opened;
+}
 
 // A batch is one transaction, then one sync, for which the next batches do not wait.
 serveCalls<WireCommand, WireReply>(

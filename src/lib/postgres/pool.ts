@@ -2,17 +2,17 @@ import { PostgresConnection, type PostgresOptions, type Step, type StepResult } 
 import { ConnectionLost } from './errors.ts';
 import type { Sendable, Value } from './values.ts';
 
-/** Connections of one process together, whatever its load. */
+/** The most connections of one process, whatever its load. */
 export const connectionsMax = 8;
 
 /** A pool's database, how many connections it may have, and how long a caller waits for one. */
 export interface PoolOptions extends PostgresOptions {
   readonly connections: number;
-  /** While no connection gets free; absent: 3 s. */
+  /** How long a caller waits while no connection becomes free; absent: 3 s. */
   readonly waitMs?: number;
 }
 
-/** How many times as long callers wait while connections get free one after the other: they stand in a line that moves. */
+/** While connections keep becoming free, callers wait that many times as long. */
 const movingFactor = 3;
 
 interface Waiting {
@@ -79,7 +79,7 @@ export class PostgresPool {
     if (this.#open < this.#options.connections) return this.#connect();
     const { waitMs = 3000 } = this.#options;
     const lastMs = performance.now() + movingFactor * waitMs;
-    // If none got free for that long, the line stands still.
+    // If no connection became free for that long, waiting longer is useless.
     const stillMs = waitMs / 3;
     return new Promise((take, refuse) => {
       const giveUp = (): void => {
@@ -128,7 +128,7 @@ export class PostgresPool {
     next.take(connection);
   }
 
-  /** Opens a connection for the next who waits. */
+  /** Opens a connection for the next waiting caller. */
   #passOn(): void {
     const next = this.#waiting.shift();
     if (next === undefined) return;

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { type Connection, isIoFailure, openForReading, sqliteCode } from './database.ts';
+import { type Connection, isIoFailure, losesWrites, openForReading, openForWriting, sqliteCode } from './database.ts';
 import { LedgerStartError } from './start-error.ts';
 import { StorageLost } from './storage-lost.ts';
 
@@ -22,9 +22,44 @@ export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number
   }
 }
 
-/** Returns the bytes of a file's log, 0 if there is none. After a regular end of the process there is none. */
+/** Returns the bytes of a file's log, 0 if there is none. */
 export function logBytes(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/**
+ * Returns whether the last process that wrote a file ended without `removeLog`: its log, or the index of its log, is still there. To be
+ * called before anything opens the file.
+ */
+export function endedEarly(path: string): boolean {
+  return existsSync(`${path}-wal`) || existsSync(`${path}-shm`);
+}
+
+/** Removes the empty log of a file that no connection has open. One that is not empty, or that can't be removed, stays for the next start. */
+export function removeLog(path: string): void {
+  if (logBytes(path) > 0) return;
+  try {
+    // SQLite removes the log with the last connection that may write.
+    const db = openForWriting(path);
+    db.pragma('user_version');
+    db.close();
+  } catch {
+    // The next start then looks for damage, which takes it a second.
+  }
+}
+
+/** Runs `work`, which opens a file. Throws `LedgerStartError` with the advice if the file is damaged, or is no database. */
+export function refusingDamage<T>(path: string, advice: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!losesWrites(error)) throw error;
+    const [code, what] =
+      sqliteCode(error) === 'SQLITE_NOTADB'
+        ? (['unreadable', 'is no database'] as const)
+        : (['damaged', 'is damaged'] as const);
+    throw new LedgerStartError(code, `${path} ${what} (${error.message}). ${advice}`, error);
+  }
 }
 
 /** Throws `LedgerStartError` if SQLite finds damage in the open file. `advice`: what the operator can do. */

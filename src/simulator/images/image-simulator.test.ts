@@ -7,7 +7,7 @@ import type { DrawnImage } from '../../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { createImageSimulator } from './image-simulator.ts';
 
-type Asked = Partial<Omit<ImageRequest, '$typeName'>>;
+type ImageFields = Partial<Omit<ImageRequest, '$typeName'>>;
 const hold = Hold.of({ kind: 'admitted', id: 1 });
 const never = new AbortController().signal;
 
@@ -18,15 +18,17 @@ interface How {
   readonly signal?: AbortSignal;
 }
 
-async function draw(order: Asked, how: How = {}): Promise<readonly DrawnImage[]> {
-  const { model = order.images === undefined ? 'sim/image' : 'sim/image-edit', attempt = 1, signal = never } = how;
-  const request = create(ImageRequestSchema, { prompt: 'hills', size: '64x48', ...order });
+async function draw(fields: ImageFields, how: How = {}): Promise<readonly DrawnImage[]> {
+  const { model = fields.images === undefined ? 'sim/image' : 'sim/image-edit', attempt = 1, signal = never } = how;
+  const request = create(ImageRequestSchema, { prompt: 'hills', size: '64x48', ...fields });
   const simulator = createImageSimulator({ steering: how.steering ?? true });
   return (await simulator.draw({ hold, request, model, attempt, signal })).images;
 }
 
-const one = async (order: Asked, how?: How): Promise<Buffer> => Buffer.from((await draw(order, how))[0]?.bytes ?? []);
-const catchFailure = (order: Asked, how?: How): Promise<unknown> => draw(order, how).catch((thrown: unknown) => thrown);
+const one = async (fields: ImageFields, how?: How): Promise<Buffer> =>
+  Buffer.from((await draw(fields, how))[0]?.bytes ?? []);
+const catchFailure = (fields: ImageFields, how?: How): Promise<unknown> =>
+  draw(fields, how).catch((thrown: unknown) => thrown);
 
 describe('an image', () => {
   test('is a PNG of the requested size without transparency', async () => {

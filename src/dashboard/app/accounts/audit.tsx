@@ -38,7 +38,7 @@ const columns: readonly Column<AuditRecord>[] = [
   },
   {
     id: 'after',
-    header: 'What is there after it',
+    header: 'State after it',
     width: 'minmax(200px, 1fr)',
     cell: ({ beforeJson, afterJson }) => (
       <code title={`before: ${beforeJson ?? 'nothing'}\nafter: ${afterJson ?? 'nothing'}`}>

@@ -23,8 +23,8 @@ export function LedgerCheck() {
       {check.data === undefined ? (
         <p className="quiet" role="status">
           {check.isPending
-            ? 'Checking every invariant: balances, holds, records, sums, limits and the audit log. Requests go on meanwhile.'
-            : 'Recomputes every balance, sum and limit from the records and compares them. Requests go on meanwhile.'}
+            ? 'Checking every invariant: balances, holds, records, sums, limits and the audit log. Requests continue meanwhile.'
+            : 'Recomputes every balance, sum and limit from the records and compares them. Requests continue meanwhile.'}
         </p>
       ) : (
         <Result check={check.data} />

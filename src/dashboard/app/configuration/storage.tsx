@@ -7,6 +7,7 @@ const partNames: Readonly<Record<string, string>> = {
   database: 'PostgreSQL database',
   ledger: 'Ledger',
   ledger_wal: 'Ledger, write-ahead log',
+  columns: 'Columns for sums, made from the ledger',
   content: 'Content',
   content_wal: 'Content, write-ahead log',
   images: 'Images by address',

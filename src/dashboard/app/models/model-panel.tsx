@@ -58,7 +58,7 @@ export function ModelPanel({ model }: { readonly model: Model }) {
         {dimensions && (
           <>
             <dt>Vectors</dt>
-            <dd>of any asked length</dd>
+            <dd>of any requested length</dd>
           </>
         )}
       </dl>

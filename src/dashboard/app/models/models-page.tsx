@@ -113,7 +113,7 @@ function ModelsPage() {
         {({ models: list }) =>
           list.length === 0 ? (
             <Empty title="No model">
-              {q === '' ? 'Add a provider to the configuration.' : 'None has this in its name. Clear the search.'}
+              {q === '' ? 'Add a provider to the configuration.' : 'No model has this in its name. Clear the search.'}
             </Empty>
           ) : (
             <DataTable label="Models" columns={columns} rows={list} rowKey={({ id }) => id} />

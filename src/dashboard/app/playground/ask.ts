@@ -32,7 +32,7 @@ export interface Image {
   readonly base64: string;
 }
 
-/** An answer so far. */
+/** The part of an answer that has arrived. */
 export interface Answer {
   readonly text: string;
   readonly requestId?: string;
@@ -123,7 +123,7 @@ export function readAnswer(before: Answer, events: readonly GenerationEvent[], m
   return answer;
 }
 
-/** The answer after one more event. */
+/** Returns the answer after one more event. */
 function follow(answer: Answer, { event }: GenerationEvent, ms: number): Answer {
   switch (event.case) {
     case 'started':

@@ -90,9 +90,9 @@ const reasons: Readonly<Record<string, string>> = {
   '': 'the model’s only route',
   priority: 'first in the configured order',
   cheapest: 'the cheapest route',
-  fastest: 'the fastest first words',
-  measured: 'its speed was to be measured',
-  conversation: 'the conversation was on it before',
+  fastest: 'the fastest to the first token',
+  measured: 'to measure its speed',
+  conversation: 'it answered the conversation before',
   fallback: 'the route before it failed',
 };
 

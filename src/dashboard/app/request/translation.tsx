@@ -51,7 +51,7 @@ function Bodies({ bodies, apiKeyId }: { readonly bodies: RequestBodies; readonly
       <p className="quiet small">
         Kept until {fullTime(endsAtMs)}. <span className="line-only">Red lines</span> are on one side alone,{' '}
         <span className="line-changed">amber</span> ones have another value on the other side.
-        {dropped.length > 0 && ` The upstream’s protocol has no words for: ${dropped.join(', ')}.`}
+        {dropped.length > 0 && ` The upstream’s protocol can’t express: ${dropped.join(', ')}.`}
       </p>
       <h3>Request</h3>
       <div className="translation">

@@ -45,7 +45,7 @@ export const chatCompletion = named(
           refusal: z.string().nullable(),
           tool_calls: z.array(toolCall).optional(),
           function_call: z.looseObject({ name: z.string(), arguments: z.string() }).optional(),
-          reasoning_content: z.string().optional().describe('What the model thought, where it shows it.'),
+          reasoning_content: z.string().optional().describe('The model’s reasoning, if it is shown.'),
           reasoning_details: z.array(anyObject).optional().describe('The same in pieces; send it back unchanged.'),
           annotations: z.array(anyObject).optional(),
         }),

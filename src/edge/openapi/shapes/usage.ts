@@ -121,7 +121,7 @@ export const usage = {
         failed: z.boolean().describe('Whether it failed.'),
         kept_at: time.describe('When they were stored.'),
         ends_at: time.describe('When they are removed.'),
-        dropped: z.array(z.string()).describe('Members of the request that the upstream’s protocol has no words for.'),
+        dropped: z.array(z.string()).describe('Members of the request that the upstream’s protocol can’t express.'),
         client_request: body.describe('What the client sent; null: it did not call over REST.'),
         contract_request: body.describe('The same in the gateway’s own contract, as JSON.'),
         upstream: z

@@ -313,8 +313,8 @@ export const GetStorageResponseSchema: GenMessage<GetStorageResponse> = /*@__PUR
  */
 export type StoredPart = Message<"tollgate.v1.StoredPart"> & {
   /**
-   * "ledger", "ledger_wal", "content", "content_wal", "images", "files", "backups"; "database" is the whole
-   * PostgreSQL database.
+   * "ledger", "ledger_wal", "columns" (made from the ledger for sums), "content", "content_wal", "images", "files",
+   * "backups"; "database" is the whole PostgreSQL database.
    *
    * @generated from field: string name = 1;
    */

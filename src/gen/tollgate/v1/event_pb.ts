@@ -177,7 +177,7 @@ export type Started = Message<"tollgate.v1.Started"> & {
   route: string;
 
   /**
-   * The upstream's own fingerprint of its backend; empty if it gave none.
+   * The upstream's own fingerprint of its system; empty if it sent none.
    *
    * @generated from field: string system_fingerprint = 8;
    */

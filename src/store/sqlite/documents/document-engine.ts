@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
 import { type Connection, isStorageFailure, losesWrites, type Query } from '../../../lib/sqlite/database.ts';
 import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
@@ -36,14 +37,14 @@ export class DocumentEngine {
   readonly #db: Connection;
   readonly #rows: DocumentRows;
   readonly #eviction: Eviction;
-  readonly #insertChunk: Query<[number, number, Uint8Array], unknown>;
+  readonly #insertChunk: Query<[number, number, Uint8Array, number], unknown>;
 
   /** The file must be up to date. */
   constructor(db: Connection, max: SpaceMax) {
     this.#db = db;
     this.#rows = new DocumentRows(db);
     this.#eviction = new Eviction(db, this.#rows, max);
-    this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content) VALUES (?, ?, ?)');
+    this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content, crc) VALUES (?, ?, ?, ?)');
   }
 
   /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. Throws `StorageLost` only. */
@@ -143,7 +144,7 @@ export class DocumentEngine {
   }
 
   #addChunks(row: number, chunks: readonly Chunk[]): void {
-    for (const { seq, content } of chunks) this.#insertChunk.run(row, seq, content);
+    for (const { seq, content } of chunks) this.#insertChunk.run(row, seq, content, crc32(content));
   }
 }
 

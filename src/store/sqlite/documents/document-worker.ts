@@ -1,6 +1,6 @@
 import { workerData } from 'node:worker_threads';
-import { losesWrites, openForWriting } from '../../../lib/sqlite/database.ts';
-import { checkpoint, logBytes, refuseDamaged } from '../../../lib/sqlite/log-file.ts';
+import { type Connection, losesWrites, openForWriting } from '../../../lib/sqlite/database.ts';
+import { checkpoint, logBytes, refuseDamaged, refusingDamage } from '../../../lib/sqlite/log-file.ts';
 import { isStorageLost, StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { migrate } from '../../../lib/sqlite/migrations.ts';
 import { documentMigrations } from './document-migrations.ts';
@@ -25,14 +25,18 @@ const damageAdvice =
   'Restore it from a backup, or move it away: stored responses, answers of idempotency keys and image tasks are lost then, and no money.';
 
 const { path, max, nowMs, checksFile } = workerData as DocumentWriterData;
-const db = openForWriting(path);
-// Times and counts of bytes are exact numbers; there is no money here.
-db.defaultSafeIntegers(false);
-// Deleted content must not stay readable in the file.
-db.pragma('secure_delete = ON');
-if (checksFile) refuseDamaged(db, path, damageAdvice);
-migrate(db, documentMigrations(), nowMs, 'content file');
-const engine = new DocumentEngine(db, max);
+const { db, engine } = refusingDamage(path, damageAdvice, open);
+
+function open(): { db: Connection; engine: DocumentEngine } {
+  const opened = openForWriting(path);
+  // Times and counts of bytes are exact numbers; there is no money here.
+  opened.defaultSafeIntegers(false);
+  // Deleted content must not stay readable in the file.
+  opened.pragma('secure_delete = ON');
+  if (checksFile) refuseDamaged(opened, path, damageAdvice);
+  migrate(opened, documentMigrations(), nowMs, 'content file');
+  return { db: opened, engine: new DocumentEngine(opened, max) };
+}
 
 /** Throws `StorageLost`; the next command notices a full disk and reports it. */
 function emptyLog(): void {

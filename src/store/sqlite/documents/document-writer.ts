@@ -37,10 +37,7 @@ export class DocumentWriter {
         answer(call, reply);
       },
       onEnd: (lost, cause) => {
-        if (isStorageLost(cause) && !this.#isClosed) {
-          this.#isClosed = true;
-          this.#watch.lost(cause);
-        }
+        if (isStorageLost(cause)) this.lose(cause);
         for (const { reject } of lost) reject(overloaded('Content can’t be stored now.', cause));
       },
     },
@@ -81,6 +78,13 @@ export class DocumentWriter {
       const answered = (value: unknown): void => resolve(value as Reply);
       this.#thread.post({ request: { nowMs: this.#now(), command }, resolve: answered, reject });
     });
+  }
+
+  /** Takes no more commands, because writes were lost or the file is damaged. */
+  lose(cause: Error): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#watch.lost(cause);
   }
 
   /** Takes no more commands; resolves when all that was sent is answered and the writer has ended. */

@@ -7,6 +7,7 @@ import type {
   NewDocument,
   StoredDocument,
 } from '../../documents.ts';
+import { crc32 } from 'node:zlib';
 import type { Connection } from '../../../lib/sqlite/database.ts';
 
 /** A document's size besides its bytes: its rows and their index entries. */
@@ -42,9 +43,20 @@ export interface HeadRow {
   readonly bytes: number;
 }
 
-/** A document's row with its body. */
-export interface WholeRow extends HeadRow {
+/** Stored bytes and their checksum; null: they were written before there were checksums. */
+export interface StoredContent {
   readonly content: Uint8Array;
+  readonly crc: number | null;
+}
+
+/** A document's row with its body. */
+export interface WholeRow extends HeadRow, StoredContent {}
+
+/** Returns the bytes. Throws if they are not those that were stored: `owner`, the document's id, is named for the log. */
+export function intactContent({ content, crc }: StoredContent, owner: string): Uint8Array {
+  if (crc !== null && crc32(content) !== crc)
+    throw new Error(`the content of document ${owner} is damaged on the disk`);
+  return content;
 }
 
 /** Rows of documents and their bodies, on one connection. */
@@ -65,9 +77,9 @@ export class DocumentRows {
   }
 
   read(head: HeadRow): StoredDocument {
-    const body = this.#sql.body.get(head.row)?.content;
-    if (body === undefined) throw new Error(`document ${head.id} has no body`);
-    return { ...toDocumentFacts(head), body };
+    const stored = this.#sql.body.get(head.row);
+    if (stored === undefined) throw new Error(`document ${head.id} has no body`);
+    return { ...toDocumentFacts(head), body: intactContent(stored, head.id) };
   }
 
   /**
@@ -88,7 +100,7 @@ export class DocumentRows {
     const owner = [kind, id, accountId, apiKeyId] as const;
     const facts = [state, Number(finished), createdAtMs, endsAtMs, parent, measureSize(document)] as const;
     const row = Number(this.#sql.insert.run(...owner, ...facts).lastInsertRowid);
-    this.#sql.insertBody.run(row, body);
+    this.#sql.insertBody.run(row, body, crc32(body));
     if (parent !== null) this.#sql.addChild.run(parent);
     return row;
   }
@@ -96,7 +108,7 @@ export class DocumentRows {
   change(head: HeadRow, change: DocumentChange, bytes: number): void {
     const { state = head.state, finished = head.finished === 1, endsAtMs = head.ends_at_ms, body } = change;
     this.#sql.update.run(state, Number(finished), endsAtMs, bytes, head.row);
-    if (body !== undefined) this.#sql.updateBody.run(body, head.row);
+    if (body !== undefined) this.#sql.updateBody.run(body, crc32(body), head.row);
   }
 }
 
@@ -112,9 +124,9 @@ function prepare(db: Connection) {
          SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
          WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
        )
-       SELECT d.*, b.content FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
+       SELECT d.*, b.content, b.crc FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
     ),
-    body: db.prepare<[number], { content: Uint8Array }>('SELECT content FROM body WHERE document = ?'),
+    body: db.prepare<[number], StoredContent>('SELECT content, crc FROM body WHERE document = ?'),
     bodyLength: db.prepare<[number], { length: number }>(
       'SELECT length(content) AS length FROM body WHERE document = ?',
     ),
@@ -122,10 +134,10 @@ function prepare(db: Connection) {
       `INSERT INTO document (kind, id, account_id, api_key_id, state, finished, created_at_ms, ends_at_ms, parent, bytes)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    insertBody: db.prepare('INSERT INTO body (document, content) VALUES (?, ?)'),
+    insertBody: db.prepare('INSERT INTO body (document, content, crc) VALUES (?, ?, ?)'),
     addChild: db.prepare('UPDATE document SET children = children + 1 WHERE row = ?'),
     update: db.prepare('UPDATE document SET state = ?, finished = ?, ends_at_ms = ?, bytes = ? WHERE row = ?'),
-    updateBody: db.prepare('UPDATE body SET content = ? WHERE document = ?'),
+    updateBody: db.prepare('UPDATE body SET content = ?, crc = ? WHERE document = ?'),
   };
 }
 

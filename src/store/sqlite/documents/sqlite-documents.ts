@@ -13,11 +13,11 @@ import type {
   PutOutcome,
   StoredDocument,
 } from '../../documents.ts';
-import { type Connection, openForReading, type Query } from '../../../lib/sqlite/database.ts';
-import { holdLog, logBytes } from '../../../lib/sqlite/log-file.ts';
+import { type Connection, losesWrites, openForReading, type Query } from '../../../lib/sqlite/database.ts';
+import { endedEarly, holdLog, removeLog } from '../../../lib/sqlite/log-file.ts';
 import type { DocumentCommand } from './document-engine.ts';
 import { type DocumentWatch, DocumentWriter } from './document-writer.ts';
-import { DocumentRows, toDocumentFacts, type HeadRow } from './rows.ts';
+import { DocumentRows, intactContent, toDocumentFacts, type HeadRow, type StoredContent } from './rows.ts';
 
 interface SqliteDocumentsOptions {
   /** Created if missing. The opener holds its node lock, which opening the ledger takes. */
@@ -27,6 +27,8 @@ interface SqliteDocumentsOptions {
   readonly bytesMax: number;
   /** Maximum for those of idempotency keys; absent: the same. */
   readonly replayBytesMax?: number;
+  /** Whether to look for damage first; absent: if the last process that wrote the file did not close it. */
+  readonly checksFile?: boolean;
   /** Called for failures; absent: not reported. */
   readonly watch?: DocumentWatch;
 }
@@ -44,19 +46,20 @@ export async function openSqliteDocuments(options: SqliteDocumentsOptions): Prom
   const { dataDir, clock, bytesMax, replayBytesMax: keptBytesMax = bytesMax, watch = unwatched } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = documentsPath(dataDir);
-  const data = { path, max: { bytesMax, keptBytesMax }, checksFile: logBytes(path) > 0 };
+  const data = { path, max: { bytesMax, keptBytesMax }, checksFile: options.checksFile ?? endedEarly(path) };
   const held = holdLog(path);
   try {
     const writer = await DocumentWriter.start(data, () => clock.now(), watch);
-    return new SqliteDocuments(openReads(path), writer, clock);
+    return new SqliteDocuments(openReads(path), writer, clock, () => removeLog(path));
   } finally {
     held?.close();
   }
 }
 
-/** Opens the documents in a worker: it reads the file, and its commands go to the thread that opened the store, by `send`. */
-export function openLentDocuments(dataDir: string, clock: Clock, send: CommandSender['send']): Documents {
-  return new SqliteDocuments(openReads(documentsPath(dataDir)), { send, close: async () => undefined }, clock);
+/** Opens the documents in a worker: it reads the file, and its commands go to the thread that opened the store, by `sender`. */
+export function openLentDocuments(dataDir: string, clock: Clock, sender: Omit<CommandSender, 'close'>): Documents {
+  const lent = { ...sender, close: async () => undefined };
+  return new SqliteDocuments(openReads(documentsPath(dataDir)), lent, clock, () => undefined);
 }
 
 function openReads(path: string): Connection {
@@ -66,7 +69,7 @@ function openReads(path: string): Connection {
 }
 
 /** Takes the commands of a store. */
-type CommandSender = Pick<DocumentWriter, 'send' | 'close'>;
+type CommandSender = Pick<DocumentWriter, 'send' | 'lose' | 'close'>;
 
 /** The file of documents in a data directory. */
 export function documentsPath(dataDir: string): string {
@@ -102,17 +105,21 @@ class SqliteDocuments implements SharedDocuments {
   readonly #db: Connection;
   readonly #writer: CommandSender;
   readonly #clock: Clock;
+  readonly #onClosed: () => void;
   readonly #rows: DocumentRows;
-  readonly #chunkAfter: Query<[number, number], Chunk>;
+  readonly #chunkAfter: Query<[number, number], StoredContent & Chunk>;
   readonly #unfinished: Query<[string], HeadRow>;
   readonly #pages: Readonly<Record<DocumentPage['order'], Query<PageValues, HeadRow>>>;
 
-  constructor(db: Connection, writer: CommandSender, clock: Clock) {
+  constructor(db: Connection, writer: CommandSender, clock: Clock, onClosed: () => void) {
+    this.#onClosed = onClosed;
     this.#db = db;
     this.#writer = writer;
     this.#clock = clock;
     this.#rows = new DocumentRows(db);
-    this.#chunkAfter = db.prepare('SELECT seq, content FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1');
+    this.#chunkAfter = db.prepare(
+      'SELECT seq, content, crc FROM chunk WHERE document = ? AND seq > ? ORDER BY seq LIMIT 1',
+    );
     this.#unfinished = db.prepare('SELECT * FROM document WHERE kind = ? AND finished = 0 ORDER BY created_at_ms');
     this.#pages = { oldest_first: preparePage(db, '>', 'ASC'), newest_first: preparePage(db, '<', 'DESC') };
   }
@@ -135,7 +142,7 @@ class SqliteDocuments implements SharedDocuments {
 
   async find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined> {
     const head = this.#seen(name, accountId);
-    return head === undefined ? undefined : this.#rows.read(head);
+    return head === undefined ? undefined : this.#read(() => this.#rows.read(head));
   }
 
   async chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined> {
@@ -143,10 +150,11 @@ class SqliteDocuments implements SharedDocuments {
     let next = this.#seen(name, accountId)?.row ?? null;
     while (next !== null) {
       if (chain.length > 0) await new Promise(setImmediate);
-      const links = this.#rows.links(next);
+      const from = next;
+      const links = this.#read(() => this.#rows.links(from));
       for (const link of links) {
         if (link.row !== next) throw new Error(`document ${link.id} is not the next of its chain`);
-        chain.push({ ...toDocumentFacts(link), body: link.content });
+        chain.push({ ...toDocumentFacts(link), body: intactContent(link, link.id) });
         next = link.parent;
       }
       // It was deleted while it was read.
@@ -161,16 +169,17 @@ class SqliteDocuments implements SharedDocuments {
     const chunks: Chunk[] = [];
     let bytes = 0;
     while (chunks.length < limit && bytes < chunksBytesMax) {
-      const chunk = this.#chunkAfter.get(head.row, chunks.at(-1)?.seq ?? after);
+      const chunk = this.#read(() => this.#chunkAfter.get(head.row, chunks.at(-1)?.seq ?? after));
       if (chunk === undefined) break;
-      chunks.push(chunk);
-      bytes += chunk.content.length;
+      const content = intactContent(chunk, head.id);
+      chunks.push({ seq: chunk.seq, content });
+      bytes += content.length;
     }
     return chunks;
   }
 
   async unfinished(kind: DocumentKind): Promise<DocumentFacts[]> {
-    return this.#unfinished.all(kind).map(toDocumentFacts);
+    return this.#read(() => this.#unfinished.all(kind)).map(toDocumentFacts);
   }
 
   async list({ kind, accountId, order, after, limit }: DocumentPage): Promise<StoredDocument[] | undefined> {
@@ -178,17 +187,29 @@ class SqliteDocuments implements SharedDocuments {
     if (after !== undefined && from === undefined) return undefined;
     const first = order === 'oldest_first' ? [-1, -1] : [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
     const [atMs = 0, row = 0] = from === undefined ? first : [from.created_at_ms, from.row];
-    const heads = this.#pages[order].all(kind, accountId, atMs, row, this.#clock.now(), limit);
-    return heads.map(head => this.#rows.read(head));
+    return this.#read(() =>
+      this.#pages[order].all(kind, accountId, atMs, row, this.#clock.now(), limit).map(head => this.#rows.read(head)),
+    );
   }
 
   async close(): Promise<void> {
     await this.#writer.close();
     this.#db.close();
+    this.#onClosed();
+  }
+
+  /** Runs a read. If SQLite finds damage in the file, the process must end, as after such a write. */
+  #read<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      if (losesWrites(error)) this.#writer.lose(error);
+      throw error;
+    }
   }
 
   #seen(name: DocumentName, accountId?: number): HeadRow | undefined {
-    const head = this.#rows.head(name);
+    const head = this.#read(() => this.#rows.head(name));
     if (head === undefined || head.ends_at_ms <= this.#clock.now()) return undefined;
     return accountId === undefined || head.account_id === accountId ? head : undefined;
   }

@@ -37,10 +37,10 @@ const callTypes: Readonly<Record<string, string>> = {
 
 /** Returns the items with the calls and results of these tools converted to plain ones; the same list if there are none. */
 export function plainCalls(items: readonly Item[]): readonly Item[] {
-  return items.some(isVendorItem) ? items.map(item => plainItem(item)) : items;
+  return items.some(isProviderDefined) ? items.map(item => plainItem(item)) : items;
 }
 
-function isVendorItem({ content }: Item): boolean {
+function isProviderDefined({ content }: Item): boolean {
   return (
     content.case === 'serverTool' && content.value.protocol === Protocol.RESPONSES && readType(content.value) !== ''
   );
@@ -56,7 +56,7 @@ function readType({ json }: ServerTool): string {
 
 function plainItem(item: Item): Item {
   const { content } = item;
-  if (content.case !== 'serverTool' || !isVendorItem(item)) return item;
+  if (content.case !== 'serverTool' || !isProviderDefined(item)) return item;
   const members = JSON.parse(content.value.json) as Members;
   const type = toText(members['type']);
   const callId = toText(members['call_id']) || toText(members['id']);
@@ -138,7 +138,7 @@ export interface EndedCall {
 }
 
 /** Returns a call of one of these tools in the form of the client's protocol. */
-export function vendorCall({ type, callId, args }: EndedCall, status: ItemStatus): Item['content'] {
+export function toProviderDefinedCall({ type, callId, args }: EndedCall, status: ItemStatus): Item['content'] {
   const json = JSON.stringify({
     type,
     id: `${type.replace('_call', '')}_${callId}`,

@@ -84,7 +84,7 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
       status: 'completed',
       tools: [found],
     };
-    // Beside a result, and this is one message over Messages, the simulator takes words as an explanation of it unless they order a call.
+    // Over Messages, the result and this text are one user message. There the simulator calls a tool only if the text requests it.
     const again = { role: 'user', content: 'Fetch the page.\n!sim calls=1' };
     const second = await post('/v1/responses', {
       model,
@@ -110,13 +110,13 @@ describe.each(['sim/large', 'via/chat', 'via/responses', 'via/gemini'] as const)
       messages: [{ role: 'user', content: '!sim calls=1' }],
     };
     const answer = await post('/v1/messages', body);
-    // Gemini’s signatures stand before calls.
+    // Gemini’s signatures come as reasoning before calls.
     const called = (answer['content'] as Json[]).filter(block => block['type'] !== 'thinking');
     expect(called).toMatchObject([{ type: 'tool_use', name, input }]);
   });
 });
 
-test('an upstream of the vendor’s own protocol gets the tools as they came', async () => {
+test('an upstream of the tool’s own protocol gets the tools as they came', async () => {
   const tools = [{ type: 'bash_20250124', name: 'bash' }];
   const messages = [{ role: 'user', content: 'Hi' }];
   await post('/v1/messages', { model: 'via/messages', max_tokens: 500, tools, messages });

@@ -5,7 +5,7 @@ import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
  * A tool that the client runs and that only one provider's models know in this form, as a function. Source: docs/interfaces/README.md "Tools
  * of one provider".
  */
-export interface VendorTool {
+export interface ProviderDefinedTool {
   /** The name under which it is called. */
   readonly name: string;
   /** The type of its calls if the protocol has one of its own ("shell_call"); undefined: calls are plain ones. */
@@ -15,7 +15,7 @@ export interface VendorTool {
 
 type Properties = Readonly<Record<string, object>>;
 
-interface VendorForm {
+interface ProviderDefinedForm {
   readonly protocol: Protocol;
   /** The pattern of the tool's type; in Messages it contains a date. */
   readonly type: RegExp;
@@ -34,7 +34,7 @@ function enumSchema(...values: string[]): object {
   return { ...text, enum: values };
 }
 
-const forms: readonly VendorForm[] = [
+const forms: readonly ProviderDefinedForm[] = [
   {
     protocol: Protocol.MESSAGES,
     type: /^bash_\d+$/,
@@ -133,7 +133,7 @@ const forms: readonly VendorForm[] = [
 ];
 
 /** The members of such a tool. */
-interface VendorMembers {
+interface ProviderDefinedMembers {
   readonly name?: unknown;
   readonly description?: unknown;
   readonly parameters?: unknown;
@@ -142,13 +142,13 @@ interface VendorMembers {
 }
 
 /** Returns a hosted tool as a function if the client runs it; undefined for all that an upstream runs. */
-export function vendorTool({ tool, cache }: Tool): VendorTool | undefined {
+export function toProviderDefinedTool({ tool, cache }: Tool): ProviderDefinedTool | undefined {
   if (tool.case !== 'hosted') return undefined;
   const { protocol, type, json } = tool.value;
   const form = forms.find(each => each.protocol === protocol && each.type.test(type));
   if (form === undefined) return undefined;
   // A tool of the contract holds one JSON object.
-  const said = JSON.parse(json) as VendorMembers;
+  const said = JSON.parse(json) as ProviderDefinedMembers;
   if (type === 'tool_search' && said.execution !== 'client') return undefined;
   const name = typeof said.name === 'string' ? said.name : type;
   const description = typeof said.description === 'string' ? said.description : form.description;

@@ -1,0 +1,73 @@
+import { warmUp } from '../compare.ts';
+import { type LoadResult, openLoop } from '../load/load.ts';
+import { type Row, type Settings, shown, shownFailures } from '../row.ts';
+import { median, percentile } from '../statistics.ts';
+import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
+
+/** Accounts beside the one that sends most, and the requests a second of each. */
+const neighbours = { count: 4, rate: 10 };
+/** How much more the one account sends than each neighbour. */
+const factor = 100;
+/** The p99 of the neighbours beside that account, divided by their p99 alone. */
+const ratioMax = 4 / 3;
+
+/** The two loads, and which model they ask. */
+interface Fairness {
+  readonly gateway: GatewayTarget;
+  readonly model: BenchModel;
+  /** The target of the neighbours' requests. */
+  readonly quiet: Target['aim'];
+}
+
+/** A run without and a run with the account that sends most. */
+interface Pair {
+  readonly alone: LoadResult;
+  readonly beside: LoadResult;
+  readonly loud: LoadResult;
+}
+
+async function runPair({ gateway, model, quiet }: Fairness, seconds: number): Promise<Pair> {
+  const neighbourly = () => openLoop(quiet(model), { rate: neighbours.count * neighbours.rate, seconds });
+  const alone = await neighbourly();
+  const [beside, loud] = await Promise.all([
+    neighbourly(),
+    openLoop(gateway.aim(model), { rate: neighbours.rate * factor, seconds }),
+  ]);
+  return { alone, beside, loud };
+}
+
+async function measure(fairness: Fairness, what: string, { seconds, rounds }: Settings): Promise<Row> {
+  await runPair(fairness, seconds);
+  const pairs: Pair[] = [];
+  for (let round = 0; round < rounds; round += 1) pairs.push(await runPair(fairness, seconds));
+  const p99 = (runs: readonly LoadResult[]): number => median(runs.map(({ endMs }) => percentile(endMs, 0.99)));
+  const ratios = pairs.map(({ alone, beside }) => percentile(beside.endMs, 0.99) / percentile(alone.endMs, 0.99));
+  const ratio = median(ratios);
+  const [alone, beside] = [p99(pairs.map(pair => pair.alone)), p99(pairs.map(pair => pair.beside))];
+  const spread = `${shown(Math.min(...ratios))}–${shown(Math.max(...ratios))}`;
+  const rate = median(pairs.map(({ loud }) => loud.answers / loud.seconds));
+  const failures = pairs.flatMap(pair => [pair.alone, pair.beside]).map(run => shownFailures(run.failures));
+  return {
+    what,
+    found: `${shown(ratio)} (${spread}; ${shown(beside)} : ${shown(alone)} ms beside ${shown(rate)} answers a second${failures.join('')})`,
+    target: `at most ${shown(ratioMax)}`,
+    reached: ratio <= ratioMax,
+  };
+}
+
+/** What accounts wait beside one that sends a hundred times as many requests as each of them. */
+export async function fairness(settings: Settings): Promise<Row[]> {
+  const upstream = await startUpstream();
+  const gateway = await startGateway(upstream);
+  try {
+    await warmUp(gateway, settings);
+    const quiet = await gateway.addAccounts(neighbours.count);
+    const what = `p99 of ${neighbours.count} accounts beside one with ${factor} times the requests, to alone`;
+    return [
+      await measure({ gateway, quiet, model: 'first' }, `${what}; a stream of 20 ms`, settings),
+      await measure({ gateway, quiet, model: 'short' }, 'the same, a model that answers at once', settings),
+    ];
+  } finally {
+    for (const target of [gateway, upstream]) await target.stop();
+  }
+}

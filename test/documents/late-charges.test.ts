@@ -1,0 +1,75 @@
+/** An answer that was stored, and whose charge failed for its client although it may still be made: its Idempotency-Key stays taken until the ledger has replied. */
+import { create } from '@bufbuild/protobuf';
+import { afterAll, expect, test } from 'vitest';
+import { type AnswerStore, Replays } from '../../src/core/idempotency/replays.ts';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import {
+  EmbeddingService,
+  type EmbedResponse,
+  EmbedResponseSchema,
+  EmbedRequestSchema,
+} from '../../src/gen/tollgate/v1/embedding_pb.ts';
+import { publicRequestId } from '../../src/lib/ids.ts';
+import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
+import { MemoryClaims } from '../../src/store/claims.ts';
+import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { makeAdmitCommand, makeHash, makeSettleCommand, openBench } from '../ledger/fixture.ts';
+
+const bench = await openBench();
+const { clock, dataDir, ledger } = bench;
+const runtime: Runtime = { ...systemRuntime, now: () => clock.now() };
+const documents = await openSqliteDocuments({ dataDir, clock, bytesMax: 100_000_000 });
+afterAll(async () => {
+  await documents.close();
+  await bench.end();
+});
+
+/** Two processes, of which the first one's voids reach the ledger when `letVoid` is called. */
+const { promise: voidAllowed, resolve: letVoid } = Promise.withResolvers<void>();
+const claims = new MemoryClaims();
+const slow = {
+  findActivity: ledger.findActivity.bind(ledger),
+  windows: ledger.windows.bind(ledger),
+  void: async (...given: Parameters<typeof ledger.void>) => voidAllowed.then(() => ledger.void(...given)),
+};
+const one = new Replays({ documents, ledger: slow, runtime, sharedClaims: claims.of(1) });
+const other = new Replays({ documents, ledger, runtime, sharedClaims: claims.of(2) });
+
+const found = await ledger.findCredential(makeHash('key'));
+if (found === undefined) throw new Error('the key of the bench is missing');
+const credential = found;
+
+/** Sends a request with the key "late". */
+async function ask(replays: Replays, run: (answerStore: AnswerStore<EmbedResponse>) => Promise<EmbedResponse>) {
+  return replays.answerOne({
+    context: { requestHeader: new Headers(), service: EmbeddingService, method: EmbeddingService.method.embed },
+    credential,
+    key: 'late',
+    request: create(EmbedRequestSchema, {}),
+    answer: EmbedResponseSchema,
+    run,
+    restore: (response, { costNanoUsd }) => ({ ...response, costNanoUsd }),
+  });
+}
+
+test('a repeat before the ledger has replied is in progress, and one afterwards gets the answer that was charged', async () => {
+  const id = clock.now() * 4096;
+  const requestId = publicRequestId(id);
+  await ledger.admit(makeAdmitCommand(id, { requestId }));
+  const first = ask(one, async answerStore => {
+    await answerStore.keep(requestId, [create(EmbedResponseSchema, { model: 'acme/small' })]);
+    throw new GatewayError('overloaded', 'The ledger can’t be written.');
+  });
+  await expect(first).rejects.toMatchObject({ code: 'overloaded' });
+  const generated = async (): Promise<EmbedResponse> => {
+    throw new Error('it was generated again');
+  };
+  await expect(ask(one, generated)).rejects.toMatchObject({ code: 'idempotency_in_progress' });
+  await expect(ask(other, generated)).rejects.toMatchObject({ code: 'idempotency_in_progress' });
+  const { costNanoUsd } = await ledger.settle(makeSettleCommand(id, 5));
+  letVoid();
+  await expect
+    .poll(() => ask(other, generated).catch((error: unknown) => error))
+    .toMatchObject({ model: 'acme/small', costNanoUsd });
+  expect(await ask(one, generated)).toMatchObject({ model: 'acme/small', costNanoUsd });
+});

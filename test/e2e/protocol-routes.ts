@@ -1,0 +1,18 @@
+/** Returns a configuration with a provider for each protocol at one server, and for each the model `via/PROTOCOL`, which has every feature. */
+export function configureProtocols(protocols: readonly string[], origin: string): string {
+  const providers = protocols.map(name => {
+    const path = name === 'messages' ? '' : '/v1';
+    return `  ${name}: { protocol: ${name}, base_url: "${origin}${path}", api_key: k }\n`;
+  });
+  const models = protocols.map(
+    name => `  - id: via/${name}
+    context_length: 200000
+    max_output_tokens: 8000
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [] }
+    pricing: { input: 1, output: 1 }
+    routes: [{ provider: ${name}, model: up-1 }]
+`,
+  );
+  return `providers:\n${providers.join('')}models:\n${models.join('')}`;
+}
