@@ -62,7 +62,7 @@ const features: Readonly<Record<string, Feature>> = {
   images: {
     ask: async () => ({
       text: 'What is in this image?',
-      picture: (await makePng(64, 48, '#ff0000')).toString('base64'),
+      image: (await makePng(64, 48, '#ff0000')).toString('base64'),
     }),
     check: ({ text }) => {
       expect(text).toMatch(/64\s*[x×]\s*48/);

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
@@ -94,7 +95,8 @@ async function age(home: Home, id: string): Promise<void> {
   const db = new Database(join(home.dataDir, 'content.db'));
   const stored = db.prepare<[string], { content: Uint8Array }>(`SELECT content FROM body WHERE ${body('?')}`).get(id);
   if (stored === undefined) throw new Error('no batch');
-  db.prepare(`UPDATE body SET content = ? WHERE ${body('?')}`).run(older(stored.content), id);
+  const content = older(stored.content);
+  db.prepare(`UPDATE body SET content = ?, crc = ? WHERE ${body('?')}`).run(content, crc32(content), id);
   db.close();
 }
 

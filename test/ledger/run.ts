@@ -353,9 +353,19 @@ class Run {
   }
 
   #sendAdmit(command: Admission, key: ModelKey): void {
+    if (this.#hasOtherVoided(command, key)) return;
     this.#admits.set(command.id, { command, key });
     const expected = this.#model.admit(command, key, this.#now);
     this.#expect({ kind: 'admit', command }, expected);
+  }
+
+  /** Returns whether the gateway could not send this: it gives the id of a voided request to no other one, and `verify` reports such an id. */
+  #hasOtherVoided({ id, model, expiresAtMs }: Admission, key: ModelKey): boolean {
+    if (expiresAtMs !== undefined) return false;
+    this.#model.sweep(this.#now);
+    return this.#model.requests.some(
+      request => request.id === id && request.state === 'voided' && (request.key !== key || request.model !== model),
+    );
   }
 
   /** Sends the same admit again, or one that differs only in the model. */
