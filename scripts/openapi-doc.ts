@@ -1,5 +1,5 @@
 /**
- * Writes docs/openapi.json, the API reference that a gateway answers at /openapi.json (`node scripts/openapi-doc.ts`). test/reference/document.test.ts fails where
+ * Writes docs/openapi.json, the API reference that a gateway answers at /openapi.json (`node scripts/openapi-doc.ts`). test/reference/document.test.ts fails if
  * the file differs from its output.
  */
 import { writeFileSync } from 'node:fs';

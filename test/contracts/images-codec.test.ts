@@ -25,7 +25,7 @@ const optional = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.
 
 function makeRequest(values: Record<string, unknown>): ImageRequest {
   const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
-  return create(ImageRequestSchema, { ...facts, form: ImageForm.BYTES });
+  return create(ImageRequestSchema, { ...said, form: ImageForm.BYTES });
 }
 
 const common = {
