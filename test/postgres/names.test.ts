@@ -93,15 +93,15 @@ test('the tags that a key adds are added with those of its requests', async () =
   const tags = new Map(await sumsOf(key.accountId, 4));
   expect([tags.get('key'), tags.get('own')]).toEqual([21, undefined]);
   const [{ sets } = {}] = await query.query(
-    `SELECT count(*) AS sets FROM tag_set WHERE tags LIKE '%"session 2__"%' AND tags NOT LIKE '%origin%'`,
+    `SELECT count(*) AS sets FROM tag_set WHERE tags ~ '"session 2\\d\\d"' AND tags NOT LIKE '%origin%'`,
   );
   expect(sets).toBe(0n);
 });
 
 test('two gateways that add the same names at once, each in its order, give them the same numbers', async () => {
   const keys = [await makeKey('left'), await makeKey('right')] as const;
-  for (let round = 0; round < 10; round += 1) {
-    const named = list(1000 + 100 * round, 100);
+  for (let round = 0; round < 6; round += 1) {
+    const named = list(1000 + 500 * round, 500);
     await Promise.all([answer(pick(0), keys[0], named), answer(pick(1), keys[1], named.toReversed())]);
   }
   expect(await sumsOf(keys[0].accountId, 3)).toEqual(await sumsOf(keys[1].accountId, 3));
