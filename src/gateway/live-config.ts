@@ -145,7 +145,7 @@ export class LiveConfig {
 /** Adds the models whose provider is configured and whose id nothing else has. */
 function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
-  // Only providers of the environment: discovered models are free, and a provider of the file may have prices for them.
+  // Only providers of the environment: a provider of the file may charge for models that discovery takes for free.
   const providers = new Set(config.providers.flatMap(({ preset }) => preset ?? []));
   const more = models.filter(
     ({ id, routes }) => !taken.has(id) && routes.every(route => providers.has(route.provider)),
