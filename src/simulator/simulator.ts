@@ -21,7 +21,7 @@ import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, readCacheMode, simulatorModels } from './models.ts';
 import { delayOrFail } from './ordered-failure.ts';
 import { type PacedAnswer, paced } from './pace.ts';
-import { planChoice } from './plan.ts';
+import { planChoice, planShared } from './plan.ts';
 import { type PlanInput, type Prompt, readPrompt } from './prompt.ts';
 import { type InputBuckets, PromptCache } from './prompt-cache.ts';
 import { verifyReasoning } from './signature.ts';
@@ -66,7 +66,11 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const imageDescriptions = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
-    const plans = asks.map(ask => ({ ...ask, model: model.id, answerId, imageDescriptions, tokenizer }));
+    const plans: PlanInput[] = [];
+    for (const ask of asks) {
+      plans.push({ ...ask, ...(await planShared(ask)), model: model.id, answerId, imageDescriptions, tokenizer });
+      signal.throwIfAborted();
+    }
     const answer = planAnswer(call, model, plans, { input, dropped });
     const events = paced(answer, steering.tps ?? options.tokensPerSecond, waiting);
     if (calls === undefined) yield* events;
