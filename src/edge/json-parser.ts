@@ -11,7 +11,13 @@ export interface ParserLimits {
 }
 
 /** Called with the parsed text and its bytes, which may have moved in memory, or with the reason why it can't be parsed. */
-export type ParseReceiver = (parsed: (BoundedText & { readonly raw: Buffer }) | GatewayError) => void;
+export type ParseReceiver = (parsed: (BoundedText & HashedBytes) | GatewayError) => void;
+
+interface HashedBytes {
+  readonly raw: Buffer;
+  /** Undefined unless the body has a path to compare. */
+  readonly fingerprint: string | undefined;
+}
 
 /** A body to parse. */
 export interface UnparsedBody {
@@ -19,16 +25,19 @@ export interface UnparsedBody {
   readonly chunks: readonly Buffer[];
   /** The bounds to check first; absent: they were checked. */
   readonly bounds?: JsonBounds;
+  /** The path that is hashed with the body; absent: nothing is hashed. */
+  readonly comparedPath?: string | undefined;
 }
 
 /** The message to the thread. */
 export interface ParseTask {
   readonly chunks: readonly Uint8Array[];
   readonly bounds: JsonBounds | undefined;
+  readonly comparedPath: string | undefined;
 }
 
-/** The thread's reply: the text, and its bytes in one piece. */
-export type ParseReply = readonly [parsed: BoundedText, bytes: Uint8Array];
+/** The thread's reply: the text, its bytes in one piece, and their hash if there is a path to compare. */
+export type ParseReply = readonly [parsed: BoundedText, bytes: Uint8Array, fingerprint: string | undefined];
 
 interface ParseCall extends UnparsedBody {
   readonly receive: ParseReceiver;
@@ -74,7 +83,7 @@ export class JsonParser {
     this.#worker ??= this.#start();
     // Chunks with memory of their own move to the thread; the others are copied, because a view would take all of its memory along.
     const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
-    const task: ParseTask = { chunks, bounds: call.bounds };
+    const task: ParseTask = { chunks, bounds: call.bounds, comparedPath: call.comparedPath };
     this.#worker.postMessage(task, call.chunks.flatMap(ownMemory));
     this.#timer.restart(this.#limits.timeMs);
   }
@@ -84,11 +93,11 @@ export class JsonParser {
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(this.#limits.memoryBytesMax / 1024 ** 2) },
     });
     worker.unref();
-    worker.on('message', ([parsed, bytes]: ParseReply) => {
+    worker.on('message', ([parsed, bytes, fingerprint]: ParseReply) => {
       const call = this.#current;
       this.#next();
       const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-      setImmediate(() => call?.receive({ ...parsed, raw }));
+      setImmediate(() => call?.receive({ ...parsed, raw, fingerprint }));
     });
     worker.on('error', () => {
       if (this.#worker === worker) this.#fail();

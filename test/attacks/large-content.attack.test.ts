@@ -96,19 +96,40 @@ async function attack(path: string, body: object, headers: Record<string, string
 test.each<[name: string, path: string, body: object, status: number, headers?: Record<string, string>]>([
   ['an image', '/v1/chat/completions', chat('far/eyes', [image(url)]), 200],
   ['fifty images', '/v1/chat/completions', chat('far/eyes', urls.map(image)), 200],
-  ['an image with an Idempotency-Key', '/v1/chat/completions', chat('far/eyes', [image(url)]), 200, { 'idempotency-key': 'a' }],
-  ['a file', '/v1/chat/completions', chat('far/eyes', [{ type: 'file', file: { filename: 'a.pdf', file_data: base64 } }]), 200],
-  ['sound', '/v1/chat/completions', chat('far/eyes', [{ type: 'input_audio', input_audio: { data: base64, format: 'wav' } }]), 200],
+  [
+    'an image with an Idempotency-Key',
+    '/v1/chat/completions',
+    chat('far/eyes', [image(url)]),
+    200,
+    { 'idempotency-key': 'a' },
+  ],
+  [
+    'a file',
+    '/v1/chat/completions',
+    chat('far/eyes', [{ type: 'file', file: { filename: 'a.pdf', file_data: base64 } }]),
+    200,
+  ],
+  [
+    'sound',
+    '/v1/chat/completions',
+    chat('far/eyes', [{ type: 'input_audio', input_audio: { data: base64, format: 'wav' } }]),
+    200,
+  ],
   ['an unknown member', '/v1/chat/completions', chat('far/eyes', 'x', { unknown: base64 }), 200],
   ['a member with a long name', '/v1/chat/completions', chat('far/eyes', 'x', { [base64]: 1 }), 200],
   ['an image in another protocol', '/v1/messages', { ...chat('far/eyes', [messagesImage]), max_tokens: 9 }, 200],
-  ['an image of a stored response', '/v1/responses', { model: 'far/eyes', input: [{ role: 'user', content: [inputImage] }] }, 200],
+  [
+    'an image of a stored response',
+    '/v1/responses',
+    { model: 'far/eyes', input: [{ role: 'user', content: [inputImage] }] },
+    200,
+  ],
   ['an image for a built-in model', '/v1/chat/completions', chat('sim/small', [image(url)]), 400],
   ['an image to edit', '/v1/images/edits', { model: 'far/painter', prompt: 'x', image: base64 }, 400],
   ['texts to embed', '/v1/embeddings', { model: 'sim/embed', input: [base64] }, 400],
-])('%s of tens of megabytes does not block other requests', async (_name, path, body, status, headers) => {
+])('%s of tens of megabytes does not block other requests', async (...[name, path, body, status, headers]) => {
   const [answered, heldMs] = await attack(path, body, headers);
-  if (process.env['ATTACK_SHOW'] !== undefined) console.log(_name, answered, heldMs);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, answered, heldMs);
   expect(answered).toBe(status);
   expect(heldMs).toBeLessThan(heldMsMax);
 });
