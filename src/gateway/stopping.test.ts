@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const never = new Promise<never>(() => undefined);
+const never = Promise.withResolvers<never>().promise;
 const hangs = (): Promise<never> => never;
 const nothing = (): void => undefined;
 
