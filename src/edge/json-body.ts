@@ -1,10 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { rememberBody } from '../codecs/sent-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { readComparedPath } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
+import type { LargeText } from './json-parser.ts';
 import { type BoundedText, parseWithin } from './json-text.ts';
 
 /** A JSON body. */
@@ -214,13 +216,18 @@ function parseBody(edge: Edge, body: ArrivedBody, receive: (body: JsonBody | Err
   const { chunks, size, bounds } = body;
   if (size === 0) return receive(emptyBody());
   if (size > largeBytes) {
-    return edge.parser.parse(body, parsed =>
-      receive(parsed instanceof Error ? parsed : toBody(parsed, parsed.raw, parsed.fingerprint)),
-    );
+    return edge.parser.parse(body, parsed => receive(parsed instanceof Error ? parsed : toLargeBody(parsed)));
   }
   const [first] = chunks;
   const raw = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size);
   receive(toBody(parseWithin(raw, bounds), raw));
+}
+
+/** Remembers what was read, so that sending the body on does not read it again. */
+function toLargeBody(parsed: LargeText): JsonBody | GatewayError {
+  const { raw, fingerprint, exact } = parsed;
+  if ('value' in parsed) rememberBody(raw, exact ?? parsed.value, exact !== undefined);
+  return toBody(parsed, raw, fingerprint);
 }
 
 function toBody(parsed: BoundedText, raw: Buffer, fingerprint?: string): JsonBody | GatewayError {

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { exactMark } from '../lib/exact-json.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
@@ -11,12 +12,17 @@ export interface ParserLimits {
 }
 
 /** Called with the parsed text and its bytes, which may have moved in memory, or with the reason why it can't be parsed. */
-export type ParseReceiver = (parsed: (BoundedText & HashedBytes) | GatewayError) => void;
+export type ParseReceiver = (parsed: LargeText | GatewayError) => void;
+
+/** A text that the thread has parsed. */
+export type LargeText = BoundedText & HashedBytes;
 
 interface HashedBytes {
   readonly raw: Buffer;
   /** Undefined unless the body has a path to compare. */
   readonly fingerprint: string | undefined;
+  /** What `parseExact` gives; undefined: the value itself, which lost nothing. */
+  readonly exact: unknown;
 }
 
 /** A body to parse. */
@@ -36,8 +42,24 @@ export interface ParseTask {
   readonly comparedPath: string | undefined;
 }
 
-/** The thread's reply: the text, its bytes in one piece, and their hash if there is a path to compare. */
-export type ParseReply = readonly [parsed: BoundedText, bytes: Uint8Array, fingerprint: string | undefined];
+/**
+ * The thread's reply: the text, its bytes in one piece, their hash if there is a path to compare, and whether the value lost something: then
+ * the thread sends what `parseExact` gives too, when it is sent `restRequest`.
+ */
+export type ParseReply = readonly [
+  parsed: BoundedText,
+  bytes: Uint8Array,
+  fingerprint: string | undefined,
+  isLossy: boolean,
+];
+
+/** The thread's second reply. */
+export interface ParseRest {
+  readonly exact: unknown;
+}
+
+/** Asks for the second reply: each long text that is received fills a turn. */
+export const restRequest = 'rest';
 
 interface ParseCall extends UnparsedBody {
   readonly receive: ParseReceiver;
@@ -53,6 +75,8 @@ export class JsonParser {
   readonly #waiting: ParseCall[] = [];
   #worker: Worker | undefined;
   #current: ParseCall | undefined;
+  /** What the thread has replied so far, if there is more. */
+  #partial: (BoundedText & Omit<HashedBytes, 'exact'>) | undefined;
 
   constructor(limits: ParserLimits, runtime: Runtime) {
     this.#limits = limits;
@@ -90,14 +114,17 @@ export class JsonParser {
 
   #start(): Worker {
     const worker = new Worker(new URL('./json-worker.ts', import.meta.url), {
+      workerData: exactMark,
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(this.#limits.memoryBytesMax / 1024 ** 2) },
     });
     worker.unref();
-    worker.on('message', ([parsed, bytes, fingerprint]: ParseReply) => {
-      const call = this.#current;
-      this.#next();
+    worker.on('message', (reply: ParseReply | ParseRest) => {
+      if ('exact' in reply) return this.#end(reply.exact);
+      const [parsed, bytes, fingerprint, isLossy] = reply;
       const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-      setImmediate(() => call?.receive({ ...parsed, raw, fingerprint }));
+      this.#partial = { ...parsed, raw, fingerprint };
+      if (isLossy) setImmediate(() => worker.postMessage(restRequest));
+      else this.#end(undefined);
     });
     worker.on('error', () => {
       if (this.#worker === worker) this.#fail();
@@ -105,11 +132,21 @@ export class JsonParser {
     return worker;
   }
 
+  /** Ends the current call with all that the thread has replied. */
+  #end(exact: unknown): void {
+    const call = this.#current;
+    const partial = this.#partial;
+    this.#partial = undefined;
+    this.#next();
+    if (partial !== undefined) setImmediate(() => call?.receive({ ...partial, exact }));
+  }
+
   /** Called when the thread has ended, or has to: refuses its body. */
   #fail(): void {
     const worker = this.#worker;
     const call = this.#current;
     this.#worker = undefined;
+    this.#partial = undefined;
     this.#next();
     void worker?.terminate();
     call?.receive(
