@@ -58,6 +58,8 @@ afterAll(async () => {
 const bytes = attackSize(60, 20) * mebibyte;
 const base64 = 'A'.repeat(bytes);
 const url = `data:image/png;base64,${base64}`;
+/** With the beginning of a PNG, so that a built-in model looks at it. */
+const png = `data:image/png;base64,iVBORw0KGgoA${base64}`;
 const urls = Array.from({ length: 50 }, () => `data:image/png;base64,${'A'.repeat(bytes / 64)}`);
 
 const chat = (model: string, content: unknown, more: object = {}): object => ({
@@ -66,7 +68,9 @@ const chat = (model: string, content: unknown, more: object = {}): object => ({
   ...more,
 });
 const image = (address: string): object => ({ type: 'image_url', image_url: { url: address } });
-const inputImage = { type: 'input_image', image_url: url };
+/** As large as an image of this interface may be. */
+const inputImage = { type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(bytes / 4)}` };
+const inputImages = [inputImage, inputImage, inputImage, inputImage];
 const messagesImage = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: base64 } };
 
 /** Sends a body twice, because the first use of a path compiles it. Returns the status and the longest hold of the second one. */
@@ -104,6 +108,12 @@ test.each<[name: string, path: string, body: object, status: number, headers?: R
     { 'idempotency-key': 'a' },
   ],
   [
+    'an image beside a number that JavaScript would change',
+    '/v1/chat/completions',
+    chat('far/eyes', [image(url)], { unknown: 1e300 }),
+    200,
+  ],
+  [
     'a file',
     '/v1/chat/completions',
     chat('far/eyes', [{ type: 'file', file: { filename: 'a.pdf', file_data: base64 } }]),
@@ -121,12 +131,12 @@ test.each<[name: string, path: string, body: object, status: number, headers?: R
   [
     'an image of a stored response',
     '/v1/responses',
-    { model: 'far/eyes', input: [{ role: 'user', content: [inputImage] }] },
+    { model: 'far/eyes', input: [{ role: 'user', content: inputImages }] },
     200,
   ],
-  ['an image for a built-in model', '/v1/chat/completions', chat('sim/small', [image(url)]), 400],
-  ['an image to edit', '/v1/images/edits', { model: 'far/painter', prompt: 'x', image: base64 }, 400],
-  ['texts to embed', '/v1/embeddings', { model: 'sim/embed', input: [base64] }, 400],
+  ['an image for a built-in model', '/v1/chat/completions', chat('sim/large', [image(png)]), 400],
+  ['an image to edit', '/v1/images/edits', { model: 'far/painter', prompt: 'x', images: [base64] }, 422],
+  ['texts to embed', '/v1/embeddings', { model: 'sim/embed', input: [base64] }, 422],
 ])('%s of tens of megabytes does not block other requests', async (...[name, path, body, status, headers]) => {
   const [answered, heldMs] = await attack(path, body, headers);
   if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, answered, heldMs);
@@ -138,7 +148,7 @@ test('an image of tens of megabytes in a message of a WebSocket does not block o
   const client = await SocketClient.open(gateway.url, gateway.apiKey);
   await client.ask({ model: 'far/eyes', input: 'x', store: false });
   const sinceMs = Date.now();
-  await client.ask({ model: 'far/eyes', input: [{ role: 'user', content: [inputImage] }], store: false });
+  await client.ask({ model: 'far/eyes', input: [{ role: 'user', content: inputImages }], store: false });
   const heldMs = await holds.longest(gateway.url, sinceMs);
   if (process.env['ATTACK_SHOW'] !== undefined) console.log('socket', heldMs);
   expect(heldMs).toBeLessThan(heldMsMax);
