@@ -22,9 +22,14 @@ const answers: Readonly<Record<string, object>> = {
   '/v1/images/edits': { created: 1, data: [{ b64_json: 'iVBORw0KGgo=' }] },
 };
 let receivedBytes = 0;
+/** The last bytes that the provider received. */
+let receivedEnd = '';
 const provider = createServer((request, response) => {
   receivedBytes = 0;
-  request.on('data', (chunk: Buffer) => (receivedBytes += chunk.length));
+  request.on('data', (chunk: Buffer) => {
+    receivedBytes += chunk.length;
+    receivedEnd = `${receivedEnd.slice(-1000)}${chunk.subarray(-1000).toString()}`;
+  });
   request.on('end', () => {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(answers[request.url ?? ''] ?? {}));
@@ -55,7 +60,7 @@ afterAll(async () => {
   holds.remove();
 });
 
-const bytes = attackSize(60, 20) * mebibyte;
+const bytes = attackSize(60, 8) * mebibyte;
 const base64 = 'A'.repeat(bytes);
 const url = `data:image/png;base64,${base64}`;
 /** With the beginning of a PNG, so that a built-in model looks at it. */
@@ -153,4 +158,32 @@ test('an image of tens of megabytes in a message of a WebSocket does not block o
   if (process.env['ATTACK_SHOW'] !== undefined) console.log('socket', heldMs);
   expect(heldMs).toBeLessThan(heldMsMax);
   await client.close();
+});
+
+async function post(body: string, headers: Record<string, string> = {}): Promise<{ status: number; id: string }> {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json', ...headers },
+    body,
+  });
+  const { id = '' } = (await response.json()) as { id?: string };
+  return { status: response.status, id };
+}
+
+test('a large body reaches a provider of its protocol with every digit, in the order of its members', async () => {
+  const rest = '"unknown":{"b":12345678901234567890,"2":1.5,"1":"\\ud83d"}}';
+  const body = JSON.stringify(chat('far/eyes', [image(url)])).replace(/}$/, `,${rest}`);
+  expect((await post(body)).status).toBe(200);
+  // Half a surrogate pair becomes U+FFFD.
+  expect(receivedEnd).toContain('"unknown":{"b":12345678901234567890,"2":1.5,"1":"\ufffd"}');
+});
+
+test('a large body with an Idempotency-Key is repeated, and another one with the same key is refused', async () => {
+  const headers = { 'idempotency-key': 'large' };
+  const body = JSON.stringify(chat('far/eyes', [image(url)]));
+  const first = await post(body, headers);
+  expect(first.status).toBe(200);
+  expect(await post(body, headers)).toEqual(first);
+  expect((await post(body.replace('AAAA', 'AAAB'), headers)).status).toBe(422);
+  expect((await post(JSON.stringify(chat('far/eyes', 'x')), headers)).status).toBe(422);
 });
