@@ -59,7 +59,7 @@ export async function warmUp(target: Target, { warmUpAnswers }: Settings): Promi
   await closedLoop(target.aim('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });
 }
 
-/** Loads two targets by turns, so that what else the machine does falls on both alike. */
+/** Loads two targets in turns, so that other load of the machine affects both equally. */
 export async function compare(
   [ours, theirs]: readonly [Target, Target],
   comparison: Comparison,

@@ -25,20 +25,20 @@ export interface Peer {
   readonly name: string;
   /** What it counts and checks for a request in these benches. */
   readonly accounting: string;
-  /** Installs it where it is missing and starts it; `budgetUsd` limits what all requests may cost, where it can. Throws with a sentence if it can't be had. */
+  /** Installs it if it is missing, and starts it. `budgetUsd`: the most that all requests may cost, if the peer has such a limit. Throws an error for people if it can't be installed or started. */
   start(upstream: Target, options?: { readonly budgetUsd?: number }): Promise<Target>;
   /** Whether it keeps a budget. */
   readonly hasBudget: boolean;
 }
 
-/** How its process is started and spoken to. */
+/** How its process is started and called. */
 interface Served {
   readonly name: string;
   readonly start: Omit<Start, 'core'>;
   readonly port: number;
   /** Lines of header for each request, each ended by CRLF. */
   readonly headers: string;
-  /** The name under which it has a model. */
+  /** Returns the peer's own name of a model. */
   readonly toModel?: (model: BenchModel) => string;
   readonly onStop?: () => void;
 }

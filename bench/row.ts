@@ -16,7 +16,7 @@ export type LoadedRow = Row & { readonly load: number };
 export interface Settings {
   /** Length of one run. */
   readonly seconds: number;
-  /** How often each of two that are compared is run, by turns. */
+  /** How often each of two compared targets runs, in turns. */
   readonly rounds: number;
   /** Answers before what counts: V8 has settled after about 100,000. */
   readonly warmUpAnswers: number;

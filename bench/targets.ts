@@ -44,7 +44,7 @@ export const dollarsPerMillion = { input: 0.5, output: 1.5 };
 
 const root = resolve(import.meta.dirname, '..');
 
-/** Returns the body of a Chat request. `name`: the model's where it is not `bench/MODEL`. */
+/** Returns the body of a Chat request. `name`: the model's name if it is not `bench/MODEL`. */
 export function toBody(model: BenchModel, name = `bench/${model}`): object {
   return {
     model: name,

@@ -11,7 +11,7 @@ const bin = join(root, 'node_modules/.bin');
 
 type Step = { readonly name: string; readonly command: readonly [string, ...string[]] };
 
-/** The tests of test/clients can be judged only where `npm test` has installed the clients that they import. */
+/** The tests of test/clients can be checked only if `npm test` has installed the clients that they import. */
 const clients = join(root, 'test/clients');
 /** So with the tests that drive a browser. */
 const browser = join(root, 'test/browser');

@@ -1,5 +1,5 @@
 /**
- * Writes docs/errors.md from the error table (`node scripts/errors-doc.ts`). test/errors-doc.test.ts fails where the page is not what this makes.
+ * Writes docs/errors.md from the error table (`node scripts/errors-doc.ts`). test/errors-doc.test.ts fails if the page differs from its output.
  */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';

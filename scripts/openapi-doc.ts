@@ -1,6 +1,6 @@
 /**
- * Writes docs/openapi.json, the API reference that a gateway answers at /openapi.json (`node scripts/openapi-doc.ts`). test/reference/document.test.ts fails where
- * the file is not what this makes.
+ * Writes docs/openapi.json, the API reference that a gateway answers at /openapi.json (`node scripts/openapi-doc.ts`). test/reference/document.test.ts fails if
+ * the file differs from its output.
  */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';

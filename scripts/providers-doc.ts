@@ -1,6 +1,6 @@
 /**
  * Writes the facts of docs/providers.md from the presets (`node scripts/providers-doc.ts`): what stands between `<!-- presets: NAME -->` and `<!-- end -->`. The rest
- * of the page is written by hand. test/providers-doc.test.ts fails where the page is not what this makes.
+ * of the page is written by hand. test/providers-doc.test.ts fails if the page differs from its output.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -86,7 +86,7 @@ const sections: Readonly<Record<string, () => string>> = {
       .join('\n'),
 };
 
-/** The page with its facts as they are now. Throws where it has a place for facts that nobody knows, or lacks one. */
+/** Returns the page with its facts as they are now. Throws if it has a place for unknown facts, or lacks one. */
 export function withFacts(page: string): string {
   const missing = new Set(Object.keys(sections));
   const made = page.replace(

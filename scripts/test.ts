@@ -34,8 +34,8 @@ function installFingerprint(folder: string): string {
 }
 
 /**
- * Installs a package of tests where it is missing or its lockfile has changed. What it counts as: nothing where nothing was to
- * do or it went well, one failure otherwise.
+ * Installs a package of tests if it is missing or its lockfile has changed. Returns how it counts in the result: one failure if
+ * the installation failed, else nothing.
  */
 function installPackage(folder: string): Count {
   const stamp = join(root, folder, 'node_modules/.tollgate-fingerprint');

@@ -14,7 +14,7 @@ const src = resolve(root, 'src');
 const mayImport: Record<string, readonly string[]> = {
   lib: [],
   gen: [],
-  errors: ['lib'],
+  errors: [],
   telemetry: ['lib'],
   config: ['lib', 'errors'],
   generation: ['lib', 'errors', 'gen'],
@@ -49,7 +49,7 @@ const mayImport: Record<string, readonly string[]> = {
 const alternatives = ['codecs', 'store'];
 /** Folders of pure functions: no I/O, no clock, no log, so of Node's own modules only these. */
 const pure = ['errors', 'generation', 'codecs'];
-const pureBuiltins = new Set(['node:assert', 'node:assert/strict', 'node:buffer', 'node:crypto', 'node:util']);
+const pureBuiltins = new Set(['node:assert/strict', 'node:crypto']);
 /** Packages that belong to one part of the program. A package that is not listed may be imported anywhere. */
 const packageFolders: Record<string, readonly string[]> = {
   'better-sqlite3': ['lib/sqlite', 'ledger/sqlite'],
@@ -88,26 +88,28 @@ function readImports(file: string): string[] {
   return names.map(name => (name.startsWith('.') ? relative(src, resolve(src, dirname(file), name)) : name));
 }
 
+/** The files and folders besides its own that the rules of the ledger may import. */
+const rulesMayImport = [
+  'ledger/rows.ts',
+  'ledger/ledger.ts',
+  'ledger/plans.ts',
+  'ledger/history.ts',
+  'ledger/webhooks.ts',
+  // The formats of amounts and times in the audit and in events.
+  'lib/dollars.ts',
+  'lib/clock.ts',
+  'generation/price.ts',
+  'lib/ids.ts',
+  'lib/temporal.ts',
+  'errors/',
+];
+
 const isOwn = (target: string): boolean => /\.tsx?$/.test(target);
 
 /** Returns whether the rules of the ledger may import a file: each other, rows, the port's types, prices, and files without I/O. */
 const isOfRules = (target: string): boolean =>
   target.startsWith('ledger/rules/') ||
-  [
-    'ledger/rows.ts',
-    'ledger/ledger.ts',
-    'ledger/plans.ts',
-    'ledger/control.ts',
-    'ledger/history.ts',
-    'ledger/webhooks.ts',
-    // The formats of amounts and times in the audit and in events.
-    'lib/dollars.ts',
-    'lib/clock.ts',
-    'generation/price.ts',
-    'lib/ids.ts',
-    'lib/temporal.ts',
-  ].includes(target) ||
-  target.startsWith('errors/');
+  rulesMayImport.some(each => (each.endsWith('/') ? target.startsWith(each) : target === each));
 
 /** Returns why `file` may not import the project's file `target`; undefined if it may. */
 function forbidden(file: string, target: string): string | undefined {
@@ -159,6 +161,46 @@ test('folders import only the folders they are allowed to, types included', () =
       (file, target) => (isOwn(target) ? forbidden(file, target) : undefined),
     ),
   ).toEqual([]);
+});
+
+test('every import that the tables allow is used', () => {
+  const imports = new Map(files.map(file => [file, readImports(file)]));
+  const isUsed = (folder: string, matches: (target: string) => boolean): boolean =>
+    imports.entries().some(([file, targets]) => file.startsWith(`${folder}/`) && targets.some(matches));
+  const isPackage = (name: string) => (target: string) => target === name || target.startsWith(`${name}/`);
+  const unused = [
+    ...Object.entries(mayImport).flatMap(([from, allowed]) =>
+      allowed.filter(to => !isUsed(from, target => target.startsWith(`${to}/`))).map(to => `${from} -> ${to}`),
+    ),
+    ...Object.entries(packageFolders).flatMap(([name, owners]) =>
+      owners.filter(owner => !isUsed(owner, isPackage(name))).map(owner => `${owner} -> ${name}`),
+    ),
+    ...[...pureBuiltins]
+      .filter(name => !['ledger/rules', ...pure].some(folder => isUsed(folder, target => target === name)))
+      .map(name => `pure folders -> ${name}`),
+    ...rulesMayImport
+      .filter(name => !isUsed('ledger/rules', target => target.startsWith(name)))
+      .map(name => `ledger/rules -> ${name}`),
+  ];
+  expect(unused).toEqual([]);
+});
+
+test('the map of AGENTS.md allows the same imports', () => {
+  const rows = readFileSync(resolve(root, 'AGENTS.md'), 'utf8').matchAll(
+    /^\| `src\/([a-z]+)[^|`]*`[^|]*\|[^|]*\| ([^|]*) \|$/gm,
+  );
+  const map = Object.fromEntries(
+    Array.from(rows, ([, folder = '', allowed = '']) => [folder, allowed.match(/[a-z]+/g) ?? []]),
+  );
+  const shown = Object.fromEntries(
+    Object.entries(map).map(([folder, words]) => [folder, words.filter(word => word in mayImport).sort()]),
+  );
+  const { gateway: _everything, ...table } = mayImport;
+  expect(map['gateway']).toEqual(['everything']);
+  expect(shown).toEqual({
+    gateway: [],
+    ...Object.fromEntries(Object.entries(table).map(([folder, allowed]) => [folder, [...allowed].sort()])),
+  });
 });
 
 test('no one imports main.ts or a path without its ending', () => {

@@ -20,7 +20,7 @@ export class Connection {
   #onEnd: ((arrival: Arrival) => void) | undefined;
   #onBroken: (reason: Error) => void;
   #status = 0;
-  /** Bytes of body that are missing; Infinity where the body is chunked; undefined before the head has come. */
+  /** Bytes of body that are missing; Infinity if the body is chunked; undefined before the head has come. */
   #missing: number | undefined;
   #firstAt = 0;
   #tail: Buffer = Buffer.alloc(0);

@@ -94,8 +94,8 @@ export async function closedLoop(
 }
 
 /**
- * Requests at fixed times, whether earlier ones were answered or not; each is timed from the millisecond in which it was due, so that a stall
- * is seen by all that it held up. The generator sleeps between, because the upstream shares its core. Connections are opened ahead; where all are busy one more is opened, up to `connectionsMax`.
+ * Sends requests at fixed times, whether earlier ones were answered or not. Each is timed from the millisecond in which it was due, so that a stall
+ * counts for every request that it delays. The generator sleeps in between, because the upstream shares its core. Connections are opened ahead; if all are busy, one more is opened, up to `connectionsMax`.
  */
 export async function openLoop(
   aim: Aim,

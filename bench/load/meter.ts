@@ -16,7 +16,7 @@ interface Count {
 export class Meter {
   readonly #path: string;
 
-  /** `folder`: where its socket may lie; no longer than 90 characters. */
+  /** `folder`: the folder of its socket; at most 90 characters. */
   constructor(folder: string) {
     this.#path = join(folder, 'meter');
   }

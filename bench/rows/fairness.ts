@@ -55,7 +55,7 @@ async function measure(fairness: Fairness, what: string, { seconds, rounds }: Se
   };
 }
 
-/** What accounts wait beside one that sends a hundred times as many requests as each of them. */
+/** Measures how long accounts wait beside one that sends a hundred times as many requests as each of them. */
 export async function fairness(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const gateway = await startGateway(upstream);

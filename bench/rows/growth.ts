@@ -3,12 +3,12 @@ import { type Row, type Settings, shown } from '../row.ts';
 import { startGateway, startUpstream } from '../targets.ts';
 import { postgres } from './postgres.ts';
 
-/** What an answer costs with workers, and with PostgreSQL. */
+/** Measures what an answer costs with workers, and with PostgreSQL. */
 export async function growth(settings: Settings): Promise<Row[]> {
   return [...(await workers(settings)), ...(await postgres(settings))];
 }
 
-/** What an answer costs with two workers, beside one thread, both on the same core. */
+/** Measures what an answer costs with two workers, beside one thread, both on the same core. */
 async function workers(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const two = await startGateway(upstream, { env: { TOLLGATE_WORKERS: '2' } });

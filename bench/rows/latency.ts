@@ -12,7 +12,7 @@ import { startGateway, startUpstream, type Target } from '../targets.ts';
 
 const rates = [100, 500, 1000];
 /**
- * Streams per second whose first event is timed, and non-streamed answers per second in addition if it is to be busy.
+ * Streams per second whose first event is timed, and non-streamed answers per second in addition for a busy gateway.
  */
 const firstEvents = { rate: 10, busyRate: 500 };
 
@@ -137,7 +137,7 @@ async function addedFirstEvent(targets: Targets, { seconds, rounds }: Settings):
   return rows;
 }
 
-/** What the gateway adds to an answer and to a stream's first event, at fixed rates. */
+/** Measures the latency that the gateway adds to an answer and to a stream's first event, at fixed rates. */
 export async function latency(settings: Settings): Promise<Row[]> {
   const syncs: string[] = [];
   for (const rate of rates) {

@@ -77,7 +77,7 @@ async function killAfterAnswer(upstream: Target): Promise<Row> {
   }
 }
 
-/** What a budget is worth under load, and what is left of the account of a killed gateway. */
+/** Measures how far a budget is exceeded under load, and what a killed gateway has charged. */
 export async function money(): Promise<Row[]> {
   const upstream = await startUpstream();
   try {

@@ -4,7 +4,7 @@ import { type Row, type Settings, shown } from '../row.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
 import { measurePeerMoney } from './money.ts';
 
-/** How many answers a second of the peer each is to be reached; others are for information. */
+/** The target of each row, as a multiple of the peer's answers a second; rows without one are for information. */
 const targets: Readonly<Record<string, number>> = { Portkey: 5, Bifrost: 1.2 };
 
 function shownPair(runs: readonly [Run, Run], unit: string): string {
@@ -31,7 +31,7 @@ async function against(peer: Peer, [gateway, theirs]: readonly [Target, Target],
   ];
 }
 
-/** Other gateways by turns with ours; a peer that can't be had is skipped with the reason. */
+/** Measures other gateways in turns with ours; a peer that can't be installed or started is skipped with the reason. */
 export async function peers(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const gateway = await startGateway(upstream);

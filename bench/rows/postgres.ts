@@ -53,7 +53,7 @@ interface Subject {
   readonly database?: Database;
 }
 
-/** What a run reads of a database. */
+/** The counters of a database that a run reads. */
 interface Database {
   readonly server: PostgresServer;
   readonly connection: PostgresConnection;
@@ -270,7 +270,7 @@ async function runHttp(gateways: readonly GatewayTarget[], server: PostgresServe
   };
 }
 
-/** What answers cost with PostgreSQL, each beside SQLite in the same run. */
+/** Measures what answers cost with PostgreSQL, each beside SQLite in the same run. */
 export async function postgres(settings: Settings): Promise<Row[]> {
   spreadSelf();
   const server = await startPostgres(durable);

@@ -18,7 +18,7 @@ export interface LoadKey {
   readonly accountId: number;
 }
 
-/** What a parent asks for. */
+/** A run that the parent process requests. */
 export type LoadOrder =
   | { readonly kind: 'open'; readonly engine: 'sqlite' | 'postgres'; readonly at: string }
   | { readonly kind: 'make'; readonly accounts: number }
@@ -32,7 +32,7 @@ export type LoadOrder =
     }
   | { readonly kind: 'close' };
 
-/** What a run has seen. */
+/** The result of a run. */
 export interface LoadReport {
   readonly answers: number;
   /** Admissions that were refused because the ledger had too much to do. */

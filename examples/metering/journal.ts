@@ -20,7 +20,7 @@ export interface Unfinished {
 
 /**
  * The service's memory of its work: a file of JSON lines, each on the disk before the step that it allows. It makes the ids, so that none is ever
- * used twice, and says after a crash what is to be settled and what given back. One process at a time may use it.
+ * used twice, and says after a crash what to settle and what to release. One process at a time may use it.
  */
 export class Journal {
   readonly #file: number;

@@ -49,7 +49,7 @@ export interface Order {
   readonly sliceNanoUsd: bigint;
 }
 
-/** Longer than the work is ever quiet: each extension sets it anew. A hold that nobody ends is given back then. */
+/** Longer than the longest pause between two extensions, each of which restarts it. A hold that is never settled or voided is released then. */
 const expiresInMs = 900_000n;
 const triesMax = 4;
 

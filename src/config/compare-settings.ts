@@ -17,7 +17,7 @@ export function compareSettings(before: unknown, after: unknown): SettingChange[
   return changes;
 }
 
-/** Formats a path: `models[acme/large].pricing.inputPicoUsd`. */
+/** Formats a path: `models[acme/large].pricing.input`. */
 export function settingPathText(path: readonly string[]): string {
   return path.reduce((text, step) => {
     if (!/^[A-Za-z_]\w*$/.test(step)) return `${text}[${step}]`;

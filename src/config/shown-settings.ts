@@ -1,14 +1,12 @@
+import { toFileSettings } from './file-settings.ts';
 import type { Config } from './settings.ts';
 
-/**
- * Returns a configuration as plain values, for people. Secrets are `***`; amounts and times have their unit in their
- * name; larger integers than JSON has are texts.
- */
+/** Returns a configuration as plain values, with the names and units of the file. Secrets are `***`. */
 export function toShownSettings(config: Config): Record<string, unknown> {
-  return JSON.parse(shownText(config) ?? '{}') as Record<string, unknown>;
+  return JSON.parse(JSON.stringify(toFileSettings(config))) as Record<string, unknown>;
 }
 
-/** Returns a setting as JSON, in the same way; undefined if there is none. */
+/** Returns a setting as JSON; undefined if there is none. Secrets are `***`; integers larger than JSON has are texts. */
 export function shownText(setting: unknown): string | undefined {
   return JSON.stringify(setting, (_name, value: unknown) => {
     if (typeof value === 'bigint') return String(value);

@@ -4,7 +4,7 @@ import { hashBody } from './body-hash.ts';
 import { type ParseReply, type ParseRest, type ParseTask, restRequest } from './json-parser.ts';
 import { parseWithin } from './json-text.ts';
 
-/** Joins and parses large bodies, one after the other; the bytes go back with the answer, because their memory has moved here. */
+/** Joins and parses large bodies, one after the other; the bytes are returned with the answer, because their memory was transferred to this thread. */
 
 /** The value that the second reply has, until it is asked for. */
 let rest: ParseRest | undefined;

@@ -34,7 +34,7 @@ const shareLeast = 4;
 export interface Load {
   /** The delay of the event loop: nine of ten timers were at most this late. */
   readonly lagMs: number;
-  /** Memory of old objects, as a share of V8's maximum for them: the process ends where it is full. */
+  /** Memory of old objects, as a share of V8's maximum for them: the process ends when it is full. */
   readonly heapShare: number;
 }
 

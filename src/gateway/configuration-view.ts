@@ -3,6 +3,7 @@ import { defaultConfigPath } from '../config/config.ts';
 import { ConfigError, type Problem } from '../config/config-error.ts';
 import type { Environment, Variables } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
+import { type FileSettings, toFileSettings } from '../config/file-settings.ts';
 import { toShownSettings } from '../config/shown-settings.ts';
 import { variableNames } from '../config/yaml-source.ts';
 import type { CheckedConfiguration, ConfigurationAdminOptions } from '../core/configuration-admin.ts';
@@ -19,24 +20,20 @@ export function configurationView(
     describe: () => ({
       file: live.current.file ?? '',
       readAtMs: live.readAtMs,
-      settings: JSON.stringify(toShownSettings(withoutSources(live.current))),
+      settings: JSON.stringify(toShownSettings(live.current)),
       needsRestart: live.listRestartKeys(live.current),
     }),
     check: text => checkText(text, live, variables),
   };
 }
 
-/** The sums of files with secrets are for the gateway alone. */
-function withoutSources({ secretSources: _sources, ...config }: Config): Config {
-  return config;
-}
-
-/** A configuration that was read from a text, or what is wrong with it. */
-type Read = { readonly config: Config } | { readonly problems: readonly Problem[] };
+/** A configuration that was read from a text, and its settings as the file names them; or what is wrong with it. */
+type Read = { readonly config: Config; readonly settings: FileSettings } | { readonly problems: readonly Problem[] };
 
 async function read(file: string, text: string, variables: Variables): Promise<Read> {
   try {
-    return { config: withoutSources(await checkConfigText(file, text, variables)) };
+    const config = await checkConfigText(file, text, variables);
+    return { config, settings: toFileSettings(config) };
   } catch (error) {
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;
@@ -56,9 +53,9 @@ async function checkText(text: string, live: LiveConfig, variables: Variables): 
     const shown = 'problems' in decoyed ? decoyed.problems : [];
     return { ...nothing, problems: found.problems.map(problem => withoutValues(problem, shown)) };
   }
-  const { config } = found;
-  const changes = compareSettings(withoutSources(live.current), { ...config, file: live.current.file });
-  const foreign = 'config' in decoyed ? compareSettings(config, decoyed.config) : undefined;
+  const { config, settings } = found;
+  const changes = compareSettings(toFileSettings(live.current), settings);
+  const foreign = 'config' in decoyed ? compareSettings(settings, decoyed.settings) : undefined;
   return {
     problems: [],
     providers: config.providers.length,
@@ -70,14 +67,14 @@ async function checkText(text: string, live: LiveConfig, variables: Variables): 
 
 const nothing = { providers: 0, models: 0, changes: [], needsRestart: [] };
 
-/** Replaces a message that may have a value of the environment: one that is not the same with other values. */
+/** Replaces a message that may contain a value of the environment: such a message differs if the variables have other values. */
 function withoutValues({ line, path, message }: Problem, shown: readonly Problem[]): Problem {
   const isShown = shown.some(other => other.line === line && other.path === path && other.message === message);
   const hidden = 'is not allowed with what the environment has; tollgate config check says why';
   return { path, message: isShown ? message : hidden, ...(line !== undefined && { line }) };
 }
 
-/** Hides what comes from the environment. `foreign`: which settings do; undefined: not known, so any may. */
+/** Hides values that come from the environment. `foreign`: the settings that do; undefined: unknown, so all are hidden. */
 function toShownChange(
   { path, before, after }: SettingChange,
   foreign: readonly SettingChange[] | undefined,
@@ -85,7 +82,7 @@ function toShownChange(
   const same = (other: readonly string[]): boolean =>
     other.slice(0, path.length).every((step, index) => step === path[index]);
   const isHidden = foreign === undefined || foreign.some(({ path: other }) => same(other));
-  // Its own name comes from the environment if it is not there under other values.
+  // If the entry is missing when the variables have other values, its name itself comes from the environment.
   const named = foreign?.find(
     ({ path: other, after: now }) => now === undefined && other.length <= path.length && same(other),
   );

@@ -117,7 +117,7 @@ export async function openDatabaseStores(
 ): Promise<DatabaseStores> {
   const { dataDir, databaseUrl: url } = environment;
   const { logger, metrics, health } = tools;
-  // Loaded only where it is used.
+  // Loaded only if it is used.
   const { openPostgresLedger } = await import('../ledger/postgres/postgres-ledger.ts');
   const { lockHome } = await import('../ledger/postgres/home-lock.ts');
   let leaseEnded: Parameters<NonNullable<Stores['onLeaseEnded']>>[0] = () => undefined;

@@ -274,14 +274,16 @@ function joined(...lists: readonly (readonly string[])[]): readonly string[] {
 
 const none: readonly string[] = [];
 
-/** Protocols as traces name them. */
-const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
+/** Protocols as traces name them. Without its name a new protocol does not compile. */
+const namesByProtocol = {
   [Protocol.CHAT]: 'chat',
   [Protocol.RESPONSES]: 'responses',
   [Protocol.MESSAGES]: 'messages',
   [Protocol.GEMINI]: 'gemini',
   [Protocol.COMPLETIONS]: 'completions',
-};
+  [Protocol.IMAGES]: 'images',
+} satisfies Readonly<Record<(typeof Protocol)[Exclude<keyof typeof Protocol, 'UNSPECIFIED'>], string>>;
+const protocolNames: Readonly<Partial<Record<Protocol, string>>> = namesByProtocol;
 
 /** Returns true if the client itself requests llama.cpp's timings with every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {

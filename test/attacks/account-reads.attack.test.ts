@@ -10,7 +10,7 @@ import { attackSize } from './scale.ts';
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const balance = '10000';
 const records = attackSize(1_000_000, 300_000);
-/** Milliseconds of computing on the main thread: 50, and as much again where other programs share the cores. */
+/** Milliseconds of computing on the main thread: 50, and as much again if other programs share the cores. */
 const heldMsMax = 100;
 const readsAtOnce = 24;
 

@@ -125,7 +125,7 @@ test('limits.parse_memory: values that take far more memory than their text are 
 });
 
 test('a body that takes two bytes of memory for each of its own, in one name, is within the memory for parsing', async () => {
-  // V8 ends the process where one text is larger than the memory of the thread: it must never be.
+  // V8 ends the process if one text is larger than the memory of the thread: it must never be.
   const name = `${'n'.repeat(19 * 2 ** 20)}\\n€`;
   const body = JSON.stringify(chat('x')).replace(/}$/, `,"${name}":1}`);
   expect((await post(narrow, '/v1/chat/completions', body)).status).toBe(200);

@@ -12,7 +12,11 @@ const gateway = await startGateway({
   config: 'simulator: { tokens_per_second: 0 }\noverload: { loop_lag: 1ms }\n',
   balance: '1000',
 });
-const calm = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '1000' });
+// A short turn, so that hundreds of requests need many on any machine.
+const calm = await startGateway({
+  config: 'simulator: { tokens_per_second: 0 }\noverload: { slice: 1ms }\n',
+  balance: '1000',
+});
 afterAll(() => endGateway(gateway));
 afterAll(() => endGateway(calm));
 const agent = new Agent({ connections: 600 });

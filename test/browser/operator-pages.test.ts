@@ -57,7 +57,7 @@ test('the configuration in use is shown without secrets; a new one is checked, c
     ['Setting', 'In use', 'In this text'],
     ['metrics', '"internal"', '"public"'],
     ['retries', '1', '3'],
-    ['providers.acme.apiKeys', '["***"]', '["***"] another secret'],
+    ['providers.acme.api_key', '["***"]', '["***"] another secret'],
   ]);
   await inUse.getByText('nothing', { exact: true }).waitFor();
 

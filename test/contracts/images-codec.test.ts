@@ -142,12 +142,12 @@ describe('answers', () => {
         fc.array(drawnImage, { minLength: 1, maxLength: 10 }),
         fc.constantFrom('', '{"usage":{"total_tokens":1}}'),
         fc.integer({ min: 1, max: 41 }),
-        (pictures, extraJson, piece) => {
+        (images, extraJson, piece) => {
           const fold = new ImageAnswerFold();
           const started = { requestId: '', model: '', createdAtMs: 1_234n, limits: [], route: '', extraJson };
           fold.push(part({ case: 'started', value: { $typeName: 'tollgate.v1.ImagesStarted', ...started } }));
-          for (const { content, ...said } of pictures) {
-            const head = { mediaType: 'image/png', size: BigInt(content.length), url: '', ...said };
+          for (const { content, ...facts } of images) {
+            const head = { mediaType: 'image/png', size: BigInt(content.length), url: '', ...facts };
             fold.push(part({ case: 'image', value: { $typeName: 'tollgate.v1.ImageHead', ...head } }));
             for (let at = 0; at < content.length; at += piece) {
               fold.push(part({ case: 'chunk', value: content.subarray(at, at + piece) }));
@@ -159,9 +159,9 @@ describe('answers', () => {
           const parsed = parseAnswer(JSON.stringify(fold.render()));
           expect(parsed.extraJson).toBe(extraJson);
           expect(parsed.images).toEqual(
-            pictures.map(({ content, ...said }) => ({
+            images.map(({ content, ...facts }) => ({
               source: { kind: 'bytes', bytes: Buffer.from(content) },
-              ...said,
+              ...facts,
             })),
           );
         },

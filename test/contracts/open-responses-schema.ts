@@ -21,7 +21,7 @@ export const deviations = {
   schema:
     '`text.format.schema`: the schema has only null, the official client the real one (docs/interfaces/responses.md "Open Responses", case JS-08)',
   effort:
-    '`reasoning.effort`: "minimal" and "max" are echoed as they were asked (docs/interfaces/responses.md "Open Responses")',
+    '`reasoning.effort`: "minimal" and "max" are echoed as requested (docs/interfaces/responses.md "Open Responses")',
   custom: 'free-form tools, their calls and outputs: the official client’s (docs/interfaces/README.md "Tool calls")',
   hosted:
     'tools that an upstream of the protocol runs, and their items: as they came (docs/interfaces/README.md "Tools of one provider", "Translation")',

@@ -1,12 +1,13 @@
 /** Runs the commands of the documents (blocks of `console`) unchanged against one gateway. `npm ci && npm start` has tests of its own. */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, gatewayEnvironment, type Gateway, root, run, startGateway } from '../gateway.ts';
 import { ask, complete } from '../e2e/chat-client.ts';
 import { runInside } from '../cli/run-inside.ts';
+import { writePrograms } from './programs.ts';
 
 const pages = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' }).trim().split('\n');
 
@@ -36,16 +37,7 @@ beforeAll(async () => {
   symlinkSync(gateway.dataDir, join(folder, 'data'));
   for (const name of ['LICENSE', 'examples', 'proto', 'node_modules', 'buf.yaml'])
     symlinkSync(join(root, name), join(folder, name));
-  const bin = join(folder, 'bin');
-  mkdirSync(bin);
-  const scripts = {
-    tollgate: `exec ${process.execPath} ${join(root, 'src/main.ts')} "$@"`,
-    npx: `case "$1" in tollgate) shift; exec tollgate "$@";; *) tool=$1; shift; exec ${join(root, 'node_modules/.bin')}/$tool "$@";; esac`,
-  };
-  for (const [name, script] of Object.entries(scripts)) {
-    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
-    chmodSync(join(bin, name), 0o755);
-  }
+  const bin = writePrograms(folder);
   environment = gatewayEnvironment(gateway.home, {
     PATH: `${bin}:${process.env['PATH'] ?? ''}`,
     TOLLGATE_RPC_PORT: new URL(gateway.rpcUrl).port,

@@ -17,7 +17,7 @@ const pages = tracked.filter(path => path.endsWith('.md'));
 /** The files that may contain citations; this file is left out, because it contains forbidden ones. */
 const sources = tracked.filter(
   path =>
-    /\.(ts|tsx|mjs|css|proto|ya?ml|md|html)$/.test(path) &&
+    /\.(tsx?|mjs|css|proto|sql|ya?ml|md|html|c|py|sh|tpl|service)$|Dockerfile$/.test(path) &&
     !path.startsWith('src/gen/') &&
     !path.endsWith('docs/pages.test.ts'),
 );
@@ -48,15 +48,12 @@ interface Citation {
 
 /** Returns citations of the form `docs/page.md`, `docs/page.md#anchor` or `docs/page.md "Heading", "Heading"`. */
 function citationsIn(path: string): Citation[] {
-  const found = unwrap(read(path)).matchAll(/(?<![\w./])(docs\/[\w./-]+\.md)(?:#([\w-]+))?((?:,? "[^"]+")*)/g);
+  const found = unwrap(read(path)).matchAll(/(?<![\w./])(docs\/[\w./-]+\.md)(?:#([\w-]+))?`?((?:,? "[^"]+")*)/g);
   return Array.from(found, ([, page = '', anchor, quoted = '']) => ({
     from: path,
     page,
     anchor,
-    headings:
-      path.endsWith('.ts') || path.endsWith('.proto')
-        ? Array.from(quoted.matchAll(/"([^"]+)"/g), ([, each = '']) => each)
-        : [],
+    headings: Array.from(quoted.matchAll(/"([^"]+)"/g), ([, each = '']) => each),
   }));
 }
 

@@ -115,7 +115,7 @@ export interface DetailJson {
   readonly ctx: object;
 }
 
-/** What came. */
+/** The received answer. */
 export interface Reply<T> {
   readonly status: number;
   readonly headers: Headers;

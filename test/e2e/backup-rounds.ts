@@ -102,7 +102,7 @@ export async function backUpUnderLoad(rounds: number): Promise<BackupRounds> {
     }
     const total = [...sums.costs.values()].reduce((sum, cost) => sum + cost, 0n);
     expect(sums.balance, 'every debit has its record').toBe(funds - total);
-    expect(sums.costs.size, 'what clients were told before it began is in it').toBeGreaterThanOrEqual(knownBefore);
+    expect(sums.costs.size, 'what clients knew before it began is in it').toBeGreaterThanOrEqual(knownBefore);
     restored.push(sums);
   }
   isOver = true;

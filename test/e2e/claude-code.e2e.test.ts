@@ -131,7 +131,7 @@ const question = {
 };
 const midSystem = {
   role: 'system',
-  content: [{ type: 'text', text: 'The user has opened main.ts. Run the Bash command that was asked for.', ...cached }],
+  content: [{ type: 'text', text: 'The user has opened main.ts. Run the requested Bash command.', ...cached }],
 };
 
 describe.each(chainModels)('on %s', model => {

@@ -128,13 +128,13 @@ afterAll(async () => {
 const user = [{ role: 'user', content: 'hi' }];
 const schema = { type: 'object', properties: { minutes: { type: 'integer' } }, required: ['minutes'] };
 
-interface Told {
+interface Reply {
   readonly status: number;
   readonly warnings: string | null;
   readonly code: string | undefined;
   readonly param: string | null | undefined;
 }
-async function tell(path: string, body: Json, headers: Record<string, string> = {}): Promise<Told> {
+async function send(path: string, body: Json, headers: Record<string, string> = {}): Promise<Reply> {
   const response = await post(gateway, path, body, { headers });
   const { error } = (await response.json()) as { error?: { code: string; param: string | null } };
   const warnings = response.headers.get('x-tollgate-warnings');
@@ -231,14 +231,14 @@ describe('content that the upstream’s protocol can’t express', () => {
   ])(
     'is listed where only quality may suffer, and refused where the client is strict: %s',
     async (_, path, body, field) => {
-      expect(await tell(path, body)).toEqual({
+      expect(await send(path, body)).toEqual({
         status: 200,
         warnings: `dropped=${field}`,
         code: undefined,
         param: undefined,
       });
       expect(seen).toHaveLength(1);
-      expect(await tell(path, body, strict)).toEqual({
+      expect(await send(path, body, strict)).toEqual({
         status: 400,
         warnings: null,
         code: 'unsupported_parameter',
@@ -253,7 +253,7 @@ describe('content that the upstream’s protocol can’t express', () => {
     ['Chat to Gemini', { model: 'up/gemini', messages: user, logit_bias: { 1: 2 } }, 'logit_bias'],
     ['Chat to Messages', { model: 'up/messages', messages: user, logprobs: true }, 'logprobs'],
   ])('is refused where the client would get something else: %s', async (_, body, field) => {
-    expect(await tell('/v1/chat/completions', body)).toMatchObject({
+    expect(await send('/v1/chat/completions', body)).toMatchObject({
       status: 400,
       code: 'unsupported_parameter',
       param: field,
@@ -264,11 +264,11 @@ describe('content that the upstream’s protocol can’t express', () => {
   test('is left out in silence where it is a hint, also for a strict client', async () => {
     const hints = { prompt_cache_key: 'k', safety_identifier: 's', user: 'u' };
     for (const model of ['up/messages', 'up/gemini']) {
-      const listed = await tell('/v1/chat/completions', { model, messages: user, ...hints }, strict);
+      const listed = await send('/v1/chat/completions', { model, messages: user, ...hints }, strict);
       expect([listed.status, listed.warnings]).toEqual([200, null]);
     }
     const cached = [{ role: 'user', content: [{ type: 'text', text: 'hi', cache_control: { type: 'ephemeral' } }] }];
-    const listed = await tell('/v1/messages', { model: 'up/chat', max_tokens: 50, messages: cached }, strict);
+    const listed = await send('/v1/messages', { model: 'up/chat', max_tokens: 50, messages: cached }, strict);
     expect([listed.status, listed.warnings]).toEqual([200, null]);
   });
 });
@@ -286,7 +286,7 @@ test.each([
       : path === '/v1/messages'
         ? { model, max_tokens: 50, messages: user, tools: [{ name: 'f', input_schema: tool }] }
         : { model, messages: user, tools: [{ type: 'function', function: { name: 'f', parameters: tool } }] };
-  for (let time = 0; time < 3; time += 1) expect((await tell(path, body)).status).toBe(200);
+  for (let time = 0; time < 3; time += 1) expect((await send(path, body)).status).toBe(200);
   expect(seen).toHaveLength(3);
   expect(new Set(seen.map(({ raw }) => raw)).size).toBe(1);
 });
@@ -294,7 +294,7 @@ test.each([
 describe('a conversation stays at one route', () => {
   const paths = async (path: string, bodies: readonly Json[]): Promise<string[]> => {
     seen.length = 0;
-    for (const body of bodies) expect((await tell(path, body)).status).toBe(200);
+    for (const body of bodies) expect((await send(path, body)).status).toBe(200);
     return seen.map(each => (each.path.startsWith('/other') ? 'other' : 'first'));
   };
   const turns = (start: string): Json[] =>
@@ -360,11 +360,11 @@ test('strict and expose_route take effect at a reload', async () => {
     return response.headers.get('x-tollgate-route');
   };
   const file = join(gateway.home.folder, 'gateway.yaml');
-  expect([(await tell('/v1/messages', body)).status, await route()]).toEqual([200, null]);
+  expect([(await send('/v1/messages', body)).status, await route()]).toEqual([200, null]);
   writeFileSync(file, config('strict: true\nexpose_route: true'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual([]);
-  expect([(await tell('/v1/messages', body)).status, await route()]).toEqual([400, 'chat/m']);
+  expect([(await send('/v1/messages', body)).status, await route()]).toEqual([400, 'chat/m']);
   writeFileSync(file, config());
   await gateway.admin.reloadConfiguration({});
-  expect([(await tell('/v1/messages', body)).status, await route()]).toEqual([200, null]);
+  expect([(await send('/v1/messages', body)).status, await route()]).toEqual([200, null]);
 });

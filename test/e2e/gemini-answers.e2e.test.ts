@@ -170,7 +170,7 @@ test.each([
     // The provider's only key rests: its route is not tried.
     next: [502, 'model_unavailable', 'The model google/flash is temporarily not available.'],
   },
-])('$what is told to no one', async ({ word, expected, next }) => {
+])('$what is passed on to nobody', async ({ word, expected, next }) => {
   for (const [index, { path, body }] of Object.values(interfaces).entries()) {
     const response = await post(gateway, path, { model: 'google/flash', ...body(word) });
     const shown = JSON.stringify([...response.headers]) + (await response.clone().text());

@@ -42,7 +42,7 @@ async function drawn(body: object): Promise<Buffer> {
   const { status, body: answer } = await generate(body);
   expect(status).toBe(200);
   const [first] = answer.data;
-  if (first === undefined) throw new Error('no picture');
+  if (first === undefined) throw new Error('no image');
   return fetchImageBytes(first);
 }
 
@@ -330,7 +330,7 @@ describe('refusals', () => {
     ['an empty image', { images: [''] }, 'images.0'],
     ['a JPEG', { images: [base64(jpeg)] }, 'images.0'],
     ['a JPEG that calls itself a PNG', { images: [`data:image/png;base64,${base64(jpeg)}`] }, 'images.0'],
-    ['text', { images: [base64(Buffer.from('not a picture at all, but long enough'))] }, 'images.0'],
+    ['text', { images: [base64(Buffer.from('not an image at all, but long enough'))] }, 'images.0'],
     ['a truncated PNG', { images: [base64(truncated)] }, 'images.0'],
     ['a second image that is none', { images: [image, base64(truncated)] }, 'images.1'],
     ['over 4 MB', { images: [base64(big)] }, 'images.0'],
@@ -356,7 +356,7 @@ describe('refusals', () => {
   });
 
   test.each<[string, (form: FormData) => void, string]>([
-    ['no picture', form => form.delete('image'), 'image'],
+    ['no image', form => form.delete('image'), 'image'],
     ['a JPEG', form => form.set('image', new Blob([new Uint8Array(jpeg)]), 'a.png'), 'image'],
     ['over 4 MB', form => form.set('image', new Blob([new Uint8Array(big)]), 'a.png'), 'image'],
     ['a second that is none', form => form.append('image', new Blob(['x']), 'b.png'), 'image.1'],

@@ -294,7 +294,7 @@ test.each([
     /^The data directory .* can’t be used/,
   ],
   ['a host that nobody knows', { TOLLGATE_HOST: 'no.such.host.invalid' }, /^getaddrinfo .* TOLLGATE_HOST/],
-])('%s is told in one line', async (_, environment, shown) => {
+])('%s is reported in one line', async (_, environment, shown) => {
   const { code, stderr } = await runCommand(newHome(), ['serve'], environment);
   expect(code).toBe(1);
   expect(stderr).toMatch(shown);

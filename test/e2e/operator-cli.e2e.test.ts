@@ -40,11 +40,10 @@ test('config show prints every setting and no secret', async () => {
   const shown = await json('config', 'show', file);
   expect(shown).toMatchObject({
     retries: 2,
-    limits: { bodyBytes: 67_108_864 },
-    ledger: { writeOffMaxNanoUsd: '10000000000' },
+    limits: { body_bytes: '64MiB' },
+    ledger: { write_off_limit: 10 },
   });
-  const [acme] = shown['providers'] as Record<string, unknown>[];
-  expect(acme).toMatchObject({ name: 'acme', baseUrl: 'http://127.0.0.1:9/v1' });
+  expect(shown['providers']).toMatchObject({ acme: { base_url: 'http://127.0.0.1:9/v1' } });
   const { stdout } = await runInside(gateway, ['config', 'show', file]);
   expect(parse(stdout)).toEqual(shown);
   expect(stdout + JSON.stringify(shown)).not.toContain('canary');

@@ -20,7 +20,7 @@ test('the running configuration has every default and no secret, and stays the s
   expect(json).toMatchObject({
     file,
     needs_restart: [],
-    settings: { retries: 1, strict: false, providers: [{ name: 'acme', apiKeys: ['***'] }] },
+    settings: { retries: 1, strict: false, providers: { acme: { api_key: ['***'] } } },
   });
   appendFileSync(file, 'metrics: public\nstrict: true\n');
   expect((await runInside(gateway, ['config', 'running', '--json'])).json).toMatchObject({
@@ -45,12 +45,12 @@ aliases: { small: sim/small }
   const { changes, changeCount, needsRestart, problems } = await gateway.admin.checkConfiguration({ text });
   const seen = changes.map(({ path, before, after }) => [path, before, after]);
   expect(seen.filter(([path]) => path !== 'providers.more' && path !== 'providers[more]')).toEqual([
-    ['logLevel', '"info"', '"debug"'],
+    ['log_level', '"info"', '"debug"'],
     ['retries', '1', '4'],
-    ['providers.acme.apiKeys', '["***"]', '["***"]'],
+    ['providers.acme.api_key', '["***"]', '["***"]'],
     ['aliases.small', undefined, '"sim/small"'],
   ]);
-  expect(changes.find(({ path }) => path === 'providers.more')?.after).toContain('"baseUrl":"http://127.0.0.1:8/v1"');
+  expect(changes.find(({ path }) => path === 'providers.more')?.after).toContain('"base_url":"http://127.0.0.1:8/v1"');
   expect([changeCount, needsRestart, problems]).toEqual([5, ['log_level'], []]);
   expect(JSON.stringify(seen)).not.toContain('sk-another');
   const same = await gateway.admin.checkConfiguration({ text: config });

@@ -7,7 +7,7 @@ export interface ScriptedCall {
   readonly arguments: string;
 }
 
-/** What is answered. */
+/** The answer. */
 export interface Answer {
   readonly text?: string;
   readonly calls?: readonly ScriptedCall[];

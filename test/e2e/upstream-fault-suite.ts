@@ -58,8 +58,8 @@ const restingModels = new Set(
 );
 
 /**
- * The listed id that a way asks for: two of them lead to each upstream's model, because five failures in a row would open a circuit breaker for the ways that follow; and where the key rests
- * each way has a provider of its own.
+ * Returns the listed id that a caller requests. Each upstream's model has two, because five failures in a row would open a circuit breaker for the callers that follow; if the fault makes the
+ * key rest, each caller has a provider of its own.
  */
 function idFor(model: string, way: Way): string {
   const index = ways.indexOf(way);

@@ -343,7 +343,7 @@ describe('a request that is tried again', () => {
     ['after two errors', [refuses(500), refuses(503)]],
     ['after 408 and 409', [refuses(408), refuses(409)]],
     ['after two resets', [dies, dies]],
-    ['after a pause it was asked for', [refuses(429, { 'retry-after': '1' })]],
+    ['after the pause that it requested', [refuses(429, { 'retry-after': '1' })]],
   ])('is answered and paid once: %s', async (_, faults) => {
     for (const send of [complete, stream]) {
       inTurn(...faults);

@@ -62,7 +62,7 @@ test('a webhook is made with a secret that is shown once, listed, changed and de
   const patch = { events: ['key.revoked', 'key.created'], disabled: true };
   const changed = await call<{ data: WebhookJson }>(gateway, 'PATCH', `/webhooks/${hook.webhook_id}`, { body: patch });
   expect(changed.body.data).toEqual({ ...shown, events: ['key.created', 'key.revoked'], disabled: true });
-  await newKey(gateway, { label: 'nobody is told' });
+  await newKey(gateway, { label: 'no webhook' });
   expect(await listEvents()).toEqual([]);
   const gone = await call(gateway, 'DELETE', `/webhooks/${hook.webhook_id}`);
   expect([gone.status, gone.body]).toEqual([200, { message: 'Webhook successfully deleted.' }]);

@@ -59,7 +59,7 @@ export const limitMutants: readonly Mutant[] = [
     to: 'raisedUntilMs !== null ? raisedMax',
   },
   {
-    mistake: 'a window that is first asked for is taken for empty',
+    mistake: 'a window that is read for the first time is taken for empty',
     file: 'rules/limits.ts',
     from: 'rows.limitUses.get(limit.id, window.number, 0) ?? recountWindow(rows, limit, window, nowMs)',
     to: 'rows.limitUses.get(limit.id, window.number, 0) ?? emptyUse({ limit, window, endUser: 0 })',
@@ -150,7 +150,7 @@ export const limitMutants: readonly Mutant[] = [
     to: "  if (unit === 'concurrent') return 0n;",
   },
   {
-    mistake: 'the least output is not asked of tokens',
+    mistake: 'the least output is not required of token limits',
     file: 'rules/admit.ts',
     from: 'text === undefined ? 0 : text.inputTokens + text.outputTokensMin',
     to: 'text === undefined ? 0 : text.inputTokens',

@@ -525,7 +525,7 @@ export const mutants: readonly Mutant[] = [
     to: 'nanoUsd * attoPerNano',
   },
   {
-    mistake: 'pictures are paid with tokens',
+    mistake: 'images are paid with tokens',
     file: '../generation/price.ts',
     from: 'sum + (isPiece(line) ? 0 : line.tokens)',
     to: 'sum + line.tokens',

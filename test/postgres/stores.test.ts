@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { PostgresPool } from '../../src/lib/postgres/pool.ts';
 import type { Claims } from '../../src/store/claims.ts';
@@ -241,6 +243,21 @@ test('images, large files and journals are read by every gateway', async () => {
 test('all gateways use the secret of the first', async () => {
   expect(await shareSecrets(one.database, ['mine'])).toEqual(['mine']);
   expect(await shareSecrets(other.database, ['yours'])).toEqual(['mine']);
+});
+
+test('the commands of docs/growth.md replace the secret in two rounds, and find who holds snapshots', async () => {
+  const page = readFileSync(resolve(import.meta.dirname, '../../docs/growth.md'), 'utf8');
+  const [first = '', second = ''] = Array.from(
+    page.matchAll(/^\d\. `((?:INSERT INTO|UPDATE) secret [^`]+)`/gm),
+    ([, command = '']) => command,
+  );
+  await pool.query(first);
+  expect(await shareSecrets(one.database, [])).toEqual(['mine', 'NEW']);
+  await pool.query(second);
+  expect(await shareSecrets(one.database, [])).toEqual(['NEW', 'mine']);
+  const queries = Array.from(page.matchAll(/^ {4}(SELECT .*);$/gm), ([, command = '']) => command);
+  expect(queries.length).toBe(2);
+  for (const command of queries) await pool.query(command);
 });
 
 test('a draft is discarded without a failure while the database is gone, and removed when its instance has ended', async () => {

@@ -23,7 +23,7 @@ describe('a response that its caller waits for', () => {
     expect((await bench.record(caller.id))?.state).toBe('completed');
   });
 
-  test('whose caller disconnects ends as cancelled, with the delivered output, before the caller is told of the end', async () => {
+  test('whose caller disconnects ends as cancelled, with the delivered output, before the caller learns of the end', async () => {
     const caller = bench.create();
     const attempt = await bench.attempt();
     attempt.begin('one');

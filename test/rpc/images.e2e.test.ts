@@ -107,7 +107,7 @@ describe('refusals', () => {
     ['a size that is none', { size: '1x' }, 'size'],
     ['a size beyond the model', { size: '4000x4000' }, 'size'],
     ['guidance that is no number', { guidanceScale: Number.NaN }, 'guidance_scale'],
-    ['pictures in a generation', { images: [new Uint8Array(4)] }, 'images'],
+    ['images in a generation', { images: [new Uint8Array(4)] }, 'images'],
     ['no model', { model: '' }, 'model'],
   ])('generate: %s', async (_, change, param) => {
     const refusal = await catchRefusal(collectParts(images.generate({ request: { ...requested, ...change } })));
@@ -115,8 +115,8 @@ describe('refusals', () => {
   });
 
   test.each<[string, object, string]>([
-    ['no pictures', { images: [] }, 'images'],
-    ['a picture that is none', { images: [new Uint8Array(100)] }, 'images.0'],
+    ['no images', { images: [] }, 'images'],
+    ['bytes that are no image', { images: [new Uint8Array(100)] }, 'images.0'],
     ['strength 2', { strength: 2 }, 'strength'],
     ['101 steps', { steps: 101 }, 'num_inference_steps'],
     ['a size that edits lack', { size: '700x700' }, 'size'],

@@ -178,7 +178,7 @@ describe('the interfaces', () => {
     expect(inline.status).toBe(200);
     await expectRecorded(inline.headers, Number(inline.headers.get('x-tollgate-cost')));
     const addressed = await postImages(remote, 'generations', body);
-    const entry = addressed.body.data[0] ?? expect.fail('no picture');
+    const entry = addressed.body.data[0] ?? expect.fail('no image');
     const path = new URL(entry.url ?? '').pathname;
     const file = await fetch(`${remote.url}${path}`);
     const bytes = Buffer.from(await file.arrayBuffer());

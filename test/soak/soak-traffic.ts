@@ -73,7 +73,8 @@ export class Traffic {
       }
       if (data.length < 1_000) break;
     }
-    for (const [id, cost] of this.#known.charged) assert.equal(records.get(id), cost, `${id} is charged as told`);
+    for (const [id, cost] of this.#known.charged)
+      assert.equal(records.get(id), cost, `${id} is charged as its client saw`);
   }
 
   async #run(index: number): Promise<void> {

@@ -145,30 +145,30 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
 }
 
 /* Descriptors to which a file's lost writes were reported. Linux reports them once to each. */
-struct told {
-  struct told *next;
+struct informed {
+  struct informed *next;
   dev_t device;
   ino_t inode;
   int fd;
 };
-static struct told *tolds;
+static struct informed *informed;
 
 /* Whether writes of the file were lost and this descriptor does not know it yet; from now on it does. `loss`: they are lost now. */
 static int learns_of_loss(int fd, int loss) {
   struct stat stat;
-  if ((tolds == NULL && !loss) || fstat(fd, &stat) != 0) return 0;
+  if ((informed == NULL && !loss) || fstat(fd, &stat) != 0) return 0;
   pthread_mutex_lock(&mutex);
   int is_lost = loss, knows = 0;
-  for (struct told *told = tolds; told != NULL; told = told->next) {
-    if (told->device != stat.st_dev || told->inode != stat.st_ino) continue;
+  for (struct informed *each = informed; each != NULL; each = each->next) {
+    if (each->device != stat.st_dev || each->inode != stat.st_ino) continue;
     is_lost = 1;
-    if (told->fd == fd) knows = 1;
+    if (each->fd == fd) knows = 1;
   }
   int learns = is_lost && !knows;
-  struct told *told = learns ? malloc(sizeof *told) : NULL;
-  if (told != NULL) {
-    *told = (struct told){tolds, stat.st_dev, stat.st_ino, fd};
-    tolds = told;
+  struct informed *each = learns ? malloc(sizeof *each) : NULL;
+  if (each != NULL) {
+    *each = (struct informed){informed, stat.st_dev, stat.st_ino, fd};
+    informed = each;
   }
   pthread_mutex_unlock(&mutex);
   return learns;

@@ -22,7 +22,7 @@ describe('thinking', () => {
     'claude-opus-5',
     'claude-opus-5-5',
     'claude-fable-5-1',
-  ])('EF-01: %s is asked for an effort, never for a budget', model => {
+  ])('EF-01: %s gets an effort, never a budget', model => {
     const { thinking, output_config: config } = encoded('high', model).body;
     expect([thinking, config]).toEqual([{ type: 'adaptive' }, { effort: 'high' }]);
   });

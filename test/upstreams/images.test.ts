@@ -18,9 +18,9 @@ const requested: { path: string; headers: IncomingHttpHeaders }[] = [];
 let connections = 0;
 const server = createServer({ key: pem, cert: pem }, (request, response) => {
   requested.push({ path: request.url ?? '', headers: request.headers });
-  if (request.url === '/moved') response.writeHead(302, { location: '/picture' }).end();
+  if (request.url === '/moved') response.writeHead(302, { location: '/image' }).end();
   else if (request.url === '/gone') response.writeHead(404).end('no');
-  else response.end(request.url === '/large' ? 'x'.repeat(2_000) : 'a picture');
+  else response.end(request.url === '/large' ? 'x'.repeat(2_000) : 'an image');
 });
 server.on('connection', () => (connections += 1));
 server.listen(0, '127.0.0.1');
@@ -40,9 +40,9 @@ async function fetched(path: string): Promise<string> {
 
 describe('an allowed address', () => {
   test('returns its bytes, and gets no credential', async () => {
-    expect(await fetched('/picture?a=1')).toBe('fetched a picture');
+    expect(await fetched('/image?a=1')).toBe('fetched an image');
     const [{ path, headers } = { path: '', headers: {} }] = requested.splice(0);
-    expect(path).toBe('/picture?a=1');
+    expect(path).toBe('/image?a=1');
     expect(Object.keys(headers).toSorted()).toEqual(['accept', 'connection', 'host', 'user-agent']);
   });
 
@@ -76,7 +76,7 @@ describe('a forbidden address is not connected to', () => {
   }
 
   test.each([
-    `${origin}/picture`,
+    `${origin}/image`,
     'http://example.com/a.png',
     'ftp://example.com/a.png',
     'file:///etc/passwd',
@@ -99,7 +99,7 @@ describe('a forbidden address is not connected to', () => {
     { name: 'a private address among public ones', addresses: ['8.8.8.8', '127.0.0.1'] },
     { name: 'a private IPv6 address', addresses: ['::1'] },
   ])('a name that has $name', async ({ addresses }) => {
-    expect(await refusal(`https://pictures.example:${port}/picture`, looksUp(...addresses))).toBe('connect');
+    expect(await refusal(`https://images.example:${port}/image`, looksUp(...addresses))).toBe('connect');
   });
 
   test('a name is looked up once, by the connection itself: the checked address can’t differ from the one that is fetched', async () => {
@@ -114,9 +114,9 @@ describe('a forbidden address is not connected to', () => {
     const fetcher = new ImageFetcher({ bytesMax: 1_000, runtime, lookup: rebinding, isAllowed });
     // The server's certificate is not trusted here: it is connected to and gets no request.
     await expect(
-      fetcher.fetch(`https://pictures.example:${port}/picture`, new AbortController().signal),
+      fetcher.fetch(`https://images.example:${port}/image`, new AbortController().signal),
     ).rejects.toMatchObject({ kind: 'connect' });
-    expect([looked, checked, connections - before]).toEqual([['pictures.example'], ['127.0.0.1'], 1]);
+    expect([looked, checked, connections - before]).toEqual([['images.example'], ['127.0.0.1'], 1]);
     expect(requested).toEqual([]);
   });
 });
@@ -125,7 +125,7 @@ test('a caller that disconnects ends the fetch with its own reason', async () =>
   const leave = new AbortController();
   const never: LookupFunction = () => undefined;
   const fetcher = new ImageFetcher({ bytesMax: 10, runtime, lookup: never });
-  const fetching = fetcher.fetch('https://pictures.example/', leave.signal);
+  const fetching = fetcher.fetch('https://images.example/', leave.signal);
   const left = performance.now();
   leave.abort(new Error('gone'));
   await expect(fetching).rejects.toThrow('gone');

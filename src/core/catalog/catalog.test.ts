@@ -56,7 +56,7 @@ describe('a name means', () => {
     ['best', 'acme/large'],
     ['gratis', 'acme/mini:free'],
     ['mini', 'acme/mini'],
-    // the part after the provider, where only one listed model has it
+    // the part after the provider, if only one listed model has it
     ['large', 'acme/large'],
     ['mini:free', 'acme/mini:free'],
     ['meta/llama', 'hub/meta/llama'],

@@ -51,7 +51,7 @@ export class ColumnSummer {
     this.#addRows(this.#isCombined(file.header) ? (file.combined ?? file) : file);
   }
 
-  /** Returns whether the combined records of a file have all that is asked for. */
+  /** Returns whether the combined records of a file answer the query. */
   #isCombined({ from, to }: ColumnFile['header']): boolean {
     const { startMs, endMs, granularity, filters, group } = this.#query;
     const isWhole = startMs <= from * hourMs && endMs >= to * hourMs;

@@ -5,7 +5,7 @@ const oldMs = 60_000;
 const warnAgainMs = 600_000;
 
 /**
- * What keeps dead rows of this database from being removed: transactions with a snapshot, replication slots, prepared transactions. Vacuums are left out, because they keep none.
+ * Finds what keeps dead rows of this database from being removed: transactions with a snapshot, replication slots, prepared transactions. Vacuums are left out, because they keep none.
  * `age_ms` is NULL if the owner is another role, whose times PostgreSQL hides.
  */
 const text = `

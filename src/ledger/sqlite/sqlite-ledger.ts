@@ -78,7 +78,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const checkpoints = new Checkpoints({ path, log: log.memory }, cause => writer.lose(cause));
     const columns = new ColumnBuilding(path, () => clock.now());
     const db = openForReading(path);
-    // Asked at each start: by the reader it would start its thread, 15 MB.
+    // Read at each start: the reader would start its thread for it, 15 MB.
     const webhooks = db.prepare('SELECT 1 FROM webhook WHERE removed = 0 LIMIT 1');
     const credentialVersion = new SharedArrayBuffer(4);
     const wroteOff = (id: number, nanoUsd: bigint): void => watch.wroteOff(id, nanoUsd);

@@ -254,6 +254,7 @@ const requestColumns: Columns<Request> = {
   period: ['period', orNull(int)],
   discountPermille: ['discount_permille', int],
   admittedAtMs: ['admitted_at_ms', int],
+  // Columns keep their first names: a renamed one would be a migration of the whole table.
   requested: ['asked', money],
   admitted: ['admitted', money],
   admittedTokens: ['admitted_tokens', orNull(int)],

@@ -7,7 +7,10 @@ const tokenBytes = 16;
 const sweepMs = 10_000;
 const readBytes = 262_144;
 
-/** Opens the images that all gateways of a database share. `lifetimeMs`: how long each is kept. */
+/**
+ * Opens the images that all gateways of a database share. `lifetimeMs`: how long each is kept. Their table keeps its first name, `picture`: a
+ * migration that renamed it would break the gateways that are upgraded last.
+ */
 export function openPostgresFiles(database: StoreDatabase, lifetimeMs: number): Files {
   const sweep = async (): Promise<number> =>
     (await query(database, `DELETE FROM picture WHERE expires_at_ms <= ${nowMs} RETURNING name`)).length;

@@ -22,13 +22,13 @@ def streamed():
 
 def tools():
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-    asked = client.messages.create(model=MODEL, max_tokens=500, messages=messages, tools=TOOLS)
-    call = next(block for block in asked.content if block.type == "tool_use")
-    assert asked.stop_reason == "tool_use"
+    first = client.messages.create(model=MODEL, max_tokens=500, messages=messages, tools=TOOLS)
+    call = next(block for block in first.content if block.type == "tool_use")
+    assert first.stop_reason == "tool_use"
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "Sunny"}
-    messages += [{"role": "assistant", "content": asked.content}, {"role": "user", "content": [result]}]
-    told = client.messages.create(model=MODEL, max_tokens=500, messages=messages, tools=TOOLS)
-    assert any(block.type == "text" for block in told.content)
+    messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+    final = client.messages.create(model=MODEL, max_tokens=500, messages=messages, tools=TOOLS)
+    assert any(block.type == "text" for block in final.content)
 
 
 def thinking():

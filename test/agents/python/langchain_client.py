@@ -41,9 +41,9 @@ def tools():
     for model in models():
         bound = model.bind_tools([weather])
         messages = [HumanMessage("What is the weather in Paris?")]
-        asked = bound.invoke(messages)
-        call = asked.tool_calls[0]
-        messages += [asked, ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"])]
+        first = bound.invoke(messages)
+        call = first.tool_calls[0]
+        messages += [first, ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"])]
         assert bound.invoke(messages).text
 
 

@@ -27,10 +27,10 @@ def streamed():
 def tools():
     for way in WAYS:
         messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-        asked = litellm.completion(messages=messages, tools=[TOOL], **way).choices[0].message
+        first = litellm.completion(messages=messages, tools=[TOOL], **way).choices[0].message
         messages += [
-            asked.model_dump(),
-            {"role": "tool", "tool_call_id": asked.tool_calls[0].id, "content": "Sunny"},
+            first.model_dump(),
+            {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "Sunny"},
         ]
         assert litellm.completion(messages=messages, tools=[TOOL], **way).choices[0].message.content
 

@@ -33,12 +33,12 @@ def chat_streamed():
 
 def chat_tools():
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-    asked = client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
-    call = asked.choices[0].message.tool_calls[0]
-    assert call.function.name == "weather" and asked.choices[0].finish_reason == "tool_calls"
-    messages += [asked.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "Sunny"}]
-    told = client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
-    assert told.choices[0].message.content
+    first = client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
+    call = first.choices[0].message.tool_calls[0]
+    assert call.function.name == "weather" and first.choices[0].finish_reason == "tool_calls"
+    messages += [first.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "Sunny"}]
+    final = client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
+    assert final.choices[0].message.content
 
 
 def chat_schema():
@@ -63,11 +63,11 @@ def responses_streamed():
 
 def responses_tools():
     tools = [{"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}]
-    asked = client.responses.create(model=MODEL, input="What is the weather in Paris?", tools=tools)
-    call = next(item for item in asked.output if item.type == "function_call")
+    first = client.responses.create(model=MODEL, input="What is the weather in Paris?", tools=tools)
+    call = next(item for item in first.output if item.type == "function_call")
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "Sunny"}
-    told = client.responses.create(model=MODEL, input=[result], previous_response_id=asked.id, tools=tools)
-    assert told.output_text
+    final = client.responses.create(model=MODEL, input=[result], previous_response_id=first.id, tools=tools)
+    assert final.output_text
 
 
 def refusals_are_typed():

@@ -39,7 +39,7 @@ function plainName(name: string): string {
 
 function scalarText(value: unknown): string {
   return typeof value === 'string' &&
-    /^[A-Za-z/][\w./*@ -]*$/.test(value) &&
+    /^(?:[A-Za-z/][\w./*@ -]*|\d+[A-Za-z]+)$/.test(value) &&
     !/^(?:true|false|null|yes|no)$/i.test(value)
     ? value
     : JSON.stringify(value);

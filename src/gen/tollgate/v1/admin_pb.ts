@@ -60,7 +60,8 @@ export type GetConfigurationResponse = Message<"tollgate.v1.GetConfigurationResp
   readAtMs: bigint;
 
   /**
-   * All settings as a JSON object. Secrets are "***"; amounts and times have their unit in their name.
+   * All settings as a JSON object with the names and units of the configuration file. Secrets are "***". A provider
+   * that variables of the environment added has the member "preset".
    *
    * @generated from field: string settings_json = 3;
    */
@@ -200,7 +201,7 @@ export const ConfigurationProblemSchema: GenMessage<ConfigurationProblem> = /*@_
  */
 export type ConfigurationChange = Message<"tollgate.v1.ConfigurationChange"> & {
   /**
-   * The setting, as GetConfiguration names it ("limits.bodyBytes", "models[acme/large].name").
+   * The setting, as GetConfiguration names it ("limits.body_bytes", "models[acme/large].name").
    *
    * @generated from field: string path = 1;
    */
