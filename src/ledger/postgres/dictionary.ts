@@ -28,8 +28,7 @@ type Name = keyof typeof columns;
 const knownMax = 100_000;
 
 /**
- * Numbers of what records name often, kept for ever: they never change. What is not known is looked up, or added, by a transaction of its own before the rule runs again, so that no batch waits for
- * another's names.
+ * Numbers for the names that records repeat, cached for ever because they never change. An unknown name is looked up, or added, in a transaction of its own before the rule runs again, so that no batch waits for another's names.
  */
 export class Dictionary {
   readonly #numbers = new Map<string, number>();
