@@ -31,14 +31,14 @@ export interface Peer {
   readonly hasBudget: boolean;
 }
 
-/** How its process is started and spoken to. */
+/** How its process is started and called. */
 interface Served {
   readonly name: string;
   readonly start: Omit<Start, 'core'>;
   readonly port: number;
   /** Lines of header for each request, each ended by CRLF. */
   readonly headers: string;
-  /** The name under which it has a model. */
+  /** Returns the peer's own name of a model. */
   readonly toModel?: (model: BenchModel) => string;
   readonly onStop?: () => void;
 }

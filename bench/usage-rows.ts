@@ -4,18 +4,17 @@ const dayMs = 86_400_000;
 const hourMs = 3_600_000;
 const [models, providers, keys, endUsers, tagSets] = [8, 4, 40, 500, 12];
 
-/** How many rows, and over which time they are spread. */
+/** The number of rows and the time over which they are spread. */
 export interface UsageRows {
   readonly rows: number;
   readonly startMs: number;
   readonly endMs: number;
-  /** One request of so many has the rare provider, and one the rare tag set. */
+  /** One request in this many has the rare provider, and another one the rare tag set. */
   readonly rareEvery: number;
 }
 
 /**
- * Fills a new ledger with settled requests of account 1, and with the sums that settling would have raised. `note` is called after each step. The account's balance is not what they
- * leave: such a ledger fails `tollgate ledger verify`.
+ * Fills a new ledger with settled requests of account 1, and with the sums that settling them would have made. `note` is called after each step. The account's balance does not match them, so `tollgate ledger verify` fails.
  */
 export function addUsageRows(
   db: Database.Database,
@@ -28,7 +27,7 @@ export function addUsageRows(
   }
 }
 
-/** Adds what records name. The last provider and the last tag set are rare. */
+/** Adds the models, providers, tags and other names that records refer to. The last provider and the last tag set are rare. */
 function addNames(db: Database.Database, { startMs }: UsageRows): void {
   const model = db.prepare('INSERT INTO model (id, name) VALUES (?, ?)');
   for (let id = 1; id <= models; id++) model.run(id, `acme/model-${id}`);

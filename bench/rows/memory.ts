@@ -4,7 +4,7 @@ import { closedLoop, openAll } from '../load/load.ts';
 import { type Row, type Settings, shown, shownFailures } from '../row.ts';
 import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
 
-/** Time for buffers to fill and the collector to have come by. */
+/** Time for buffers to fill and for garbage to be collected. */
 const settleMs = 4000;
 /** Clients that never read; each is sent 200 MB by the upstream. The first ones show what the load itself costs, the others what each costs. */
 const stuckClients = { first: 20, more: 80 };
@@ -33,7 +33,7 @@ async function withGateway<T>(upstream: Target, measure: (gateway: GatewayTarget
   }
 }
 
-/** Returns what one more client that never reads costs, in MB, of a gateway that has some already. */
+/** Returns the memory in MB that each further client that never reads takes. */
 async function measureStuck(gateway: GatewayTarget): Promise<number> {
   const first = await openStreams(gateway, 'flood', stuckClients.first);
   const before = gateway.process.residentMb();

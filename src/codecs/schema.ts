@@ -277,11 +277,16 @@ export class UnknownMembers {
     this.#protocol = protocol;
   }
 
-  /** Notes the unknown members of `value` at `path` ('' for the body). Null counts as not sent. */
+  /** Notes the unknown members of a body. */
+  noteBody(body: object, known: ReadonlySet<string>): void {
+    for (const name in unknownMembers(body, known)) this.paths.push(name);
+  }
+
+  /** Notes the unknown members of `value` at `path`, and returns them. Null counts as not sent. */
   note(value: object | null | undefined, known: ReadonlySet<string>, path: string): Extra | undefined {
     const unknown = unknownMembers(value ?? {}, known);
     if (unknown === undefined) return undefined;
-    for (const name in unknown) this.paths.push(path === '' ? name : `${path}.${name}`);
+    for (const name in unknown) this.paths.push(`${path}.${name}`);
     return toExtra(this.#protocol, JSON.stringify(unknown));
   }
 

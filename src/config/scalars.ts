@@ -180,7 +180,7 @@ export function size(minBytes: number, maxBytes: number): z.ZodType<number> {
   });
 }
 
-/** An http or https address without credentials, query or fragment; answered without a slash at its end. */
+/** An http or https address without credentials, query or fragment; returned without a slash at its end. */
 export const address = leaf('an http:// or https:// address without credentials, query or fragment', value => {
   const url = typeof value === 'string' ? URL.parse(value) : null;
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return undefined;
@@ -202,7 +202,7 @@ export const origin = leaf('an origin such as https://app.example (no path), or 
   return url !== null && ['http:', 'https:'].includes(url.protocol) && url.origin === value ? url.origin : undefined;
 });
 
-/** A day as YYYY-MM-DD, or seconds since 1970 UTC; answered as the latter. */
+/** A day as YYYY-MM-DD, or seconds since 1970 UTC; returned as the latter. */
 export const moment = leaf('a day such as 2026-05-01, or seconds since 1970', value => {
   if (value instanceof NumberText)
     return Number.isSafeInteger(value.value) && value.value >= 0 ? value.value : undefined;

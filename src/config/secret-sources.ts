@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { ConfigError, type Problem } from './config-error.ts';
 import type { Variables } from './env.ts';
 
-/** A file that a secret was read from; `sha256`: of its content then, by which a change is seen. */
+/** A file that a secret was read from; `sha256`: of the content that was read, to detect changes. */
 export interface SecretSource {
   readonly path: string;
   readonly sha256: string;
@@ -21,7 +21,7 @@ export function readSecretSource(path: string): { readonly text: string; readonl
   return { text: bytes.toString('utf8').trim(), source: { path, sha256: sumSecret(bytes) } };
 }
 
-/** Returns the sum by which contents of a secret's file are compared. */
+/** Returns the checksum by which contents of a secret's file are compared. */
 export function sumSecret(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }

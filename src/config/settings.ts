@@ -64,7 +64,7 @@ export interface TlsSettings {
   /** The certificate and what leads from it to its authority. */
   readonly certPath: string;
   readonly keyPath: string;
-  /** Authorities of callers: one without a certificate of theirs is refused. Absent: callers need none. */
+  /** Certificate authorities of callers: callers without a certificate of one of them are refused. Absent: callers need none. */
   readonly clientCaPath?: string;
 }
 
@@ -141,7 +141,7 @@ export interface Limits {
   readonly sessionMemoryBytes: number;
   /** The same, for one account. */
   readonly accountSessionMemoryBytes: number;
-  /** Requests of one address without a valid key that still send their bodies. */
+  /** The most requests of one address that have no valid key and are still sending their bodies. */
   readonly addressRequests: number;
   /** Choices of all requests that generate now. */
   readonly runningChoices: number;
@@ -265,7 +265,7 @@ export interface ProviderSettings {
   readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
-  /** Embeddings may be requested by token ids; absent: as providers of its protocol. */
+  /** Whether embeddings may be requested by token ids; absent: as usual for its protocol. */
   readonly tokenIds?: boolean;
 }
 

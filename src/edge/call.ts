@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticateResponse } from '../gen/tollgate/v1/credential_pb.ts';
@@ -7,6 +6,7 @@ import { requestIdHeader } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { readClientRequestId, readTraceparent, RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { hashBody } from './body-hash.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** Headers of an answer, lower case. */
@@ -77,17 +77,14 @@ export class Call extends RequestTelemetry implements HeaderReader {
   }
 
   /**
-   * Stores the request's `Idempotency-Key`, if any, and the hash by which its path and body are compared. `body` is the raw bytes, or the
-   * equivalent of a form. Source: docs/accounting.md "Prices and rounding".
+   * Stores the request's `Idempotency-Key`, if any, and the hash by which its path and body are compared. Source: docs/accounting.md "Prices
+   * and rounding".
    */
-  nameRepeat(request: FastifyRequest, body: Uint8Array): void {
-    const key = request.raw.headers[idempotencyKeyHeader];
-    if (key === undefined || key === '') return;
-    this.#idempotencyKey = String(key);
-    this.#fingerprint = createHash('sha256')
-      .update(`${request.routeOptions.url ?? ''}\0`)
-      .update(body)
-      .digest('base64url');
+  nameRepeat(request: FastifyRequest, { raw, fingerprint }: ComparedBody): void {
+    const path = readComparedPath(request);
+    if (path === undefined) return;
+    this.#idempotencyKey = String(request.raw.headers[idempotencyKeyHeader]);
+    this.#fingerprint = fingerprint ?? hashBody(path, raw);
   }
 
   get(name: string): string | null {
@@ -115,6 +112,20 @@ export class Call extends RequestTelemetry implements HeaderReader {
   elapsedMs(): number {
     return this.#runtime.monotonicMs() - this.#startedAtMs;
   }
+}
+
+/** A body by which repeats are compared. */
+export interface ComparedBody {
+  /** The raw bytes, or the equivalent of a form. */
+  readonly raw: Uint8Array;
+  /** The hash of path and body, if it was made elsewhere; absent: it is made here. */
+  readonly fingerprint?: string | undefined;
+}
+
+/** Returns the path by which a request's repeats are compared; undefined if it has no `Idempotency-Key`. */
+export function readComparedPath(request: FastifyRequest): string | undefined {
+  const key = request.raw.headers[idempotencyKeyHeader];
+  return key === undefined || key === '' ? undefined : (request.routeOptions.url ?? '');
 }
 
 /** Sets the headers of the answer to the earlier request `repeatedId`, the id under which the account finds the charge. */

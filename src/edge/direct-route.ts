@@ -74,11 +74,11 @@ async function answerDirectly<Request extends DirectRequest, Answer extends Dire
 ): Promise<void> {
   const { edge, request, call, facts } = exchange;
   try {
-    const { value, raw } = await readJsonBody(edge, exchange.reading);
-    const requested = route.decode(value);
+    const body = await readJsonBody(edge, exchange.reading);
+    const requested = route.decode(body.value);
     requested.strict = edge.isStrict(request.raw.headers);
     attribute(requested, request.raw.headers);
-    call.nameRepeat(request, raw);
+    call.nameRepeat(request, body);
     const answer = await route.ask(requested, { headers: call, signal: exchange.signal });
     if (exchange.isGone) throw new ClientGone();
     facts.answers(answer.requestId, answer.limits);

@@ -28,8 +28,9 @@ export function registerGeneration(app: FastifyInstance, edge: Edge, route: Gene
 }
 
 /** Decodes a body and calls the core. Throws the error for the client. */
-function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { value, raw }: JsonBody): void {
+function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, body: JsonBody): void {
   const { edge, request } = exchange;
+  const { value, raw } = body;
   const { headers } = request.raw;
   const decoded = codec.decodeRequest({ body: value, raw, headers });
   const { request: requested, stream } = decoded;
@@ -37,7 +38,7 @@ function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { va
   requested.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
   requested.strict = edge.isStrict(headers);
   attribute(requested, headers);
-  request.call.nameRepeat(request, raw);
+  request.call.nameRepeat(request, body);
   const sink = stream
     ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))
     : new WholeSink(exchange, events => codec.renderWhole(events, decoded));

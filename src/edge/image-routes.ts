@@ -21,6 +21,7 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { errorEnvelope } from './error-answer.ts';
 import { Exchange } from './exchange.ts';
+import type { ComparedBody } from './call.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { generationReading, readJsonBody } from './json-body.ts';
 
@@ -36,10 +37,8 @@ const routes: readonly ImageRoute[] = [
 ];
 
 /** A decoded request; a form's errors name its fields as the form does. */
-interface Decoded extends DecodedImages {
+interface Decoded extends DecodedImages, ComparedBody {
   readonly isForm: boolean;
-  /** The bytes that a repeat is compared by. */
-  readonly raw: Uint8Array;
 }
 
 /** Parts that are not images: more than any client sends. */
@@ -72,7 +71,7 @@ function registerDrawing(app: FastifyInstance, edge: Edge, route: ImageRoute): v
 async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<void> {
   try {
     const decoded = await decode(exchange, route);
-    exchange.call.nameRepeat(exchange.request, decoded.raw);
+    exchange.call.nameRepeat(exchange.request, decoded);
     attribute(decoded.request, exchange.request.raw.headers);
     const draw = decoded.isAsync ? answerTask : answerImages;
     const answer = (): Promise<void> => draw(exchange, route, decoded.request);
@@ -91,10 +90,10 @@ async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Pr
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   if (isEdit && isForm(request)) {
     const parts = await readForm(request, reply, { bodyBytesMax, fileBytesMax: imageBytesMax });
-    return { ...decodeEditForm(parts), isForm: true, raw: comparedBytes(parts) };
+    return { ...decodeEditForm(parts), isForm: true, raw: await comparedBytes(parts) };
   }
-  const { value, raw } = await readJsonBody(edge, generationReading(edge, request, reply));
-  return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw };
+  const { value, raw, fingerprint } = await readJsonBody(edge, generationReading(edge, request, reply));
+  return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw, fingerprint };
 }
 
 async function answerImages(exchange: Exchange, route: ImageRoute, requested: DecodedImages['request']): Promise<void> {

@@ -1,9 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { rememberBody } from '../codecs/sent-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { readComparedPath } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { BoundsScan, type JsonBounds } from './json-bounds.ts';
+import type { LargeText } from './json-parser.ts';
 import { type BoundedText, parseWithin } from './json-text.ts';
 
 /** A JSON body. */
@@ -12,6 +15,8 @@ export interface JsonBody {
   readonly value: unknown;
   /** The bytes it was parsed from. */
   readonly raw: Buffer;
+  /** The hash by which repeats are compared, if the thread has made it; see `ComparedBody`. */
+  readonly fingerprint?: string | undefined;
 }
 
 /** The request whose body is read, and its maximums. */
@@ -23,12 +28,16 @@ export interface BodyReading {
   readonly accountId: bigint;
   /** The bounds of its content; absent: those of every body. */
   readonly bounds?: JsonBounds;
+  /** The path by which repeats of the request are compared; absent: it repeats none. */
+  readonly comparedPath?: string | undefined;
 }
 
 /** Returns how the body of a request that generates, draws or counts tokens is read. */
-export function generationReading(edge: Edge, { raw, call }: FastifyRequest, reply: FastifyReply): BodyReading {
+export function generationReading(edge: Edge, request: FastifyRequest, reply: FastifyReply): BodyReading {
+  const { raw, call } = request;
   const accountId = call.credential?.accountId ?? 0n;
-  return { request: raw, response: reply.raw, bytesMax: edge.options.bodyBytesMax, accountId };
+  const { bodyBytesMax: bytesMax } = edge.options;
+  return { request: raw, response: reply.raw, bytesMax, accountId, comparedPath: readComparedPath(request) };
 }
 
 /** Deeper JSON would overflow the stack of whatever walks it later. */
@@ -67,7 +76,7 @@ export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: Js
     isOver = true;
     chunks = [];
     if (body instanceof Error) receive(body);
-    else parseBody(edge, { chunks: body, size }, receive);
+    else parseBody(edge, { chunks: body, size, comparedPath: reading.comparedPath }, receive);
   };
   const judge = (chunk: Buffer): GatewayError | undefined => {
     if (size > bytesMax) return tooLarge(bytesMax);
@@ -198,6 +207,8 @@ interface ArrivedBody {
   readonly size: number;
   /** Absent: they were checked. */
   readonly bounds?: JsonBounds;
+  /** See `BodyReading`. */
+  readonly comparedPath?: string | undefined;
 }
 
 /** Parses a body: at once, or on the thread if it is large. */
@@ -205,14 +216,22 @@ function parseBody(edge: Edge, body: ArrivedBody, receive: (body: JsonBody | Err
   const { chunks, size, bounds } = body;
   if (size === 0) return receive(emptyBody());
   if (size > largeBytes) {
-    return edge.parser.parse(body, parsed => receive(parsed instanceof Error ? parsed : toBody(parsed, parsed.raw)));
+    return edge.parser.parse(body, parsed => receive(parsed instanceof Error ? parsed : toLargeBody(parsed)));
   }
   const [first] = chunks;
   const raw = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, size);
   receive(toBody(parseWithin(raw, bounds), raw));
 }
 
-function toBody(parsed: BoundedText, raw: Buffer): JsonBody | GatewayError {
+/** Remembers what was read, so that sending the body on does not read it again. */
+function toLargeBody(parsed: LargeText): JsonBody | GatewayError {
+  const { raw, fingerprint, exact } = parsed;
+  if ('value' in parsed) rememberBody(raw, exact ?? parsed.value, exact !== undefined);
+  return toBody(parsed, raw, fingerprint);
+}
+
+function toBody(parsed: BoundedText, raw: Buffer, fingerprint?: string): JsonBody | GatewayError {
   if ('exceeded' in parsed) return boundsError(parsed.exceeded);
-  return 'problem' in parsed ? new GatewayError('invalid_request', parsed.problem) : { value: parsed.value, raw };
+  if ('problem' in parsed) return new GatewayError('invalid_request', parsed.problem);
+  return { value: parsed.value, raw, fingerprint };
 }

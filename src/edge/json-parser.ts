@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { exactMark } from '../lib/exact-json.ts';
 import type { Runtime, Timer } from '../lib/runtime.ts';
 import type { JsonBounds } from './json-bounds.ts';
 import type { BoundedText } from './json-text.ts';
@@ -11,7 +12,18 @@ export interface ParserLimits {
 }
 
 /** Called with the parsed text and its bytes, which may have moved in memory, or with the reason why it can't be parsed. */
-export type ParseReceiver = (parsed: (BoundedText & { readonly raw: Buffer }) | GatewayError) => void;
+export type ParseReceiver = (parsed: LargeText | GatewayError) => void;
+
+/** A text that the thread has parsed. */
+export type LargeText = BoundedText & HashedBytes;
+
+interface HashedBytes {
+  readonly raw: Buffer;
+  /** Undefined unless the body has a path to compare. */
+  readonly fingerprint: string | undefined;
+  /** What `parseExact` gives; undefined: the value itself, which lost nothing. */
+  readonly exact: unknown;
+}
 
 /** A body to parse. */
 export interface UnparsedBody {
@@ -19,16 +31,35 @@ export interface UnparsedBody {
   readonly chunks: readonly Buffer[];
   /** The bounds to check first; absent: they were checked. */
   readonly bounds?: JsonBounds;
+  /** The path that is hashed with the body; absent: nothing is hashed. */
+  readonly comparedPath?: string | undefined;
 }
 
 /** The message to the thread. */
 export interface ParseTask {
   readonly chunks: readonly Uint8Array[];
   readonly bounds: JsonBounds | undefined;
+  readonly comparedPath: string | undefined;
 }
 
-/** The thread's reply: the text, and its bytes in one piece. */
-export type ParseReply = readonly [parsed: BoundedText, bytes: Uint8Array];
+/**
+ * The thread's reply: the text, its bytes in one piece, their hash if there is a path to compare, and whether the value lost something: then
+ * the thread sends what `parseExact` gives too, when it is sent `restRequest`.
+ */
+export type ParseReply = readonly [
+  parsed: BoundedText,
+  bytes: Uint8Array,
+  fingerprint: string | undefined,
+  isLossy: boolean,
+];
+
+/** The thread's second reply. */
+export interface ParseRest {
+  readonly exact: unknown;
+}
+
+/** Asks for the second reply: each long text that is received fills a turn. */
+export const restRequest = 'rest';
 
 interface ParseCall extends UnparsedBody {
   readonly receive: ParseReceiver;
@@ -44,6 +75,8 @@ export class JsonParser {
   readonly #waiting: ParseCall[] = [];
   #worker: Worker | undefined;
   #current: ParseCall | undefined;
+  /** What the thread has replied so far, if there is more. */
+  #partial: (BoundedText & Omit<HashedBytes, 'exact'>) | undefined;
 
   constructor(limits: ParserLimits, runtime: Runtime) {
     this.#limits = limits;
@@ -74,21 +107,24 @@ export class JsonParser {
     this.#worker ??= this.#start();
     // Chunks with memory of their own move to the thread; the others are copied, because a view would take all of its memory along.
     const chunks = call.chunks.map(chunk => (ownMemory(chunk).length === 1 ? chunk : new Uint8Array(chunk)));
-    const task: ParseTask = { chunks, bounds: call.bounds };
+    const task: ParseTask = { chunks, bounds: call.bounds, comparedPath: call.comparedPath };
     this.#worker.postMessage(task, call.chunks.flatMap(ownMemory));
     this.#timer.restart(this.#limits.timeMs);
   }
 
   #start(): Worker {
     const worker = new Worker(new URL('./json-worker.ts', import.meta.url), {
+      workerData: exactMark,
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(this.#limits.memoryBytesMax / 1024 ** 2) },
     });
     worker.unref();
-    worker.on('message', ([parsed, bytes]: ParseReply) => {
-      const call = this.#current;
-      this.#next();
+    worker.on('message', (reply: ParseReply | ParseRest) => {
+      if ('exact' in reply) return this.#end(reply.exact);
+      const [parsed, bytes, fingerprint, isLossy] = reply;
       const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-      setImmediate(() => call?.receive({ ...parsed, raw }));
+      this.#partial = { ...parsed, raw, fingerprint };
+      if (isLossy) setImmediate(() => worker.postMessage(restRequest));
+      else this.#end(undefined);
     });
     worker.on('error', () => {
       if (this.#worker === worker) this.#fail();
@@ -96,11 +132,21 @@ export class JsonParser {
     return worker;
   }
 
+  /** Ends the current call with all that the thread has replied. */
+  #end(exact: unknown): void {
+    const call = this.#current;
+    const partial = this.#partial;
+    this.#partial = undefined;
+    this.#next();
+    if (partial !== undefined) setImmediate(() => call?.receive({ ...partial, exact }));
+  }
+
   /** Called when the thread has ended, or has to: refuses its body. */
   #fail(): void {
     const worker = this.#worker;
     const call = this.#current;
     this.#worker = undefined;
+    this.#partial = undefined;
     this.#next();
     void worker?.terminate();
     call?.receive(

@@ -1,11 +1,29 @@
-import { parentPort } from 'node:worker_threads';
-import type { ParseTask, ParseReply } from './json-parser.ts';
+import { parentPort, workerData } from 'node:worker_threads';
+import { markExact, mayLose } from '../lib/exact-json.ts';
+import { hashBody } from './body-hash.ts';
+import { type ParseReply, type ParseRest, type ParseTask, restRequest } from './json-parser.ts';
 import { parseWithin } from './json-text.ts';
 
-/** Joins and parses large bodies, one after the other; the bytes go back with the answer, because their memory has moved here. */
+/** Joins and parses large bodies, one after the other; the bytes are returned with the answer, because their memory was transferred to this thread. */
 
-parentPort?.on('message', ({ chunks, bounds }: ParseTask) => {
+/** The value that the second reply has, until it is asked for. */
+let rest: ParseRest | undefined;
+
+parentPort?.on('message', (task: ParseTask | typeof restRequest) => {
+  if (task === restRequest) {
+    parentPort?.postMessage(rest);
+    rest = undefined;
+    return;
+  }
+  const { chunks, bounds, comparedPath } = task;
   const bytes = Buffer.concat(chunks);
-  const reply: ParseReply = [parseWithin(bytes, bounds), bytes];
+  const fingerprint = comparedPath === undefined ? undefined : hashBody(comparedPath, bytes);
+  const parsed = parseWithin(bytes, bounds);
+  rest = 'value' in parsed ? readRest(bytes.toString('utf8')) : undefined;
+  const reply: ParseReply = [parsed, bytes, fingerprint, rest !== undefined];
   parentPort?.postMessage(reply, [bytes.buffer]);
 });
+
+function readRest(text: string): ParseRest | undefined {
+  return mayLose(text) ? { exact: markExact(text, String(workerData)) } : undefined;
+}

@@ -67,14 +67,14 @@ async function checkText(text: string, live: LiveConfig, variables: Variables): 
 
 const nothing = { providers: 0, models: 0, changes: [], needsRestart: [] };
 
-/** Replaces a message that may have a value of the environment: one that is not the same with other values. */
+/** Replaces a message that may contain a value of the environment: such a message differs if the variables have other values. */
 function withoutValues({ line, path, message }: Problem, shown: readonly Problem[]): Problem {
   const isShown = shown.some(other => other.line === line && other.path === path && other.message === message);
   const hidden = 'is not allowed with what the environment has; tollgate config check says why';
   return { path, message: isShown ? message : hidden, ...(line !== undefined && { line }) };
 }
 
-/** Hides what comes from the environment. `foreign`: which settings do; undefined: not known, so any may. */
+/** Hides values that come from the environment. `foreign`: the settings that do; undefined: unknown, so all are hidden. */
 function toShownChange(
   { path, before, after }: SettingChange,
   foreign: readonly SettingChange[] | undefined,
@@ -82,7 +82,7 @@ function toShownChange(
   const same = (other: readonly string[]): boolean =>
     other.slice(0, path.length).every((step, index) => step === path[index]);
   const isHidden = foreign === undefined || foreign.some(({ path: other }) => same(other));
-  // Its own name comes from the environment if it is not there under other values.
+  // If the entry is missing when the variables have other values, its name itself comes from the environment.
   const named = foreign?.find(
     ({ path: other, after: now }) => now === undefined && other.length <= path.length && same(other),
   );

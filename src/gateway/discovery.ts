@@ -72,7 +72,7 @@ export class Discovery {
     return this.#known.get(provider)?.state;
   }
 
-  /** A server that the file names from now on is the file's, and so are its models. */
+  /** Forgets servers that the environment no longer provides, for example because the file now configures them itself, with their models. */
   #forget(on: ReadonlySet<string>): void {
     const gone = [...this.#known.keys()].filter(name => !on.has(name));
     for (const name of gone) {

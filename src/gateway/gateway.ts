@@ -72,7 +72,7 @@ import type { Stores } from './stores.ts';
 import { openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
 import type { Workers } from './workers/workers.ts';
-import { openWebhooks, type TellOperator } from './webhooks.ts';
+import { openWebhooks, type NotifyOperator } from './webhooks.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -232,7 +232,7 @@ export async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Log
 }
 
 function openRouter(
-  { config, metrics, logger, tell }: GatewayResources & { readonly tell: TellOperator },
+  { config, metrics, logger, tell }: GatewayResources & { readonly tell: NotifyOperator },
   upstreams: UpstreamSet,
 ): Router {
   return new Router({

@@ -51,10 +51,10 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['ledger', config => config.ledger],
 ];
 
-/** The configuration in use. A reload takes all of another one or nothing of it. Source: docs/configuration.md "Reloading". */
+/** The configuration in use. A reload applies a new one completely or not at all. Source: docs/configuration.md "Reloading". */
 export class LiveConfig {
   readonly #read: () => Promise<Config>;
-  /** The configuration at the start: keys that are only read then stay in force until the process ends. */
+  /** The configuration at the start: keys that are read only then keep these values until the process ends. */
   readonly #started: Config;
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
@@ -97,14 +97,14 @@ export class LiveConfig {
     return reloaded;
   }
 
-  /** Replaces the discovered models. Ids that the configuration uses stay its own. */
+  /** Replaces the discovered models. A configured model is never replaced by a discovered one with its id. */
   discovered(models: readonly ModelSettings[], targets: ReloadTargets): void {
     this.#discovered = models;
-    this.#hand(this.#current, targets);
+    this.#apply(this.#current, targets);
   }
 
   /** Applies a configuration. Returns the models that are now listed. */
-  #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
+  #apply(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
     const routing = { providers: upstreams.replace(whole), routes: toRoutes(whole), strategies: toStrategies(whole) };
@@ -119,7 +119,7 @@ export class LiveConfig {
     let config: Config;
     try {
       config = await this.#read();
-      // Made here only to see that it can be: what can't is refused before anything changes.
+      // Throws for a file that can't be applied, before anything has changed.
       catalogContent(config);
     } catch (thrown) {
       const problems = thrown instanceof ConfigError ? { problems: thrown.lines } : { error: thrown };
@@ -128,7 +128,7 @@ export class LiveConfig {
     }
     const needsRestart = this.listRestartKeys(config);
     targets.tokens(config);
-    const content = this.#hand(config, targets);
+    const content = this.#apply(config, targets);
     this.#current = config;
     this.#readAtMs = systemClock.now();
     const reloaded = {
@@ -145,7 +145,7 @@ export class LiveConfig {
 /** Adds the models whose provider is configured and whose id nothing else has. */
 function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
-  // Not those of the file: a model that was found costs nothing, and theirs may.
+  // Only providers of the environment: a provider of the file may charge for models that discovery takes for free.
   const providers = new Set(config.providers.flatMap(({ preset }) => preset ?? []));
   const more = models.filter(
     ({ id, routes }) => !taken.has(id) && routes.every(route => providers.has(route.provider)),

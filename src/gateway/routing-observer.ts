@@ -4,15 +4,15 @@ import { isoTime } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import { describeError, type ErrorDescription, type Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { TellOperator } from './webhooks.ts';
+import type { NotifyOperator } from './webhooks.ts';
 
-const nobody: TellOperator = () => undefined;
+const nobody: NotifyOperator = () => undefined;
 
 /**
  * Reports every attempt to the metrics, every breaker that opens or closes to the operator's webhooks, and both
  * failed attempts and breakers to the operator's log.
  */
-export function routingObserver(metrics: Metrics, logger: Logger, tell: TellOperator = nobody): RoutingObserver {
+export function routingObserver(metrics: Metrics, logger: Logger, tell: NotifyOperator = nobody): RoutingObserver {
   return {
     attemptEnded(attempt, outcome) {
       const { provider, modelId: model } = attempt.route;
@@ -51,7 +51,7 @@ export function observeKey(
     metrics,
     logger,
     tell = nobody,
-  }: { readonly metrics: Metrics; readonly logger: Logger; readonly tell?: TellOperator },
+  }: { readonly metrics: Metrics; readonly logger: Logger; readonly tell?: NotifyOperator },
   provider: string,
   health: KeyHealth,
 ): void {

@@ -7,8 +7,11 @@ import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
-/** How long a cut answer may take to settle and to inform its client. */
-const cutMs = 5_000;
+/**
+ * How long each of the three steps after the grace may take: cut answers settle and inform their clients, the listeners close, the stores
+ * close. The longest stop is stated in docs/architecture.md "Starting and stopping" and waited for by the unit, image and chart in `deploy`.
+ */
+const stepMs = 5_000;
 
 /** The parts to stop. */
 export interface StoppingParts {
@@ -41,12 +44,12 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
   parts.stopRetention();
   rpc.drain();
   await endRequests({ services, responses, graceMs }, hurried);
-  await Promise.all([edge.close(), rpc.close(cutMs)]);
-  await Promise.race([batches.close(), after(cutMs)]);
+  const listeners = Promise.all([edge.close(), rpc.close(stepMs)]);
+  await Promise.race([listeners.then(() => batches.close()), after(stepMs)]);
   // A disk that stays full must not block the process: whatever was not written is as after a crash, and its holds are voided at the next
   // start.
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
-  return Promise.race([closed, after(cutMs).then(() => false)]);
+  return Promise.race([closed, after(stepMs).then(() => false)]);
 }
 
 /** Takes no new requests, and ends those that run: after the grace, or once `hurried` resolves, they are cut and settled. */
@@ -58,9 +61,8 @@ export async function endRequests(
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
   for (const service of services) service.cutAll();
-  await Promise.race([idle(), after(cutMs)]);
-  // Waits for the ends of background responses.
-  await Promise.race([responses.idle(), after(cutMs)]);
+  // Background responses end after their generations.
+  await Promise.race([idle().then(() => responses.idle()), after(stepMs)]);
 }
 
 function after(ms: number): Promise<void> {

@@ -10,7 +10,7 @@ import type { LiveConfig } from './live-config.ts';
 import type { StorageHealth } from './storage-health.ts';
 
 /** Sends an event to the operator's webhooks; returns at once. */
-export type TellOperator = (event: OutsideEvent) => void;
+export type NotifyOperator = (event: OutsideEvent) => void;
 
 /** Returns the webhook service, the delivery loop to start, and the sender of operator events. */
 export function openWebhooks({
@@ -25,7 +25,7 @@ export function openWebhooks({
   readonly logger: Logger;
   readonly health: Pick<StorageHealth, 'onLow'>;
   readonly box: SealedBox;
-}): { webhooks: WebhookOptions; deliveries: Deliveries; tell: TellOperator } {
+}): { webhooks: WebhookOptions; deliveries: Deliveries; tell: NotifyOperator } {
   const allowPrivate = (): boolean => live.current.webhooks.allowPrivate;
   const deliveries = new Deliveries({
     outbox: ledger,
@@ -34,7 +34,7 @@ export function openWebhooks({
     send: (message, signal) => sendWebhook(message, allowPrivate(), signal),
     failed: error => logger.warn({ error }, 'events can’t be delivered now'),
   });
-  const tell: TellOperator = event => {
+  const tell: NotifyOperator = event => {
     if (!deliveries.isNeeded) return;
     ledger
       .emitEvent(event)

@@ -1,20 +1,22 @@
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import type { PieceKind } from './price.ts';
 
-/** The endpoints and the public paths that a model's `endpoints` lists them by. Source: docs/interfaces/README.md "Paths". */
-const rows: readonly (readonly [Endpoint, string])[] = [
-  [Endpoint.CHAT_COMPLETIONS, '/v1/chat/completions'],
-  [Endpoint.RESPONSES, '/v1/responses'],
-  [Endpoint.MESSAGES, '/v1/messages'],
-  [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
-  [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
-  [Endpoint.EMBEDDINGS, '/v1/embeddings'],
-  [Endpoint.RERANK, '/v1/rerank'],
-  [Endpoint.COMPLETIONS, '/v1/completions'],
-];
+/** The public paths that a model's `endpoints` lists them by. Without its path a new endpoint does not compile. Source: docs/interfaces/README.md "Paths". */
+const listed = {
+  [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
+  [Endpoint.RESPONSES]: '/v1/responses',
+  [Endpoint.MESSAGES]: '/v1/messages',
+  [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
+  [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
+  [Endpoint.EMBEDDINGS]: '/v1/embeddings',
+  [Endpoint.RERANK]: '/v1/rerank',
+  [Endpoint.COMPLETIONS]: '/v1/completions',
+} satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
 
-const paths: ReadonlyMap<Endpoint, string> = new Map(rows);
-const endpoints: ReadonlyMap<string, Endpoint> = new Map(rows.map(([endpoint, path]) => [path, endpoint]));
+const paths: ReadonlyMap<Endpoint, string> = new Map(
+  Object.entries(listed).map(([endpoint, path]) => [Number(endpoint) as Endpoint, path]),
+);
+const endpoints: ReadonlyMap<string, Endpoint> = new Map(paths.entries().map(([endpoint, path]) => [path, endpoint]));
 
 /** Returns the path of an endpoint; '' for the unspecified one and for one that only a newer peer knows. */
 export function endpointPath(endpoint: Endpoint): string {

@@ -20,9 +20,14 @@ export function parseDataUrl(url: string): DataUrl | undefined {
  * base64.
  */
 export function decodeBase64(text: string): Buffer | undefined {
-  const compact = /\s/.test(text) ? text.replace(/\s+/g, '') : text;
-  const bytes = Buffer.from(compact, 'base64');
+  // Most texts have no line ends: looking for them would take longer than decoding.
+  return decodeCompact(text) ?? (/\s/.test(text) ? decodeCompact(text.replace(/\s+/g, '')) : undefined);
+}
+
+function decodeCompact(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  const unpadded = text.length - padding;
   // Buffer skips invalid characters, which makes the decoded length too short.
-  const unpadded = compact.replace(/={1,2}$/, '').length;
   return bytes.length === Math.floor((unpadded * 3) / 4) && unpadded % 4 !== 1 ? bytes : undefined;
 }

@@ -260,6 +260,23 @@ export function measureInTurns(request: GenerateRequest): MeasuredInput | Promis
   return measure.next() ?? measureRest(measure);
 }
 
+/** Returns a lower bound of the tokens of texts, or any number above `max`; yields to the event loop during long texts. */
+export async function leastTokensInTurns(texts: Iterable<string>, max: number): Promise<number> {
+  let low = 0;
+  let measured = 0;
+  for (const text of texts) {
+    for (let at = 0; at < text.length && low <= max; at += pieceLength) {
+      const piece = text.slice(at, at + pieceLength);
+      low += estimateTokens(piece).low;
+      measured += piece.length;
+      if (measured < pieceLength) continue;
+      measured = 0;
+      await new Promise(setImmediate);
+    }
+  }
+  return low;
+}
+
 async function measureRest(measure: InputMeasure): Promise<MeasuredInput> {
   for (;;) {
     await new Promise(setImmediate);

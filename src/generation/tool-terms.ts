@@ -11,8 +11,7 @@ export interface ToolTerm {
   /** The most calls that the request states; undefined: it states none. */
   readonly callsMax: number | undefined;
   /**
-   * The member of the body that requests it, so that every answer makes at least one call; undefined: it is a tool,
-   * which the model may call.
+   * The member of the body that requests it and causes at least one call per answer; undefined: it is a tool, which the model may call or not.
    */
   readonly member: string | undefined;
 }

@@ -11,8 +11,7 @@ interface Room {
 
 /**
  * Remembers how many more requests the limits of each key let through, so that not every request has to ask the ledger before its body is read. Every
- * request that is sent to be admitted counts against every key: the room of a key may be shared with others. It is never too large, except for what
- * others than this thread have used since. The admission decides in any case.
+ * request that is sent to be admitted counts against every key: the room of a key may be shared with others. The remembered room is never too large, except that other threads and processes may have used some of it since. The admission has the final say.
  */
 export class KeyRoom {
   readonly #rooms = new Map<number, Room>();

@@ -99,7 +99,7 @@ export interface OutsideEvent {
   readonly data: Readonly<Record<string, string | number | null>>;
 }
 
-/** A webhook by its id, of an account, or, 0, of the operator; undefined: whosever it is. */
+/** A webhook by its id. `accountId`: only if it belongs to this account, 0: to the operator, undefined: whoever owns it. */
 export interface NamedWebhook {
   readonly webhookId: number;
   readonly accountId: number | undefined;
@@ -125,7 +125,7 @@ export interface Outbox {
   /** Its undelivered events are dropped. */
   deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'>;
   listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
-  /** Delivers an event again, whatever became of it. */
+  /** Delivers an event again, whether its delivery succeeded or failed. */
   replayDelivery(command: NamedWebhook & { eventId: number }): Promise<DeliveryRow | 'not_found'>;
 
   /** Returns whether there are webhooks. */

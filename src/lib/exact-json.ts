@@ -7,6 +7,9 @@ import { randomBytes } from 'node:crypto';
 
 /** The prefix of marks. It is not known outside the process, so no text can contain it on purpose; JSON escapes none of its characters. */
 const mark = `\uf8ff${randomBytes(12).toString('base64url')}`;
+
+/** The mark of this thread, for `markExact` on another one. */
+export const exactMark = mark;
 const markedName = `"${mark}:`;
 const markedNumber = new RegExp(`"${mark}([^"]*)"`, 'g');
 
@@ -33,11 +36,16 @@ export function parseExact(text: string): ExactJson {
   if (!risky.test(text)) return { value: JSON.parse(text), restore: undefined };
   // Invalid JSON is refused as it was, not as it was marked.
   JSON.parse(text);
+  return { value: markExact(text, mark), restore: restoreExact };
+}
+
+/** Returns the value of a JSON text that `JSON.parse` accepts and may change, marked with the mark of the thread that will write it. */
+export function markExact(text: string, ownMark: string): unknown {
   const marked = text.replace(tokens, (token: string, colon: string | undefined) => {
-    if (!token.startsWith('"')) return isExact(token) ? token : `"${mark}${token}"`;
-    return colon !== undefined && /^"(?:\d+|__proto__)"/.test(token) ? `"${mark}:${token.slice(1)}` : token;
+    if (!token.startsWith('"')) return isExact(token) ? token : `"${ownMark}${token}"`;
+    return colon !== undefined && /^"(?:\d+|__proto__)"/.test(token) ? `"${ownMark}:${token.slice(1)}` : token;
   });
-  return { value: JSON.parse(marked), restore: restoreExact };
+  return JSON.parse(marked);
 }
 
 /** Returns written JSON with what `parseExact` marked in its values as it stood in the text that was read. */

@@ -51,7 +51,7 @@ export class IdSource {
   readonly #clock: Clock;
   readonly #monotonicMs: (() => number) | undefined;
   readonly #refusal: (reason: string) => Error;
-  /** The wall clock less the one that never steps, when the source was made. */
+  /** The wall clock minus the monotonic clock, when the source was made. */
   readonly #offsetMs: number;
   #last: number;
 

@@ -74,17 +74,22 @@ export function groupJson(group: Group) {
   };
 }
 
+/** Without its path a new endpoint does not compile. */
+const listed = {
+  [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
+  [Endpoint.RESPONSES]: '/v1/responses',
+  [Endpoint.MESSAGES]: '/v1/messages',
+  [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
+  [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
+  [Endpoint.EMBEDDINGS]: '/v1/embeddings',
+  [Endpoint.RERANK]: '/v1/rerank',
+  [Endpoint.COMPLETIONS]: '/v1/completions',
+} satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
+
 /** The public path of each endpoint that a model can list. */
-export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map([
-  [Endpoint.CHAT_COMPLETIONS, '/v1/chat/completions'],
-  [Endpoint.RESPONSES, '/v1/responses'],
-  [Endpoint.MESSAGES, '/v1/messages'],
-  [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
-  [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
-  [Endpoint.EMBEDDINGS, '/v1/embeddings'],
-  [Endpoint.RERANK, '/v1/rerank'],
-  [Endpoint.COMPLETIONS, '/v1/completions'],
-]);
+export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map(
+  Object.entries(listed).map(([endpoint, path]) => [Number(endpoint) as Endpoint, path]),
+);
 const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.FLEX, 'flex'],
   [ServiceTier.PRIORITY, 'priority'],

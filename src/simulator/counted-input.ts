@@ -1,6 +1,6 @@
 import { type InputSegment, inputSegments } from '../generation/input-segments.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
-import { type Tokenizer, estimateTokens, tokenRuns } from '../generation/tokens.ts';
+import { type Tokenizer, leastTokensInTurns, tokenRuns } from '../generation/tokens.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { yieldToOthers } from './pace.ts';
 
@@ -44,8 +44,9 @@ export async function countedInput(
   signal: AbortSignal,
 ): Promise<CountedSegment[]> {
   const segments = inputSegments(request);
-  const least = segments.reduce((sum, { text, flatTokens }) => sum + estimateTokens(text).low + flatTokens, 0);
-  if (least > contextLength) throw tooLong(contextLength);
+  const flat = segments.reduce((sum, { flatTokens }) => sum + flatTokens, 0);
+  const texts = segments.map(({ text }) => text);
+  if (flat + (await leastTokensInTurns(texts, contextLength)) > contextLength) throw tooLong(contextLength);
   let total = 0;
   let counted = 0;
   const result: CountedSegment[] = [];

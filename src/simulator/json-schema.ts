@@ -67,9 +67,12 @@ export function elementSchemas(schema: JsonObject): { readonly first: readonly J
     : { first: readList(schema, 'prefixItems'), rest: items };
 }
 
-/** Follows a reference inside the same document ("#", "#/$defs/Node", "#anchor"); undefined if it leads nowhere. */
+/** Longer references are not followed: each would be split anew for every value. */
+const referenceMax = 1_024;
+
+/** Follows a reference inside the same document ("#", "#/$defs/Node", "#anchor"); undefined if it leads nowhere or is longer than 1,024 characters. */
 export function follow(root: Json, reference: string): Json | undefined {
-  if (!reference.startsWith('#')) return undefined;
+  if (!reference.startsWith('#') || reference.length > referenceMax) return undefined;
   const [anchor, ...steps] = unescape(reference.slice(1)).split('/');
   if (anchor !== '') return findAnchor(root, anchor);
   let at: Json | undefined = root;
@@ -80,8 +83,19 @@ export function follow(root: Json, reference: string): Json | undefined {
   return at;
 }
 
+/** The anchors of each document, read once. */
+const anchorsByRoot = new WeakMap<JsonObject, ReadonlyMap<Json | undefined, Json>>();
+
 function findAnchor(root: Json, anchor: string | undefined): Json | undefined {
   if (!isObject(root)) return undefined;
+  const anchors = anchorsByRoot.get(root) ?? readAnchors(root);
+  anchorsByRoot.set(root, anchors);
+  return anchors.get(anchor);
+}
+
+function readAnchors(root: JsonObject): Map<Json | undefined, Json> {
   const definitions = [readObject(root, 'definitions'), readObject(root, '$defs')].flatMap(Object.values<Json>);
-  return definitions.find(each => isObject(each) && each['$anchor'] === anchor);
+  // Of equal anchors the first one counts.
+  const named = definitions.toReversed().filter(isObject);
+  return new Map(named.map(each => [each['$anchor'], each]));
 }

@@ -8,12 +8,12 @@ import {
 } from '../gen/tollgate/v1/request_pb.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import type { ChoicePlan, PlannedReasoning, PlannedText } from './answer.ts';
-import { type PlanInput, type Prompt, joinTexts } from './prompt.ts';
+import { type PlanBasis, type PlanInput, type Prompt, joinTexts } from './prompt.ts';
 import { prose, toQuote, sentencesAbout, findTopics } from './prose.ts';
 import { PromptValues } from './prompt-values.ts';
 import { SeededRandom } from './random.ts';
 import { sampleText } from './schema-sampler.ts';
-import { planCalls } from './tool-calls.ts';
+import { draftCalls, nameCalls } from './tool-calls.ts';
 
 /**
  * Reasoning tokens by effort: a hundredth of those in docs/interfaces/README.md "Effort and thinking budgets", so that rehearsals are
@@ -72,11 +72,10 @@ function finding(result: ToolResult): string {
   return said === '' ? `${tool} answered nothing.` : `${tool} answered: ${said}.`;
 }
 
-function jsonText({ request, prompt }: PlanInput, seed: string): string | undefined {
-  const format = request.outputFormat;
-  switch (format?.type) {
+function jsonText({ request, prompt, schemaText }: PlanInput, seed: string): string | undefined {
+  switch (request.outputFormat?.type) {
     case OutputFormatType.JSON_SCHEMA:
-      return sampleText(format.schemaJson, new PromptValues(prompt.text));
+      return schemaText;
     case OutputFormatType.JSON_OBJECT: {
       const findings = prompt.results.map(finding);
       const answer = Array.from(prose({ text: prompt.text, findings, seed })).join('');
@@ -133,6 +132,17 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
   return { text: { kind: text.kind, chunks: [shown.join('')] }, isLast };
 }
 
+/** Makes what all choices have in common, and what is the most work. Lets others run between its parts. */
+export async function planShared(basis: PlanBasis): Promise<Pick<PlanInput, 'calls' | 'schemaText'>> {
+  const { request, prompt, steering } = basis;
+  if (steering.finish === 'refusal') return { calls: [], schemaText: undefined };
+  const calls = await draftCalls(basis);
+  const format = request.outputFormat;
+  if (calls.length > 0 || steering.say !== undefined || format?.type !== OutputFormatType.JSON_SCHEMA)
+    return { calls, schemaText: undefined };
+  return { calls, schemaText: sampleText(format.schemaJson, new PromptValues(prompt.text)) };
+}
+
 /** Plans the content of a choice. */
 export function planChoice(input: PlanInput, choice: number): ChoicePlan {
   const { prompt, steering, model, tokenizer } = input;
@@ -143,7 +153,7 @@ export function planChoice(input: PlanInput, choice: number): ChoicePlan {
     const text: PlannedText = { kind: 'refusal', chunks: [say ?? 'I’m sorry, but I can’t help with that.'] };
     return { reasoning, text, calls: [], finish };
   }
-  const calls = planCalls(input, seed);
+  const calls = nameCalls(input, seed);
   if (calls.length > 0) {
     const text = say === undefined ? undefined : planText(input, seed);
     return { reasoning, text, calls, finish: finish === 'pause' ? undefined : finish };

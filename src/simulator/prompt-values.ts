@@ -13,7 +13,7 @@ const sentenceStarters = wordSet(
 
 /** Words of a member's name: "cityName", "city_name" and "city-name" are "city", "name". */
 export function splitName(name: string): string[] {
-  const spaced = name.replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
+  const spaced = name.slice(0, lookedAt).replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
   return spaced
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
@@ -62,6 +62,18 @@ const answerlike = wordSet(
 const codelike = wordSet('id code number no order ticket invoice reference key sku account identifier');
 const expressionlike = wordSet('expression formula equation calculation math expr');
 
+/** What is looked for in the text. None of them matches an empty text. */
+const patterns = {
+  email: /[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,63}/,
+  url: /https?:\/\/[^\s"'<>)]+/,
+  date: /\d{4}-\d{2}-\d{2}/,
+  day: /\b(today|tomorrow|yesterday|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b/i,
+  time: /\b\d{1,2}:\d{2}\b/,
+  expression: /\(?-?\d[\d.]{0,20}(?:\s{0,3}[-+*/^×÷x]\s{0,3}[-(]{0,4}\d[\d.)]{0,24})+/,
+  code: /(?<![\p{L}\d])(?:\p{Lu}{1,6}[-_]?)?\d[\p{L}\d-]{0,30}/u,
+  quoted: /(?<![\p{L}\d])["“«‘']([^"”»’'\n]{2,200})["”»’'](?![\p{L}\d])/u,
+};
+
 /** How many characters of a text are searched: names and numbers are near the beginning or nowhere. */
 const lookedAt = 4_000;
 
@@ -72,8 +84,11 @@ export class PromptValues {
   readonly #names: readonly string[];
   readonly #numbers: readonly number[];
   readonly #topics: readonly string[];
+  /** The first match of each pattern that was looked for; '' if there is none. */
+  readonly #found = new Map<RegExp, string>();
   #nextName: number;
   #nextNumber = 0;
+  #quote: string | undefined;
 
   /** `skip`: how many names other calls of the same answer have already taken. */
   constructor(text: string, skip = 0) {
@@ -96,15 +111,12 @@ export class PromptValues {
   string(name: string): string | undefined {
     const words = splitName(name);
     const is = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));
-    if (words.includes('email')) return this.#first(/[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,63}/g);
-    if (words.some(word => word === 'url' || word === 'uri' || word === 'link'))
-      return this.#first(/https?:\/\/[^\s"'<>)]+/g);
-    if (words.includes('date') || words.includes('day'))
-      return this.#first(/\d{4}-\d{2}-\d{2}/g) ?? this.#first(dayPattern);
-    if (words.includes('time')) return this.#first(/\b\d{1,2}:\d{2}\b/g);
-    if (is(expressionlike))
-      return this.#first(/\(?-?\d[\d.]{0,20}(?:\s{0,3}[-+*/^×÷x]\s{0,3}[-(]{0,4}\d[\d.)]{0,24})+/g) ?? this.phrase();
-    if (is(codelike)) return this.#first(/(?<![\p{L}\d])(?:\p{Lu}{1,6}[-_]?)?\d[\p{L}\d-]{0,30}/gu) ?? this.#name();
+    if (words.includes('email')) return this.#first(patterns.email);
+    if (words.some(word => word === 'url' || word === 'uri' || word === 'link')) return this.#first(patterns.url);
+    if (words.includes('date') || words.includes('day')) return this.#first(patterns.date) ?? this.#first(patterns.day);
+    if (words.includes('time')) return this.#first(patterns.time);
+    if (is(expressionlike)) return this.#first(patterns.expression) ?? this.phrase();
+    if (is(codelike)) return this.#first(patterns.code) ?? this.#name();
     if (is(answerlike))
       return this.#topics.length === 0 ? undefined : `It is about ${this.#topics.slice(0, 4).join(', ')}.`;
     if (is(namelike)) return this.#name();
@@ -113,9 +125,11 @@ export class PromptValues {
 
   /** Returns the quoted part of the text, or else the text itself, on one line. */
   phrase(): string | undefined {
-    const quoted = this.#first(/(?<![\p{L}\d])["“«‘']([^"”»’'\n]{2,200})["”»’'](?![\p{L}\d])/gu);
+    const quoted = this.#first(patterns.quoted);
     if (quoted !== undefined) return quoted;
-    return this.#text === '' ? undefined : toQuote(this.#text, 200);
+    if (this.#text === '') return undefined;
+    this.#quote ??= toQuote(this.#text, 200);
+    return this.#quote;
   }
 
   /** A word that the text is about. */
@@ -125,7 +139,13 @@ export class PromptValues {
 
   /** Returns whether the text has a word or phrase, ignoring case. */
   mentions(phrase: string): boolean {
-    return phrase !== '' && this.#lowerCase.includes(phrase.toLowerCase());
+    if (phrase === '' || phrase.length > 2 * this.#lowerCase.length) return false;
+    return this.#lowerCase.includes(phrase.toLowerCase());
+  }
+
+  /** Returns how many operations of a `SchemaBudget` looking for a phrase takes: a search can compare it at every place of the text. */
+  searchOperations({ length }: string): number {
+    return length > 2 * this.#lowerCase.length ? 1 : 1 + ((length * this.#lowerCase.length) >> 9);
   }
 
   /** Returns the next allowed number of the text; undefined if there is none. */
@@ -144,9 +164,14 @@ export class PromptValues {
     return name ?? this.topic();
   }
 
+  /** Returns the first match of one of the patterns; each is looked for once, because a schema can have thousands of members. */
   #first(pattern: RegExp): string | undefined {
-    return matches(this.#text, pattern)[0];
+    let found = this.#found.get(pattern);
+    if (found === undefined) {
+      const match = pattern.exec(this.#text);
+      found = match?.[1] ?? match?.[0] ?? '';
+      this.#found.set(pattern, found);
+    }
+    return found === '' ? undefined : found;
   }
 }
-
-const dayPattern = /\b(today|tomorrow|yesterday|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b/gi;

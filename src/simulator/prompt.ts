@@ -37,13 +37,28 @@ export interface Prompt {
   readonly seed: string;
 }
 
-/** Everything that the plan of one choice depends on. */
-export interface PlanInput {
+/** A tool call as all choices have it: without its id. */
+export interface CallDraft {
+  readonly name: string;
+  readonly isCustom: boolean;
+  readonly arguments: string;
+}
+
+/** What calls and JSON are made from. */
+export interface PlanBasis {
   readonly request: GenerateRequest;
-  /** The simulator's name of the model. */
-  readonly model: string;
   readonly prompt: Prompt;
   readonly steering: Steering;
+}
+
+/** Everything that the plan of one choice depends on. */
+export interface PlanInput extends PlanBasis {
+  /** The simulator's name of the model. */
+  readonly model: string;
+  /** The calls of every choice; empty if the answer is text. */
+  readonly calls: readonly CallDraft[];
+  /** The text of every choice that a JSON schema asks for; undefined if there is none, or no choice answers with it. */
+  readonly schemaText: string | undefined;
   /** Distinguishes answers, even of equal requests: ids of calls are made from it. */
   readonly answerId: string;
   /** Descriptions of the images; empty if there are none. */

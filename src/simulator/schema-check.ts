@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
   type Json,
   type JsonObject,
@@ -14,27 +13,59 @@ import {
   readTypes,
 } from './json-schema.ts';
 
+/** Operations (a fraction of a µs each, like looking at an entry of a list) that one step of a few µs is worth. */
+const operationsOfStep = 16;
+/** Members of a schema that are lists, and those that are objects with an entry for each name. */
+const listKeywords = ['enum', 'required', 'allOf', 'anyOf', 'oneOf', 'prefixItems', 'items'] as const;
+const namedKeywords = ['properties', 'patternProperties', 'dependentRequired', 'dependentSchemas'] as const;
+
 /** How much work may be spent on one schema, in steps of a few µs: some schemas would never finish. */
 export class SchemaBudget {
   #left: number;
 
   constructor(steps: number) {
-    this.#left = steps;
+    this.#left = steps * operationsOfStep;
   }
 
-  /** Takes a step for looking at a schema, and more if it has long lists; false if none is left. */
+  /** Takes a step for looking at a schema, and more if it has long members; false if none is left. */
   spend(schema: Json): boolean {
-    this.#left -= 1;
-    if (isObject(schema)) {
-      const members = Object.keys(readObject(schema, 'properties')).length;
-      this.#left -= (members + readList(schema, 'enum').length + readList(schema, 'required').length) >> 4;
-    }
+    this.#left -= operationsOfStep + (isObject(schema) ? countEntries(schema) : 0);
     return this.#left >= 0;
+  }
+
+  /** Takes operations for other work. */
+  take(operations: number): void {
+    this.#left -= operations;
   }
 
   get isSpent(): boolean {
     return this.#left <= 0;
   }
+}
+
+function countEntries(schema: JsonObject): number {
+  let count = 0;
+  for (const keyword of listKeywords) count += readList(schema, keyword).length;
+  for (const keyword of namedKeywords) {
+    const named = readMember(schema, keyword);
+    if (isObject(named)) count += Object.keys(named).length;
+  }
+  return count;
+}
+
+/** Returns whether two values are equal. If the budget ends, the rest counts as equal. */
+export function isEqual(a: Json, b: Json, budget: SchemaBudget): boolean {
+  budget.take(typeof a === 'string' ? 1 + (a.length >> 6) : 1);
+  if (a === b || budget.isSpent) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    const areArrays = Array.isArray(a) && Array.isArray(b) && a.length === b.length;
+    return areArrays && a.every((each, at) => isEqual(each, b[at] ?? null, budget));
+  }
+  const names = Object.keys(a);
+  budget.take(names.length);
+  if (names.length !== Object.keys(b).length) return false;
+  return names.every(name => Object.hasOwn(b, name) && isEqual(a[name] ?? null, b[name] ?? null, budget));
 }
 
 /**
@@ -58,7 +89,11 @@ class Check {
   keeps(schema: Json, value: Json, depth: number): boolean {
     if (!this.#budget.spend(schema) || depth > 64) return true;
     if (!isObject(schema)) return schema !== false;
-    return keepsScalar(schema, value) && this.#keepsParts(schema, value, depth) && this.#combines(schema, value, depth);
+    return (
+      keepsScalar(schema, value, this.#budget) &&
+      this.#keepsParts(schema, value, depth) &&
+      this.#combines(schema, value, depth)
+    );
   }
 
   #keepsParts(schema: JsonObject, value: Json, depth: number): boolean {
@@ -68,7 +103,8 @@ class Check {
 
   #keepsArray(schema: JsonObject, value: readonly Json[], depth: number): boolean {
     const { contains, uniqueItems } = schema;
-    if (!isWithin(schema, 'Items', value.length) || (uniqueItems === true && hasEqual(value))) return false;
+    if (!isWithin(schema, 'Items', value.length) || (uniqueItems === true && hasEqual(value, this.#budget)))
+      return false;
     if (contains !== undefined) {
       const count = value.filter(each => this.keeps(contains, each, depth + 1)).length;
       if (!isWithin({ minContains: 1, ...schema }, 'Contains', count)) return false;
@@ -80,6 +116,7 @@ class Check {
   #keepsObject(schema: JsonObject, value: JsonObject, depth: number): boolean {
     const names = Object.keys(value);
     const needed = names.flatMap(name => readStrings(readObject(schema, 'dependentRequired'), name));
+    this.#budget.take(names.length + needed.length);
     if (!isWithin(schema, 'Properties', names.length)) return false;
     if (![...readStrings(schema, 'required'), ...needed].every(name => Object.hasOwn(value, name))) return false;
     const dependent = readObject(schema, 'dependentSchemas');
@@ -105,13 +142,34 @@ class Check {
 }
 
 /** Checks the rules of a schema that apply to a value without its members. */
-function keepsScalar(schema: JsonObject, value: Json): boolean {
+function keepsScalar(schema: JsonObject, value: Json, budget: SchemaBudget): boolean {
   const { const: only = value, enum: allowed } = schema;
-  if (!allowsType(readTypes(schema) ?? [typeName(value)], typeName(value)) || !isDeepStrictEqual(only, value))
+  if (!allowsType(readTypes(schema) ?? [typeName(value)], typeName(value)) || !isEqual(only, value, budget))
     return false;
-  if (Array.isArray(allowed) && !allowed.some(each => isDeepStrictEqual(each, value))) return false;
+  if (Array.isArray(allowed) && !allowed.some(each => isEqual(each, value, budget))) return false;
   if (typeof value === 'number') return keepsNumber(schema, value);
-  return typeof value !== 'string' || isWithin(schema, 'Length', Array.from(value).length);
+  return typeof value !== 'string' || keepsLength(schema, value, budget);
+}
+
+/** Counts the characters only if it matters: each takes one or two units of the text. */
+function keepsLength(schema: JsonObject, text: string, budget: SchemaBudget): boolean {
+  const least = readNumber(schema, 'minLength') ?? 0;
+  const most = readNumber(schema, 'maxLength') ?? Infinity;
+  const unitsMin = Math.ceil(text.length / 2);
+  if (unitsMin > most || text.length < least) return false;
+  if (unitsMin >= least && text.length <= most) return true;
+  budget.take(text.length >> 4);
+  const count = countCharacters(text);
+  return count >= least && count <= most;
+}
+
+function countCharacters(text: string): number {
+  let count = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    if (text.charCodeAt(at) >= 0xd800 && (text.codePointAt(at) ?? 0) > 0xffff) at += 1;
+    count += 1;
+  }
+  return count;
 }
 
 /** Returns a value's JSON Schema type; whole numbers are integers. */
@@ -137,6 +195,12 @@ function isWithin(schema: JsonObject, what: string, count: number): boolean {
   return count >= (readNumber(schema, `min${what}`) ?? 0) && count <= (readNumber(schema, `max${what}`) ?? Infinity);
 }
 
-function hasEqual(values: readonly Json[]): boolean {
-  return values.some((a, at) => values.slice(at + 1).some(b => isDeepStrictEqual(a, b)));
+function hasEqual(values: readonly Json[], budget: SchemaBudget): boolean {
+  for (const [at, a] of values.entries()) {
+    for (let other = at + 1; other < values.length; other += 1) {
+      if (budget.isSpent) return false;
+      if (isEqual(a, values[other] ?? null, budget)) return true;
+    }
+  }
+  return false;
 }

@@ -36,6 +36,7 @@ export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaB
     if (!isObject(schema)) continue;
     parts.push(schema);
     const reference = schema['$ref'];
+    if (typeof reference === 'string') budget.take(reference.length >> 2);
     const target = typeof reference === 'string' ? follow(root, reference) : undefined;
     open.push(...(target === undefined ? [] : [target]), ...readList(schema, 'allOf'));
   }

@@ -87,6 +87,14 @@ const withDefinitions = satisfiable.map(
       : schema,
 );
 
+const listed = Array.from({ length: 9_000 }, (_, at) => `name${at}`);
+const longText: Json = { type: 'string', minLength: 4_096 };
+const wideValue: Json = Object.fromEntries(listed.map((name): [string, Json] => [name, name]));
+
+function byName(prefix: string, schema: Json): Json {
+  return Object.fromEntries(listed.map((name): [string, Json] => [`${prefix}${name}`, schema]));
+}
+
 describe('sampled values keep their schema', () => {
   test('for generated schemas, judged by ajv', () => {
     fc.assert(
@@ -207,6 +215,38 @@ describe('sampled values keep their schema', () => {
     expect(sampleJson({ allOf: [listed, listed], anyOf: many, uniqueItems: true }, values())).toBeDefined();
     expect(performance.now() - start).toBeLessThan(5_000);
   });
+
+  test('an empty example of a text that must be longer ends', () => {
+    expect(sample({ type: 'string', examples: [''], minLength: 5 })).toBe('xxxxx');
+  });
+
+  test.each<[string, Json]>([
+    ['long texts', { type: 'array', minItems: 256, items: { type: 'array', minItems: 256, items: longText } }],
+    ['unique large values', { type: 'array', minItems: 256, uniqueItems: true, items: { const: wideValue } }],
+    [
+      'equal elements of a large constant',
+      { const: Array.from({ length: 10_000 }, () => 1), not: { uniqueItems: true } },
+    ],
+    ['many patterns', { type: 'object', required: listed, patternProperties: byName('^x', { type: 'null' }) }],
+    ['many anchors', { allOf: listed.map(name => ({ $ref: `#${name}` })), $defs: byName('', { $anchor: 'a' }) }],
+    [
+      'many members that are looked for in the text',
+      { type: 'object', properties: byName('formula ', { type: 'string' }) },
+    ],
+    ['long references', { $ref: `#${'/a'.repeat(100_000)}`, anyOf: listed.map(name => ({ $ref: `#/${name}` })) }],
+    [
+      'enumerations of long phrases',
+      { type: 'array', minItems: 256, items: { enum: listed.map(name => `${'b'.repeat(1_000)}${name}`) } },
+    ],
+  ])(
+    '%s take a bounded number of steps',
+    (_, schema) => {
+      const prompt = `${'1-1 '.repeat(500)}${'b'.repeat(2_000)}`;
+      // The number of steps does not depend on the machine; without a bound these take from seconds to hours.
+      expect(sampleText(JSON.stringify(schema), new PromptValues(prompt)).length).toBeLessThan(2 ** 20);
+    },
+    5_000,
+  );
 });
 
 describe('values come from the prompt', () => {

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
   type Json,
   type JsonObject,
@@ -11,7 +10,7 @@ import {
   readStrings,
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
-import { SchemaBudget, satisfiesSchema } from './schema-check.ts';
+import { SchemaBudget, isEqual, satisfiesSchema } from './schema-check.ts';
 import { type Demand, commonTypes, findFirst, largest, readDemand, smallest } from './schema-demand.ts';
 import { formattedString } from './schema-formats.ts';
 import { generateMatch } from './schema-pattern.ts';
@@ -22,8 +21,8 @@ const fullDepth = 4;
 const depthMax = 24;
 /** Above this number of values in a sample, only required ones are added. */
 const valuesMax = 500;
-/** Steps of work for one sample, retries and checks included: some 50 ms. */
-const stepsMax = 20_000;
+/** Steps of work for one sample, retries and checks included: some 20 ms. */
+const stepsMax = 8_000;
 /** Combinations of alternatives that are tried for one value. */
 const triesMax = 12;
 /** The most values of an enumeration that are looked at. */
@@ -31,6 +30,8 @@ const enumeratedMax = 1_000;
 /** The most elements of an array and characters of a string, whatever the schema demands. */
 const elementsMax = 256;
 const lengthMax = 4_096;
+/** Operations that reading a pattern takes for each of its characters. */
+const operationsOfPattern = 8;
 
 /**
  * Returns JSON text that satisfies the schema, with values from the user's text if they fit. A text that is not a
@@ -165,9 +166,15 @@ class Sampler {
     const others = parts.map(part => (part === partWithEnum ? rest : part));
     const allowed = readList(partWithEnum, 'enum').slice(0, enumeratedMax);
     const kept = allowed.filter(each => this.#satisfies(others, each));
-    const mentioned = kept.find(each => typeof each === 'string' && this.#values.mentions(each));
+    const mentioned = kept.find(each => typeof each === 'string' && this.#mentions(each));
     if (mentioned !== undefined && this.#variation === 0) return mentioned;
     return kept[this.#variation % Math.max(1, kept.length)] ?? null;
+  }
+
+  /** Returns whether the user's text has a word or phrase; false if the budget has ended. */
+  #mentions(phrase: string): boolean {
+    this.#budget.take(this.#values.searchOperations(phrase));
+    return !this.#budget.isSpent && this.#values.mentions(phrase);
   }
 
   #object(parts: Parts, { depth }: Place): Json {
@@ -175,16 +182,16 @@ class Sampler {
     const most = smallest(parts, 'maxProperties');
     const names = new Set(parts.flatMap(part => readStrings(part, 'required')));
     for (const name of this.#isFrugal(depth) ? [] : known) {
-      if (names.size < most && !memberSchemas(parts, name).includes(false)) names.add(name);
+      if (names.size < most && !this.#memberSchemas(parts, name).includes(false)) names.add(name);
     }
     const least = Math.min(largest(parts, 'minProperties', 0), most, elementsMax);
-    for (const name of furtherNames(parts, known)) {
-      if (names.size >= least) break;
+    for (const name of this.#furtherNames(parts, known)) {
+      if (names.size >= least || this.#budget.isSpent) break;
       names.add(name);
     }
     const members = Array.from(names, (name): [string, Json] => [
       name,
-      this.sample(memberSchemas(parts, name), { name, depth: depth + 1 }),
+      this.#budget.isSpent ? null : this.sample(this.#memberSchemas(parts, name), { name, depth: depth + 1 }),
     ]);
     return Object.fromEntries(members);
   }
@@ -219,7 +226,7 @@ class Sampler {
   #element(schemas: readonly Json[], place: Place, others: readonly Json[] = []): Json | undefined {
     for (let tries = 0; tries < triesMax * 2; tries += 1) {
       const value = this.sample(schemas, place);
-      if (!others.some(each => isDeepStrictEqual(each, value))) return value;
+      if (this.#budget.isSpent || !others.some(each => isEqual(each, value, this.#budget))) return value;
       this.#variation += 1;
     }
     return undefined;
@@ -245,14 +252,62 @@ class Sampler {
   }
 
   #string(parts: Parts, { name }: Place): string {
-    const matching = textForPattern(parts, this.#variation);
+    const matching = this.#textForPattern(parts, this.#variation);
     if (matching !== undefined) return matching;
     const format = findFirst(parts, 'format');
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
     const [example] = parts.flatMap(part => readStrings(part, 'examples'));
     const found = this.#values.string(name) ?? example ?? this.#values.topic() ?? (name === '' ? 'text' : name);
-    return fitLength(found, parts, this.#variation);
+    const text = fitLength(found, parts, this.#variation);
+    this.#budget.take(text.length >> 2);
+    return text;
+  }
+
+  /** Returns the schemas of a member: for each part the schema of the property, else of the first matching pattern, else `additionalProperties`. */
+  #memberSchemas(parts: Parts, name: string): Json[] {
+    this.#budget.take(parts.length);
+    return parts.map(
+      part =>
+        readMember(readObject(part, 'properties'), name) ??
+        this.#patternSchema(part, name) ??
+        part['additionalProperties'] ??
+        true,
+    );
+  }
+
+  #patternSchema(part: JsonObject, name: string): Json | undefined {
+    const patterns = Object.entries(readObject(part, 'patternProperties'));
+    return patterns.find(
+      ([pattern]) => this.#match(pattern, [Array.from(name.slice(0, lengthMax)).length]) === name,
+    )?.[1];
+  }
+
+  /** Yields names for an object that needs more members: those that its schema names, then invented ones. */
+  *#furtherNames(parts: Parts, known: readonly string[]): Generator<string> {
+    yield* known;
+    const [pattern] = parts.flatMap(part => Object.keys(readObject(part, 'patternProperties')));
+    const isClosed = parts.some(part => part['additionalProperties'] === false);
+    const rules = parts.map(part => readObject(part, 'propertyNames'));
+    for (let number = 1; number <= elementsMax; number += 1) {
+      const matching = pattern === undefined ? undefined : this.#match(pattern, [number]);
+      if (matching !== undefined) yield matching;
+      if (!isClosed) yield this.#textForPattern(rules, number) ?? fitLength(`field${number}`, rules, number);
+    }
+  }
+
+  /** Returns a text that matches the parts' pattern; undefined if they have none for which a text can be generated. */
+  #textForPattern(parts: Parts, variation: number): string | undefined {
+    const pattern = findFirst(parts, 'pattern');
+    if (typeof pattern !== 'string') return undefined;
+    const [least, most] = lengthBounds(parts);
+    return this.#match(pattern, [least + variation, most]);
+  }
+
+  #match(pattern: string, lengths: readonly [least: number, most?: number]): string | undefined {
+    if (this.#budget.isSpent) return undefined;
+    this.#budget.take(pattern.length * operationsOfPattern);
+    return generateMatch(pattern, ...lengths);
   }
 }
 
@@ -269,37 +324,6 @@ function typeFor(parts: Parts): string | undefined {
   return typeByKeyword.find(([, keywords]) => keywords.some(each => findFirst(parts, each) !== undefined))?.[0];
 }
 
-/** Returns the schemas of a member: for each part the schema of the property, else of the first matching pattern, else `additionalProperties`. */
-function memberSchemas(parts: Parts, name: string): Json[] {
-  return parts.map(part => {
-    const covering = Object.entries(readObject(part, 'patternProperties')).find(
-      ([pattern]) => generateMatch(pattern, Array.from(name).length) === name,
-    );
-    return readMember(readObject(part, 'properties'), name) ?? covering?.[1] ?? part['additionalProperties'] ?? true;
-  });
-}
-
-/** Yields names for an object that needs more members: those that its schema names, then invented ones. */
-function* furtherNames(parts: Parts, known: readonly string[]): Generator<string> {
-  yield* known;
-  const [pattern] = parts.flatMap(part => Object.keys(readObject(part, 'patternProperties')));
-  const isClosed = parts.some(part => part['additionalProperties'] === false);
-  const rules = parts.map(part => readObject(part, 'propertyNames'));
-  for (let number = 1; number <= elementsMax; number += 1) {
-    const matching = pattern === undefined ? undefined : generateMatch(pattern, number);
-    if (matching !== undefined) yield matching;
-    if (!isClosed) yield textForPattern(rules, number) ?? fitLength(`field${number}`, rules, number);
-  }
-}
-
-/** Returns a text that matches the parts' pattern; undefined if they have none for which a text can be generated. */
-function textForPattern(parts: Parts, variation: number): string | undefined {
-  const pattern = findFirst(parts, 'pattern');
-  if (typeof pattern !== 'string') return undefined;
-  const [least, most] = lengthBounds(parts);
-  return generateMatch(pattern, least + variation, most);
-}
-
 function lengthBounds(parts: Parts): readonly [least: number, most: number] {
   return [Math.min(largest(parts, 'minLength', 0), lengthMax), smallest(parts, 'maxLength', lengthMax)];
 }
@@ -308,8 +332,10 @@ function lengthBounds(parts: Parts): readonly [least: number, most: number] {
 function fitLength(text: string, parts: Parts, variation: number): string {
   const [least, most] = lengthBounds(parts);
   const mark = variation === 0 ? '' : ` ${variation + 1}`;
-  const characters = Array.from(text).slice(0, Math.max(0, most - mark.length));
-  while (characters.length + mark.length < least) characters.push(...Array.from(characters.length === 0 ? 'x' : text));
+  const start = Array.from(text.slice(0, 2 * lengthMax));
+  const characters = start.slice(0, Math.max(0, most - mark.length));
+  const filler = start.length === 0 ? ['x'] : start;
+  while (characters.length + mark.length < least) characters.push(...filler);
   const full = [...characters, ...Array.from(mark)];
   return full.slice(Math.max(0, full.length - most)).join('');
 }

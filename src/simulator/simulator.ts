@@ -20,8 +20,8 @@ import { countedInput, sumTokens } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, readCacheMode, simulatorModels } from './models.ts';
 import { delayOrFail } from './ordered-failure.ts';
-import { type PacedAnswer, paced } from './pace.ts';
-import { planChoice } from './plan.ts';
+import { type ChoiceSteps, type PacedAnswer, paced, yieldToOthers } from './pace.ts';
+import { planChoice, planShared } from './plan.ts';
 import { type PlanInput, type Prompt, readPrompt } from './prompt.ts';
 import { type InputBuckets, PromptCache } from './prompt-cache.ts';
 import { verifyReasoning } from './signature.ts';
@@ -66,8 +66,12 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const imageDescriptions = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
-    const plans = asks.map(ask => ({ ...ask, model: model.id, answerId, imageDescriptions, tokenizer }));
-    const answer = planAnswer(call, model, plans, { input, dropped });
+    const plans: PlanInput[] = [];
+    for (const ask of asks) {
+      plans.push({ ...ask, ...(await planShared(ask)), model: model.id, answerId, imageDescriptions, tokenizer });
+      signal.throwIfAborted();
+    }
+    const answer = await planAnswer(call, model, plans, { input, dropped });
     const events = paced(answer, steering.tps ?? options.tokensPerSecond, waiting);
     if (calls === undefined) yield* events;
     else for await (const batch of events) yield* nonEmpty(calls.restored(batch));
@@ -159,23 +163,25 @@ interface ReadInput {
   readonly dropped: readonly string[];
 }
 
-/** A plan, with its usage. */
-function planAnswer(
+/** Returns a plan, with its usage. Lets others run between two choices: ordered pauses make each of them count its whole text. */
+async function planAnswer(
   call: UpstreamCall,
   model: SimulatorModel,
   plans: readonly PlanInput[],
   { input, dropped }: ReadInput,
-): PacedAnswer {
+): Promise<PacedAnswer> {
   const { request } = call;
   const choicesOfOne = (request.candidates ?? 1) / plans.length;
-  const choices = plans.flatMap((plan, place) => {
+  const choices: { readonly writer: ChoiceWriter; readonly steps: ChoiceSteps }[] = [];
+  for (const plan of plans) {
     const settings = answerSettings(call, model, plan, input.total);
-    return Array.from({ length: choicesOfOne }, (_, nth) => {
-      const choice = place * choicesOfOne + nth;
+    for (let nth = 0; nth < choicesOfOne; nth += 1) {
+      const choice = choices.length;
+      if (choice > 0) await yieldToOthers();
       const writer = new ChoiceWriter(choice, settings, logprobSource(request, plan.prompt, choice));
-      return { writer, steps: writer.steps(planChoice(plan, choice)) };
-    });
-  });
+      choices.push({ writer, steps: writer.steps(planChoice(plan, choice)) });
+    }
+  }
   const isCounted = lastAsk(plans).steering.noUsage !== true;
   return {
     first: started({

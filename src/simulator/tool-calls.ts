@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { Endpoint, type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import type { PlannedCall } from './items.ts';
 import { type JsonObject, isObject, readObject, parseJson, readStrings } from './json-schema.ts';
-import type { PlanInput, Prompt } from './prompt.ts';
+import { yieldToOthers } from './pace.ts';
+import type { CallDraft, PlanBasis, PlanInput, Prompt } from './prompt.ts';
 import { PromptValues, splitName } from './prompt-values.ts';
 import { findTopics } from './prose.ts';
 import { generateMatch } from './schema-pattern.ts';
@@ -43,7 +44,7 @@ interface Rule {
   readonly callsMax: number;
 }
 
-function readRule({ request, steering }: PlanInput): Rule {
+function readRule({ request, steering }: PlanBasis): Rule {
   const ignored = steering.ignore ?? new Set();
   const all = listCallables(request);
   const choice = ignored.has('tool_choice') ? undefined : request.toolChoice;
@@ -167,7 +168,7 @@ function chooseFreely(rule: Rule, text: string): Chosen[] {
 }
 
 /** Returns the ordered number of calls: to fitting tools first, then to the others, then again from the start. */
-function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
+function chooseOrdered(rule: Rule, input: PlanBasis, count: number): Chosen[] {
   const fits = fitting(rule.allowed, input.prompt.text).map(fit => fit.tool);
   const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
   // If ordered to ignore the choice, it shows that with a forbidden tool.
@@ -182,7 +183,7 @@ function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
   }).flat();
 }
 
-function choose(input: PlanInput): Chosen[] {
+function choose(input: PlanBasis): Chosen[] {
   const { prompt, steering } = input;
   const rule = readRule(input);
   if (!rule.mayCall) return [];
@@ -210,27 +211,36 @@ function customInput({ schema: { syntax, definition } }: Callable, values: Promp
 }
 
 /**
- * Returns the calls of a choice, in order; empty if it answers in text. `seed` makes their ids, which differ within a
- * conversation.
+ * Returns the calls of every choice, in order; empty if the answer is text. Lets others run between two calls, because one can take
+ * milliseconds.
  */
-export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
-  // The prefix of an upstream of the client's own protocol.
-  const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
-  return choose(input).map(({ tool, skip }, at) => {
+export async function draftCalls(input: PlanBasis): Promise<CallDraft[]> {
+  const drafts: CallDraft[] = [];
+  for (const { tool, skip } of choose(input)) {
+    if (drafts.length > 0) await yieldToOthers();
     const values = new PromptValues(input.prompt.text, skip);
-    const id = createHash('sha256')
-      .update(`call ${seed} ${input.answerId} ${at}`)
-      .digest('base64url')
-      .replace(/[-_]/g, 'x')
-      .slice(0, 24);
-    return {
-      callId: `${prefix}_${id}`,
+    drafts.push({
       name: tool.name,
       isCustom: tool.isCustom,
       // The arguments of a function are always an object, even if its schema does not say so.
       arguments: tool.isCustom
         ? customInput(tool, values)
         : JSON.stringify(sampleJson({ type: 'object', ...tool.schema }, values)),
-    };
+    });
+  }
+  return drafts;
+}
+
+/** Returns the calls of a choice. `seed` makes their ids, which differ within a conversation. */
+export function nameCalls(input: PlanInput, seed: string): PlannedCall[] {
+  // The prefix of an upstream of the client's own protocol.
+  const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
+  return input.calls.map((draft, at) => {
+    const id = createHash('sha256')
+      .update(`call ${seed} ${input.answerId} ${at}`)
+      .digest('base64url')
+      .replace(/[-_]/g, 'x')
+      .slice(0, 24);
+    return { callId: `${prefix}_${id}`, ...draft };
   });
 }

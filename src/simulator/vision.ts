@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ImagePart } from '../gen/tollgate/v1/content_pb.ts';
 import { decodeBase64, parseDataUrl } from '../generation/media.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
+import { yieldToOthers } from './pace.ts';
 import type { PlacedImage } from './prompt.ts';
 
 /** First bytes of the formats that providers take; nothing else reaches the decoder. */
@@ -92,6 +93,18 @@ async function look(bytes: Buffer, format: string): Promise<string> {
   return `${width} × ${height} pixels (${kind}), mostly ${colourName(red, green, blue)} (#${code})`;
 }
 
+/** Bytes that are hashed in one go: some 4 ms. */
+const hashedBytes = 4 * 1024 ** 2;
+
+async function hashInTurns(bytes: Buffer): Promise<string> {
+  const hash = createHash('sha256');
+  for (let at = 0; at < bytes.length; at += hashedBytes) {
+    if (bytes.length > hashedBytes) await yieldToOthers();
+    hash.update(bytes.subarray(at, at + hashedBytes));
+  }
+  return hash.digest('base64url');
+}
+
 /** Analyses images: their size and commonest colour. */
 export class Sight {
   /** By the SHA-256 of the bytes, least recently used first. */
@@ -104,6 +117,7 @@ export class Sight {
   async describe(images: readonly PlacedImage[]): Promise<string[]> {
     const sentences: string[] = [];
     for (const { image, number, isNew } of images) {
+      if (number > 1) await yieldToOthers();
       const sentence = await this.#sentence(image, number);
       if (isNew) sentences.push(sentence);
     }
@@ -126,7 +140,7 @@ export class Sight {
     if (bytes === undefined) throw refuse(number, 'it is not valid base64');
     const format = detectFormat(bytes);
     if (format === undefined) throw refuse(number, 'it is not a PNG, JPEG, GIF or WebP');
-    const key = createHash('sha256').update(bytes).digest('base64url');
+    const key = await hashInTurns(bytes);
     const seen = this.#seen.get(key);
     this.#seen.delete(key);
     try {

@@ -15,7 +15,7 @@ interface Plain {
 class Histogram {
   /** Ascending. */
   readonly bounds: readonly number[];
-  /** Values up to the bound at the same place and above the one before. */
+  /** How many values are above the previous bound and at most the bound at the same index. */
   readonly counts: number[];
   /** Values above the last bound included. */
   count = 0;

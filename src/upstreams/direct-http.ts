@@ -5,7 +5,7 @@ import type { DirectCall } from '../generation/direct-call.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
-import { outgoingJson } from './outgoing-json.ts';
+import { outgoingBody } from './outgoing-json.ts';
 import { refuseRouting } from './passthrough.ts';
 
 /** Shared by all calls to a provider whose answers are not streamed. */
@@ -36,7 +36,13 @@ export async function postDirectly(
   signal.throwIfAborted();
   const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
   const headers = target.headers(defaults, { 'content-type': 'application/json' });
-  const outgoing = { keyUser: hold, model, path: target.path(path), headers, body: outgoingJson(refuseRouting(body)) };
+  const outgoing = {
+    keyUser: hold,
+    model,
+    path: target.path(path),
+    headers,
+    body: await outgoingBody(refuseRouting(body)),
+  };
   const answer = await fetchBody(target, { ...outgoing, codec, watch }, bytesMax, signal);
   return answer.toString('utf8');
 }

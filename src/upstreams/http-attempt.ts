@@ -238,7 +238,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     else if (this.#phase !== 'over') this.#deliver(this.#reader.end(failure));
   }
 
-  /** A refusal, or what follows a whole answer, has ended or is no longer waited for. */
+  /** Called when the body of a refusal, or what follows a whole answer, has ended or is no longer waited for. */
   #enough(): void {
     this.#abort();
     const refusal = this.#refusal;
@@ -263,7 +263,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     else this.#fail(failure);
   }
 
-  /** Sends the request again in a moment, as long as an answer that begins late may take. */
+  /** Sends the request again in a moment, until the time limit of the first event. */
   #awaitModel({ kind, facts }: UpstreamFailure): void {
     const { runtime, timeouts } = this.#target;
     const waitedMs = runtime.monotonicMs() - (this.#sentAtMs ?? 0);

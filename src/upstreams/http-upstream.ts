@@ -25,8 +25,9 @@ import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './pa
 import { RunningTimings } from './running-timings.ts';
 import { listOwnModels } from './own-models.ts';
 import { countByTemplate } from './template-count.ts';
-import { outgoingJson } from './outgoing-json.ts';
+import { outgoingBody } from './outgoing-json.ts';
 import { ToolNames } from './tool-names.ts';
+import { WritingAttempt } from './writing-attempt.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
 /** An upstream of the configuration. */
@@ -166,7 +167,8 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     const lane = this.#laneFor(request);
     const { codec } = lane.reading;
     const isOwn = request.source?.protocol === codec.protocol;
-    let outgoing: OutgoingRequest;
+    let outgoing: Omit<OutgoingRequest, 'body'>;
+    let body: Buffer | Promise<Buffer>;
     let restorers: EventRestorer[];
     try {
       const beganMs = this.#target.runtime.monotonicMs();
@@ -180,15 +182,18 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const plan = this.#plan(lane, model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(lane.protocol, whole, own);
-      const body = outgoingJson(encoded.body);
+      body = outgoingBody(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
-      outgoing = { keyUser, model, path: plan.path, headers, body, whole, codec, watch, tap };
-      tap?.sent(body);
+      outgoing = { keyUser, model, path: plan.path, headers, whole, codec, watch, tap };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
     const reader = new AnswerReader(lane.reading, request.candidates ?? 1, restorers);
-    return new HttpAttempt(this.#target, outgoing, reader, receiver);
+    const start = (written: Buffer): RunningAttempt => {
+      tap?.sent(written);
+      return new HttpAttempt(this.#target, { ...outgoing, body: written }, reader, receiver);
+    };
+    return body instanceof Promise ? new WritingAttempt(body, start, receiver) : start(body);
   }
 
   /** Returns the encoded request. */
@@ -269,14 +274,16 @@ function joined(...lists: readonly (readonly string[])[]): readonly string[] {
 
 const none: readonly string[] = [];
 
-/** Protocols as traces name them. */
-const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
+/** Protocols as traces name them. Without its name a new protocol does not compile. */
+const namesByProtocol = {
   [Protocol.CHAT]: 'chat',
   [Protocol.RESPONSES]: 'responses',
   [Protocol.MESSAGES]: 'messages',
   [Protocol.GEMINI]: 'gemini',
   [Protocol.COMPLETIONS]: 'completions',
-};
+  [Protocol.IMAGES]: 'images',
+} satisfies Readonly<Record<(typeof Protocol)[Exclude<keyof typeof Protocol, 'UNSPECIFIED'>], string>>;
+const protocolNames: Readonly<Partial<Record<Protocol, string>>> = namesByProtocol;
 
 /** Returns true if the client itself requests llama.cpp's timings with every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {

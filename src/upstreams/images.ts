@@ -1,4 +1,4 @@
-import { outgoingJson } from './outgoing-json.ts';
+import { outgoingBody } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
@@ -38,7 +38,7 @@ export class ImagesProvider implements ImageUpstream {
   async draw(call: ImageCall): Promise<Drawing> {
     call.signal.throwIfAborted();
     try {
-      const answer = await fetchBody(this.#target, this.#encode(call), this.#bytesMax, call.signal);
+      const answer = await fetchBody(this.#target, await this.#encode(call), this.#bytesMax, call.signal);
       const { images, extraJson } = parseAnswer(answer.toString('utf8'));
       const drawn: DrawnImage[] = [];
       // One after the other: only one of them is in the hands of the network at a time.
@@ -65,9 +65,9 @@ export class ImagesProvider implements ImageUpstream {
     await this.#target.close();
   }
 
-  #encode(call: ImageCall): Omit<OutgoingRequest, 'whole'> {
+  async #encode(call: ImageCall): Promise<Omit<OutgoingRequest, 'whole'>> {
     if (call.request.images.length === 0) {
-      const body = outgoingJson(refuseRouting(encodeGeneration(call)));
+      const body = await outgoingBody(refuseRouting(encodeGeneration(call)));
       return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
     const parts = encodeEdit(call);

@@ -1,7 +1,8 @@
-import { parseExact } from '../lib/exact-json.ts';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../codecs/codec.ts';
-import { outgoingJson } from './outgoing-json.ts';
+import { parseExact } from '../lib/exact-json.ts';
+import { outgoingBody, outgoingJson } from './outgoing-json.ts';
 
 const read = (body: JsonObject): unknown => JSON.parse(outgoingJson(body).toString('utf8'));
 
@@ -28,4 +29,39 @@ test('a text that only looks like an escape is left alone', () => {
 test('what was marked when it was read is put back', () => {
   const text = '{"a":12345678901234567890,"b":1,"2":2}';
   expect(outgoingJson(parseExact(text).value as JsonObject).toString()).toBe(text);
+});
+
+test('a large body is written in turns, with the same bytes as at once', async () => {
+  const member = fc.oneof(
+    fc.jsonValue(),
+    fc.string({ unit: 'binary' }),
+    fc.constantFrom('\ud83d', '\udc00 half', 'quote " and \\ and \n'),
+    fc.record({
+      text: fc.string({ unit: fc.constantFrom('a', '\ud83d', '\udc00', '😀', '"') }),
+      signature: fc.constantFrom('', 's'),
+    }),
+  );
+  // Texts that are longer than a slice, with pairs and halves of pairs at its end.
+  const long = fc
+    .tuple(fc.integer({ min: 262_140, max: 262_146 }), fc.constantFrom('😀', '\ud83d', '\udc00', '"', '\\ud83d'))
+    .map(([length, end]) => `${'x'.repeat(length)}${end}${'y'.repeat(1_000_000)}`);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.dictionary(fc.string({ unit: 'binary' }), member),
+      long,
+      fc.boolean(),
+      async (members, text, isSigned) => {
+        const body = { ...members, long: { text, ...(isSigned ? { signature: 's' } : {}) }, [text]: [] } as JsonObject;
+        const written = outgoingBody(body);
+        expect(written).toBeInstanceOf(Promise);
+        expect((await written).equals(outgoingJson(body))).toBe(true);
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test('what was marked when it was read is put back into a large body too', async () => {
+  const text = `{"a":12345678901234567890,"b":"${'x'.repeat(2 ** 21)}","2":[1${'0'.repeat(300_000)}],"__proto__":2}`;
+  expect((await outgoingBody(parseExact(text).value as JsonObject)).toString()).toBe(text);
 });

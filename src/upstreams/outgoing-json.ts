@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../codecs/codec.ts';
 import { restoreExact } from '../lib/exact-json.ts';
+import { isLargeJson, writeInTurns } from './large-json.ts';
 
 /**
  * Writes a body for an upstream as well-formed Unicode: half a surrogate pair becomes U+FFFD, because providers would refuse the whole
@@ -14,14 +15,23 @@ export function outgoingJson(body: JsonObject): Buffer {
   return Buffer.from(restoreExact(written));
 }
 
+/** Writes a body like `outgoingJson`: at once, or in turns of the event loop if it is large. */
+export function outgoingBody(body: JsonObject): Buffer | Promise<Buffer> {
+  return isLargeJson(body) ? writeInTurns(body, isSealed) : outgoingJson(body);
+}
+
 const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
 /** Members whose siblings are all covered by the signature. */
 const seals = ['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content'] as const;
+
+function isSealed(object: JsonObject): boolean {
+  return seals.some(seal => typeof object[seal] === 'string' && object[seal] !== '');
+}
 
 function wellFormed(value: Json): Json {
   if (typeof value === 'string') return value.toWellFormed();
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(wellFormed);
-  if (seals.some(seal => typeof value[seal] === 'string' && value[seal] !== '')) return value;
+  if (isSealed(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]));
 }

@@ -24,8 +24,7 @@ export interface UpstreamProtocol {
   /** Answers may end with a pause, after which the upstream expects to be called again to continue. */
   readonly mayPause?: true;
   /**
-   * Returns whether a model gives only one answer per request: several take as many calls. Absent: every model gives
-   * several.
+   * Returns whether a model gives only one answer per call, so that `n` answers take `n` calls. Absent: every model gives several.
    */
   givesOne?(model: string): boolean;
   /** Sent with every call, in lower case; the client's headers and configured ones override them. */
@@ -68,7 +67,7 @@ export const messagesProtocol: UpstreamProtocol = {
   authentication: 'xApiKey',
   path: () => '/v1/messages',
   listPath: '/v1/models?limit=1000',
-  // The version in which every model still takes all that a request may have.
+  // The version that every model accepts with every feature.
   headers: { 'anthropic-version': '2023-06-01' },
   joinedHeader: 'anthropic-beta',
   lacksCustomTools: true,

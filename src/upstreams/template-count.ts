@@ -1,7 +1,7 @@
 import type { JsonObject } from '../codecs/codec.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { DirectHttp } from './direct-http.ts';
-import { outgoingJson } from './outgoing-json.ts';
+import { outgoingBody } from './outgoing-json.ts';
 
 /**
  * Counts the input tokens of a Chat body with llama.cpp's server: applies the model's chat template, then tokenizes the
@@ -27,7 +27,7 @@ async function post(
   const headers = target.headers(defaults, { 'content-type': 'application/json' });
   // Both paths are at the root of the server, not below `/v1`.
   const request = { keyUser: target, model: '', path: target.path(path).replace(`/v1${path}`, path), headers };
-  const response = await fetchBody(target, { ...request, body: outgoingJson(body), codec }, bytesMax, signal);
+  const response = await fetchBody(target, { ...request, body: await outgoingBody(body), codec }, bytesMax, signal);
   const value: unknown = JSON.parse(response.toString('utf8'));
   return typeof value === 'object' && value !== null ? value : {};
 }

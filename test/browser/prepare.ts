@@ -9,7 +9,7 @@ declare module 'vitest' {
   }
 }
 
-/** Builds the pages that are tested, and unpacks the browser before any test file starts: files that run at once would write it over each other. */
+/** Builds the tested pages, and unpacks the browser before any test file starts: test files that run at the same time would overwrite each other's copy. */
 export async function setup(project: TestProject): Promise<void> {
   await buildDashboard();
   project.provide('chromiumPath', await chromium.executablePath());

@@ -1,4 +1,4 @@
-/** An answer that was stored, and whose charge failed for its client although it may still be made: its Idempotency-Key stays taken until the ledger has replied. */
+/** A stored answer whose charge failed for the client may still be charged later: its Idempotency-Key stays taken until the ledger has replied. */
 import { create } from '@bufbuild/protobuf';
 import { afterAll, expect, test } from 'vitest';
 import { type AnswerStore, Replays } from '../../src/core/idempotency/replays.ts';
@@ -24,7 +24,7 @@ afterAll(async () => {
   await bench.end();
 });
 
-/** Two processes, of which the first one's voids reach the ledger when `letVoid` is called. */
+/** Two processes. The voids of the first reach the ledger only after `letVoid` is called. */
 const { promise: voidAllowed, resolve: letVoid } = Promise.withResolvers<void>();
 const claims = new MemoryClaims();
 const slow = {
@@ -52,7 +52,7 @@ async function ask(replays: Replays, run: (answerStore: AnswerStore<EmbedRespons
   });
 }
 
-test('a repeat before the ledger has replied is in progress, and one afterwards gets the answer that was charged', async () => {
+test('a repeat is refused as in progress until the ledger has replied, and then gets the charged answer', async () => {
   const id = clock.now() * 4096;
   const requestId = publicRequestId(id);
   await ledger.admit(makeAdmitCommand(id, { requestId }));

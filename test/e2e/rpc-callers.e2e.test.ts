@@ -1,4 +1,4 @@
-/** Internal callers with various programs: Generate with an API key is admitted, routed to an HTTP upstream, stopped and paid like a REST request. */
+/** Clients of the contract in several languages and libraries: their Generate calls are admitted, routed to an HTTP upstream, cancelled and charged like REST requests. */
 import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -78,7 +78,7 @@ const withKey = (key = gateway.apiKey): Record<string, string> => ({ authorizati
 const findKeyRecord = (apiKeyId: bigint): Promise<ActivityRecord> =>
   eventually(`a record of key ${apiKeyId}`, async () => (await gateway.account.listActivity({ apiKeyId })).records[0]);
 
-/** Expects that its upstream's connection was closed within a second of that time. */
+/** Expects the upstream's connection of the labelled call to be closed within a second of `leftAtMs`. */
 async function expectStopped(label: string, leftAtMs: number): Promise<void> {
   const closedAtMs = await Promise.race([requests.get(label)?.closedAtMs, sleep(3_000)]);
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
@@ -159,7 +159,7 @@ describe.each(programs)('$name', (program: Program) => {
 });
 
 // `buf curl` has no option for a deadline, and refuses the headers that carry one.
-test.each(programs.filter(({ tellsDeadline }) => tellsDeadline))(
+test.each(programs.filter(({ sendsDeadline }) => sendsDeadline))(
   '$name: a deadline stops the upstream, and what was delivered is paid',
   async program => {
     const { key, id } = await makeKey(gateway);
@@ -174,7 +174,7 @@ test.each(programs.filter(({ tellsDeadline }) => tellsDeadline))(
   },
 );
 
-test('tokens are counted by curl-like Connect JSON, for nothing', async () => {
+test('Connect JSON, as curl sends it, counts tokens free of charge', async () => {
   const { key, id } = await makeKey(gateway);
   const response = await fetch(`${gateway.rpcUrl}/tollgate.v1.GenerationService/CountTokens`, {
     method: 'POST',
@@ -192,7 +192,7 @@ test('tokens are counted by curl-like Connect JSON, for nothing', async () => {
   expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
 });
 
-test('a caller that does not read slows its upstream, and its deadline holds all the same', async () => {
+test('a caller that does not read slows its upstream, and its deadline still applies', async () => {
   const { key, id } = await makeKey(gateway);
   const session = connect(gateway.rpcUrl);
   const message = toBinary(GenerateRequestSchema, fromJson(GenerateRequestSchema, makeRequest('acme/flood', 'unread')));
@@ -214,7 +214,7 @@ test('a caller that does not read slows its upstream, and its deadline holds all
   const taken = socket.bytesWritten;
   await sleep(300);
   expect(socket.bytesWritten - taken).toBeLessThan(500_000);
-  // The kernel's buffers of two sockets, and little in the gateway.
+  // Mostly in the kernel's buffers of two sockets; the gateway buffers little.
   expect(taken).toBeLessThan(12_000_000);
   await expectStopped('unread', began + 1_500);
   const record = await findKeyRecord(id);

@@ -50,7 +50,7 @@ export interface Called {
 export interface Program {
   readonly name: string;
   /** Whether it can give a deadline to a call. */
-  readonly tellsDeadline: boolean;
+  readonly sendsDeadline: boolean;
   call(gateway: Gateway, call: Call): Promise<Called>;
 }
 
@@ -74,7 +74,7 @@ function connectProgram(name: string, makeTransport: (baseUrl: string) => Transp
   const transports = new Map<string, Transport>();
   return {
     name,
-    tellsDeadline: true,
+    sendsDeadline: true,
     call: async ({ rpcUrl }, { request, headers, deadlineMs, signal }) => {
       const transport = transports.get(rpcUrl) ?? makeTransport(rpcUrl);
       transports.set(rpcUrl, transport);
@@ -143,7 +143,7 @@ function splitFields(bytes: Uint8Array, wanted: number): Uint8Array[] {
 
 const grpcJs: Program = {
   name: 'grpc-js',
-  tellsDeadline: true,
+  sendsDeadline: true,
   call: async (gateway, { request, headers, deadlineMs, signal }) => {
     const client = grpcClient(gateway);
     const metadata = new Metadata();
@@ -209,7 +209,7 @@ function jsonValues(text: string): object[] {
 function bufCurl(protocol: 'grpc' | 'grpcweb' | 'connect'): Program {
   return {
     name: `buf curl, ${protocol}`,
-    tellsDeadline: false,
+    sendsDeadline: false,
     call: async ({ rpcUrl }, { request, headers, signal }) => {
       const named = Object.entries(headers).map(([name, value]) => `--header=${name}: ${value}`);
       const { stdout, stderr } = await output(
@@ -280,7 +280,7 @@ function framesIn(body: Buffer): Frames {
 /** The command-line program with Connect's JSON over HTTP/1.1. */
 const curl: Program = {
   name: 'curl, Connect JSON',
-  tellsDeadline: true,
+  sendsDeadline: true,
   call: async ({ rpcUrl }, { request, headers, deadlineMs, signal }) => {
     const all = {
       ...headers,

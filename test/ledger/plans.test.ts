@@ -101,6 +101,21 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   expect(await balance()).toBe(8n * dollar);
 });
 
+test('a free daily request of several choices counts each of them, and one of more than are left is not free', async () => {
+  await start();
+  const admitChoices = (id: number, requests: number) =>
+    bench.ledger.admit(
+      makeAdmitCommand(id, { requestId: names[id] ?? '', requests, funds: estimate({ freeDaily: true }) }),
+    );
+  await admitChoices(1, 3);
+  expect(await plan()).toMatchObject({ freeLeftToday: 2, tokensHeld: 1124 });
+  expect(await admitChoices(2, 2)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
+  expect(await plan()).toMatchObject({ freeLeftToday: 0, tokensHeld: 1124 });
+  await bench.ledger.settle(makeSettleCommand(2, 10));
+  expect(await plan()).toMatchObject({ freeLeftToday: 0 });
+  await bench.ledger.void(1, 'cancelled');
+});
+
 test('a free request that the upstream fails or that never runs is not counted; an answered one is', async () => {
   await start();
   await admitStandard(1);

@@ -29,7 +29,7 @@ test('compose starts it read-only, without privileges, with time to stop', () =>
     read_only: true,
     cap_drop: ['ALL'],
     security_opt: ['no-new-privileges:true'],
-    stop_grace_period: '45s',
+    stop_grace_period: '60s',
   });
 });
 

@@ -45,6 +45,12 @@ test('every public route has an operation, and every operation a route', async (
   ).toEqual([]);
 });
 
+test('every tag of an operation is explained', () => {
+  const explained = (document['tags'] as { name: string }[]).map(({ name }) => name);
+  const used = new Set(operations.flatMap(({ tags }) => tags));
+  expect(used).toEqual(new Set(explained));
+});
+
 test('every field of every body is explained, and every example fits its body', () => {
   const schemas = document['components'] as { schemas: Record<string, { properties?: Record<string, Json> }> };
   const lenient = new Schemas(document, { strict: false });

@@ -6,6 +6,7 @@ export type Json = Record<string, unknown>;
 
 /** An operation of the document. */
 export interface Documented {
+  readonly tags: readonly string[];
   readonly method: string;
   readonly path: string;
   readonly operationId: string;

@@ -1,4 +1,4 @@
-/** Generation over the internal listener of a whole gateway, by every kind of caller: it is admitted, metered, cut and paid like that of REST callers. */
+/** Generation over the internal listener of a whole gateway, by every kind of caller: requests are admitted, metered, cut and charged like REST requests. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -173,7 +173,7 @@ async function readErrorCode(replies: AsyncIterable<unknown>): Promise<number> {
   return status.OK;
 }
 
-test('buf curl and curl-like Connect JSON generate', async () => {
+test('buf curl and Connect JSON, as curl sends it, generate', async () => {
   const body = {
     model: 'sim/large',
     delivery: 'DELIVERY_WHOLE',

@@ -1,4 +1,4 @@
-/** The programs that `connect` points at the gateway. Apart from their settings, so that no other command loads the libraries that read those. */
+/** The programs that `connect` points at the gateway. In a file of their own, so that commands which only need the names do not load the libraries that read settings. */
 export const clientNames = [
   'claude-code',
   'codex',

@@ -41,7 +41,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(chatRequestSchema, received.body);
   checkTogether(body);
   const unknown = new UnknownMembers(Protocol.CHAT);
-  unknown.note(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known, '');
+  unknown.noteBody(body, isTextOnly(body['modalities']) ? knownTextOnlyMembers : known);
   unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { stop } = body;
   const format = unknown.orRefuse(body.response_format, 'response_format');

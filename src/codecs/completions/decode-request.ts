@@ -77,7 +77,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     throw invalidField('max_tokens', 'must be at least 1, or 0 with `echo`');
   }
   const unknown = new UnknownMembers(Protocol.COMPLETIONS);
-  unknown.note(body, known, '');
+  unknown.noteBody(body, known);
   unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const stream = body.stream === true;
   const { logprobs, logit_bias: _, ...sampled } = body;

@@ -64,7 +64,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     throw new GatewayError('unsupported_parameter', message, { param: 'thread' });
   }
   const unknownMembers = new UnknownMembers(Protocol.MESSAGES);
-  unknownMembers.note(body, known, '');
+  unknownMembers.noteBody(body, known);
   const { metadata } = body;
   const choice = unknownMembers.orRefuse(body.tool_choice, 'tool_choice');
   const items = decodeMessages(body.system ?? undefined, body.messages, unknownMembers);

@@ -79,7 +79,7 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     });
   }
   const unknown = new UnknownMembers(Protocol.RESPONSES);
-  unknown.note(body, known, '');
+  unknown.noteBody(body, known);
   const items = body.input == null ? [] : decodeInput(body.input, unknown);
   const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
   unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');

@@ -101,7 +101,7 @@ export class DirectAnswers<
     );
   }
 
-  /** Returns the charged answer; a answerStore stores it before it is charged. */
+  /** Returns the charged answer; `answerStore` stores it before it is charged. */
   async #charged(
     requested: DirectAsk<Request>,
     signal: AbortSignal,

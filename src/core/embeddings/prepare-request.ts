@@ -2,10 +2,10 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import { countInPieces } from '../../generation/count-input.ts';
+import { PieceCounter } from '../../generation/count-input.ts';
 import { checkEmbedRequest, inputName, invalidEmbedField } from '../../generation/embeddings/check-embed-request.ts';
 import { isVocabulary, loadDecoder } from '../../generation/embeddings/token-ids.ts';
-import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import { loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { PreparedRequest } from '../direct/direct-kind.ts';
@@ -37,12 +37,11 @@ export async function prepareEmbedRequest(
 
 /** Counts all inputs. Throws `validation_error` for one that is longer than the model's context. */
 async function countInputs(request: EmbedRequest, { contextLength = Infinity }: Model): Promise<number> {
-  const tokenizer = await loadTokenizer();
+  const counter = new PieceCounter(await loadTokenizer());
   let sum = 0;
   for (const [index, { text, tokens }] of request.inputs.entries()) {
     // A text that is too long even by the lowest estimate is refused without a count.
-    const isOver = estimateTokens(text).low > contextLength;
-    const count = isOver ? Infinity : tokens.length + (await countInPieces([text], tokenizer));
+    const count = tokens.length + (await counter.count(text, contextLength));
     if (count > contextLength) {
       throw invalidEmbedField(inputName(request, index), `must have at most ${contextLength} tokens with this model`);
     }

@@ -16,7 +16,7 @@ function denied(code: Denied['code'], denial: NonNullable<Denied['denial']>) {
   return deniedError({ kind: 'denied', code, windows: [], denial }, admission);
 }
 
-test('a key’s own empty balance is raised by its owner', () => {
+test('if a key’s own balance is empty, the tip says that its owner can raise it', () => {
   const denial = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
   const refusal = deniedError(
     { kind: 'denied', code: 'insufficient_balance', windows: [], denial },
@@ -25,7 +25,7 @@ test('a key’s own empty balance is raised by its owner', () => {
   expect(refusal.facts.tip).toContain('PATCH /v1/account/keys/3 {"balance": DOLLARS}');
 });
 
-test('a cap that has something left is not called used up', () => {
+test('a cap that has something left is not reported as used up', () => {
   const cap = { limit: 'monthly_limit', unit: 'nano_usd', used: 0n, max: 100_000n, resetAtMs: 0 } as const;
   expect(denied('spending_limit', cap).message).toBe(
     'The rest of the key’s monthly limit can’t pay for this request: $0.000000 of $0.000100 used or held. It resets at 1970-01-01T00:00:00.000Z.',
@@ -50,7 +50,7 @@ test('insufficient funds: the message has what is available, what running reques
   expect(deniedError(untouched, admission).message).toBe('Insufficient funds: $0.000012345 available.');
 });
 
-test('no one is sent to buy a plan for images, which no plan pays', () => {
+test('the tip for an image request never suggests a plan, because no plan pays images', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
   const imageApplicant = { ...admission, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };

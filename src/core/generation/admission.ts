@@ -61,7 +61,7 @@ export interface DeniedRequest extends Pick<AdmissionRequest, 'model' | 'account
 }
 
 /**
- * Returns the error for a denied caller; reads the key only to see whether it was its own balance that could not pay.
+ * Returns the error for a denied caller. Reads the key only to find out whether its own balance was too small.
  */
 export async function refusal(
   ledger: Pick<Ledger, 'findKey'>,
@@ -95,7 +95,7 @@ export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied,
   });
 }
 
-/** A client that has to wait a minute, or for a slot, may retry automatically. */
+/** Marks denials that a client may retry automatically: it only has to wait a minute, or for a slot. */
 function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
   return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {};
 }
@@ -167,7 +167,7 @@ const limitNames: Readonly<Record<NamedLimit, string>> = {
   limit: 'A limit leaves no room for this request',
 };
 
-/** There may be some money left, but too little for this request. */
+/** Messages for funds and limits that are not used up, but can't pay this request. */
 const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   daily_limit: 'The rest of the key’s daily limit can’t pay for this request',
   monthly_limit: 'The rest of the key’s monthly limit can’t pay for this request',

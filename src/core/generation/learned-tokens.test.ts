@@ -16,7 +16,7 @@ describe('LearnedTokens', () => {
     expect(tokens.output(route, words(100))).toBeUndefined();
   });
 
-  test('tells what a chat template adds from what a text has, whatever came last', () => {
+  test('distinguishes what a chat template adds from the tokens of a text, in any order of reports', () => {
     const tokens = new LearnedTokens();
     const counted = (estimate: number): number => 25 + Math.round(estimate * 0.8);
     for (const estimate of [20, 1_500, 30, 400, 25, 3_000, 20, 20]) {
@@ -28,7 +28,7 @@ describe('LearnedTokens', () => {
     }
   });
 
-  test('an upper bound is never below what was reported last, and falls again', () => {
+  test('an upper bound is never below the latest report, and falls again afterwards', () => {
     const tokens = new LearnedTokens();
     for (let time = 0; time < 10; time += 1) tokens.learn(route, { input: { ...words(100), tokens: 70 } });
     tokens.learn(route, { input: { ...words(100), tokens: 200 } });
@@ -47,7 +47,7 @@ describe('LearnedTokens', () => {
     expect(tokens.input(route, words(100))).toBe(before);
   });
 
-  test('reasoning is known by its time', () => {
+  test('reasoning is estimated from its time', () => {
     const tokens = new LearnedTokens();
     expect(tokens.reasoning(route, 1_000)).toBeUndefined();
     tokens.learn(route, { reasoning: { tokens: 100, ms: 500 } });

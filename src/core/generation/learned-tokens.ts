@@ -25,7 +25,7 @@ export interface LearnedSample {
   readonly ratio: number;
 }
 
-/** The share of their weight that earlier reports keep at each new one. */
+/** Each new report multiplies the weight of earlier ones by this. */
 const keptShare = 0.9;
 /** Learns from each of the first answers of a route; after that, from one per `pauseMs`. */
 const eagerAnswers = 64;
@@ -52,13 +52,13 @@ class TokenRegression {
   #spread = 1;
 
   constructor() {
-    // Initial samples, a short and a long text: the usual ratio of tokens to the upper bound.
+    // Initial samples, a short and a long text, with the usual ratio of tokens to the upper bound.
     this.#add(32, 32 * 0.67, 0.05);
     this.#add(4_096, 4_096 * 0.67, 0.05);
   }
 
   learn(estimate: number, tokens: number): void {
-    // No tokenizer counts like this: one wrong report must not make the holds of the next requests too large.
+    // No tokenizer counts like this. One wrong report must not make later holds too large.
     if (tokens > templateTokensMax + slope.max * estimate || tokens < slope.min * estimate) return;
     const predicted = this.predict(estimate);
     if (predicted > 0) {
@@ -83,7 +83,7 @@ class TokenRegression {
     return intercept + boundedSlope * estimate;
   }
 
-  /** Returns the most tokens to expect: the prediction, raised as far as the latest reports exceeded theirs. */
+  /** Returns the most tokens to expect: the prediction times the factor by which recent reports exceeded theirs. */
   high(estimate: number): number {
     return this.predict(estimate) * this.#spread;
   }

@@ -11,8 +11,7 @@ import { itemNumber, withItem } from '../../generation/guard/serialise.ts';
 const pausesMax = 8;
 
 /**
- * Joins several calls into one answer: after a pause the upstream is called again to continue, and the client never sees the pause. The
- * start event of every further call is dropped and its items are numbered on; a pause's own end is held back.
+ * Joins several calls into one answer: after a pause the upstream is called again to continue, and the client never sees the pause. Of every further call the start event is dropped, and its items continue the numbering; the end of a paused call is not passed on.
  */
 export class PauseJoin {
   #pauses = 0;
@@ -57,7 +56,7 @@ export class PauseJoin {
     const { event: step } = event;
     if (step.case === 'started' && this.#pauses > 0) return undefined;
     if (step.case === 'finished' && step.value.reason === FinishReason.PAUSE) return this.#pause(event);
-    // The last finish holds.
+    // A later finish replaces an earlier one.
     if (step.case === 'finished') this.#isPaused = false;
     if (step.case === 'completed' && this.#isPaused) return undefined;
     if (step.case === 'itemOpened') this.#opened += 1;

@@ -1,7 +1,7 @@
 import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { priceSheet, type PriceSheet } from '../../generation/price.ts';
 
-/** The most expensive prices that a request can meet, in pico-dollars a token. */
+/** The highest prices that can apply to a request, in pico-dollars a token. */
 export interface DearestPrices {
   readonly inputPico: bigint;
   readonly outputPico: bigint;

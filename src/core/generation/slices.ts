@@ -28,8 +28,7 @@ export class Slices {
   #ended: boolean;
 
   /**
-   * The `outputTokens` of `admitted` are paid for; a request that costs nothing needs no slices. `most`: the output limit of all
-   * candidates, Infinity without one: more is never held, because others may need it.
+   * `admitted.outputTokens` are held already; a request that costs nothing needs no slices. `most`: the output limit of all candidates together, or Infinity. More than this is never held, so that other requests can use the money.
    */
   constructor(ledger: Ledger, admitted: Admitted, most: number, events: SliceEvents) {
     this.#ledger = ledger;
@@ -62,7 +61,7 @@ export class Slices {
 
   /** Called when another call continues the answer: that many more output tokens may come. */
   goOn(most: number): void {
-    // The limit ended it, not the funds: those grant less than was wanted.
+    // The output limit had stopped the slices, not the funds.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;
   }
@@ -84,7 +83,7 @@ export class Slices {
     await this.#pending?.catch(() => undefined);
   }
 
-  /** Requests one extension at a time. One that fails ahead of need is requested again; only a caller that needs it gets the error. */
+  /** Requests one extension at a time. An extension that fails before it is needed is requested again; only a caller that has to wait for it gets the error. */
   #begin(tokens: number): Promise<void> {
     if (this.#pending !== undefined) return this.#pending;
     const extension = this.#extend(tokens);
@@ -107,7 +106,7 @@ export class Slices {
         this.#onRaise(reply.heldNanoUsd);
       }
       this.#slice = Math.min(reply.outputTokens, sliceTokens);
-      // Less than was wanted may just be a smaller slice: the funds have ended only if nothing else is left.
+      // A smaller slice than requested does not mean that the funds are used up: that is so only if nothing else is left.
       const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;
       this.#ended = areSpent || this.#held >= this.#most;
       if (areSpent) this.#onEnd(this.#held);

@@ -4,11 +4,11 @@ import { UnseenOutput } from './unseen-output.ts';
 const route = { modelId: 'acme/large', provider: 'a', model: 'large' };
 const other = { ...route, provider: 'b' };
 
-test('a route that has not answered is taken to make 50 tokens a second', () => {
+test('a route that has not answered is assumed to generate 50 tokens a second', () => {
   expect(new UnseenOutput().estimate(route, 2_000)).toBe(100);
 });
 
-test('a route is as fast as it was, the latest answer counting for a fifth; others learn nothing of it', () => {
+test('a route’s speed is an average in which the latest answer counts for a fifth, and changes no other route’s', () => {
   const unseen = new UnseenOutput();
   unseen.learn(route, 200, 1_000);
   expect(unseen.estimate(route, 500)).toBe(100);

@@ -156,7 +156,7 @@ export class Images {
     });
   }
 
-  /** Yields the answer as it is drawn; a answerStore stores it before it is charged. */
+  /** Yields the answer as it is drawn; `answerStore` stores it before it is charged. */
   async *#drawn(
     ask: ImageAsk,
     signal: AbortSignal,

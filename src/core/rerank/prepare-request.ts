@@ -1,8 +1,8 @@
 import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import { countInPieces } from '../../generation/count-input.ts';
+import { PieceCounter } from '../../generation/count-input.ts';
 import { checkRerankRequest, countSearches, invalidRerankField } from '../../generation/rerank/check-rerank.ts';
-import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import { loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DirectEstimate, PreparedRequest } from '../direct/direct-kind.ts';
@@ -33,17 +33,15 @@ export async function prepareRerankRequest(
 
 /** Counts the query and all documents. Throws `validation_error` for a document that is longer, with the query, than the model's context. */
 async function countInputs({ query, documents }: RerankRequest, contextLength = Infinity): Promise<number> {
-  const tokenizer = await loadTokenizer();
-  const count = async (text: string, max: number): Promise<number> =>
-    // A text that is too long even by the lowest estimate is not counted.
-    estimateTokens(text).low > max ? Infinity : countInPieces([text], tokenizer);
-  const queryTokens = await count(query, contextLength);
+  // A text that is too long even by the lowest estimate is not counted.
+  const counter = new PieceCounter(await loadTokenizer());
+  const queryTokens = await counter.count(query, contextLength);
   if (queryTokens > contextLength) {
     throw invalidRerankField('query', `must have at most ${contextLength} tokens with this model`);
   }
   let sum = queryTokens;
   for (const [index, document] of documents.entries()) {
-    const tokens = await count(document, contextLength);
+    const tokens = await counter.count(document, contextLength);
     if (queryTokens + tokens > contextLength) {
       const message = `must have at most ${contextLength} tokens with this model, the query included`;
       throw invalidRerankField(`documents[${index}]`, message);

@@ -47,7 +47,7 @@ export async function compactConversation(
   if (signal.aborted) leave();
   generation.start({
     events: events => void said.push(...events),
-    // Set even without a answerStore: an answer that can't be returned is not charged.
+    // Set even without `answerStore`: an answer that can't be returned is not charged.
     beforeSettle: async rest => {
       const message = toCompaction(requested, generation, rest);
       await answerStore?.keep(requestId, [message]);

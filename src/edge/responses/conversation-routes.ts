@@ -51,7 +51,7 @@ async function answerCompact(exchange: Exchange): Promise<void> {
         param: 'conversation',
       });
     }
-    request.call.nameRepeat(request, body.raw);
+    request.call.nameRepeat(request, body);
     const compacted = await edge.responses.compactConversation(
       { request: requested, ...(previousResponseId === undefined ? {} : { previousResponseId }) },
       { headers: request.call, signal: exchange.signal },

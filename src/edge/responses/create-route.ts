@@ -31,8 +31,9 @@ export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
 }
 
 /** Decodes a body and calls the core. Throws the error for the client. */
-function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
+function createResponse(exchange: Exchange, body: JsonBody): void {
   const { edge, request } = exchange;
+  const { value, raw } = body;
   const { headers } = request.raw;
   const decoded = decodeRequest({ body: value, raw, headers });
   const { stream } = decoded;
@@ -40,7 +41,7 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
     delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
     strict: edge.isStrict(headers),
   });
-  request.call.nameRepeat(request, raw);
+  request.call.nameRepeat(request, body);
   attribute(call.request, headers);
   const frames = stepFrames(-1, (error, id) => responsesCodec.renderStream(decoded).fail(error, id));
   const sink = stream ? new StreamSink(exchange, frames) : new WholeSink(exchange, renderCreated);

@@ -60,11 +60,11 @@ export class ResponsesSocket {
   /** The amount taken from the memory of large bodies. */
   #takenBytes = 0;
   #turn: SocketTurn | undefined;
-  /** Messages that are not sent yet, since there were too many. */
+  /** How many messages wait because the client reads too slowly. */
   #unsent = 0;
-  /** Called once they have been sent. */
+  /** Called once all of them have been sent. */
   #whenSent: (() => void)[] = [];
-  /** When the unanswered ping was sent, on the clock that never steps. */
+  /** When the unanswered ping was sent, by the monotonic clock. */
   #pingedAt: number | undefined;
   /** True once no more turns are accepted. */
   #isOver = false;
@@ -103,7 +103,7 @@ export class ResponsesSocket {
     socket.on('close', () => this.#closed());
   }
 
-  /** The connection has ended. */
+  /** Whether the connection has ended. */
   get isGone(): boolean {
     return this.#isGone;
   }
@@ -135,7 +135,7 @@ export class ResponsesSocket {
     this.#socket.close(closeCodes.tryLater, 'Too many large requests are being answered.');
   }
 
-  /** Ends the connection because the gateway stops: now, or when its turn has ended. */
+  /** Ends the connection because the gateway stops: at once, or after the running turn. */
   end(): void {
     this.#isOver = true;
     if (this.#turn === undefined) this.#socket.close(closeCodes.goingAway, 'The gateway is stopping.');

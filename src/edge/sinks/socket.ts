@@ -140,7 +140,7 @@ function decodeTurn(connection: ResponsesSocket, { value: event, raw }: JsonBody
   return requested;
 }
 
-/** Evicts the response that a turn refers to which can't be decoded: the core does it for the others that fail. Never rejects. */
+/** Evicts the response that an undecodable turn refers to; for other failed turns the core does it. Never rejects. */
 async function evictPrevious({ edge, session }: ResponsesSocket, call: Call, body: JsonBody | Error): Promise<void> {
   if (body instanceof Error) return;
   const responseId = (body.value as { previous_response_id?: unknown } | null)?.previous_response_id;

@@ -5,14 +5,14 @@ import { join } from 'node:path';
 export interface DataFiles {
   /** Copied by SQLite, because a gateway may write them. */
   readonly databases: readonly string[];
-  /** Secrets and images: they appear whole and never change, or are replaced whole. */
+  /** Secrets and images: each is written or replaced in one step, never changed in place. */
   readonly files: readonly string[];
 }
 
 /** The folder of a data directory that may contain backups; backups leave it out. */
 export const backupsFolder = 'backups';
 
-/** A file in a data directory until everything of a backup is in it. Its text explains to the operator why no gateway starts there. */
+/** Exists in a data directory while a restore into it is incomplete. Its text tells the operator why no gateway starts there. */
 export const restoreMark = 'restore.incomplete';
 
 /** Files that belong to the running process, and databases and files that are being written. */
@@ -27,7 +27,7 @@ export function listDataFiles(dataDir: string): DataFiles {
   return { databases, files: paths.filter(path => !databases.includes(path)) };
 }
 
-/** Every file below a folder, as paths with `/` relative to it, sorted. One that goes away meanwhile is left out. */
+/** Returns every file below a folder, as sorted relative paths with `/`. A file that disappears meanwhile is left out. */
 export function listFiles(folder: string, below = ''): string[] {
   const paths: string[] = [];
   for (const name of readdirSync(join(folder, below)).sort()) {

@@ -23,7 +23,7 @@ export async function backUpBeforeUpgrade(dataDir: string, now: () => number): P
   if (!isOlder) return undefined;
   const moment = isoTime(now()).replaceAll(/[:.]/g, '-');
   const target = join(dataDir, backupsFolder, `before-${version}-${moment}`);
-  // Loaded by who upgrades: every other start is faster without.
+  // Loaded only for an upgrade: other starts are faster without it.
   const { makeBackup } = await import('./make-backup.ts');
   try {
     await makeBackup({ dataDir, target, now });

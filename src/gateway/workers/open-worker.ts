@@ -67,8 +67,7 @@ const ownServices: ReadonlySet<DescService> = new Set([
   RerankService,
 ]);
 /**
- * Methods with the same property: their answers belong to the connection of their caller. Work that continues without one runs on the main
- * thread.
+ * Methods that also run in the worker, because their answers belong to the caller's connection. Work that continues without a connection runs on the main thread.
  */
 const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ResponseService.method.createResponse,

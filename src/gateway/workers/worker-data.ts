@@ -17,7 +17,7 @@ export interface WorkerData {
 /** Interval at which a worker raises its pulse. */
 export const pulseMs = 500;
 
-/** Returns the instance number in the ids that a worker makes. Edges in other processes have numbers from 1 on, so that workers count down. */
+/** Returns the instance number in the ids that a worker makes. Edges in other processes have numbers from 1 up, so workers are numbered from 63 down. */
 export function workerInstance(number: number): number {
   return 64 - number;
 }

@@ -12,7 +12,7 @@ import { WorkerThread, type WorkerTools } from './worker-thread.ts';
 
 /** The first and the longest wait before a worker that ended is replaced. */
 const againMs = { min: 100, max: 5_000 };
-/** A worker that lived so long did not end because of how it was started. */
+/** If a worker ran this long, its start was not the reason for its end. */
 const soundMs = 30_000;
 const lookMs = 500;
 /** A worker whose event loop has not turned for this many checks is ended: 15 s during which this thread was running. */

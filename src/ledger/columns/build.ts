@@ -17,11 +17,11 @@ import { countRequests, type Hours, toFingerprint, type Totals, TotalsReader } f
 export interface BuildSizes {
   /** Days are joined until they have so many. */
   readonly recordsOfDaysMin: number;
-  /** The hours behind the last of those days are joined until they have so many; fewer are read from the ledger itself. */
+  /** The hours after the last of those days share a file once they have this many records; fewer are read from the ledger itself. */
   readonly recordsOfHoursMin: number;
   /** A day with more has several files. */
   readonly recordsOfDayMax: number;
-  /** A file has its records also combined, if so many of them make one on average. */
+  /** A file also has combined records if each combines at least this many on average. */
   readonly recordsCombinedMin: number;
 }
 
@@ -99,7 +99,7 @@ export class ColumnBuilder {
       .raw();
   }
 
-  /** Does what there is to do. `checksAll`: old files too are compared with the ledger. Returns how many files were made. */
+  /** Makes and removes files as needed. `checksAll`: old files too are compared with the ledger. Returns how many files were made. */
   run(nowMs: number, checksAll: boolean): number {
     const accounts = new Set(this.#accounts.all().map(({ id }) => Number(id)));
     for (const id of this.#store.listAccounts()) accounts.add(id);
@@ -273,7 +273,7 @@ function isOfDays({ from, to }: Hours): boolean {
   return from % hoursOfDay === 0 && to % hoursOfDay === 0;
 }
 
-/** Returns what is left of a range without others, which are in their order. */
+/** Returns the parts of a range that are outside of `others`, which are in ascending order. */
 function cutOut(range: Hours, others: readonly Hours[]): Hours[] {
   const left: Hours[] = [];
   let { from } = range;

@@ -46,7 +46,7 @@ interface Header extends Hours {
   readonly starts: readonly number[];
   /** The columns of dimensions have places in these lists. */
   readonly values: Readonly<Record<DimensionName, readonly number[]>>;
-  /** The group lists that the values of `groups` are places in. */
+  /** The group lists; a value of `groups` is an index of them. */
   readonly groupLists: readonly string[];
   readonly columns: Readonly<Record<ColumnName, Place>>;
   /** The records of each UTC day added up by all dimensions but the end user; absent if they would be hardly fewer. */
@@ -136,7 +136,7 @@ function align(at: number): number {
   return Math.ceil(at / alignment) * alignment;
 }
 
-/** Returns the numbers in as few bytes as they fit, or the number that all of them are. */
+/** Returns the numbers in as few bytes as possible, or a single number if all are equal. */
 function toNarrow(numbers: Float64Array): Numbers | number {
   let max = 0;
   let isSame = true;

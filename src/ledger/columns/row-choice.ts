@@ -1,6 +1,6 @@
 import type { ColumnFile, ColumnName, DimensionName, Numbers } from './column-file.ts';
 
-/** Each returns whether a record with this value of the dimension is wanted. `lists`: what the values of `groups` are places in. */
+/** Conditions on dimensions: each returns whether a record with this value passes. `lists`: the group lists; a value of `groups` is an index of them. */
 export type ColumnFilters = readonly {
   readonly dimension: DimensionName;
   readonly passes: (value: number, lists: readonly string[]) => boolean;
@@ -32,7 +32,7 @@ export class ColumnBuffers {
 export class RowChoice {
   readonly #filters: ColumnFilters;
   readonly #buffers: ColumnBuffers;
-  /** Those found last, rising, counted from the first of the rows that were looked at. */
+  /** The rows that the last search found, ascending, relative to the first searched row. */
   rows = new Uint32Array(0);
 
   constructor(filters: ColumnFilters, buffers: ColumnBuffers) {

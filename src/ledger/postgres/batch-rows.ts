@@ -183,7 +183,7 @@ export class BatchRows implements Rows {
     this.#results.clear();
   }
 
-  /** Undoes everything since the command began, or since there were that many steps to undo. */
+  /** Undoes the last steps until `length` are left. */
   undoTo(length: number): void {
     for (const step of this.undo.splice(length).reverse()) step();
   }
@@ -342,7 +342,7 @@ export class BatchRows implements Rows {
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
   }
 
-  /** None: what an instance has left is ended by commands that name each hold. */
+  /** Returns none: the holds that a stopped instance has left are ended by commands that name each of them. */
   ownHolds(): readonly Hold[] {
     return [];
   }
@@ -358,7 +358,7 @@ export class BatchRows implements Rows {
     return Object.values(this.tables).some(table => table.hasChanges) || this.#sums.length > 0;
   }
 
-  /** Returns the statements that write what changed, each table's rows together, in an order in which each row finds the rows that it names. */
+  /** Returns the statements that write what changed: each table's rows together, and rows after those that they refer to. */
   writeSteps(): Step[] {
     const { limitUse, hold, ...tables } = this.tables;
     const { account, subscription, period, group, key, ...rest } = tables;
@@ -386,7 +386,7 @@ export class BatchRows implements Rows {
     this.undo.length = 0;
   }
 
-  /** The batch is undone: what it has loaded of configurations may have its changes. */
+  /** Called when the batch is undone: configurations that it has loaded may contain its changes. */
   abandon(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
   }
@@ -483,7 +483,7 @@ export class BatchRows implements Rows {
     );
   }
 
-  /** Returns stored rows that fulfil a condition, as this batch has left those that it knows. */
+  /** Returns stored rows that fulfil a condition; rows that this batch has loaded are returned as it has changed them. */
   #select<R>(
     table: BatchTable<R>,
     { spec, codec }: TableStatements<R>,

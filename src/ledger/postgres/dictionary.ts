@@ -37,8 +37,8 @@ const tables = Object.keys(columns) as DictionaryTable[];
 const knownMax = 100_000;
 
 /**
- * Numbers of what records name often, kept for ever: they never change. Names that a batch's commands carry are added together, in one step before the batch takes its locks (`want…`, `takeWanted`).
- * A name that turns out to be missing later is looked up, or added, by a transaction of its own before the rule runs again, so that no batch waits for another's names.
+ * Numbers for the names that records repeat, cached for ever because they never change. New names that the commands of a batch carry are added together, in one transaction before the batch takes its
+ * locks (`want…`, `takeWanted`). A name that turns out to be unknown later is looked up, or added, in a transaction of its own before the rule runs again, so that no batch waits for another's names.
  */
 export class Dictionary {
   readonly #numbers = new Map(tables.map(table => [table, new Map<string, number>()]));

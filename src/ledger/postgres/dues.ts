@@ -47,7 +47,7 @@ export class Dues {
     this.#nextMs = Math.min(this.#nextMs, atMs);
   }
 
-  /** Returns whether something may have ended by now. Throws `MissingRow` if what that is is not loaded. */
+  /** Returns whether something may have ended by now. Throws `MissingRow` if its rows are not loaded. */
   hasEnded(nowMs: number): boolean {
     if (nowMs < this.#nextMs) return false;
     const accounts = [...this.#dues].filter(([, due]) => !due.isLoaded && due.atMs <= nowMs).map(([id]) => id);

@@ -15,7 +15,7 @@ import { BatchRows, type Shared } from './batch-rows.ts';
 import { findAccountId, execute, locksCounters, wantNames } from './commands.ts';
 import { MissingRow, UnlockedAccount } from './missing-row.ts';
 
-/** A command of a batch. `isRepeat`: it was sent before, and it is not known what became of it. */
+/** A command of a batch. `isRepeat`: it was sent before, and its outcome is unknown. */
 export interface BatchCommand {
   readonly request: WireCommand;
   readonly isRepeat: boolean;
@@ -43,7 +43,7 @@ export interface EngineTools {
   /** The highest id of a request that was stored when the process started. */
   readonly lastId: number;
   readonly instanceNumber: () => number;
-  /** When the database's clock will say what; for what is loaded beforehand. */
+  /** The expected time of the database's clock, for rows that are loaded before the batch has read it. */
   readonly guessNow: () => number;
 }
 
@@ -323,10 +323,10 @@ export class Engine {
     }
   }
 
-  /** Does one command, after what is over by its time: by itself, because what the command then asks the database for must see it. */
+  /** Does one command. Before it, ends everything that is over by its time, in a step of its own, so that the command's reads of the database see the result. */
   async #do(work: Work, request: WireCommand, nowMs: number): Promise<WireReply> {
     const { rows, context } = work;
-    // What a gateway has left is ended first, so that a plan that is over is renewed with all that the account has.
+    // Holds of stopped gateways are ended first, so that a plan that is over is renewed with all of the account's money.
     if (!isRecovery(request)) {
       const swept = await this.#attempt(work, nowMs, () => sweep(context, nowMs, this.#endApart(work)));
       if (swept[0] !== 'done') return swept;

@@ -6,7 +6,7 @@ import { makeDirectory } from '../../lib/make-directory.ts';
 
 /** A data directory that this process alone serves. */
 export interface HomeLock {
-  /** The same for each process that serves the directory, and for no other. */
+  /** A name of the directory: every process that serves it has the same one, and no process elsewhere. */
   readonly name: string;
   readonly release: () => void;
 }

@@ -11,10 +11,10 @@ const registerText = `INSERT INTO instance (number, lease_until_ms, home)
   ON CONFLICT (number) DO NOTHING RETURNING boot, number`;
 const succeedText = 'UPDATE instance SET lease_until_ms = 0 WHERE home = $1::text';
 const renewText = `UPDATE instance SET lease_until_ms = ${clock} + $2::bigint WHERE boot = $1::bigint AND lease_until_ms > ${clock} RETURNING boot`;
-/** Reads all holds, which no index gives by their instance, and so only if an instance has ended or `$2`: a hold whose instance is not even listed is found later. */
+/** Reads all holds, because no index finds them by their instance: so only if an instance has ended, or if `$2`, which also finds holds whose instance is not listed. */
 const orphanText = `SELECT h.id, h.account_id FROM hold h WHERE ($2::boolean OR EXISTS (SELECT 1 FROM instance WHERE lease_until_ms <= ${clock}))
   AND h.boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.boot = h.boot AND i.lease_until_ms > ${clock}) ORDER BY h.id LIMIT $1::bigint`;
-/** How often all holds are looked through although no instance has ended. */
+/** Interval at which all holds are searched even if no instance has ended. */
 const lookThroughMs = 60_000;
 const removeText = `DELETE FROM instance i WHERE i.lease_until_ms <= ${clock} AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.boot = i.boot)`;
 const leaderText = `SELECT min(boot) AS boot FROM instance WHERE lease_until_ms > ${clock}`;
@@ -37,7 +37,7 @@ export interface InstanceOptions {
   readonly home: string | undefined;
 }
 
-/** The instances of a database: each holds a lease that it renews, and what one has left that is gone is ended by any other. */
+/** The instances of a database: each holds a lease that it renews; if one is gone, any other ends what it left. */
 export class Instances {
   readonly #pool: PostgresPool;
   readonly #leaseMs: number;

@@ -50,7 +50,7 @@ export async function dropPartitions(pool: PostgresPool, beforeMs: number, kept:
 /** Does one change of the partitions. Returns false if it can't be made now: another gateway made it, or somebody reads or writes for too long. */
 async function changePartitions(connection: PostgresConnection, change: string): Promise<boolean> {
   try {
-    // Waits no longer for those who read activity than a settle can.
+    // Settles wait behind this lock, so it is not waited for longer than a settle can wait.
     await connection.script(`BEGIN; SET LOCAL lock_timeout = '1s'; ${change}; COMMIT`, dropMs);
     return true;
   } catch (error) {

@@ -54,8 +54,7 @@ const usersMax = 20;
 const windowsMax = 100;
 
 /**
- * Removes what limits have counted in windows of the calendar that ended that long ago. A window goes whole and under its account's lock, because the use that is nobody's
- * says that it is counted: who asks for it again has it counted again. Returns how many rows.
+ * Removes what limits have counted in windows of the calendar that ended that long ago. All uses of a window are removed at once, under its account's lock: its row without an end user says that the window has been counted, and without that row the next reader counts it again. Returns how many rows.
  */
 async function removeUses(pool: PostgresPool, beforeMs: number): Promise<number> {
   const kinds = await pool.query(

@@ -21,7 +21,7 @@ const own = [
     sql: "SELECT 'hold ' || id AS what FROM hold WHERE (boot IS NULL) <> (expires_at_ms IS NOT NULL)",
   },
 ];
-/** The highest id is not kept: it is looked for when a gateway starts. */
+/** The highest id is not stored in this database: a gateway looks it up when it starts. */
 const notHere = new Set(['ids go on above the gateway’s own']);
 
 /** Checks every invariant of a database's ledger, also while gateways use it. */

@@ -95,7 +95,7 @@ export class ColumnRecords {
         summer.add(file);
         summed.push(stored);
       } catch {
-        // Damaged: the ledger has the same, and what was added of the file is dropped.
+        // The file is damaged. The ledger has the same records: sum again without the file.
         this.#store.remove(accountId, stored);
         return this.#sum(accountId, query, limit);
       } finally {

@@ -86,7 +86,7 @@ export class HistoryReads {
 
   movements(filter: EntryFilter): MovementRow[] {
     const values = toValues(filter);
-    // What is older than as many charges as the page and those before it need is on a later page, and no balance here depends on it.
+    // Reads no further back than the charges that this page and the pages before it can show: older entries are on later pages, and do not affect the balances here.
     const { account, end } = values;
     const oldest = this.#chargeStart.get({ account, end, skip: values.limit + values.offset - 1 });
     const start = Math.max(values.start, Number(oldest?.createdAtMs ?? 0n));

@@ -3,9 +3,9 @@ import { toPocket } from '../columns/column-file.ts';
 import type { ColumnStore } from '../columns/column-store.ts';
 import { ColumnRecords } from './column-records.ts';
 
-/** No request takes longer: charges that were admitted earlier are not searched. */
+/** No request takes longer than this, so charges of requests that were admitted earlier need not be searched. */
 export const longestMs = 2 * 86_400_000;
-/** Requests that take so long are few, and have an index of their own: migrations/0020-long-requests.sql. */
+/** Few requests take longer than this; they have an index of their own: migrations/0020-long-requests.sql. */
 export const longMs = 600_000;
 
 /** Records admitted from `first` up to but not including `last`. */
@@ -46,7 +46,7 @@ export class LaterChanges {
     };
     for (const { group, amounts } of sums) add(Number(group), -amounts.cost);
     for (const { from, to } of left) addAll(this.#charges.all({ account, end, first: from, last: to }));
-    // Those that were admitted before and ended later.
+    // Requests that were admitted before that time and ended after it.
     addAll(this.#charges.all({ account, end, first: end - longMs, last: end }));
     addAll(this.#longCharges.all({ account, end, first: end - longestMs, last: end - longMs }));
     addAll(this.#entries.all({ account, end }));

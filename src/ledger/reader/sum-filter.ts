@@ -6,7 +6,7 @@ import { others } from './filter-hours.ts';
 export interface SumFilter {
   /** Conditions on records. */
   readonly ofRecord: readonly string[];
-  /** Which stored sums have these requests apart from others, and the conditions on them; undefined: none, so records are read. */
+  /** The stored sums that contain exactly these requests, and their conditions; undefined: there are none, and records are read. */
   readonly ofSum: { readonly grouped: SumChange['grouped']; readonly conditions: readonly string[] } | undefined;
 }
 

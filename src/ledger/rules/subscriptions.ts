@@ -47,15 +47,15 @@ export function renewSubscription(context: Context, over: PlanPeriod, nowMs: num
   const { priceNanoUsd } = plans[subscription.plan][subscription.period];
   if (subscription.state === 'active' && canPay(account, priceNanoUsd)) {
     buyPeriod(context, account, subscription, nowMs);
-    tell(rows, subscription, 'subscription.renewed', nowMs);
+    emitPlanEvent(rows, subscription, 'subscription.renewed', nowMs);
     return;
   }
   rows.subscriptions.put({ ...subscription, state: 'ended' });
   rows.accounts.put({ ...account, period: null });
-  tell(rows, subscription, 'subscription.ended', nowMs);
+  emitPlanEvent(rows, subscription, 'subscription.ended', nowMs);
 }
 
-function tell(
+function emitPlanEvent(
   rows: Rows,
   { accountId, plan, period }: Subscription,
   type: 'subscription.renewed' | 'subscription.ended',

@@ -55,7 +55,7 @@ export class Credentials {
     );
   }
 
-  /** Returns the committed credential; undefined if no key has this hash or it was revoked. A replaced secret ends at its own time. */
+  /** Returns the committed credential; undefined if no key has this hash or it was revoked. A rotated secret stays valid until the end of its overlap. */
   find(hash: Uint8Array): Credential | undefined {
     const apiKey = this.#apiKey.get(hash);
     if (apiKey !== undefined) return toCredential(apiKey, undefined);

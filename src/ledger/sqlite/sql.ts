@@ -1,7 +1,7 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { Faults } from './fault.ts';
 
-/** Prepares statements; with faults, each call of one is a step that can fail. */
+/** Prepares statements. With `faults`, which tests pass, each call of a statement is a point at which a failure can be injected. */
 export class Sql {
   readonly db: Connection;
   readonly #faults: Faults | undefined;

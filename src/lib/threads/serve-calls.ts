@@ -2,8 +2,7 @@ import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 
 /**
- * Replies as a thread posts them. `now`: to the calls that waited longest for any, in their order, `undefined` if it replies to one later. `later`: to those
- * that waited longest for that. `notice`: to no call, but for the owner of the thread.
+ * Replies that a thread posts, in the order of the calls. `now`: to the oldest calls without any reply; `undefined` announces a later reply. `later`: to the oldest of the calls that were announced. `notice`: a message for the owner of the thread.
  */
 export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]] | ['notice', unknown];
 
@@ -26,6 +25,6 @@ export function serveCalls<Request, Reply>(service: CallService<Request, Reply>,
     port.close();
   });
   port.postMessage(ready);
-  // Node.js itself writes it when a thread has ended, and nothing of a process that is killed.
+  // Node.js itself writes the compile cache only when a thread ends, and never if the process is killed.
   flushCompileCache();
 }

@@ -57,7 +57,7 @@ class DiskJournal implements Journal {
         this.#end += headBytes + record.length;
         rest = rest.subarray(headBytes + record.length);
       }
-      // Anything that is not a record is the end, unless more of it is still to be read.
+      // The first bytes that are no complete record are the end, unless the rest of that record is still to be read.
       if (rest.length >= headBytes && rest.length >= headBytes + rest.readUInt32LE(0)) break;
     }
     if (this.#end === size) return;
@@ -95,7 +95,7 @@ class DiskJournal implements Journal {
     await this.#handle.close();
   }
 
-  /** Writes what waits, and what comes meanwhile: one sync for all that arrived during the last. Never rejects. */
+  /** Writes the waiting records, and those that arrive in the meantime: each sync covers all that arrived during the one before. Never rejects. */
   async #write(from: number): Promise<void> {
     let at = from;
     let batch: Waiting[] = [];

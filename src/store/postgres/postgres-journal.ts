@@ -64,7 +64,7 @@ export class PostgresJournal implements Journal {
     await this.#writing;
   }
 
-  /** Writes what waits, and what comes meanwhile. Never rejects. */
+  /** Writes the waiting records, and those that arrive in the meantime. Never rejects. */
   async #write(): Promise<void> {
     let batch: Waiting[] = [];
     try {

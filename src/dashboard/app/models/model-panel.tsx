@@ -7,14 +7,18 @@ import { CopyButton } from '../parts/copy.tsx';
 import { Calculator } from './calculator.tsx';
 import { Routes } from './routes.tsx';
 
-const paths = new Map<number, string>([
-  [Endpoint.CHAT_COMPLETIONS, '/v1/chat/completions'],
-  [Endpoint.RESPONSES, '/v1/responses'],
-  [Endpoint.MESSAGES, '/v1/messages'],
-  [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
-  [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
-  [Endpoint.EMBEDDINGS, '/v1/embeddings'],
-]);
+/** Without its path a new endpoint does not compile. */
+const listed = {
+  [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
+  [Endpoint.RESPONSES]: '/v1/responses',
+  [Endpoint.MESSAGES]: '/v1/messages',
+  [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
+  [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
+  [Endpoint.EMBEDDINGS]: '/v1/embeddings',
+  [Endpoint.RERANK]: '/v1/rerank',
+  [Endpoint.COMPLETIONS]: '/v1/completions',
+} satisfies Readonly<Record<(typeof Endpoint)[Exclude<keyof typeof Endpoint, 'UNSPECIFIED'>], string>>;
+const paths = new Map(Object.entries(listed).map(([endpoint, path]) => [Number(endpoint), path]));
 
 /** Shows one model: its features, the cost of a request, and for the operator its routes. */
 export function ModelPanel({ model }: { readonly model: Model }) {

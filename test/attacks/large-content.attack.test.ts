@@ -1,0 +1,189 @@
+/** Requests with images, files and sound of tens of megabytes, as far as the provider: none of them may hold the event loop (docs/security.md "Request bodies"). */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, expect, test } from 'vitest';
+import { SocketClient } from '../e2e/socket-client.ts';
+import { endGateway, startGateway } from '../gateway.ts';
+import { LoopHolds } from './loop-holds.ts';
+import { attackSize } from './scale.ts';
+
+const mebibyte = 1024 ** 2;
+/** How long the event loop may be held: 50 ms on a quiet machine; if other programs share the cores and their caches, the same work takes up to twice as long. */
+const heldMsMax = 100;
+
+const answers: Readonly<Record<string, object>> = {
+  '/v1/chat/completions': {
+    id: 'c',
+    object: 'chat.completion',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'Seen.' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 },
+  },
+  '/v1/images/edits': { created: 1, data: [{ b64_json: 'iVBORw0KGgo=' }] },
+};
+let receivedBytes = 0;
+/** The last bytes that the provider received. */
+let receivedEnd = '';
+const provider = createServer((request, response) => {
+  receivedBytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    receivedBytes += chunk.length;
+    receivedEnd = `${receivedEnd.slice(-1000)}${chunk.subarray(-1000).toString()}`;
+  });
+  request.on('end', () => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answers[request.url ?? ''] ?? {}));
+  });
+});
+provider.listen(0, '127.0.0.1');
+await once(provider, 'listening');
+const base = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`;
+
+const holds = new LoopHolds();
+const gateway = await startGateway({
+  balance: '1000000',
+  config: `
+retries: 0
+simulator: { tokens_per_second: 0 }
+providers:
+  eyes: { protocol: chat, base_url: "${base}", api_key: x }
+  painter: { protocol: images, base_url: "${base}", api_key: x }
+models:
+  - { id: far/eyes, context_length: 1000000, capabilities: { vision: true }, pricing: { input: 1, output: 1 }, routes: [{ provider: eyes, model: m }] }
+  - { id: far/painter, endpoints: [/v1/images/generations, /v1/images/edits], pricing: { image: 0.01 }, routes: [{ provider: painter, model: m }] }
+`,
+  environment: holds.environment('--max-old-space-size=800'),
+});
+afterAll(async () => {
+  provider.close();
+  await endGateway(gateway);
+  holds.remove();
+});
+
+const bytes = attackSize(60, 8) * mebibyte;
+const base64 = 'A'.repeat(bytes);
+const url = `data:image/png;base64,${base64}`;
+/** With the beginning of a PNG, so that a built-in model looks at it. */
+const png = `data:image/png;base64,iVBORw0KGgoA${base64}`;
+const urls = Array.from({ length: 50 }, () => `data:image/png;base64,${'A'.repeat(bytes / 64)}`);
+
+const chat = (model: string, content: unknown, more: object = {}): object => ({
+  model,
+  messages: [{ role: 'user', content }],
+  ...more,
+});
+const image = (address: string): object => ({ type: 'image_url', image_url: { url: address } });
+/** As large as an image of this interface may be. */
+const inputImage = { type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(bytes / 4)}` };
+const inputImages = [inputImage, inputImage, inputImage, inputImage];
+const messagesImage = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: base64 } };
+
+/** Sends a body twice, because the first use of a path compiles it. Returns the status and the longest hold of the second one. */
+async function attack(path: string, body: object, headers: Record<string, string> = {}): Promise<[number, number]> {
+  const json = JSON.stringify(body);
+  let status = 0;
+  let sinceMs = 0;
+  for (const attempt of ['first', 'second']) {
+    sinceMs = Date.now();
+    const response = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.apiKey}`,
+        'content-type': 'application/json',
+        ...headers,
+        ...('idempotency-key' in headers ? { 'idempotency-key': `${headers['idempotency-key']} ${attempt}` } : {}),
+      },
+      body: json,
+    });
+    status = response.status;
+    const text = await response.text();
+    if (process.env['ATTACK_SHOW'] !== undefined) console.log(status, text.slice(0, 300), receivedBytes);
+  }
+  return [status, await holds.longest(gateway.url, sinceMs)];
+}
+
+test.each<[name: string, path: string, body: object, status: number, headers?: Record<string, string>]>([
+  ['an image', '/v1/chat/completions', chat('far/eyes', [image(url)]), 200],
+  ['fifty images', '/v1/chat/completions', chat('far/eyes', urls.map(image)), 200],
+  [
+    'an image with an Idempotency-Key',
+    '/v1/chat/completions',
+    chat('far/eyes', [image(url)]),
+    200,
+    { 'idempotency-key': 'a' },
+  ],
+  [
+    'an image beside a number that JavaScript would change',
+    '/v1/chat/completions',
+    chat('far/eyes', [image(url)], { unknown: 1e300 }),
+    200,
+  ],
+  [
+    'a file',
+    '/v1/chat/completions',
+    chat('far/eyes', [{ type: 'file', file: { filename: 'a.pdf', file_data: base64 } }]),
+    200,
+  ],
+  [
+    'sound',
+    '/v1/chat/completions',
+    chat('far/eyes', [{ type: 'input_audio', input_audio: { data: base64, format: 'wav' } }]),
+    200,
+  ],
+  ['an unknown member', '/v1/chat/completions', chat('far/eyes', 'x', { unknown: base64 }), 200],
+  ['a member with a long name', '/v1/chat/completions', chat('far/eyes', 'x', { [base64]: 1 }), 200],
+  ['an image in another protocol', '/v1/messages', { ...chat('far/eyes', [messagesImage]), max_tokens: 9 }, 200],
+  [
+    'an image of a stored response',
+    '/v1/responses',
+    { model: 'far/eyes', input: [{ role: 'user', content: inputImages }] },
+    200,
+  ],
+  ['an image for a built-in model', '/v1/chat/completions', chat('sim/large', [image(png)]), 400],
+  ['an image to edit', '/v1/images/edits', { model: 'far/painter', prompt: 'x', images: [base64] }, 422],
+  ['texts to embed', '/v1/embeddings', { model: 'sim/embed', input: [base64] }, 422],
+])('%s of tens of megabytes does not block other requests', async (...[name, path, body, status, headers]) => {
+  const [answered, heldMs] = await attack(path, body, headers);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log(name, answered, heldMs);
+  expect(answered).toBe(status);
+  expect(heldMs).toBeLessThan(heldMsMax);
+});
+
+test('an image of tens of megabytes in a message of a WebSocket does not block other requests', async () => {
+  const client = await SocketClient.open(gateway.url, gateway.apiKey);
+  await client.ask({ model: 'far/eyes', input: 'x', store: false });
+  const sinceMs = Date.now();
+  await client.ask({ model: 'far/eyes', input: [{ role: 'user', content: inputImages }], store: false });
+  const heldMs = await holds.longest(gateway.url, sinceMs);
+  if (process.env['ATTACK_SHOW'] !== undefined) console.log('socket', heldMs);
+  expect(heldMs).toBeLessThan(heldMsMax);
+  await client.close();
+});
+
+async function post(body: string, headers: Record<string, string> = {}): Promise<{ status: number; id: string }> {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json', ...headers },
+    body,
+  });
+  const { id = '' } = (await response.json()) as { id?: string };
+  return { status: response.status, id };
+}
+
+test('a large body reaches a provider of its protocol with every digit, in the order of its members', async () => {
+  const rest = '"unknown":{"b":12345678901234567890,"2":1.5,"1":"\\ud83d"}}';
+  const body = JSON.stringify(chat('far/eyes', [image(url)])).replace(/}$/, `,${rest}`);
+  expect((await post(body)).status).toBe(200);
+  // Half a surrogate pair becomes U+FFFD.
+  expect(receivedEnd).toContain('"unknown":{"b":12345678901234567890,"2":1.5,"1":"\ufffd"}');
+});
+
+test('a large body with an Idempotency-Key is repeated, and another one with the same key is refused', async () => {
+  const headers = { 'idempotency-key': 'large' };
+  const body = JSON.stringify(chat('far/eyes', [image(url)]));
+  const first = await post(body, headers);
+  expect(first.status).toBe(200);
+  expect(await post(body, headers)).toEqual(first);
+  expect((await post(body.replace('AAAA', 'AAAB'), headers)).status).toBe(422);
+  expect((await post(JSON.stringify(chat('far/eyes', 'x')), headers)).status).toBe(422);
+});
