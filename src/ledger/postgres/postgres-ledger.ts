@@ -27,8 +27,10 @@ import { SnapshotWatch } from './snapshot-watch.ts';
 import { makeStatements } from './statements.ts';
 import { verifyPostgres } from './verify.ts';
 
-/** Connections beside the one of the batches: reads, leases and sweeps. */
+/** Connections beside the one of the batches: credentials, leases and sweeps, and reads. */
 const poolConnections = 3;
+/** Those of them that reads and the removal of old rows may have at a time. Every request needs its credential, and leases must be renewed, however long these take. */
+const longConnections = 2;
 const sweepsMax = 500;
 const dayMs = 86_400_000;
 
@@ -58,6 +60,8 @@ export interface PostgresLedgerOptions {
   readonly drivesTime?: true;
   /** Tests only: how long leases last, and how often they are renewed and ended ones are looked for. */
   readonly lease?: { readonly leaseMs: number; readonly renewMs: number };
+  /** Tests only: how long a read may take. */
+  readonly readMs?: number;
 }
 
 /** The ledger in PostgreSQL, of one of several gateways. */
@@ -116,6 +120,8 @@ export async function readLastId(connection: PostgresConnection): Promise<number
 export interface Parts {
   readonly options: PostgresLedgerOptions;
   readonly pool: PostgresPool;
+  /** The part of the pool for work that takes long. */
+  readonly longPool: PostgresPool;
   readonly shared: Shared;
   readonly number: { value: number };
   readonly stats: PostgresStats;
@@ -165,8 +171,9 @@ export function makeParts(options: PostgresLedgerOptions, pool: PostgresPool, { 
   const writer = new BatchWriter({ database: { url }, engine, observe, watch, settleMs, onBatch, onLeaseEnded });
   const sweep = async (nowMs: number): Promise<unknown> =>
     writer.sendFor(await instances.listDue(sweepsMax, drivesTime ? nowMs : null), ['sweep', nowMs]);
-  const reader = new PostgresReader(pool, plans, sweep);
-  return { options, pool, shared, number, stats, instances, engine, writer, reader, lastId, now, register };
+  const longPool = pool.share(longConnections);
+  const reader = new PostgresReader({ pool: longPool, plans, sweep, readMs: options.readMs });
+  return { options, pool, longPool, shared, number, stats, instances, engine, writer, reader, lastId, now, register };
 }
 
 function makeShared(types: Shared['types'], number: { readonly value: number }): Shared {
@@ -252,12 +259,12 @@ class InstanceLedger extends CommandLedger implements PostgresLedger {
   }
 
   async databaseBytes(): Promise<number> {
-    const [row] = await this.#own.pool.query('SELECT pg_database_size(current_database()) AS bytes');
+    const [row] = await this.#own.longPool.query('SELECT pg_database_size(current_database()) AS bytes');
     return Number(row?.['bytes'] ?? 0);
   }
 
   override removeOld(limits: RetentionLimits): Promise<number> {
-    return removeOld(this.#own.pool, limits, this.#own.options.clock.now());
+    return removeOld(this.#own.longPool, limits, this.#own.options.clock.now());
   }
 
   override verify(): Promise<string[]> {

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import type { PostgresConnection } from '../../lib/postgres/connection.ts';
-import { isDatabaseFailure } from '../../lib/postgres/errors.ts';
+import { isCancelled, isDatabaseFailure } from '../../lib/postgres/errors.ts';
 import type { PostgresPool } from '../../lib/postgres/pool.ts';
 import type { LedgerReader } from '../command-ledger.ts';
 import type { Plans } from '../plans.ts';
@@ -12,22 +12,51 @@ import { MissingResult, Results } from './replay.ts';
 const begin = [
   { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' },
   {
-    text: "SELECT set_config(name, value, true) FROM (VALUES ('enable_hashjoin', 'on'), ('enable_seqscan', 'on'), ('plan_cache_mode', 'auto'), ('statement_timeout', '30000')) AS s(name, value)",
+    text: "SELECT set_config(name, value, true) FROM (VALUES ('enable_hashjoin', 'on'), ('enable_seqscan', 'on'), ('plan_cache_mode', 'auto')) AS s(name, value)",
   },
 ];
-const readMs = 30_000;
+const limitText = "SELECT set_config('statement_timeout', $1::text, true)";
+/** How long all statements of a read may take together; of a check of the ledger, each. Longer reads keep a snapshot open, which slows busy accounts. */
+const readMsDefault = 30_000;
+/** The server ends a statement first, so that its connection is kept. */
+const marginMs = 3000;
+/** A statement may exceed what is left for it by that much. */
+const renewedMs = 500;
+
+/** A read took longer than it may. */
+class ReadTooLong extends Error {
+  override readonly name = 'ReadTooLong';
+}
+
+/** The dependencies and settings of a `PostgresReader`. */
+export interface PostgresReaderTools {
+  /** Its connections may be taken for as long as a read lasts. */
+  readonly pool: PostgresPool;
+  /** Absent: there is no read of a subscription. */
+  readonly plans?: Plans;
+  /** Ends what is over. */
+  readonly sweep?: (nowMs: number) => Promise<unknown>;
+  /** How long a read may take; absent: 30 s. */
+  readonly readMs?: number | undefined;
+}
 
 /** Runs reads of the SQLite reader on one snapshot of PostgreSQL. A read runs as often as it takes until all results that it asks for are there. */
 export class PostgresReader implements LedgerReader {
   readonly #pool: PostgresPool;
   readonly #plans: Plans;
   readonly #sweep: (nowMs: number) => Promise<unknown>;
+  readonly #readMs: number;
 
-  /** `sweep` ends what is over. Without the plans there is no read of a subscription. */
-  constructor(pool: PostgresPool, plans?: Plans, sweep: (nowMs: number) => Promise<unknown> = () => Promise.resolve()) {
+  constructor({
+    pool,
+    plans = {} as Plans,
+    sweep = () => Promise.resolve(),
+    readMs = readMsDefault,
+  }: PostgresReaderTools) {
     this.#pool = pool;
-    this.#plans = plans ?? ({} as Plans);
+    this.#plans = plans;
     this.#sweep = sweep;
+    this.#readMs = readMs;
   }
 
   read<N extends keyof Reads>(name: N, ...args: Parameters<Reads[N]>): Promise<ReturnType<Reads[N]>> {
@@ -53,9 +82,9 @@ export class PostgresReader implements LedgerReader {
     return this.read(name, ...args);
   }
 
-  /** Does a read that is not one of the reader's. */
+  /** Does a read that is not one of the reader's. Each of its statements may take as long as a read. */
   run<T>(read: (results: Results) => T): Promise<T> {
-    return this.#pool.use(connection => readWith(connection, read));
+    return this.#pool.use(connection => readWith(connection, () => this.#readMs, read));
   }
 
   async close(): Promise<void> {
@@ -66,25 +95,46 @@ export class PostgresReader implements LedgerReader {
     try {
       // Prepared once, because the read runs again for each result that it lacked.
       let reads: Reads | undefined;
-      return await this.run(results => read((reads ??= prepareReads(results.asConnection(), this.#plans))));
+      return await this.#pool.use(connection => {
+        const untilMs = performance.now() + this.#readMs;
+        const left = (): number => untilMs - performance.now();
+        return readWith(connection, left, results =>
+          read((reads ??= prepareReads(results.asConnection(), this.#plans))),
+        );
+      });
     } catch (error) {
+      if (error instanceof ReadTooLong || isCancelled(error)) {
+        const seconds = this.#readMs / 1000;
+        throw overloaded(`The read took longer than ${seconds} s. Request a shorter time, or fewer filters.`, error);
+      }
       if (isDatabaseFailure(error)) throw overloaded('The ledger can’t be read.', error);
       throw new GatewayError('internal', 'The gateway failed.', { cause: error });
     }
   }
 }
 
-/** Runs code that reads at once until all its results are there. */
-async function readWith<T>(connection: PostgresConnection, read: (results: Results) => T): Promise<T> {
+/** Runs code that reads at once until all its results are there. `left`: how long the next statement may take, in ms. */
+async function readWith<T>(
+  connection: PostgresConnection,
+  left: () => number,
+  read: (results: Results) => T,
+): Promise<T> {
   const results = new Results();
   await connection.run(begin);
+  let limitMs = 0;
   try {
     for (;;) {
       try {
         return read(results);
       } catch (error) {
         if (!(error instanceof MissingResult)) throw error;
-        const [result] = await connection.run([error.step], readMs);
+        const leftMs = Math.floor(left());
+        if (leftMs < 1) throw new ReadTooLong('the statements of a read took too long together');
+        // Set anew only if that makes a difference: most reads are over within milliseconds.
+        const limit = limitMs - leftMs > renewedMs || limitMs === 0;
+        if (limit) limitMs = leftMs;
+        const steps = [...(limit ? [{ text: limitText, values: [String(leftMs)] }] : []), error.step];
+        const result = (await connection.run(steps, limitMs + marginMs)).at(-1);
         if (result !== undefined) results.add(error, result);
       }
     }

@@ -28,7 +28,7 @@ const notHere = new Set(['ids go on above the gateway’s own']);
 export async function verifyDatabase(url: string): Promise<string[]> {
   const pool = new PostgresPool({ url, connections: 1 });
   try {
-    return await verifyPostgres(new PostgresReader(pool));
+    return await verifyPostgres(new PostgresReader({ pool }));
   } finally {
     await pool.close();
   }

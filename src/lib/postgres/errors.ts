@@ -21,6 +21,11 @@ export function isDuplicate(thrown: unknown): boolean {
   return postgresCode(thrown) === '23505';
 }
 
+/** Returns whether the server ended a statement because it took longer than its `statement_timeout`, or because someone cancelled it. */
+export function isCancelled(thrown: unknown): boolean {
+  return postgresCode(thrown) === '57014';
+}
+
 /** Returns whether a row named another that is not there. */
 export function isMissingReference(thrown: unknown): boolean {
   return postgresCode(thrown) === '23503';

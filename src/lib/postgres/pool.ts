@@ -24,6 +24,8 @@ interface Waiting {
 /** A bounded number of connections, opened when they are needed. One that is lost is replaced by the next caller. */
 export class PostgresPool {
   readonly #options: PoolOptions;
+  /** The pool that this one borrows from; undefined: it opens its connections itself. */
+  readonly #whole: PostgresPool | undefined;
   readonly #free: PostgresConnection[] = [];
   readonly #waiting: Waiting[] = [];
   #open = 0;
@@ -31,8 +33,14 @@ export class PostgresPool {
   #freedAtMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor(options: PoolOptions) {
+  constructor(options: PoolOptions, whole?: PostgresPool) {
     this.#options = options;
+    this.#whole = whole;
+  }
+
+  /** Returns a pool that borrows at most that many connections of this one at a time, for work that takes long: the others stay free for work that must not wait. */
+  share(connections: number): PostgresPool {
+    return new PostgresPool({ ...this.#options, connections }, this);
   }
 
   /** Lends a connection. Throws `ConnectionLost` if the database can't be reached or none is free in time. */
@@ -99,7 +107,8 @@ export class PostgresPool {
   async #connect(): Promise<PostgresConnection> {
     this.#open += 1;
     try {
-      return await PostgresConnection.open(this.#options);
+      const whole = this.#whole;
+      return await (whole === undefined ? PostgresConnection.open(this.#options) : whole.#take());
     } catch (error) {
       this.#open -= 1;
       // Waiting callers try to connect too, and get the same error.
@@ -109,6 +118,13 @@ export class PostgresPool {
   }
 
   #give(connection: PostgresConnection): void {
+    if (this.#whole !== undefined) {
+      this.#freedAtMs = performance.now();
+      this.#open -= 1;
+      this.#whole.#give(connection);
+      this.#passOn();
+      return;
+    }
     if (this.#isClosed) {
       void connection.end();
       return;
