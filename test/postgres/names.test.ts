@@ -1,5 +1,6 @@
 /** Names that requests carry (end users, tags, models) and that the database does not have yet. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Dictionary } from '../../src/ledger/postgres/dictionary.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
 import { PostgresConnection } from '../../src/lib/postgres/connection.ts';
 import { amount, dollar, makeAdmitCommand, makeHash, plans, settleAmount, TestClock } from '../ledger/fixture.ts';
@@ -7,12 +8,13 @@ import { createLedgerDatabase } from './ledger-database.ts';
 
 const clock = new TestClock();
 const day = Math.floor(clock.now() / 86_400_000);
+let url: string;
 let ledgers: PostgresLedger[];
 let query: PostgresConnection;
 let lastId = 1000;
 
 beforeAll(async () => {
-  const url = await createLedgerDatabase();
+  url = await createLedgerDatabase();
   const options = { url, clock, dailyLimitUnit: 'dollars', plans, drivesTime: true } as const;
   ledgers = [await openPostgresLedger(options), await openPostgresLedger(options)];
   query = await PostgresConnection.open({ url });
@@ -99,20 +101,25 @@ test('the tags that a key adds are added with those of its requests', async () =
 });
 
 test('two gateways that add the same names at once, each in its order, give them the same numbers', async () => {
-  const keys = [await makeKey('left'), await makeKey('right')] as const;
-  for (let round = 0; round < 6; round += 1) {
-    const named = list(1000 + 500 * round, 500);
-    await Promise.all([answer(pick(0), keys[0], named), answer(pick(1), keys[1], named.toReversed())]);
+  const connections = [await PostgresConnection.open({ url }), await PostgresConnection.open({ url })];
+  const dictionaries = connections.map(() => new Dictionary());
+  const add = async (index: number, users: readonly string[]): Promise<void> => {
+    for (const user of users) {
+      dictionaries[index]?.want('end_user', user);
+      dictionaries[index]?.wantTags({ of: user });
+    }
+    const need = dictionaries[index]?.takeWanted();
+    need?.take((await connections[index]?.run(need.steps)) ?? []);
+  };
+  const users = Array.from({ length: 6000 }, (_, index) => `both ${index}`);
+  for (let from = 0; from < users.length; from += 1000) {
+    const own = users.slice(from, from + 1000);
+    await Promise.all([add(0, own), add(1, own.toReversed())]);
   }
-  expect(await sumsOf(keys[0].accountId, 3)).toEqual(await sumsOf(keys[1].accountId, 3));
-  const [{ users, names } = {}] = await query.query(
-    'SELECT count(*) AS users, count(DISTINCT name) AS names FROM end_user',
-  );
-  expect(users).toBe(names);
-  const [{ deadlocks } = {}] = await query.query(
-    'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
-  );
-  expect(deadlocks).toBe(0n);
+  const [left, right] = dictionaries.map(each => users.map(user => [each.endUser(user), each.tagSet({ of: user })]));
+  expect(left).toEqual(right);
+  expect(new Set(left?.map(([user]) => user)).size).toBe(users.length);
+  for (const connection of connections) await connection.end();
 });
 
 test('an account has sums of 10,000 end users and tags a day, over all gateways; further ones are summed as others', async () => {
