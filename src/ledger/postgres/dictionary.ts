@@ -96,11 +96,11 @@ export class Dictionary {
   }
 
   #number(table: Name, values: readonly Sendable[]): number {
-    const said = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
-    const name = `${table} ${said}`;
+    const json = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
+    const name = `${table} ${json}`;
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
-    const digest = toParameter(createHash('sha256').update(said).digest());
+    const digest = toParameter(createHash('sha256').update(json).digest());
     const cells = columns[table];
     const places = cells.map((cell, index) => `$${index + 2}::${cell.split('::')[1] ?? ''}`);
     const names = cells.map(cell => cell.split('::')[0]);
