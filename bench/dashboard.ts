@@ -137,7 +137,7 @@ const calls: Readonly<Record<string, () => Promise<unknown>>> = {
   'Models: routes': () => admin.listRoutes({}),
 };
 
-/** Returns the processor time that the gateway has taken so far, in ms. On a busy machine it tells more than the time that passed. Only on Linux. */
+/** Returns the processor time that the gateway has taken so far, in ms. On a busy machine it says more than the elapsed time. Only on Linux. */
 function readCpuMs(): number {
   const fields =
     readFileSync(`/proc/${String(gateway.pid)}/stat`, 'utf8')

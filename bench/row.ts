@@ -33,7 +33,7 @@ export function table(rows: readonly LoadedRow[]): string {
   return ['| what | found | to reach | reached | load |', '| --- | --- | --- | --- | --- |', ...lines].join('\n');
 }
 
-/** Formats a number with as many decimals as say something. */
+/** Formats a number with its meaningful decimals. */
 export function shown(value: number): string {
   const magnitude = Math.abs(value);
   return value.toFixed(magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : 2);

@@ -1,9 +1,9 @@
-/** The value below which `fraction` of the values lie. NaN of none. */
+/** Returns the value below which `fraction` of the values lie; NaN if there are none. */
 export function percentile(ascending: readonly number[], fraction: number): number {
   return ascending[Math.min(ascending.length - 1, Math.floor(ascending.length * fraction))] ?? Number.NaN;
 }
 
-/** The middle value; of an even number the mean of the middle two. NaN of none. */
+/** Returns the median; NaN if there are no values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;

@@ -1,6 +1,6 @@
 /**
  * The fast part of the tests (`npm run check`): format, lint, types, the contract, generated code, folder direction. Every step
- * runs even when one before it fails, so that one run shows all there is to mend.
+ * runs even when one before it fails, so that one run shows everything that fails.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -56,7 +56,7 @@ function run({ name, command: [program, ...options] }: Step): boolean {
   return passed;
 }
 
-/** Runs every step, and returns how many succeeded and how many did not. */
+/** Runs every step. Returns how many succeeded and how many failed. */
 export function runChecks(more: readonly Step[] = []): { passed: number; failed: number } {
   const each = [...steps(), ...more];
   const passed = each.filter(step => run(step)).length;

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 
-/** How an answer came. Times are `performance.now()`. */
+/** An answer and its times, as `performance.now()`. */
 export interface Arrival {
   readonly status: number;
-  /** When its first byte of body was there; of a stream: its first event. */
+  /** When its first byte of body had arrived; for a stream: its first event. */
   readonly firstAt: number;
   readonly endAt: number;
 }

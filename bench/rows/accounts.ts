@@ -77,7 +77,7 @@ function measured(nowMs: number): Measured[] {
     {
       what: 'key deleted',
       targetMs: 5,
-      // Those that were made just now, whose ids go on above the others'.
+      // The records that were just made, whose ids are above the others'.
       next: () => ({ method: 'DELETE', path: `/keys/${(nextDeleted += 1)}` }),
     },
     get('balance', '/balance'),
@@ -162,7 +162,7 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
     });
     const client = new Client(await gateway.printed(/^\s*public\s+(http:\S+)/m), key);
     const all = measured(systemClock.now()).map(each => ({ ...each, runs: [] as number[][], cpuMs: 0 }));
-    // By turns: what else the machine does for a minute is in one round of each.
+    // In turns, so that other load of the machine affects one round of each.
     for (let round = 0; round < rounds; round += 1) {
       for (const each of all) {
         const cpuBefore = gateway.cpu().totalMs;

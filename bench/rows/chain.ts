@@ -6,7 +6,7 @@ const turns = 1000;
 /** About a line of a chat; the upstream's answer is a word. */
 const words = 'What do you think of that, and what would you do next in my place? '.repeat(3);
 
-/** Continues a conversation and answers the id of the new response; the upstream answers at once, so that what it takes is the gateway’s. */
+/** Continues a conversation. Returns the id of the new response. The upstream answers at once, so the time measured is the gateway's. */
 async function turn({ url, apiKey }: GatewayTarget, previous: string | undefined): Promise<string> {
   const answer = await fetch(`${url}/v1/responses`, {
     method: 'POST',
@@ -37,7 +37,7 @@ function row(what: string, took: readonly number[], target?: number): Row {
     : { what, found, target: `p50 under ${target} ms`, reached: p50 < target };
 }
 
-/** How long a stored conversation takes to go on, from the request to the whole answer, when it is short and when it is long. */
+/** Measures how long continuing a stored conversation takes, from the request to the whole answer, for short and long conversations. */
 export async function chain({ rounds }: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
   const gateway = await startGateway(upstream);
@@ -48,7 +48,7 @@ export async function chain({ rounds }: Settings): Promise<Row[]> {
     const first = await times(count, async () => void (await turn(gateway, undefined)));
     last = undefined;
     for (let index = 0; index < turns - 1; index += 1) last = await turn(gateway, last);
-    // Only the first one to go on finds the conversation in memory: the others read all of it again.
+    // Only the first continuation finds the conversation in memory; the others read all of it again.
     const stored = await times(count, async () => void (await turn(gateway, last)));
     const going = await times(count, async () => void (last = await turn(gateway, last)));
     return [

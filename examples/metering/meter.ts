@@ -119,12 +119,12 @@ export class Meter {
   }
 
   async #void({ id, target }: Unfinished): Promise<void> {
-    // Not found: it was never requested, or has expired. Nothing is held, which is what is wanted.
+    // Not found: it was never admitted, or has expired. Nothing is held, as intended.
     await unlessNotFound(insist(() => this.#options.accounting.void({ id })));
     this.#end({ id, target, state: 'voided', ...nothing });
   }
 
-  /** Delivered before it is noted: a crash between the two delivers again, never not at all. */
+  /** Delivered before it is noted: after a crash between the two it is delivered again, and never lost. */
   #end(ended: Ended): void {
     this.#options.deliver(ended);
     this.#options.journal.end(ended.id, ended.state);

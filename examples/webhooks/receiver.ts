@@ -7,7 +7,7 @@ import process from 'node:process';
 import { Webhook } from 'standardwebhooks';
 
 const webhook = new Webhook(process.env['WEBHOOK_SECRET'] ?? '');
-/** A real receiver keeps these ids where it keeps what the events change, in the same transaction. */
+/** A real receiver stores these ids in the same transaction as the changes that the events cause. */
 const seen = new Set<string>();
 const bytesMax = 1 << 20;
 

@@ -285,11 +285,11 @@ describe('the error of a bad file names file, line, path and the allowed values'
     expect(lines.join('\n')).not.toMatch(/ca\s*nary/);
   });
 
-  test('an alias that contains itself ends', () => {
+  test('an alias that contains itself is refused', () => {
     expect(listProblems('models: &a [*a]')[0]).toContain('is too deep or too large');
   });
 
-  test('without the simulator its models are no models', () => {
+  test('without the simulator its models do not exist', () => {
     expect(listProblems('simulator: { enabled: false }\naliases: { x: sim/text }')[0]).toContain('names no model');
   });
 });

@@ -49,7 +49,7 @@ plans:
   core: { biweekly: { price: 6.99, tokens: 15000000 }, monthly: { price: 15.99, tokens: 35000000 }, free_daily_requests: 50, discount: 0, models: all }
 `;
 
-test('the example of the configuration page is read to the digit', () => {
+test('the example of the configuration page is read exactly', () => {
   const config = read(decided, { LOCAL_KEY: 'canary' });
   expect(config.models).toEqual([
     {
@@ -84,7 +84,7 @@ test('the example of the configuration page is read to the digit', () => {
   );
 });
 
-test('an empty file and no file give the decided defaults', () => {
+test('an empty file and no file give the documented defaults', () => {
   const { models, providers, aliases, ...rest } = read('');
   expect([models, providers, [...aliases]]).toEqual([[], [], []]);
   expect(rest).toEqual({
@@ -169,7 +169,7 @@ test('a section whose entries are all commented out is an absent one', () => {
   expect(read('models:\n# - id: a/b\naliases:\ntimeouts:\nproviders: ~\n')).toEqual(read(''));
 });
 
-test('a configuration is frozen all the way down', () => {
+test('a configuration is frozen recursively', () => {
   const config = read(decided, { LOCAL_KEY: 'k' });
   for (const part of [
     config,
@@ -199,7 +199,7 @@ describe('providers', () => {
   const provider = (text: string, variables: Variables = {}) =>
     read(`providers:\n  p: ${text}\n`, variables).providers[0];
 
-  test('take one key or a list, headers, time-outs over the general ones, a concurrency with its queue', () => {
+  test('have one key or a list, headers, timeouts that replace the general ones, a concurrency limit with its queue', () => {
     const config = read(
       `timeouts: { idle: 1m }\nproviders:\n  p:\n    protocol: messages\n    base_url: https://api.example/\n` +
         '    api_key: [a, "${B}"]\n    headers: { X-Team: "${T}" }\n    timeouts: { connect: 500ms }\n' +
@@ -225,7 +225,7 @@ describe('providers', () => {
 });
 
 describe('the environment', () => {
-  test('a plain scalar becomes what its text would have been, a quoted one stays a text', () => {
+  test('a variable in a plain scalar is parsed as YAML, in a quoted one it stays a text', () => {
     expect(read('retries: ${N}', { N: '5' }).retries).toBe(5);
     expect(read('strict: ${S}', { S: 'true' }).strict).toBe(true);
     expect(listProblems('retries: "${N}"', { N: '5' })).toEqual([
@@ -246,7 +246,7 @@ describe('the environment', () => {
     expect(lines).toEqual(['t.yaml:1: strict: must be true or false']);
   });
 
-  test('an unset variable is named with its place, once', () => {
+  test('an unset variable is reported once, with its place', () => {
     expect(
       listProblems('providers:\n  p:\n    protocol: chat\n    base_url: ${WHERE}\n    api_key: "${KEY}"\n'),
     ).toEqual([
@@ -255,11 +255,11 @@ describe('the environment', () => {
     ]);
   });
 
-  test('names of Object.prototype are not set', () => {
+  test('names of Object.prototype are no variables', () => {
     expect(listProblems('public_url: "${constructor}"')[0]).toContain('constructor, which is not set');
   });
 
-  test.each(['"${"', '"${A B}"', '"${}"', '"${1}"'])('%s names no variable', text => {
+  test.each(['"${"', '"${A B}"', '"${}"', '"${1}"'])('%s is no reference to a variable', text => {
     expect(listProblems(`public_url: ${text}`)[0]).toContain('must have the name of an environment variable');
   });
 });
@@ -306,7 +306,7 @@ describe('models', () => {
     expect(read(model('id: a/b:free', 'pricing: { input: 0, output: 0.00 }', routed)).models[0]?.pricing).toEqual(zero);
   });
 
-  test('a price of 0 on another id is a price', () => {
+  test('a price of 0 is a price, also without the suffix :free', () => {
     expect(read(model('id: a/b', 'pricing: { input: 0, output: 0 }', routed)).models[0]?.pricing.inputPicoUsd).toBe(0n);
   });
 
@@ -343,7 +343,7 @@ describe('which file is read', () => {
       builtInIds,
     });
 
-  test('the command line goes before the environment', () => {
+  test('the command line takes precedence over the environment', () => {
     expect([load(one, two).retries, load(undefined, two).retries]).toEqual([1, 2]);
     expect(load(one).file).toBe(one);
   });

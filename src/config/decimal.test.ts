@@ -23,7 +23,7 @@ test.each([
   expect(scaledInteger(text, digits)).toBe(expected);
 });
 
-test('every integer comes back from its decimal text', () => {
+test('every integer is read back from its decimal text', () => {
   fc.assert(
     fc.property(fc.bigInt(0n, 10n ** 15n - 1n), fc.integer({ min: 1, max: 9 }), (value, digits) => {
       const text = value.toString().padStart(digits + 1, '0');

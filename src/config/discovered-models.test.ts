@@ -46,7 +46,7 @@ const ollama = {
   },
 };
 
-test('llama.cpp: a path is offered as the file’s name, with what the server says of context, images, tools and reasoning', () => {
+test('llama.cpp: a path is offered as the file’s name, with the context, images, tools and reasoning that the server reports', () => {
   expect(one('llama-cpp', llama)).toMatchObject({
     id: 'llama-cpp/SmolLM2-135M-Instruct.Q4_1.gguf',
     name: 'SmolLM2-135M-Instruct.Q4_1.gguf',
@@ -102,7 +102,7 @@ test('Ollama: capabilities and the context that the model is run with', () => {
   expect(one('ollama', { ...ollama, show: able })).toMatchObject({ vision: true, reasoning: true });
 });
 
-test('what a server does not say counts as text with tools, without images and without a switch for reasoning', () => {
+test('by default a model has text and tools, no images and no switch for reasoning', () => {
   expect(one('vllm', { listed: { id: 'Qwen/Qwen3-8B', created: 1_760_000_000, max_model_len: 40_960 } })).toMatchObject(
     {
       contextLength: 40_960,
@@ -113,7 +113,7 @@ test('what a server does not say counts as text with tools, without images and w
   );
 });
 
-test('LM Studio: the loaded context, images and tools as it says', () => {
+test('LM Studio: the loaded context, images and tools as it reports them', () => {
   const state = { type: 'vlm', state: 'loaded', max_context_length: 131_072, loaded_context_length: 8_192 };
   const listed = { id: 'qwen2-vl', object: 'model' };
   expect(one('lm-studio', { listed, state: { ...state, capabilities: ['tool_use'] } })).toMatchObject({
@@ -143,11 +143,11 @@ test('embedding models are no chat models; each model that is left out has its r
   });
 });
 
-test('a model without a time of its own was made when it was requested', () => {
+test('a model without a creation time gets the time of the query', () => {
   expect(one('lm-studio', { listed: { id: 'x' } }).createdAt).toBe(1_795_374_969);
 });
 
-test('prices go by the first pattern that fits; a free one stays free, and capabilities are the server’s', () => {
+test('the first matching pattern sets the prices; a free model stays free, and capabilities are the server’s', () => {
   const price = (pico: bigint) => ({ inputPicoUsd: pico, outputPicoUsd: 2n * pico, above: [] });
   const rules = [
     { models: ['ollama/llama*', 'vllm/*'], pricing: price(7n) },

@@ -13,7 +13,7 @@ function listProblems(variables: Variables): readonly string[] {
   return [];
 }
 
-test('an empty environment gives the decided defaults', () => {
+test('an empty environment gives the documented defaults', () => {
   expect(readEnvironment({})).toEqual({
     host: '127.0.0.1',
     port: 8080,
@@ -29,7 +29,7 @@ test('an empty environment gives the decided defaults', () => {
   });
 });
 
-test('an empty variable is as good as none', () => {
+test('an empty variable counts as unset', () => {
   const names = [
     'HOST',
     'PORT',
@@ -130,7 +130,7 @@ describe('proxies', () => {
   );
 });
 
-test('the socket for commands can be named or switched off; a path that no system takes is refused', () => {
+test('the socket for commands can be named or switched off; a path that is too long for any system is refused', () => {
   const readSocket = (value: string) => readEnvironment({ TOLLGATE_RPC_SOCKET: value }).rpcSocket;
   expect(readSocket('/run/tollgate.sock')).toEqual({ path: '/run/tollgate.sock', isNamed: true });
   expect(readSocket('off')).toBeUndefined();

@@ -37,7 +37,7 @@ describe('providers', () => {
     ]);
   });
 
-  test('of several variables for a key the first that is set holds', () => {
+  test('of several variables for a key the first one that is set counts', () => {
     const [google] = load({ GOOGLE_API_KEY: 'second', GEMINI_API_KEY: 'first' }).providers;
     expect(google?.apiKeys.map(key => key.reveal())).toEqual(['first']);
   });
@@ -61,7 +61,7 @@ describe('providers', () => {
     expect(loadProviders({ OLLAMA_HOST: given })).toEqual([['ollama', 'chat', baseUrl, 'ollama']]);
   });
 
-  test('a variable without an address is refused by its name', () => {
+  test('a variable whose value is no address is refused, and the error names it', () => {
     expect(() => load({ VLLM_BASE_URL: 'ftp://x' })).toThrow(ConfigError);
     expect(() => load({ VLLM_BASE_URL: 'http://user:pw@x' })).toThrow(/^VLLM_BASE_URL: must be/);
   });
@@ -82,7 +82,7 @@ describe('providers', () => {
     expect(load({ OPENAI_API_KEY: ' sk-1\n' }).providers[0]?.apiKeys.map(key => key.reveal())).toEqual(['sk-1']);
   });
 
-  test('what the file names is the file’s, and its models may be routed to presets', () => {
+  test('a provider in the file replaces the preset, and models of the file may be routed to presets', () => {
     const text = `
 providers: { openai: { protocol: chat, base_url: "https://proxy.example/v1", api_key: own } }
 models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq, model: m }] }]
@@ -165,7 +165,7 @@ describe('the catalogue', () => {
     ]);
   });
 
-  test('an id of the file stays the file’s', async () => {
+  test('a model of the file replaces a preset’s model with its id', async () => {
     const text = `models: [{ id: openai/gpt-5, pricing: { input: 9, output: 9 }, routes: [{ provider: openai, model: x }] }]`;
     const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k' }, text));
     expect(models.filter(({ id }) => id === 'openai/gpt-5').map(({ routes }) => routes[0]?.model)).toEqual(['x']);
@@ -186,7 +186,7 @@ plans: { core: { models: [anthropic/claude-haiku-4-5] } }`;
     expect(() => load({ ANTHROPIC_API_KEY: 'k' }, text + own)).toThrow(/names no model/);
   });
 
-  test('an id that the file has as an alias is the alias', async () => {
+  test('an alias of the file replaces a preset’s model with that id', async () => {
     const text = `
 models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: openai, model: x }] }]
 aliases: { openai/gpt-5: a/b }`;
@@ -196,7 +196,7 @@ aliases: { openai/gpt-5: a/b }`;
     expect(() => load({ OPENAI_API_KEY: 'k' }, `${text.replace(' }', ', five: openai/gpt-5 }')}`)).toThrow(ConfigError);
   });
 
-  test('of prices by date the latest that has come holds, of prices by the hour the most expensive', () => {
+  test('of prices by date the latest past one applies, of prices by the hour the most expensive', () => {
     const prices = { input_mtok: 1, output_mtok: 2 };
     const dear = { input_mtok: 3, output_mtok: 4 };
     expect(
@@ -232,7 +232,7 @@ describe('servers that are queried for their models', () => {
       4_096,
     ],
     ['LM Studio', { id: 'qwen3-8b', object: 'model', owned_by: 'organization_owner' }, undefined],
-  ])('%s’s entry: price 0, all that a model may do, the context where it says it', (title, entry, contextLength) => {
+  ])('%s’s entry: price 0, every feature, and the context if it is reported', (title, entry, contextLength) => {
     const [of] = presets.filter(each => each.title === title);
     expect(reported(of ?? expect.fail(title), [entry])).toMatchObject([
       {

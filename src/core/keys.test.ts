@@ -34,7 +34,7 @@ test('secrets are equal exactly when their texts are', () => {
 
 const key = `${keyPrefixes.apiKey}${'a'.repeat(43)}`;
 
-test('a credential is read from either header, the scheme whatever its case', () => {
+test('a credential is read from either header, the scheme in upper or lower case', () => {
   for (const headers of [
     { authorization: `Bearer ${key}` },
     { authorization: `bearer  ${key} ` },
@@ -45,7 +45,7 @@ test('a credential is read from either header, the scheme whatever its case', ()
   }
 });
 
-test('a missing, empty, odd or contradicted credential is refused', () => {
+test('a missing, empty, malformed or contradictory credential is refused', () => {
   for (const headers of [
     {},
     { authorization: '' },

@@ -18,7 +18,7 @@ function setUp(limits = { sliceMs: 2, waitingMax: 100 }) {
   return { run, done };
 }
 
-test('what fits into a turn begins at once, the rest in later turns', async () => {
+test('jobs that fit into a turn begin at once, all others in later turns', async () => {
   const { run, done } = setUp();
   for (let count = 0; count < 7; count += 1) run('a');
   expect(done).toHaveLength(2);
@@ -43,7 +43,7 @@ test('an account whose queue is full is refused, and others are not', () => {
   expect(run('other')).toBe(true);
 });
 
-test('a job that fails fails alone', async () => {
+test('a job that fails does not affect the others', async () => {
   const { run, done } = setUp();
   const queue = new FairQueue<string>(
     () => ({ sliceMs: 1, waitingMax: 9 }),

@@ -26,7 +26,7 @@ test.each([
   expect(findSyntaxProblem(text)).toEqual({ line, column, expected });
 });
 
-test('the place is the one that the engine names, where it names one', () => {
+test('the place is the one that the engine names, if it names one', () => {
   let named = 0;
   fc.assert(
     fc.property(fc.json(), fc.nat(), fc.constantFrom('', ',', '"', '}', ']', 'x', '\n'), (json, place, damage) => {

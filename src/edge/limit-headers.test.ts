@@ -14,7 +14,7 @@ test.each([
   expect(resetText(ms)).toBe(text);
 });
 
-test('the window with the least remaining is reported, wherever it stands', () => {
+test('the window with the least remaining is reported, at any position', () => {
   const day = { limit: 'daily_limit', unit: 'requests', max: 1000, remaining: 900, resetAtMs: 90_000 } as const;
   const minute = { limit: 'minute_limit', unit: 'requests', max: 60, remaining: 7, resetAtMs: 13_000 } as const;
   const expected = {

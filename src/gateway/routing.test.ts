@@ -8,11 +8,11 @@ const config = parseConfig('a.yaml', 'providers: { up: { protocol: chat, base_ur
   builtInIds: [],
 });
 
-test('providers that this version can speak to pass', () => {
+test('providers with a known protocol pass', () => {
   expect(() => checkProtocols(config)).not.toThrow();
 });
 
-test('a protocol that the file may name and nothing here speaks is refused by its path, for serve and for config check alike', () => {
+test('a protocol that the schema allows but no client implements is refused with its path, by serve and by config check', () => {
   const [provider] = config.providers;
   // The file of a newer version, as an older one would read it.
   const foreign = { ...config, providers: [{ ...provider, protocol: 'telepathy' }] } as unknown as typeof config;

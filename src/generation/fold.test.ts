@@ -126,7 +126,7 @@ describe('foldEvents', () => {
     });
   });
 
-  test('keeps choices apart, however they are mingled, and counts those that say nothing', () => {
+  test('keeps interleaved choices apart, and counts choices without content', () => {
     const a = words(0, 0, 'a', 'b');
     const b = words(2, 0, 'c', 'd');
     fc.assert(
@@ -143,7 +143,7 @@ describe('foldEvents', () => {
     );
   });
 
-  test('the last usage holds, and that of completed before all', () => {
+  test('the last usage counts, and that of completed takes precedence', () => {
     expect(foldEvents([started({ usage: usage(1) })]).usage).toEqual(usage(1));
     expect(foldEvents([started({ usage: usage(1) }), usageReported(usage(2)), usageReported(usage(3))]).usage).toEqual(
       usage(3),
@@ -152,7 +152,7 @@ describe('foldEvents', () => {
     expect(foldEvents([started({}), usageReported(usage(3)), completed({})]).usage).toEqual(usage(3));
   });
 
-  test('goes as far as the events go', () => {
+  test('folds an incomplete answer as far as its events go', () => {
     expect(foldEvents([])).toMatchObject({ started: undefined, completed: undefined, usage: undefined, choices: [] });
     const partial = foldEvents([started({ model: 'm' }), ...words(0, 0, 'a').slice(0, 3)]);
     expect(partial.started?.model).toBe('m');

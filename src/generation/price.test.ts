@@ -81,7 +81,7 @@ test('the sum is rounded once, not its lines', () => {
   expect(sumCost(costLines({ ...nothing, input: 1, output: 1, cacheRead: 1 }, thirds, 1000))).toBe(1n);
 });
 
-test('the highest threshold that the input passes holds for the whole request, in whatever order they stand', () => {
+test('the highest threshold that the input exceeds sets the prices of the whole request, in any order of the thresholds', () => {
   const step = (inputTokens: number, input: number): object => ({
     inputTokens,
     inputPicoUsd: perMillion(input),
@@ -137,7 +137,7 @@ const lines = fc.array(
   { maxLength: 6 },
 );
 
-test('the cost is within half a nano-dollar of the exact sum, above or at it where it lies in the middle', () => {
+test('the cost is within half a nano-dollar of the exact sum, and rounded up if it lies in the middle', () => {
   fc.assert(
     fc.property(lines, all => {
       const exact = all.reduce((sum, line) => sum + lineCostAtto(line), 0n);
@@ -208,7 +208,7 @@ const counts = fc.record({
   images: fc.constant(0),
 });
 
-test('sharing loses and invents no token: what the plan does not pay, money does', () => {
+test('splitting keeps the number of tokens: money pays what the plan does not pay', () => {
   fc.assert(
     fc.property(counts, fc.nat(3000), fc.boolean(), (usage, tokens, first) => {
       const lines = costLines(usage, sheet, 500);
@@ -224,7 +224,7 @@ test('sharing loses and invents no token: what the plan does not pay, money does
   );
 });
 
-test('as many tokens are within an amount as its rounded cost allows, and not one more', () => {
+test('an amount covers as many tokens as its rounded cost allows, and not one more', () => {
   const cheap: PriceSheet = { ...sheet, input: 100n, cacheRead: 3n, cacheWrite1h: 0n };
   fc.assert(
     fc.property(counts, fc.bigInt(0n, 2_000_000n), fc.constantFrom(sheet, cheap), (usage, nanoUsd, prices) => {

@@ -148,7 +148,7 @@ describe('the estimate', () => {
     }
   });
 
-  test('of any mixture of ordinary texts has the real count between its bounds', () => {
+  test('of any mixture of ordinary texts has bounds around the real count', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom(...samples.map(([, text]) => text)), { minLength: 1, maxLength: 6 }),

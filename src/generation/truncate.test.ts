@@ -28,16 +28,16 @@ const conversation = [
   message(Role.USER, 'last'),
 ];
 
-test('the oldest items go, rules never', () => {
+test('the oldest items are dropped, system and developer messages never', () => {
   expect(kept(conversation, 0)).toHaveLength(7);
   expect(kept(conversation, 1)).toEqual(['rules', 'thinking aloud', 'call a', 'result a', 'answer', 'last']);
 });
 
-test('a call goes with its result and with the content beside it', () => {
+test('a call is dropped together with its result and the content of its turn', () => {
   expect(kept(conversation, 11)).toEqual(['rules', 'answer', 'last']);
 });
 
-test('RE-11: reasoning goes with what it led to, and stays with what stays', () => {
+test('RE-11: reasoning is dropped or kept together with the output that it led to', () => {
   const reasoning = (id: string): Item => create(ItemSchema, { id, content: { case: 'reasoning', value: {} } });
   const items = [
     message(Role.USER, 'first'),
@@ -53,12 +53,12 @@ test('RE-11: reasoning goes with what it led to, and stays with what stays', () 
   expect(kept(items, 41)).toEqual(['last']);
 });
 
-test('the last item stays: what is too long without all others can’t be mended', () => {
+test('the last item stays, even if it is too long by itself', () => {
   expect(kept(conversation, 50)).toEqual(['rules', 'last']);
   expect(kept(conversation, 51)).toBeUndefined();
 });
 
-test('of any conversation no half of a call and its result stays, and no more goes than must', () => {
+test('a call is never kept without its result, and no more is dropped than necessary', () => {
   const step = fc.oneof(
     fc.constant('user' as const),
     fc.constant('assistant' as const),

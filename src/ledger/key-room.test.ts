@@ -4,7 +4,7 @@ import { KeyRoom } from './key-room.ts';
 const key = 7;
 const nowMs = 50_000;
 
-test('a key has room for as many requests as the ledger returned; requests of other keys count too', () => {
+test('a key has room for the number of requests that the ledger returned; requests of other keys count too', () => {
   const room = new KeyRoom();
   room.send(4);
   room.remember(key, 3, { sent: room.sent, nowMs });

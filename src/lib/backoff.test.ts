@@ -7,7 +7,7 @@ const realSleep = sleepOn(systemRuntime);
 
 const policy = { baseMs: 500, maxMs: 8_000 };
 
-test('the wait doubles its ceiling with each failure up to the maximum, and jitter goes down to nothing', () => {
+test('the ceiling of the wait doubles with each failure up to the maximum, and jitter can reduce the wait to nothing', () => {
   const ceilings = [1, 2, 3, 4, 5, 6, 60].map(failures => backoffMs(failures, policy, () => 0.5) * 2);
   expect(ceilings).toEqual([500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]);
   expect(backoffMs(3, policy, () => 0)).toBe(0);
@@ -27,7 +27,7 @@ test('a wait that the other side requested is kept, with jitter on top of at mos
   );
 });
 
-test('a sleep takes its time, and ends with the reason of its signal as soon as that is aborted', async () => {
+test('a sleep lasts its time, and rejects with the signal’s reason as soon as that is aborted', async () => {
   const started = performance.now();
   await realSleep(30, new AbortController().signal);
   expect(performance.now() - started).toBeGreaterThanOrEqual(28);

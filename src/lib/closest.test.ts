@@ -18,7 +18,7 @@ test.each([
   expect(closest(text, known)).toBe(expected);
 });
 
-test('of two as near, the first is meant', () => {
+test('of two equally near texts, the first is chosen', () => {
   expect(closest('acme/b', ['acme/a', 'acme/c'])).toBe('acme/a');
 });
 

@@ -20,14 +20,14 @@ test('decimal texts become exact nano-dollars, rounded half up', () => {
   for (const [text, nano] of cases) expect([text, parseDollars(text)]).toEqual([text, nano]);
 });
 
-test('a string that is no decimal number, or too large for the ledger, is refused', () => {
+test('a string that is not a decimal number, or is too large for the ledger, is refused', () => {
   for (const text of ['', ' 1', '1 ', '1.', '.', '-', '1e3', '0x10', '1,000', '$1', 'NaN', 'Infinity', '1.2.3', '٣']) {
     expect([text, parseDollars(text)]).toEqual([text, undefined]);
   }
   expect(parseDollars('9223372036.854775808')).toBeUndefined();
 });
 
-test('every amount comes back from its text, which has no trailing zeros', () => {
+test('every amount is read back from its text, which has no trailing zeros', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(2n ** 63n) + 1n, max: 2n ** 63n - 1n }), nano => {
       const text = dollarsText(nano);
@@ -48,7 +48,7 @@ test('amounts are shown as the shortest decimals', () => {
   expect(JSON.stringify(jsonDollars(1n))).toBe('0.000000001');
 });
 
-test('numbers of JSON become exact nano-dollars, whatever a double would make of them', () => {
+test('numbers of JSON become exact nano-dollars, even if a double would round them', () => {
   const cases: [string, bigint | undefined][] = [
     ['0', 0n],
     ['-0', 0n],

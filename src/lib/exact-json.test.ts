@@ -21,7 +21,7 @@ describe('JSON that is read and written again', () => {
     expect(again(text)).toBe(text);
   });
 
-  test('a number that a double says exactly is the same number', () => {
+  test('a number that a double represents exactly stays a number', () => {
     expect(again('[1.50,1e3,100000000000000000000,0.10,-0.0]')).toBe('[1.5,1000,100000000000000000000,0.1,-0.0]');
   });
 
@@ -31,14 +31,14 @@ describe('JSON that is read and written again', () => {
     expect(restore?.(changed)).toBe('{"model":"b","10":12345678901234567890,"9":1}');
   });
 
-  test('usual JSON is what JSON.parse makes of it, and needs nothing put back', () => {
+  test('usual JSON is parsed as by JSON.parse, and has nothing to restore', () => {
     expect(parseExact('{"temperature":0.7,"max_tokens":100}')).toEqual({
       value: { temperature: 0.7, max_tokens: 100 },
       restore: undefined,
     });
   });
 
-  test('letters that it marks with may stand in the text, also as an escape', () => {
+  test('the characters of marks may occur in the text, also as escapes', () => {
     expect(again('{"a":"\\uf8ff1","1":2}')).toBe('{"a":"\uf8ff1","1":2}');
   });
 
@@ -46,7 +46,7 @@ describe('JSON that is read and written again', () => {
     expect(() => parseExact('{"1":12345678901234567890')).toThrow(SyntaxError);
   });
 
-  test('whatever JSON it is, with any names', () => {
+  test('any JSON, with any names', () => {
     const name = fc.oneof(fc.string(), fc.nat().map(String), fc.constant('__proto__'));
     const leaf = fc.oneof(
       fc.string({ unit: 'binary' }),

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { GrowingText } from './growing-text.ts';
 
-test('it is the pieces one after the other, whenever it is read', () => {
+test('it is the concatenation of its pieces, whenever it is read', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.string({ unit: 'binary', maxLength: 4 }), fc.boolean())), pieces => {
       const text = new GrowingText();

@@ -17,7 +17,7 @@ test('base62 is the plain division by 62, padded', () => {
   expect(base62(62n ** 8n, 11)).toBe('00100000000');
 });
 
-test('a public id gives its ledger id back, and no other text does', () => {
+test('a public id converts back to its ledger id, and no other text does', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), id => {
       expect(parseLedgerId(publicRequestId(id))).toBe(id);
@@ -73,7 +73,7 @@ test('an id whose time would pass 2^53 is refused, however often it is requested
   expect(() => new IdSource({ now: () => 0 }, 2 ** 53 - 64).next()).toThrow(RangeError);
 });
 
-test('a clock that jumps more than a day ahead gets no ids until it is back, and none is lost by it', () => {
+test('if the clock jumps more than a day ahead no ids are made until it is back, and none is lost', () => {
   let stepMs = 0;
   let runMs = 0;
   const clock = { now: () => 1_790_000_000_000 + runMs + stepMs };

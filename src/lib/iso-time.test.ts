@@ -24,7 +24,7 @@ test.each([
   expect(parseIsoTime(text)).toEqual({ floorMs: ms, ceilMs: ms });
 });
 
-test('a fraction below the millisecond lies between two of them', () => {
+test('a time with a finer fraction lies between two milliseconds', () => {
   expect(parseIsoTime('2026-11-21T12:00:00.123456Z')).toEqual({ floorMs: noon + 123, ceilMs: noon + 124 });
   expect(parseIsoTime('2026-11-21T12:00:00.123000Z')).toEqual({ floorMs: noon + 123, ceilMs: noon + 123 });
   expect(parseIsoTime('2026-11-21T12:00:00.999999999Z')).toEqual({ floorMs: noon + 999, ceilMs: noon + 1_000 });
@@ -55,7 +55,7 @@ test.each([
   expect(parseIsoTime(text)).toBeUndefined();
 });
 
-test('every time that is written is read back', () => {
+test('every written time is read back', () => {
   fc.assert(
     fc.property(fc.integer({ min: -62_135_596_800_000, max: 253_402_300_799_999 }), ms => {
       expect(parseIsoTime(isoTime(ms))).toEqual({ floorMs: ms, ceilMs: ms });

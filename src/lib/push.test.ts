@@ -46,7 +46,7 @@ async function* upTo(count: number, signal?: AbortSignal, taken?: number[]) {
 }
 
 describe('pump', () => {
-  test('pushes every message in order, then ends once, and nothing before it has returned', async () => {
+  test('pushes every message in order, then ends once, and calls nothing before it has returned', async () => {
     const heard = new Heard();
     pump(() => upTo(3), heard);
     expect([heard.messages, heard.ends]).toEqual([[], []]);
@@ -78,7 +78,7 @@ describe('pump', () => {
     ]);
   });
 
-  test('a pause stops the reading, and continues where it was', async () => {
+  test('a pause stops the reading, which then continues where it was', async () => {
     const taken: number[] = [];
     const heard = new Heard();
     const control = pump(() => upTo(5, undefined, taken), {
@@ -96,7 +96,7 @@ describe('pump', () => {
     expect([heard.messages, heard.ends]).toEqual([[1, 2, 3, 4, 5], [undefined]]);
   });
 
-  test('cancelled, it reads a paused source to its end and passes nothing on; later calls change nothing', async () => {
+  test('after a cancel it reads a paused source to its end and passes nothing on; later calls change nothing', async () => {
     const heard = new Heard();
     const owed: string[] = [];
     const control = pump(async function* (signal) {
@@ -140,7 +140,7 @@ describe('pull', () => {
     expect([source.sink, source.reported]).toEqual([undefined, []]);
   });
 
-  test('the source is paused once while a message lies unread, and continues when it is wanted again', async () => {
+  test('the source is paused once while a message is unread, and continues when the reader continues', async () => {
     const source = new Source();
     const messages = pull(source.start);
     const first = messages.next();
@@ -213,7 +213,7 @@ describe('pull', () => {
   });
 });
 
-test('pulled again, a pumped source is read one message ahead at most', async () => {
+test('a source that is pushed and then pulled is read at most one message ahead', async () => {
   const taken: number[] = [];
   const messages = pull<number>(sink => pump(() => upTo(100, undefined, taken), sink));
   for (let each = 1; each <= 10; each += 1) {

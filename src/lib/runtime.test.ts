@@ -58,7 +58,7 @@ test('a restarted timer counts from then on, also if it was cancelled or has fir
   expect(firedAt).toHaveLength(2);
 });
 
-test('a timer that restarts itself fires at its pace, once a tick at most', () => {
+test('a timer that restarts itself fires at its interval, at most once a tick', () => {
   let fired = 0;
   const timer = wheel.after(0, () => {
     fired += 1;
@@ -87,7 +87,7 @@ test('whatever fires and cancels in the same tick, every other timer fires once'
   }
 });
 
-test('timers that are taken out leave the others in place', () => {
+test('removed timers do not affect the others', () => {
   const fired: number[] = [];
   const timers = Array.from({ length: 20 }, (_, each) => wheel.after(10 * each, () => fired.push(each)));
   for (const each of [19, 0, 7, 8, 3, 18]) timers[each]?.cancel();
@@ -95,7 +95,7 @@ test('timers that are taken out leave the others in place', () => {
   expect(fired.toSorted((a, b) => a - b)).toEqual([1, 2, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
 });
 
-test('an empty wheel has no timer of the machine, and one that is used again has one', () => {
+test('without timers the wheel uses no timer of the machine, and with timers it uses one', () => {
   expect(vi.getTimerCount()).toBe(0);
   const timer = wheel.after(10, () => undefined);
   wheel.after(10, () => undefined);
@@ -106,7 +106,7 @@ test('an empty wheel has no timer of the machine, and one that is used again has
   expect(vi.getTimerCount()).toBe(1);
 });
 
-test('the machine’s runtime has a time, a clock that never steps, and chance', async () => {
+test('the machine’s runtime has wall time, a monotonic clock and randomness', async () => {
   vi.useRealTimers();
   expect(Math.abs(systemRuntime.now() - Date.now())).toBeLessThan(1_000);
   const beganMs = systemRuntime.monotonicMs();

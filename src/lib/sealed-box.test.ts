@@ -16,14 +16,14 @@ test('a sealed value opens in its context, and only there', () => {
   );
 });
 
-test('the same content in the same context is the same text, another one is not', () => {
+test('the same content in the same context gives the same text, other content another text', () => {
   const content = new Uint8Array([1, 2, 3]);
   expect(box.seal(content, 'a')).toBe(box.seal(content, 'a'));
   expect(box.seal(content, 'b')).not.toBe(box.seal(content, 'a'));
   expect(box.seal(new Uint8Array([1, 2, 4]), 'a')).not.toBe(box.seal(content, 'a'));
 });
 
-test('a text with any character changed, cut or added does not open', () => {
+test('a text in which a character was changed, removed or added does not open', () => {
   const sealed = box.seal(new TextEncoder().encode('reasoning of the model'), 'a');
   for (let at = 0; at < sealed.length; at++) {
     const other = sealed[at] === 'A' ? 'B' : 'A';
@@ -41,6 +41,6 @@ test('after a rotation old texts open, and new ones are sealed with the new secr
   expect(box.open(rotated.seal(new Uint8Array([7]), 'a'), 'a')).toBeUndefined();
 });
 
-test('without a secret there is no box', () => {
+test('without a secret it can’t be made', () => {
   expect(() => new SealedBox([])).toThrow('there is no server secret');
 });

@@ -12,7 +12,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const readMode = (path: string): number => statSync(path).mode & 0o777;
 
-test('a secret is made once, kept after, and only its owner can read it', () => {
+test('a secret is made once and kept, and only its owner can read it', () => {
   const path = join(folder, 'data', 'a.token');
   expect(keepSecretFile(path, () => 'first')).toBe('first');
   expect(keepSecretFile(path, () => 'second')).toBe('first');
@@ -21,7 +21,7 @@ test('a secret is made once, kept after, and only its owner can read it', () => 
   expect(readdirSync(join(folder, 'data'))).toEqual(['a.token']);
 });
 
-test('a secret that others can read is closed to them again', () => {
+test('a secret file that others can read is made private again', () => {
   const path = join(folder, 'a.token');
   writeFileSync(path, 'text\n');
   chmodSync(path, 0o644);
@@ -29,7 +29,7 @@ test('a secret that others can read is closed to them again', () => {
   expect(readMode(path)).toBe(0o600);
 });
 
-test('of two that make the file at once both get the text that won', () => {
+test('if two processes make the file at once, both get the same text', () => {
   const path = join(folder, 'a.token');
   const late = keepSecretFile(path, () => {
     writeFileSync(path, 'winner\n');

@@ -5,7 +5,7 @@ import { Semaphore } from './semaphore.ts';
 
 const never = new AbortController().signal;
 
-test('no more hold it than there are slots, and waiters come in their order', async () => {
+test('no more hold it than there are slots, and waiters are served in their order', async () => {
   const semaphore = new Semaphore({ slots: 2, waitersMax: 10, waitMs: 60_000 });
   const [one, two] = [await semaphore.acquire(never), await semaphore.acquire(never)];
   const order: string[] = [];
@@ -29,7 +29,7 @@ test('no more hold it than there are slots, and waiters come in their order', as
   expect([semaphore.held, semaphore.waiting]).toEqual([0, 0]);
 });
 
-test('a slot that is released twice is free once', async () => {
+test('releasing a slot twice frees it once', async () => {
   const semaphore = new Semaphore({ slots: 1, waitersMax: 10, waitMs: 60_000 });
   const first = await semaphore.acquire(never);
   first?.();
@@ -38,7 +38,7 @@ test('a slot that is released twice is free once', async () => {
   expect([second === undefined, semaphore.held]).toEqual([false, 1]);
 });
 
-test('one too many is turned away at once, one who waited too long after that time', async () => {
+test('a waiter beyond the queue’s size is refused at once, one that waits too long at that time', async () => {
   const semaphore = new Semaphore({ slots: 1, waitersMax: 1, waitMs: 20 });
   await semaphore.acquire(never);
   const waiting = semaphore.acquire(never);
@@ -47,7 +47,7 @@ test('one too many is turned away at once, one who waited too long after that ti
   expect([semaphore.held, semaphore.waiting]).toEqual([1, 0]);
 });
 
-test('an aborted wait leaves the queue with the reason, and its turn goes to the next', async () => {
+test('an aborted wait rejects with the reason, and the next waiter takes its place', async () => {
   const semaphore = new Semaphore({ slots: 1, waitersMax: 5, waitMs: 60_000 });
   const held = await semaphore.acquire(never);
   const leaving = new AbortController();
@@ -60,7 +60,7 @@ test('an aborted wait leaves the queue with the reason, and its turn goes to the
   expect([semaphore.held, semaphore.waiting]).toEqual([1, 0]);
 });
 
-test('whatever comes and goes, slots are never passed and never lost', async () => {
+test('in any sequence of calls slots are neither exceeded nor lost', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 3 }),

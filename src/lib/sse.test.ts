@@ -57,7 +57,7 @@ describe('SseReader', () => {
     );
   });
 
-  test('answers each event as soon as its blank line is there', () => {
+  test('returns each event as soon as its blank line has arrived', () => {
     const reader = new SseReader(1_000);
     expect(reader.push(bytes('data: a\n'))).toEqual([]);
     expect(reader.push(bytes('\ndata: b'))).toEqual(data('a'));
@@ -83,13 +83,13 @@ describe('SseReader', () => {
     expect(readText('data: \uFEFFx\n\n')).toEqual(data('\uFEFFx'));
   });
 
-  test('what follows the last blank line is answered at the end (case SS-14)', () => {
+  test('what follows the last blank line is returned at the end (case SS-14)', () => {
     expect(readText('data: a\n\ndata: [DONE]')).toEqual(data('a', '[DONE]'));
     expect(readText('data: a\n\nevent: b\ndata: c\n')).toEqual([...data('a'), { event: 'b', data: 'c' }]);
     expect(readText('data: a\n\n: nothing')).toEqual(data('a'));
   });
 
-  test('an event above the limit is refused, in one line, in many, and before its line ends', () => {
+  test('an event above the limit is refused: in one line, in several, and before its line ends', () => {
     expect(() => read([bytes(`data: ${'x'.repeat(101)}\n\n`)], 100)).toThrow(SseEventTooLarge);
     expect(() => read([bytes(`data: ${'x'.repeat(60)}\ndata: ${'x'.repeat(60)}\n\n`)], 100)).toThrow(SseEventTooLarge);
     expect(() => read([bytes('data: '), bytes('x'.repeat(200))], 100)).toThrow(SseEventTooLarge);

@@ -12,7 +12,7 @@ test('half a character waits for its other half (case UN-04)', () => {
   expect(pieces('\ud83d', '', '\ude00')).toEqual(['', '', '😀', '']);
 });
 
-test('half a character that stays alone becomes U+FFFD', () => {
+test('half a character without its other half becomes U+FFFD', () => {
   expect(pieces('a\ud83d')).toEqual(['a', '\ufffd']);
   expect(pieces('a\ud83d', 'b')).toEqual(['a', '\ufffdb', '']);
   expect(pieces('\ude00a')).toEqual(['\ufffda', '']);
@@ -21,7 +21,7 @@ test('half a character that stays alone becomes U+FFFD', () => {
 /** Texts of whole and half characters in any order. */
 const halves = fc.array(fc.constantFrom('a', 'é', '\ud83d', '\ude00', '\udbff', '\udc00')).map(units => units.join(''));
 
-test('any text in any pieces leaves in well-formed pieces that add up to it', () => {
+test('any text in any pieces is returned in well-formed pieces that add up to it', () => {
   fc.assert(
     fc.property(halves, fc.array(fc.nat(20), { maxLength: 6 }), (text, cuts) => {
       const ends = [...cuts.map(cut => Math.min(cut, text.length)), text.length].sort((a, b) => a - b);

@@ -99,7 +99,7 @@ test('a message of many frames of one byte is in few pieces', () => {
   expect(pieces).toBeLessThan(20);
 });
 
-describe('what breaks a rule ends the reading, and nothing that follows is read', () => {
+describe('a violation ends the reading, and nothing after it is read', () => {
   const text = (payload: string, more: Partial<Frame> = {}): Buffer =>
     encodeFrame({ opcode: 1, payload: Buffer.from(payload), ...more });
   const begun = text('a', { isFinal: false });

@@ -30,7 +30,7 @@ function generating(generate: Generate): InProcessTransport {
 }
 
 describe('InProcessTransport', () => {
-  test('a stream is pushed in the call that makes it: the very request, messages and control', () => {
+  test('a stream is pushed within the call, with the same request, messages and control objects', () => {
     const control: StreamControl = { cancel: () => undefined, pause: () => undefined, resume: () => undefined };
     const request = create(GenerateRequestSchema, { model: 'x' });
     const headers = new Headers({ [requestIdHeader]: 'req_1' });
@@ -52,7 +52,7 @@ describe('InProcessTransport', () => {
     });
   });
 
-  test('a reply that is there at once is returned at once, an init as a message, and headers reach the service', () => {
+  test('a synchronous reply is returned synchronously, a plain object becomes a message, and headers reach the service', () => {
     const transport = new InProcessTransport().service(CredentialService, {
       authenticate: (_request, context) => ({
         kind: CredentialKind.API_KEY,
@@ -88,7 +88,7 @@ describe('InProcessTransport', () => {
     }
   });
 
-  test('a caller that goes away cancels the stream, and aborts the signal of a call with one reply', async () => {
+  test('a caller that disconnects cancels the stream, and aborts the signal of a call with one reply', async () => {
     const reported: string[] = [];
     const transport = new InProcessTransport()
       .service(CredentialService, {
@@ -120,7 +120,7 @@ describe('InProcessTransport', () => {
     expect(reported.toSorted()).toEqual(['aborted', 'cancelled']);
   });
 
-  test('a method that no one offers is Unimplemented, and its sink hears so after the call', async () => {
+  test('a method that no service has is Unimplemented, which its sink gets after the call has returned', async () => {
     const transport = new InProcessTransport();
     const client = leanClient(CredentialService, transport);
     await expect(client.authenticate({})).rejects.toMatchObject({ code: Code.Unimplemented });

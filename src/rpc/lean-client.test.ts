@@ -31,7 +31,7 @@ const transport = new InProcessTransport()
   });
 const generation = leanClient(GenerationService, transport);
 
-test('unary calls carry headers there and messages back', async () => {
+test('unary calls send headers and return messages', async () => {
   const headers = new Headers({ authorization: 'Bearer k' });
   expect(await leanClient(CredentialService, transport).authenticate({}, { headers })).toMatchObject({
     kind: CredentialKind.API_KEY,
@@ -57,7 +57,7 @@ test('a failing stream returns the messages before the failure, then the error',
   await expect(messages.next()).rejects.toMatchObject({ code: 'model_not_found' });
 });
 
-test('a call that no one reads is never made; one that can’t be opened fails where it is read', async () => {
+test('a call that is not read is never made; one that can’t be opened fails when it is read', async () => {
   received.length = 0;
   generation.generate({ model: 'm' });
   expect(received).toEqual([]);

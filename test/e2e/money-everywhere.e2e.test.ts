@@ -1,4 +1,4 @@
-/** Money over all endpoints, in any steeringLine and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
+/** Money over all endpoints, in any order and with any outcome: what the answer says, its header, the record, its receipt and the balance agree to the nano-dollar. */
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { readBalance, endGateway, heldBy, startGateway } from '../gateway.ts';

@@ -15,7 +15,7 @@ export const historyMutants: readonly Mutant[] = [
     to: '',
   },
   {
-    mistake: 'an entry says what was there before it',
+    mistake: 'an entry has the balance before it',
     file: 'rules/holds.ts',
     from: 'addEntry(rows, account.id, { ...entry, amount, balanceAfter });',
     to: 'addEntry(rows, account.id, { ...entry, amount, balanceAfter: account.balance });',
@@ -27,7 +27,7 @@ export const historyMutants: readonly Mutant[] = [
     to: 'const keyId = null;',
   },
   {
-    mistake: 'two entries of an account have one number',
+    mistake: 'two entries of an account have the same number',
     file: 'rules/holds.ts',
     from: '  rows.accounts.put({ ...account, entries: number });\n',
     to: '',
@@ -39,7 +39,7 @@ export const historyMutants: readonly Mutant[] = [
     to: "previousHash: ''",
   },
   {
-    mistake: 'the end of the audit is not remembered',
+    mistake: 'the last hash of the audit is not stored',
     file: 'rules/audit.ts',
     from: '  rows.auditChains.put({ ...chain, number: row.auditId, hash });\n',
     to: '',

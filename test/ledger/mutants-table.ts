@@ -39,19 +39,19 @@ export const mutants: readonly Mutant[] = [
     to: '',
   },
   {
-    mistake: 'what a hold of an expired key leaves stays with it',
+    mistake: 'the rest of a hold of an expired key stays with the key',
     file: 'rules/holds.ts',
     from: "const isOver = key.state === 'revoked' || hasExpired(key, atMs);",
     to: "const isOver = key.state === 'revoked';",
   },
   {
-    mistake: 'what others hold is not subtracted from the account’s balance',
+    mistake: 'holds of other requests are not subtracted from the account’s balance',
     file: 'rules/funds.ts',
     from: 'used: held, max: balance ?? 0n',
     to: 'used: 0n, max: balance ?? 0n',
   },
   {
-    mistake: 'what others hold is not subtracted from the key’s balance',
+    mistake: 'holds of other requests are not subtracted from the key’s balance',
     file: 'rules/funds.ts',
     from: "return payer === 'key_balance' ? key : findOwner(rows, key);",
     to: "return payer === 'key_balance' ? { ...key, held: 0n } : findOwner(rows, key);",
@@ -93,7 +93,7 @@ export const mutants: readonly Mutant[] = [
     to: "return today.subtract({ days: per === 'week' ? today.dayOfWeek - 1 : today.day - 2 });",
   },
   {
-    mistake: 'the month goes on into the next month’s first day',
+    mistake: 'the month includes the first day of the next one',
     file: 'rules/calendar.ts',
     from: 'if (last !== undefined && atMs >= last.startMs && atMs < last.endMs) return last;',
     to: 'if (last !== undefined && atMs >= last.startMs && atMs <= last.endMs) return last;',
@@ -111,19 +111,19 @@ export const mutants: readonly Mutant[] = [
     to: '(rolling[at] ?? 0) > nowMs - minuteMs + 1000; at -= width) {\n    used',
   },
   {
-    mistake: 'what has left the minute stays away when the clock steps back',
+    mistake: 'amounts that have left the minute do not count again when the clock steps back',
     file: 'rules/rolling.ts',
     from: 'const roomFor = 128;',
     to: 'const roomFor = 1;',
   },
   {
-    mistake: 'admissions that are later than now do not stand in order',
+    mistake: 'admissions later than now are not kept in order',
     file: 'rules/rolling.ts',
     from: '  while (place > 0 && (before[place - width] ?? 0) > added[0]) place -= width;\n',
     to: '',
   },
   {
-    mistake: 'rows that a batch replaced stay so after it was undone',
+    mistake: 'rows that a batch replaced stay replaced after it was undone',
     file: 'sqlite/cached-table.ts',
     from: '    this.#entries.clear();\n    this.#changed.length = 0;\n',
     to: '    this.#changed.length = 0;\n',
@@ -183,7 +183,7 @@ export const mutants: readonly Mutant[] = [
     to: '',
   },
   {
-    mistake: 'an empty balance admits what costs next to nothing',
+    mistake: 'an empty balance admits a request that costs next to nothing',
     file: 'rules/grants.ts',
     from: 'return nanoUsd > 0n ? nanoUsd : 1n;',
     to: 'return nanoUsd;',
@@ -201,7 +201,7 @@ export const mutants: readonly Mutant[] = [
     to: 'changePayer(rows, { ...hold, admittedAtMs: hold.admittedAtMs - 86_400_000 }, { held: hold.held - before.held, debit: 0n, running: 0 }, nowMs);',
   },
   {
-    mistake: 'an extension is judged by the caps of today',
+    mistake: 'an extension is checked against today’s caps, not those of the admission',
     file: 'rules/extend.ts',
     from: 'const bound = bindRequest(context.rows, hold, nowMs);',
     to: 'const bound = bindRequest(context.rows, { ...hold, admittedAtMs: nowMs }, nowMs);',
@@ -255,13 +255,13 @@ export const mutants: readonly Mutant[] = [
     to: '',
   },
   {
-    mistake: 'what is written off has no entry',
+    mistake: 'a write-off has no entry',
     file: 'rules/settle.ts',
     from: '  if (total > cost) {',
     to: '  if (total > cost && nowMs < 0) {',
   },
   {
-    mistake: 'a void answers for a settled request',
+    mistake: 'a void succeeds for a settled request',
     file: 'rules/settle.ts',
     from: ' || rows.usage.get(id) !== undefined',
     to: '',
@@ -273,7 +273,7 @@ export const mutants: readonly Mutant[] = [
     to: 'rows.keyDays.put({ ...day, held: day.held + (held > 0n ? held : 0n), spent',
   },
   {
-    mistake: 'what a revoked key gets back stays with it',
+    mistake: 'money that returns to a revoked key stays with it',
     file: 'rules/holds.ts',
     from: "  if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);\n",
     to: '',
@@ -291,7 +291,7 @@ export const mutants: readonly Mutant[] = [
     to: '',
   },
   {
-    mistake: 'a restart gives back other services’ holds too',
+    mistake: 'a restart also releases other services’ holds',
     file: 'sqlite/stored-rows.ts',
     from: "'SELECT id FROM hold WHERE expires_at_ms IS NULL ORDER BY id'",
     to: "'SELECT id FROM hold ORDER BY id'",
@@ -417,7 +417,7 @@ export const mutants: readonly Mutant[] = [
     to: 'Math.max(0, freeDailyRequests + 1 - taken)',
   },
   {
-    mistake: 'free requests are given back on the day that it is, not their own',
+    mistake: 'free requests are returned to the current day, not to their own',
     file: 'rules/holds.ts',
     from: 'countFreeRequest(rows, hold, -hold.requests)',
     to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -hold.requests)',
@@ -453,7 +453,7 @@ export const mutants: readonly Mutant[] = [
     to: 'shared.filter(line => !line.byPlan)',
   },
   {
-    mistake: 'who pays first is not looked at',
+    mistake: 'the order of payers is ignored',
     file: 'rules/payments.ts',
     from: "return useSubsFirst ? 'plan_money' : 'money_plan';",
     to: "return 'plan_money';",
@@ -531,13 +531,13 @@ export const mutants: readonly Mutant[] = [
     to: 'sum + line.tokens',
   },
   {
-    mistake: 'a plan that could not pay the input comes back for the output',
+    mistake: 'a plan that could not pay the input pays output',
     file: 'rules/grants.ts',
     from: "!(hold.firstSpent && hold.payers !== 'money_plan')",
     to: 'true',
   },
   {
-    mistake: 'money that could not pay the input comes back for the output',
+    mistake: 'money that could not pay the input pays output',
     file: 'rules/grants.ts',
     from: "!(hold.firstSpent && hold.payers === 'money_plan')",
     to: 'true',
@@ -579,7 +579,7 @@ export const mutants: readonly Mutant[] = [
     to: "typeof name === 'number'",
   },
   {
-    mistake: 'a row that took the place of a removed one keeps what does not change',
+    mistake: 'a row that replaced a removed one keeps the constant columns of that one',
     file: 'sqlite/cached-table.ts',
     from: '    entry.isRemoved = true;\n',
     to: '',

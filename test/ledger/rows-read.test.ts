@@ -1,4 +1,4 @@
-/** How many records pages and sums read: what they take with millions of records must not follow from how many there are. */
+/** How many records pages and sums read: with millions of records their cost must not depend on the number of records. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -69,7 +69,7 @@ test('a page of entries and charges reads as many records as it shows, and those
   expect(page).toHaveLength(100);
   // It began long before all others of the page.
   expect(page.some(({ createdAtMs }) => createdAtMs === endMs - 1000)).toBe(true);
-  // Those of the page twice, those of ten minutes, and the names of the requests.
+  // The records of the page twice, those of ten minutes, and the names of the requests.
   expect(read).toBeLessThan(500);
 });
 

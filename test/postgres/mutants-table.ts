@@ -51,14 +51,14 @@ export const postgresMutants: readonly PostgresMutant[] = [
     test: 'connection.test.ts',
   },
   {
-    mistake: 'the time is that of the transaction’s beginning, before it waited',
+    mistake: 'the time of a command is that of the transaction’s beginning, before it waited for the lock',
     file: 'postgres/engine.ts',
     from: 'extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, (SELECT lease',
     to: 'extract(epoch FROM now()) * 1000)::bigint AS now, (SELECT lease',
     test: 'races.test.ts',
   },
   {
-    mistake: 'what others have left is looked for once',
+    mistake: 'holds of stopped gateways are searched only once',
     file: 'postgres/postgres-ledger.ts',
     from: '      await endLeft(this.#own);',
     to: '      if (this.#timer === undefined) await endLeft(this.#own);',
@@ -93,7 +93,7 @@ export const postgresMutants: readonly PostgresMutant[] = [
     test: 'gateways.test.ts',
   },
   {
-    mistake: 'what an account’s configuration says is kept whatever its version',
+    mistake: 'a cached configuration is used whatever its version',
     file: 'postgres/account-config.ts',
     from: 'return known?.version === version ? known : undefined;',
     to: 'return known;',
@@ -107,7 +107,7 @@ export const postgresMutants: readonly PostgresMutant[] = [
     test: 'races.test.ts',
   },
   {
-    mistake: 'what was refused is voided without the lock of its account',
+    mistake: 'a refused admission is voided without the lock of its account',
     file: 'postgres/batch-writer.ts',
     from: 'const accounts = accountId === undefined ? [] : [accountId];',
     to: 'const accounts = accountId === undefined ? [] : [];',

@@ -27,7 +27,7 @@ struct orders {
 static struct orders *orders;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* What a file had where it was written since its last sync, the newest first. */
+/* The old content of the parts of a file that were written since its last sync, the newest first. */
 struct before {
   struct before *next;
   dev_t device;
@@ -65,7 +65,7 @@ static int concerns(int fd) {
   return strstr(path, ".sqlite") != NULL || strstr(path, ".db") != NULL ? concerns_path(path) : 0;
 }
 
-/* Takes one of the ordered failures; answers whether this call fails. */
+/* Uses up one of the ordered failures. Returns whether this call fails. */
 static int takes(void) {
   pthread_mutex_lock(&mutex);
   int fails = 0;

@@ -78,7 +78,7 @@ test.each<[string, JsonObject, JsonObject]>([
   ],
   ['annotations', { $schema: 'x', type: 'string', default: 'a', examples: ['b'], 'x-order': 1 }, { type: 'string' }],
   ['a schema that is true', { items: true, anyOf: [true] }, { items: {}, anyOf: [{}] }],
-])('%s is said in the words of the dialect', (_, schema, expected) => {
+])('%s is expressed in keywords of the dialect', (_, schema, expected) => {
   expect(toDialect(schema)).toEqual({ schema: expected, lost: [] });
 });
 
@@ -126,7 +126,7 @@ const { schema: anySchema } = fc.letrec<{ schema: JsonObject; value: JsonObject[
   schema: fc.dictionary(keyword, tie('value'), { maxKeys: 4 }),
 }));
 
-test('any schema gives one with only words of the dialect, and the same one each time', () => {
+test('any schema is translated to one with keywords of the dialect only, always to the same one', () => {
   const words = new Set(['type', 'enum', 'description', 'properties', 'items', 'anyOf', '$ref', 'required', '$defs']);
   fc.assert(
     fc.property(anySchema, schema => {
@@ -141,7 +141,7 @@ test('any schema gives one with only words of the dialect, and the same one each
   );
 });
 
-test('the order of the words means nothing', () => {
+test('the order of the keywords does not matter', () => {
   const pieces = (description: unknown): string[] =>
     JSON.stringify(description)
       .split(/[;() ]+/)

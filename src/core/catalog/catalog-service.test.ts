@@ -92,7 +92,7 @@ describe('the list', () => {
     expect(await ids({}, [])).toEqual([]);
   });
 
-  test('refuses a capability that there is not', async () => {
+  test('refuses an unknown capability', async () => {
     const error = await refused(ids({ capability: 'toString' }));
     expect([error.code, error.facts.param]).toEqual(['invalid_request', 'capability']);
   });

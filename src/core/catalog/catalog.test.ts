@@ -96,7 +96,7 @@ describe('a name means', () => {
     ['nothing', ''],
     ['blanks', ' acme/large '],
     ['a name of Object.prototype', 'constructor'],
-  ])('%s means nothing: %s', (_what, name) => {
+  ])('%s names no model: %s', (_what, name) => {
     const error = refusal(name);
     expect([error.code, error.facts.param]).toEqual(['model_not_found', 'model']);
   });
@@ -125,7 +125,7 @@ describe('the tier', () => {
     ['acme/large:flex', ServiceTier.PRIORITY],
     ['acme/large:priority', ServiceTier.FLEX],
     ['acme/large:flex', ServiceTier.DEFAULT],
-  ])('given as %s and differently as %s is a bad request', (name, serviceTier) => {
+  ])('given as %s and as a different %s is refused', (name, serviceTier) => {
     const error = refusal(name, { serviceTier });
     expect([error.code, error.facets.http, error.facts.param]).toEqual(['invalid_request', 400, 'service_tier']);
   });
@@ -169,7 +169,7 @@ describe('the path', () => {
 });
 
 describe('availability', () => {
-  test('needs the operator’s word and a route that works, and is judged anew each time', () => {
+  test('needs the operator’s setting and a working route, and is decided at each request', () => {
     expect(catalog.resolve('plain').model.available).toBe(false);
     expect(catalog.resolve('acme/large').model.available).toBe(true);
     broken.add('acme/large');
@@ -197,7 +197,7 @@ describe('a tip suggests', () => {
     expect(refusal(name).tip).toContain(tip);
   });
 
-  test('nothing that the caller can’t see', () => {
+  test('suggests nothing that the caller can’t see', () => {
     const visible = ['third/twin'];
     for (const name of ['acme/larg', 'lareg', 'bes', 'gratiss', 'twin-2026-01-01x']) {
       expect(refusal(name, { visible }).tip).not.toMatch(/acme|large|best|gratis|other/);
@@ -206,7 +206,7 @@ describe('a tip suggests', () => {
   });
 });
 
-test('a new content replaces the old one at once, and a bad one changes nothing', () => {
+test('new content replaces the old at once; invalid content changes nothing', () => {
   const changing = new Catalog({ models, aliases }, () => true);
   const content = { models: [model('new/one')], aliases: new Map([['one', 'gone/one']]) };
   expect(() => changing.replace(content)).toThrow('the alias one names no model');
@@ -216,7 +216,7 @@ test('a new content replaces the old one at once, and a bad one changes nothing'
   expect(() => changing.resolve('best')).toThrow('There is no model "best".');
 });
 
-test('two models of one id are no catalogue', () => {
+test('two models with one id are refused', () => {
   expect(() => new Catalog({ models: [model('a'), model('a')], aliases: new Map() }, () => true)).toThrow(
     'the same id',
   );

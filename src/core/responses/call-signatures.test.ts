@@ -44,7 +44,7 @@ function short(events: readonly GenerationEvent[]): string[] {
   });
 }
 
-test('an answer without signatures stays as it is, to the object', () => {
+test('an answer without signatures passes unchanged, as the same objects', () => {
   const events = answer([message(), call('a'), call('b')]);
   const signatures = new CallSignatures();
   expect(signatures.push(events)).toEqual(events);
@@ -56,7 +56,7 @@ test('a signature comes before its call, as an item of its own', () => {
   expect(short(signatures.push(events))).toEqual(['m', '<S1>', 'a(a)', 'b(b)', '<S2>', 'c(c)']);
 });
 
-test('items are numbered without gaps, every event is in order, and whatever comes again gives the same again', () => {
+test('items are numbered without gaps, every event is in order, and repeated events give the same events', () => {
   const item = fc.oneof(
     fc.constant('m' as const),
     fc.record({ id: fc.string({ minLength: 1, maxLength: 4 }), signature: fc.option(fc.string({ minLength: 1 })) }),

@@ -10,7 +10,7 @@ const item = (bytes: number): Item =>
   create(ItemSchema, { content: { case: 'serverTool', value: { json: 'x'.repeat(bytes) } } });
 const of = (accountId: number, session: string) => ({ accountId, session });
 
-test('an account’s oldest session gives way to its new ones, and no one else’s does', () => {
+test('an account’s oldest session is evicted for its new ones, and no other account’s is', () => {
   const all = sessions();
   all.keep(of(2, 'other'), 'other', [item(2_000)], 1);
   for (const name of ['a', 'b', 'c']) all.keep(of(1, name), name, [item(2_000)], 1);

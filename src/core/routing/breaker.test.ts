@@ -32,7 +32,7 @@ test('the fifth failure in a row opens it, the fourth does not', () => {
   expect(states).toEqual(['open']);
 });
 
-test('a success breaks the row; what teaches nothing does not', () => {
+test('a success ends the series of failures; a result without information does not', () => {
   const { breaker } = setUp();
   fail(breaker, 4);
   takePermit(breaker).succeeded();
@@ -116,7 +116,7 @@ test('after a probe that began to answer, the failure of any other request opens
   }
 });
 
-test('results of calls permitted before it opened are ignored', () => {
+test('results of calls that were permitted before it opened are ignored', () => {
   const { breaker, clock } = setUp();
   const slow = takePermit(breaker);
   const slower = takePermit(breaker);

@@ -119,7 +119,7 @@ const kinds = {
   reported: new UpstreamFailure('reported', { message: 'out of memory' }),
 };
 
-test('a working route answers at the first attempt, and the caller learns which route it was', async () => {
+test('a working route answers at the first attempt, and the caller is told its name', async () => {
   const { router, log } = setUp({ a: () => answer('hello') }, [{}]);
   const steps: RoutedStep[] = [];
   for await (const step of ask(router)) steps.push(step);
@@ -183,7 +183,7 @@ describe('what follows a failure before the first event', () => {
   });
 });
 
-test('after the first event nothing is tried again, and the failure is the client’s', async () => {
+test('after the first event nothing is retried, and the client gets the failure', async () => {
   const a = new Scripted(() => [begin, text('half'), kinds.truncated]);
   const b = new Scripted(() => answer('never'));
   const { router, log } = setUp({ a, b }, [{}, { provider: 'b', priority: 2 }]);
@@ -196,14 +196,14 @@ test('after the first event nothing is tried again, and the failure is the clien
   expect([a.calls.length, b.calls.length, log]).toEqual([1, 0, ['1 a/big', '1 truncated']]);
 });
 
-test('an answer that the caller can forget is begun again, on the same route and then the next', async () => {
+test('an answer that the caller can discard is restarted, on the same route and then on the next', async () => {
   const a = new Scripted(({ attempt }) => [begin, text(`half${attempt}`), kinds.truncated]);
   const { router } = setUp({ a, b: () => answer('whole') }, [{}, { provider: 'b', priority: 2 }]);
   const { seen, error } = await outcome(router, { restartable: true });
   expect([seen, error]).toEqual(['[half1[half2[half3[whole.', undefined]);
 });
 
-test('an answer that broke in the middle for good is an upstream error, also where it could be begun again', async () => {
+test('an answer that breaks off at every attempt is an upstream error, also if it can be restarted', async () => {
   const { router, sleeps } = setUp({ a: () => [begin, text('x'), kinds.reported] }, [{}]);
   const { seen, error } = await outcome(router, { restartable: true });
   expect([seen, error?.code, error?.message]).toEqual([
@@ -220,7 +220,7 @@ test('an upstream that ends without its end is truncated, never a success', asyn
   expect([seen, error?.code]).toEqual(['[x', 'upstream_error']);
 });
 
-describe('the waits between tries', () => {
+describe('the waits between attempts', () => {
   const first = (facts: object, policy: Partial<RetryPolicy> = {}): Setting & { a: Scripted } => {
     const a = new Scripted(({ attempt }) => (attempt < 3 ? [status(429, facts)] : answer('x')));
     const retry = { retries: 2, backoff: { baseMs: 500, maxMs: 8_000 }, retryAfterMaxMs: 15_000, ...policy };
@@ -254,7 +254,7 @@ describe('the waits between tries', () => {
     await expect(outcome(router, { signal: leaving.signal })).rejects.toThrow('client gone');
   });
 
-  test('are none where no further tries are configured', async () => {
+  test('do not exist if no retries are configured', async () => {
     const { router, sleeps, a } = first({}, { retries: 0 });
     expect([(await outcome(router)).error?.code, sleeps, a.calls.length]).toEqual(['upstream_error', [], 1]);
   });
@@ -298,20 +298,20 @@ describe('the error that the client gets', () => {
     expect((await outcome(router)).error?.facts.param).toBe('messages.0');
   });
 
-  test('what this gateway can’t say to any of the routes', async () => {
+  test('what the gateway can’t express to any of the routes', async () => {
     const refuse = (param: string) => () => [new GatewayError('unsupported_parameter', `no ${param}`, { param })];
     const { router, log } = setUp({ a: refuse('x'), b: refuse('y') }, [{}, { provider: 'b', priority: 2 }]);
     expect((await outcome(router)).error?.message).toBe('no x');
     expect(log).toEqual(['1 a/big', '1 refused', '2 b/big', '2 refused']);
   });
 
-  test('is none if another route supports what the first does not', async () => {
+  test('is none if another route supports a feature that the first lacks', async () => {
     const a = (): Act[] => [new GatewayError('unsupported_parameter', 'no x')];
     const { router } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
     expect((await outcome(router)).seen).toBe('[y.');
   });
 
-  test('a defect of the gateway as it is', async () => {
+  test('a defect of the gateway unchanged', async () => {
     const { router, log } = setUp({ a: () => [new TypeError('x is undefined')] }, [{}]);
     await expect(outcome(router)).rejects.toThrow(TypeError);
     expect(log).toEqual(['1 a/big', '1 defect']);
@@ -339,7 +339,7 @@ describe('the circuit breaker', () => {
     expect(router.isAvailable('m')).toBe(true);
   });
 
-  test('counts what became of a request’s last try', async () => {
+  test('counts the result of a request’s last attempt', async () => {
     const ends429 = setUp({ a: ({ attempt }) => [attempt < 3 ? status(500) : status(429)] }, [{}]);
     const ends500 = setUp({ a: ({ attempt }) => [attempt < 3 ? status(429) : status(500)] }, [{}]);
     for (let request = 0; request < 5; request += 1) {
@@ -357,7 +357,7 @@ describe('the circuit breaker', () => {
     expect([error?.code, error?.facets.http, a.calls.length - before]).toEqual(['model_unavailable', 502, 0]);
   });
 
-  test('open on one route: the next is taken without asking it, until it lets one request try', async () => {
+  test('open on one route: the next one is used without an attempt at it, until one request may try it', async () => {
     let healthy = false;
     const a = new Scripted(() => (healthy ? answer('a') : [status(500)]));
     const { router, clock, log } = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }]);
@@ -390,7 +390,7 @@ describe('the circuit breaker', () => {
     expect(router.isAvailable('m')).toBe(true);
   });
 
-  test('half open: a caller who disconnects while its next try waits frees the place', async () => {
+  test('half open: a caller who disconnects while its next attempt waits frees the place', async () => {
     const leaving = new AbortController();
     let isLeaving = false;
     const { router, clock } = setUp({ a: () => [status(500)] }, [{}], {
@@ -406,7 +406,7 @@ describe('the circuit breaker', () => {
     expect(router.isAvailable('m')).toBe(true);
   });
 
-  test('does not count callers that leave', async () => {
+  test('does not count callers that disconnect', async () => {
     const { router, log } = setUp({ a: () => ['hang'] }, [{}]);
     for (let request = 0; request < 6; request += 1) {
       const leaving = new AbortController();
@@ -418,7 +418,7 @@ describe('the circuit breaker', () => {
     expect([router.isAvailable('m'), log.filter(line => line.includes('aborted')).length]).toEqual([true, 6]);
   });
 
-  test('keeps its state through a new configuration where the route stays', async () => {
+  test('keeps its state when a new configuration still has the route', async () => {
     const { router, a } = failing(status(500));
     for (let request = 0; request < 5; request += 1) await outcome(router);
     const route = { provider: 'a', model: 'big', priority: 5, weight: 2 };
@@ -451,7 +451,7 @@ describe('the order of routes', () => {
     expect(log.filter(line => line.includes('/'))).toEqual(['1 a/big', '2 b/big', '3 c/big']);
   });
 
-  test('is by lot among equals, in the proportion of their weights, and never one of weight 0 first', async () => {
+  test('is random among equals, in proportion to their weights, and never begins with one of weight 0', async () => {
     let draws = 0;
     const scripts = { a: () => answer('a'), b: () => answer('b'), c: () => answer('c') };
     const routes = [
@@ -514,7 +514,7 @@ describe('the concurrency of a provider', () => {
     expect(alone.router.isAvailable('m')).toBe(true);
   });
 
-  test('is released after every end: answered, failed, left, aborted', async () => {
+  test('is released after every end: completed, failed, stopped by the reader, aborted', async () => {
     const acts: Act[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
     const a = new Scripted(() => acts.shift() ?? []);
     const { router } = setUp({ a }, [{}], { concurrency: noQueue });
@@ -543,7 +543,7 @@ test('a caller that stops reading stops the upstream; having had enough is no fa
   expect([a.stopped, log]).toEqual([1, ['1 a/big', '1 cut']]);
 });
 
-test('a caller that finds the events wrong makes it the failure of the try, also of the last events', async () => {
+test('if the caller rejects events, the attempt fails, also with the last events', async () => {
   const a = new Scripted(() => answer('x'));
   const { router, log } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
   const judge: Reading['judge'] = events =>

@@ -20,7 +20,7 @@ function values(text: string): (string | undefined)[] {
   ];
 }
 
-test('counters, histograms and open streams add up; what all threads see alike does not', () => {
+test('counters, histograms and open streams add up; gauges that are the same in all threads do not', () => {
   const merged = new MergedMetrics();
   merged.keep(1, said(3, 2));
   merged.keep(2, said(4, 1));

@@ -27,7 +27,7 @@ const answer = [
 ];
 
 describe('CallFilter', () => {
-  test('without rules everything passes as it is', () => {
+  test('without rules everything passes unchanged', () => {
     expect(through(filter(anything), answer)).toEqual(answer);
   });
 
@@ -47,7 +47,7 @@ describe('CallFilter', () => {
     expect(listFinishes(out)).toEqual([[FinishReason.TOOL_CALLS, undefined]]);
   });
 
-  test('a choice whose calls were all left out did not end for calls', () => {
+  test('a choice whose calls were all left out does not have the finish reason of calls', () => {
     const out = through(filter({ ...anything, callsMax: 0 }), answer);
     expect(listNames(out)).toEqual([[0, 'text']]);
     expect(listFinishes(out)).toEqual([[FinishReason.STOP, undefined]]);

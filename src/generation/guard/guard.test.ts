@@ -21,7 +21,7 @@ const request = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1
 const unlimited: OutputLimit = { limit: Infinity, tolerance: 1 };
 
 describe('a plain answer', () => {
-  test('leaves as the very events that came', () => {
+  test('passes on the same events', () => {
     const guard = new Guard(request(), unlimited);
     const answer = [started({}), ...textItem(['Hello', ', world']), stop(), completed({})];
     const shown = answer.flatMap(event => guard.push([event]));
@@ -31,7 +31,7 @@ describe('a plain answer', () => {
     expect(guard.isDone).toBe(false);
   });
 
-  test('is truncated where it ends before its end', () => {
+  test('is truncated if it stops before its end', () => {
     const guard = new Guard(request(), unlimited);
     guard.push([started({}), ...textItem(['Hello'])]);
     expect(() => guard.end()).toThrow(new UpstreamFailure('truncated'));
@@ -166,7 +166,7 @@ function interleaved(choices: readonly (readonly (readonly string[] | string)[])
   return events;
 }
 
-test('only the steps that a request needs say what all of them would', async () => {
+test('the steps that a request needs give the same result as all steps', async () => {
   await loadTokenizer();
   const limits = fc.oneof(fc.integer({ min: 0, max: 40 }), fc.constantFrom(200, Infinity));
   const lowered = fc.option(fc.record({ at: fc.nat({ max: 10 }), limit: fc.integer({ min: 0, max: 20 }) }));

@@ -23,7 +23,7 @@ describe('LengthCutter', () => {
     expect(limited(tokenizer.count(words), answer)).toEqual(answer);
   });
 
-  test('an answer above its limit ends with exactly as many tokens, in good order', () => {
+  test('an answer above its limit ends with exactly that many tokens, in a valid order', () => {
     for (const limit of [1, 10, 100, 300]) {
       const out = limited(limit, [...textItem(tokenizer.split(words)), stop()]);
       expect(readText(out)).toBe(tokenizer.split(words).slice(0, limit).join(''));
@@ -50,7 +50,7 @@ describe('LengthCutter', () => {
     );
   });
 
-  test('a limit that is lowered while the answer runs holds from then on', () => {
+  test('a limit that is lowered while the answer runs applies from then on', () => {
     const out: GenerationEvent[] = [];
     const cutter = new LengthCutter(out, Infinity);
     const first = words.slice(0, 400);

@@ -7,7 +7,7 @@ import { StopCutter } from './stop-cutter.ts';
 const answer = (texts: readonly string[]) => [...textItem(texts), stop()];
 
 describe('StopCutter', () => {
-  test('the text ends before the stop sequence, in good order, and nothing follows', () => {
+  test('the text ends before the stop sequence, in a valid order, and nothing follows', () => {
     const out: GenerationEvent[] = [];
     const cutter = new StopCutter(out, ['END']);
     for (const event of [...textItem(['one E', 'N', 'D two']), ...textItem(['three'], { item: 1 }), stop()])

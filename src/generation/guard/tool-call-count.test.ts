@@ -70,7 +70,7 @@ describe('calls of priced tools', () => {
     expect(text(count(both), reports(usage))).toEqual(['web_search 3', 'code_execution 1000']);
   });
 
-  test('of an answer that paused are summed; those of a failed try are no one’s', () => {
+  test('of an answer that paused are summed; those of a failed attempt are not charged', () => {
     const calls = count(both, [ran('web_search')]);
     calls.restart();
     calls.take([ran('web_search')]);
@@ -79,7 +79,7 @@ describe('calls of priced tools', () => {
     expect(text(calls)).toEqual(['web_search 2']);
   });
 
-  test('of a member are one an answer, unless the provider reports them, did not get it, or gave nothing', () => {
+  test('for a member count one per answer, unless the provider reports a number, did not get the member, or sent nothing', () => {
     expect(text(count(searches))).toEqual(['web_search 1']);
     expect(text(count(create(GenerateRequestSchema, { ...searches, candidates: 2 })))).toEqual(['web_search 2']);
     expect(text(count(searches), reports({ num_search_queries: 4 }))).toEqual(['web_search 4']);

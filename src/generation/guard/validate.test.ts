@@ -35,7 +35,7 @@ function findFailureKind(events: readonly GenerationEvent[]): string | undefined
 }
 
 describe('Validator', () => {
-  test('a stream in good order passes unchanged', () => {
+  test('a stream in a valid order passes unchanged', () => {
     const out: GenerationEvent[] = [];
     const validator = new Validator(out);
     for (const event of whole) validator.push(event);

@@ -50,6 +50,6 @@ test('a shrunk image fits and keeps its shape as far as whole pixels allow; an i
   });
 });
 
-test('without a largest size everything fits', () => {
+test('without a maximum size everything fits', () => {
   expect(fitsInto({ width: 99_999, height: 99_999 }, undefined)).toBe(true);
 });

@@ -53,14 +53,14 @@ function refusal(...inits: ItemInit[]): string {
 }
 
 describe('results of calls', () => {
-  test('that stand behind their calls stay as they came', () => {
+  test('that follow their calls stay in place', () => {
     const items = makeItems(user, calls('a'), calls('b'), answers('b'), answers('a'), user);
     expect(arrangeCalls(items, Endpoint.RESPONSES)).toBe(items);
     const turn = makeItems(user, calls('a', 2), says(Role.ASSISTANT, 'So', 2), answers('a'));
     expect(arrangeCalls(turn, Endpoint.RESPONSES)).toBe(turn);
   });
 
-  test('are moved behind all calls of their turn, and what stood between comes after them', () => {
+  test('are moved after all calls of their turn, followed by the items that were in between', () => {
     expect(arrange(calls('a'), user, answers('a'))).toBe('call a, result a, user');
     expect(arrange(calls('a'), calls('b'), user, answers('b'), user, answers('a'))).toBe(
       'call a, call b, result a, result b, user, user',
@@ -72,7 +72,7 @@ describe('results of calls', () => {
     expect(arrange(calls('a'), says(Role.DEVELOPER, 'x'), answers('a'))).toBe('call a, result a, developer');
   });
 
-  test('an id that is used again names the next call', () => {
+  test('a repeated id refers to the next call', () => {
     expect(arrange(calls('a'), user, answers('a'), calls('a'), user, answers('a'))).toBe(
       'call a, result a, user, call a, result a, user',
     );
@@ -89,7 +89,7 @@ describe('results of calls', () => {
     expect(refusal(...inits)).toMatch(/^unsupported_parameter messages: /);
   });
 
-  test('TR-04: a call that no one answers is refused by its id, and so is an answer to no call', () => {
+  test('TR-04: a call without a result is refused with its id, and so is a result without a call', () => {
     expect(refusal(user, calls('t1'), calls('t2'), answers('t1'), user)).toBe(
       'unsupported_parameter messages: The call "t2" of f has no result before the conversation goes on.',
     );

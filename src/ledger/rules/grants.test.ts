@@ -26,7 +26,7 @@ function granted(grant: ReturnType<typeof computeGrant>): grant is Grant {
   return !('lacks' in grant);
 }
 
-test('no payer holds more than it has, and what is granted is between the least and the wanted', () => {
+test('no payer holds more than it has, and the grant is between the minimum and the wanted number', () => {
   fc.assert(
     fc.property(estimates, left, payers, ({ estimate }, { planTokens, nanoUsd }, who) => {
       const sources = {
@@ -52,7 +52,7 @@ test('no payer holds more than it has, and what is granted is between the least 
   );
 });
 
-test('what is held pays every usage within the estimate, whatever was extended by whom: nothing is written off', () => {
+test('the hold pays every usage within the estimate, after any extensions: nothing is written off', () => {
   const usage = fc.record({ input: fc.nat(1000), write: fc.nat(1000), output: fc.nat(1000) });
   const more = fc.array(fc.record({ wanted: fc.nat(600), left }), { maxLength: 3 });
   fc.assert(
@@ -91,7 +91,7 @@ test('what is held pays every usage within the estimate, whatever was extended b
   );
 });
 
-test('a discount lowers what is held, never below what it lowers the cost to', () => {
+test('a discount lowers the hold, never below the discounted cost', () => {
   fc.assert(
     fc.property(estimates, fc.nat(1000), ({ estimate }, permille) => {
       const less = discounted(estimate, permille);

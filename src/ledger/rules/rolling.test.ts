@@ -19,7 +19,7 @@ const step = fc.oneof(
   fc.nat(70_000),
 );
 
-test('a minute is what is younger than 60 s, later ones included, whatever the clock does', () => {
+test('a minute contains the amounts younger than 60 s, including later ones, however the clock is set', () => {
   fc.assert(
     fc.property(
       fc.array(fc.record({ step, adds: fc.nat(3) }), { maxLength: 60, size: 'max' }),
@@ -46,7 +46,7 @@ test('a minute is what is younger than 60 s, later ones included, whatever the c
   );
 });
 
-test('of many, each leaves not before 60 s and at latest 61 s after its admission, in a bounded row', () => {
+test('each of many amounts expires 60 to 61 s after its admission, and the list stays bounded', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(200), { minLength: 800, maxLength: 2000 }), steps => {
       const stored: number[] = [];
@@ -73,7 +73,7 @@ test('of many, each leaves not before 60 s and at latest 61 s after its admissio
   );
 });
 
-test('many of one millisecond are counted, and a clock that steps back again and again does not make the row grow', () => {
+test('many amounts of one millisecond are counted, and a clock that steps back repeatedly does not make the list grow', () => {
   let admissions = none;
   for (let count = 0; count < 10_000; count++) admissions = withAdmission(admissions, 5000);
   expect(countAdmissions(admissions, 5000)).toBe(10_000);
@@ -82,7 +82,7 @@ test('many of one millisecond are counted, and a clock that steps back again and
   expect(countTimes(admissions)).toBeLessThanOrEqual(480);
 });
 
-test('amounts change where they were admitted, and what more of a request must fit beside is the fullest minute with it', () => {
+test('a change applies at the time of the admission, and further amounts of a request must fit into the fullest minute that contains it', () => {
   const amount = fc.record({ used: fc.nat(20), held: fc.nat(20) });
   fc.assert(
     fc.property(

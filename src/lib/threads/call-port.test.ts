@@ -20,7 +20,7 @@ function connect(answer: CallHandler['answer'], back: CallHandler['answer'] = no
   return [new CallPort(channel.port1, { answer: back, ...errors }), new CallPort(channel.port2, { answer, ...errors })];
 }
 
-test('calls of one turn are answered each by its own reply, whichever comes first', async () => {
+test('each call of a turn gets its own reply, in any order of the replies', async () => {
   const [port] = connect((name, [value]) => (name === 'late' ? sleep(5, value) : value));
   const replies = await Promise.all([port.call('late', 1n), port.call('now', 2), port.call('late', new Uint8Array(1))]);
   expect(replies).toEqual([1n, 2, new Uint8Array(1)]);
@@ -57,7 +57,7 @@ test('a value that can’t be cloned fails its own call alone', async () => {
   expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled']);
 });
 
-test('calls to a side that is gone are rejected, those that wait and later ones', async () => {
+test('calls to a side that is gone are rejected: waiting ones and later ones', async () => {
   const [port] = connect(() => new Promise(nothing));
   const waiting = port.call('wait');
   port.end(new Error('gone'));

@@ -28,7 +28,7 @@ test('sums by the values of a tag name it; a tag without a value filters nothing
   expect(sums?.cli).not.toContain('--tag');
 });
 
-test('a key’s holder asks about the own key, and has no command line', () => {
+test('a key’s holder gets calls for that key, and no command line', () => {
   const [sums, list] = listOtherWays({ ...operator, role: 'holder' }, {}, readSpan({}, nowMs()));
   expect([sums?.cli, list?.cli]).toEqual([undefined, undefined]);
   expect(sums?.curl).toContain('/v1/key/analytics?');

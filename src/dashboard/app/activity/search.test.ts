@@ -5,7 +5,7 @@ import { dividedBy, filteredBy, readActivitySearch, readSpan, toActivityQuery, t
 
 const dayMs = 86_400_000;
 
-test('an address that no one made is read as far as it makes sense', () => {
+test('an invalid address is read as far as possible', () => {
   expect(
     readActivitySearch({
       model: 'sim/large',

@@ -12,7 +12,7 @@ test('base64 is binary data, alone or as a data URL, with its size and type', ()
   expect(readBinary(`${'A'.repeat(298)}==`)).toEqual({ type: '', bytes: 223, base64: `${'A'.repeat(298)}==` });
 });
 
-test('words, short texts and addresses are no binary data', () => {
+test('words, short texts and addresses are not taken for binary data', () => {
   for (const text of [
     'A'.repeat(255),
     'some words '.repeat(40),
@@ -22,7 +22,7 @@ test('words, short texts and addresses are no binary data', () => {
     expect(readBinary(text)).toBeUndefined();
 });
 
-test('images are found wherever they are; what is none, or could run scripts, is not shown as one', () => {
+test('images are found wherever they are; other data, and data that could run scripts, is not shown as an image', () => {
   const svg = `data:image/svg+xml;base64,${'PHN2Zz4'.repeat(60)}`;
   const body = {
     content: [{ image_url: { url: `data:image/jpeg;base64,/9j/${'A'.repeat(300)}` } }, svg, { png }, 'words'],

@@ -6,7 +6,7 @@ const marked = (text: string, other: string) =>
     .filter(({ mark }) => mark !== 'same')
     .map(({ text: line, mark }) => [mark, line.trim()]);
 
-test('what the upstream did not get is only the client’s, what it got otherwise is changed, the rest is alike', () => {
+test('a member that the upstream did not get is marked as missing, a different one as changed, all others as equal', () => {
   const client = JSON.stringify({ model: 'a/b', top_k: 3, messages: [{ role: 'user', content: 'Hi' }], tags: ['x'] });
   const upstream = JSON.stringify({ model: 'b', messages: [{ role: 'user', content: 'Hi' }], stream: true });
   expect(marked(client, upstream)).toEqual([
@@ -22,7 +22,7 @@ test('what the upstream did not get is only the client’s, what it got otherwis
   ]);
 });
 
-test('a stream is shown as it is, and nothing is marked beside one', () => {
+test('a stream is shown unchanged, and nothing is marked in its comparison', () => {
   const frames = 'data: {"a":1}\n\ndata: [DONE]';
   expect(compareBodies(frames, '{}').map(({ text }) => text)).toEqual(['data: {"a":1}', '', 'data: [DONE]']);
   expect(marked('{"a":1}', frames)).toEqual([]);
