@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type DescField, type DescMessage, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt';
@@ -52,7 +51,7 @@ export function countBytes<Desc extends DescMessage>(schema: Desc, message: Mess
 async function writeText(bytes: Buffer, start: number, text: string): Promise<number> {
   let at = start;
   for (let from = 0; from < text.length;) {
-    if (from > 0) await nextTurn();
+    if (from > 0) await new Promise(setImmediate);
     const last = text.charCodeAt(from + sliceLength - 1);
     // A surrogate pair is not cut.
     const end = from + sliceLength + (last >= 0xd800 && last < 0xdc00 ? 1 : 0);
