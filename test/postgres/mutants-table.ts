@@ -120,4 +120,18 @@ export const postgresMutants: readonly PostgresMutant[] = [
     to: 'return super.listDueDeliveries(limit);',
     test: 'races.test.ts',
   },
+  {
+    mistake: 'gateways add new names in any order',
+    file: 'postgres/dictionary.ts',
+    from: ' ORDER BY v.digest ON CONFLICT',
+    to: ' ON CONFLICT',
+    test: 'names.test.ts',
+  },
+  {
+    mistake: 'sums of end users that a batch adds are not counted for the rest of the batch',
+    file: 'postgres/sum-bounds.ts',
+    from: '    this.#counts.set(dayName, count + 1);\n',
+    to: '',
+    test: 'names.test.ts',
+  },
 ];

@@ -23,12 +23,10 @@ import type {
   Webhook,
   WebhookEvent,
 } from '../rows.ts';
-import { toDay } from '../rules/calendar.ts';
 import { ensureCounted } from '../rules/limits.ts';
-import { codes, encode } from '../sqlite/codes.ts';
 import { Sql } from '../sqlite/sql.ts';
 import { sumKeys, sumUp } from '../sqlite/sum-raises.ts';
-import { other, valuesMax } from '../sqlite/sum-table.ts';
+import { other } from '../sqlite/sum-table.ts';
 import { Tallies } from '../sqlite/tallies.ts';
 import { type AccountConfig, type AccountConfigs, configSteps } from './account-config.ts';
 import { BatchTable, type BatchScope, toColumnArrays, type TableStatements } from './batch-table.ts';
@@ -38,6 +36,7 @@ import { Dues, holdEndMs, keyEndMs, periodEndMs } from './dues.ts';
 import { MissingRow, UnlockedAccount } from './missing-row.ts';
 import { MissingResult, Results } from './replay.ts';
 import { bootColumn, type LedgerStatements } from './statements.ts';
+import { SumBounds } from './sum-bounds.ts';
 
 /** What batches of one process share. */
 export interface Shared {
@@ -45,7 +44,7 @@ export interface Shared {
   readonly statements: LedgerStatements;
   readonly dictionary: Dictionary;
   readonly configs: AccountConfigs;
-  /** Sums of end users and tags that are there. */
+  /** Sums of end users and tags that are committed: see `SumBounds`. */
   readonly knownSums: Set<string>;
   /** Sums of all kinds that this process has committed, by their keys: sums are never removed. */
   readonly storedSums: Set<string>;
@@ -86,6 +85,7 @@ export class BatchRows implements Rows {
   readonly eventMarks;
   /** The tables themselves, for the engine to fill. */
   readonly tables;
+  readonly sumBounds: SumBounds;
   readonly undo: (() => void)[] = [];
   readonly #shared: Shared;
   readonly #locked: Set<number>;
@@ -140,6 +140,7 @@ export class BatchRows implements Rows {
       period: statements.period.codec.names.join(', '),
     };
     this.#dues = new Dues({ holds, keys: tables.key, periods: tables.period, columns });
+    this.sumBounds = new SumBounds(shared.knownSums, this.undo);
     this.#tallies = new Tallies(new Sql(this.#results.asConnection()));
     this.accounts = { get: id => this.#account(id), put: row => tables.account.put(row) };
     this.managementKeys = tables.managementKey;
@@ -393,6 +394,7 @@ export class BatchRows implements Rows {
   /** The batch is committed. */
   finish(): void {
     for (const accountId of this.#configChanged) this.#shared.configs.forget(accountId);
+    this.sumBounds.finish();
     const { storedSums } = this.#shared;
     if (storedSums.size > storedSumsMax) storedSums.clear();
     for (const name of this.#writtenSums) storedSums.add(name);
@@ -465,19 +467,8 @@ export class BatchRows implements Rows {
   #bounded(change: SumChange): SumChange {
     const { accountId, grouped, groupId, usage } = change;
     if (grouped !== 'end_user' && grouped !== 'tag') return change;
-    const { knownSums } = this.#shared;
-    const day = [accountId, encode(codes.period, 'day'), encode(codes.grouped, grouped), toDay(usage.admittedAtMs)];
-    const name = [...day, groupId].join(' ');
-    if (knownSums.has(name)) return change;
-    const of = 'FROM usage_sum WHERE account_id = ? AND period = ? AND grouped = ? AND number = ?';
-    const count = this.#read(() => {
-      if (this.#results.read(`SELECT 1 ${of} AND group_id = ?`, [...day, groupId]).rows.length > 0) return 0;
-      return Number(this.#results.read(`SELECT count(*) ${of}`, day).rows[0]?.[0]);
-    });
-    if (count >= valuesMax) return { ...change, groupId: this.labels.other(grouped, groupId, other) };
-    if (knownSums.size > 100_000) knownSums.clear();
-    knownSums.add(name);
-    return change;
+    if (this.sumBounds.hasRoom({ accountId, grouped, groupId }, usage.admittedAtMs)) return change;
+    return { ...change, groupId: this.labels.other(grouped, groupId, other) };
   }
 
   #listLimits({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {

@@ -2,6 +2,7 @@ import type { AdminCall } from '../rules/administration.ts';
 import type { PriceSheet } from '../../generation/price.ts';
 import { administer } from '../rules/administration.ts';
 import { admit, type ResolvedAdmit, previewAdmission } from '../rules/admit.ts';
+import type { Tags } from '../ledger.ts';
 import type { Context } from '../rules/context.ts';
 import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
@@ -65,6 +66,27 @@ export function execute(context: Context, rows: BatchRows, command: WireCommand,
     case 'sync':
     case 'probe':
       return undefined;
+  }
+}
+
+/** Notes the names that a command carries. `findTags`: the tags that requests of a key get besides their own; undefined: they are not known. */
+export function wantNames(
+  labels: Dictionary,
+  command: WireCommand,
+  findTags: (keyId: number) => Tags | undefined,
+): void {
+  if (command[0] === 'admit') {
+    const [, , , , keyId, , model, , , , , , , endUser, endpoint, tags, batchId] = command;
+    labels.want('model', model);
+    labels.want('endpoint', endpoint);
+    labels.want('end_user', endUser);
+    labels.want('batch', batchId);
+    const inherited = findTags(keyId);
+    if (inherited !== undefined) labels.wantTags(tags === undefined ? inherited : { ...inherited, ...tags });
+  } else if (command[0] === 'settle') {
+    const [, , , , , , , , , provider, , prices] = command;
+    labels.want('provider', provider);
+    labels.wantPrice(readSheet(prices));
   }
 }
 

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { Step, StepResult } from '../../lib/postgres/connection.ts';
 import type { PriceSheet } from '../../generation/price.ts';
-import { type Sendable, toParameter, type Value } from '../../lib/postgres/values.ts';
+import { type Sendable, toArray, type Value } from '../../lib/postgres/values.ts';
 import type { Tags } from '../ledger.ts';
-import { MissingRow } from './missing-row.ts';
+import { MissingRow, type Need } from './missing-row.ts';
 
 const columns = {
   model: ['name::text'],
@@ -23,17 +24,57 @@ const columns = {
   call_kind: ['model_id::bigint', 'provider_id::bigint', 'endpoint_id::bigint'],
 } as const;
 
-type Name = keyof typeof columns;
+type DictionaryTable = keyof typeof columns;
 
+/** What a row of a table says. */
+interface Name {
+  readonly table: DictionaryTable;
+  readonly values: readonly Sendable[];
+}
+
+const tables = Object.keys(columns) as DictionaryTable[];
+/** Of each table. */
 const knownMax = 100_000;
 
 /**
- * Numbers for the names that records repeat, cached for ever because they never change. An unknown name is looked up, or added, in a transaction of its own before the rule runs again, so that no batch waits for another's names.
+ * Numbers for the names that records repeat, cached for ever because they never change. New names that the commands of a batch carry are added together, in one transaction before the batch takes its
+ * locks (`want…`, `takeWanted`). A name that turns out to be unknown later is looked up, or added, in a transaction of its own before the rule runs again, so that no batch waits for another's names.
  */
 export class Dictionary {
-  readonly #numbers = new Map<string, number>();
+  readonly #numbers = new Map(tables.map(table => [table, new Map<string, number>()]));
+  /** Names of models and tags, and texts of tag sets, by their table and number. */
   readonly #texts = new Map<string, string>();
   readonly #tags = new Map<number, readonly number[]>();
+  /** By sheet: batches read each price text once. */
+  readonly #prices = new WeakMap<PriceSheet, number>();
+  /** Unknown names by their table and key. */
+  readonly #wanted = new Map<string, Name>();
+
+  /** Notes the name of a model, an endpoint, an end user, a batch or a provider; undefined: there is none. */
+  want(table: 'model' | 'endpoint' | 'end_user' | 'batch' | 'provider', name: string | undefined): void {
+    if (name !== undefined && !this.#known(table).has(name)) this.#note({ table, values: [name] });
+  }
+
+  wantPrice(sheet: PriceSheet): void {
+    if (this.#prices.has(sheet)) return;
+    const name: Name = { table: 'price', values: listPrices(sheet) };
+    if (!this.#known('price').has(toKey(name.values))) this.#note(name);
+  }
+
+  /** Notes a set of tags, and each of them. */
+  wantTags(tags: Tags): void {
+    const text = writeTags(tags);
+    if (text === undefined || this.#known('tag_set').has(text)) return;
+    for (const name of listTagNames(text)) this.#note(name);
+  }
+
+  /** Returns what adds the noted names and brings their numbers, and forgets the notes; undefined: all are known. */
+  takeWanted(): Need | undefined {
+    if (this.#wanted.size === 0) return undefined;
+    const names = [...this.#wanted.values()];
+    this.#wanted.clear();
+    return this.#add(names);
+  }
 
   model(name: string): number {
     return this.#number('model', [name]);
@@ -61,8 +102,12 @@ export class Dictionary {
     return this.#number('provider', [name]);
   }
 
-  price({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): number {
-    return this.#number('price', [input, cacheRead, cacheWrite5m, cacheWrite1h, output, image]);
+  price(sheet: PriceSheet): number {
+    const known = this.#prices.get(sheet);
+    if (known !== undefined) return known;
+    const number = this.#number('price', listPrices(sheet));
+    this.#prices.set(sheet, number);
+    return number;
   }
 
   /** Returns the number of a kind of calls. */
@@ -72,20 +117,26 @@ export class Dictionary {
 
   /** Returns the number of this set of tags; null: there are none. */
   tagSet(tags: Tags): number | null {
-    const names = Object.keys(tags);
-    if (names.length === 0) return null;
-    return this.#number('tag_set', [JSON.stringify(Object.fromEntries(names.sort().map(name => [name, tags[name]])))]);
+    const text = writeTags(tags);
+    if (text === undefined) return null;
+    const known = this.#known('tag_set').get(text);
+    if (known !== undefined) return known;
+    throw new MissingRow(this.#add(listTagNames(text)));
   }
 
   /** Returns the numbers of the tags in a set of tags. */
   listTags(tagsId: number): readonly number[] {
     const known = this.#tags.get(tagsId);
     if (known !== undefined) return known;
-    const tags = Object.entries(JSON.parse(this.#text('tag_set', 'tags', tagsId)) as Tags);
-    const numbers = tags.map(([name, value]) => this.#number('tag', [name, value]));
-    if (this.#tags.size >= knownMax) this.#tags.clear();
-    this.#tags.set(tagsId, numbers);
-    return numbers;
+    const names = listTagNames(this.#text('tag_set', 'tags', tagsId)).slice(1);
+    const missing = names.filter(({ values }) => !this.#known('tag').has(toKey(values)));
+    if (missing.length > 0) throw new MissingRow(this.#add(missing));
+    return this.#keepTags(tagsId, names);
+  }
+
+  /** Returns the numbers of the tags in a set if they are known; undefined: they must be looked up. */
+  findTags(tagsId: number): readonly number[] | undefined {
+    return this.#tags.get(tagsId);
   }
 
   /** Returns the number of `other`, under which sums are kept if there are too many end users or values of a tag. */
@@ -95,32 +146,74 @@ export class Dictionary {
       : this.#number('tag', [this.#text('tag', 'name', groupId), other]);
   }
 
-  #number(table: Name, values: readonly Sendable[]): number {
-    const said = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
-    const name = `${table} ${said}`;
-    const known = this.#numbers.get(name);
-    if (known !== undefined) return known;
-    const digest = toParameter(createHash('sha256').update(said).digest());
-    const cells = columns[table];
-    const places = cells.map((cell, index) => `$${index + 2}::${cell.split('::')[1] ?? ''}`);
-    const names = cells.map(cell => cell.split('::')[0]);
-    throw new MissingRow({
-      when: 'apart',
-      steps: [
-        {
-          text: `INSERT INTO ${table} (digest, ${names.join(', ')}) VALUES ($1::bytea, ${places.join(', ')}) ON CONFLICT (digest) DO NOTHING`,
-          values: [digest, ...values.map(toParameter)],
-        },
-        { text: `SELECT id FROM ${table} WHERE digest = $1::bytea`, values: [digest] },
-      ],
-      take: ([, found]) => {
-        if (this.#numbers.size >= knownMax) this.#numbers.clear();
-        this.#numbers.set(name, Number(found?.rows[0]?.[0]));
-      },
-    });
+  #known(table: DictionaryTable): Map<string, number> {
+    return this.#numbers.get(table) as Map<string, number>;
   }
 
-  #text(table: Name, column: string, number: number): string {
+  #note(name: Name): void {
+    this.#wanted.set(`${name.table} ${toKey(name.values)}`, name);
+  }
+
+  #number(table: DictionaryTable, values: readonly Sendable[]): number {
+    const known = this.#known(table).get(toKey(values));
+    if (known !== undefined) return known;
+    throw new MissingRow(this.#add([{ table, values }]));
+  }
+
+  /**
+   * Returns what adds those names that the database does not have, and brings the numbers of all. All gateways add names in the same order, by table and digest, so that none waits for another in a
+   * circle.
+   */
+  #add(names: readonly Name[]): Need {
+    const steps: Step[] = [];
+    const takes: ((results: readonly StepResult[]) => void)[] = [];
+    for (const table of tables) {
+      const own = names.filter(name => name.table === table);
+      if (own.length === 0) continue;
+      const at = steps.length;
+      steps.push(...addSteps(table, own));
+      takes.push(results => this.#learn(table, own, results[at + 1]));
+    }
+    const take = (results: readonly StepResult[]): void => {
+      for (const each of takes) each(results);
+      for (const { table, values } of names) if (table === 'tag_set') this.#learnTags(String(values[0]));
+    };
+    return { when: 'apart', steps, take };
+  }
+
+  #learn(table: DictionaryTable, names: readonly Name[], found: StepResult | undefined): void {
+    const numbers = new Map((found?.rows ?? []).map(([id, digest]) => [digest, Number(id)]));
+    const known = this.#known(table);
+    if (known.size + names.length > knownMax) known.clear();
+    for (const { values } of names) {
+      const number = numbers.get(toDigest(values).toString('hex'));
+      if (number === undefined) throw new Error(`the dictionary lacks a row of ${table} that was added`);
+      known.set(toKey(values), number);
+      if (table === 'tag' || table === 'model') this.#keepText(`${table} ${number}`, String(values[0]));
+    }
+  }
+
+  /** Notes which tags a set has, if all their numbers are known. */
+  #learnTags(text: string): void {
+    const tagsId = this.#known('tag_set').get(text);
+    const names = listTagNames(text).slice(1);
+    const isKnown = names.every(({ values }) => this.#known('tag').has(toKey(values)));
+    if (tagsId !== undefined && isKnown) this.#keepTags(tagsId, names);
+  }
+
+  #keepTags(tagsId: number, names: readonly Name[]): readonly number[] {
+    const numbers = names.map(({ table, values }) => this.#number(table, values));
+    if (this.#tags.size >= knownMax) this.#tags.clear();
+    this.#tags.set(tagsId, numbers);
+    return numbers;
+  }
+
+  #keepText(name: string, text: string): void {
+    if (this.#texts.size >= knownMax) this.#texts.clear();
+    this.#texts.set(name, text);
+  }
+
+  #text(table: DictionaryTable, column: string, number: number): string {
     const name = `${table} ${number}`;
     const known = this.#texts.get(name);
     if (known !== undefined) return known;
@@ -128,12 +221,57 @@ export class Dictionary {
     throw new MissingRow({
       when: 'apart',
       steps: [{ text, values: [String(number)] }],
-      take: ([found]) => {
-        if (this.#texts.size >= knownMax) this.#texts.clear();
-        this.#texts.set(name, toText(found?.rows[0]?.[0]));
-      },
+      take: ([found]) => this.#keepText(name, toText(found?.rows[0]?.[0])),
     });
   }
+}
+
+/** Returns the statements that add rows to a table, in the order of their digests, and select the numbers of all. Rows that are there are not touched. */
+function addSteps(table: DictionaryTable, names: readonly Name[]): Step[] {
+  const cells = columns[table].map(cell => cell.split('::') as [column: string, type: string]);
+  const own = cells.map(([column]) => column).join(', ');
+  const arrays = cells.map(([, type], index) => `$${index + 2}::${type}[]`).join(', ');
+  const digests = toArray(names.map(({ values }) => toDigest(values)));
+  return [
+    {
+      text: `INSERT INTO ${table} (digest, ${own}) SELECT v.* FROM unnest($1::bytea[], ${arrays}) AS v(digest, ${own})
+        WHERE NOT EXISTS (SELECT 1 FROM ${table} t WHERE t.digest = v.digest) ORDER BY v.digest ON CONFLICT (digest) DO NOTHING`,
+      values: [digests, ...cells.map((_, index) => toArray(names.map(({ values }) => values[index] ?? null)))],
+    },
+    { text: `SELECT id, encode(digest, 'hex') FROM ${table} WHERE digest = ANY($1::bytea[])`, values: [digests] },
+  ];
+}
+
+/** What a row says in its digest. */
+function toSaid(values: readonly Sendable[]): string {
+  return JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
+}
+
+function toDigest(values: readonly Sendable[]): Buffer {
+  return createHash('sha256').update(toSaid(values)).digest();
+}
+
+/** Returns the key of a row in the map of its table: the text itself where a row says one text, which is quicker. */
+function toKey(values: readonly Sendable[]): string {
+  const [only] = values;
+  return values.length === 1 && typeof only === 'string' ? only : toSaid(values);
+}
+
+function listPrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): Sendable[] {
+  return [input, cacheRead, cacheWrite5m, cacheWrite1h, output, image];
+}
+
+/** Returns the text of a set of tags; undefined: there are none. */
+function writeTags(tags: Tags): string | undefined {
+  const names = Object.keys(tags);
+  if (names.length === 0) return undefined;
+  return JSON.stringify(Object.fromEntries(names.sort().map(name => [name, tags[name]])));
+}
+
+/** Returns the rows of a set of tags: first the set's, then each tag's. */
+function listTagNames(text: string): Name[] {
+  const tags = Object.entries(JSON.parse(text) as Tags);
+  return [{ table: 'tag_set', values: [text] }, ...tags.map((values): Name => ({ table: 'tag', values }))];
 }
 
 function toText(value: Value | undefined): string {

@@ -4,14 +4,15 @@ import { toArray } from '../../lib/postgres/values.ts';
 import type { Context } from '../rules/context.ts';
 import { coversModel } from '../rules/limits.ts';
 import { toDay, windowAt } from '../rules/calendar.ts';
+import { mergeTags, pathFrom } from '../rules/groups.ts';
 import { suspend } from '../rules/suspensions.ts';
 import { type EndOne, sweep } from '../rules/sweep.ts';
-import type { Suspension } from '../ledger.ts';
-import type { Hold } from '../rows.ts';
+import type { Suspension, Tags } from '../ledger.ts';
+import type { Hold, Key } from '../rows.ts';
 import type { SuspendedAccount } from '../sqlite/engine.ts';
 import type { WireCommand, WireReply } from '../sqlite/wire.ts';
 import { BatchRows, type Shared } from './batch-rows.ts';
-import { findAccountId, execute, locksCounters } from './commands.ts';
+import { findAccountId, execute, locksCounters, wantNames } from './commands.ts';
 import { MissingRow, UnlockedAccount } from './missing-row.ts';
 
 /** A command of a batch. `isRepeat`: it was sent before, and its outcome is unknown. */
@@ -67,6 +68,8 @@ export class Engine {
   /** Holds that this instance made, as it committed them last: another can only have ended them, which their removal notices. */
   readonly #ownHolds = new Map<number, Hold>();
   readonly #keyOwners = new Map<number, number>();
+  /** The tags that requests of a key got from it and its groups when it was last seen; for guesses alone. */
+  readonly #keyTags = new Map<number, Tags>();
   /** Of the requests that were stored when the engine started, and that it has sent since. */
   #highestId: number;
   /** Accounts that had a plan when they were last seen. */
@@ -91,10 +94,12 @@ export class Engine {
 
   /** Does a batch. Throws what the database threw; then nothing of it is done, or, if the connection was lost, it is not known. */
   async run(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<BatchOutcome> {
+    const names = await this.#addNames(connection, batch);
     const locked = new Set(batch.flatMap(command => this.#listAccounts(command)));
     for (let restarts = 0; ; restarts += 1) {
       try {
-        return await this.#transact(connection, batch, locked);
+        const outcome = await this.#transact(connection, batch, locked);
+        return names === 0 ? outcome : { ...outcome, roundTrips: outcome.roundTrips + names };
       } catch (error) {
         if (!connection.isLost) await connection.run([{ text: 'ROLLBACK' }]);
         if (!(error instanceof UnlockedAccount) || restarts > 1000) {
@@ -105,6 +110,17 @@ export class Engine {
         locked.add(error.accountId);
       }
     }
+  }
+
+  /** Adds the names of a batch that are not known, all in one transaction, before accounts are locked. Returns how many round trips that took. */
+  async #addNames(connection: PostgresConnection, batch: readonly BatchCommand[]): Promise<number> {
+    const { dictionary } = this.#tools.shared;
+    const findTags = (keyId: number): Tags | undefined => this.#keyTags.get(keyId);
+    for (const { request } of batch) wantNames(dictionary, request, findTags);
+    const need = dictionary.takeWanted();
+    if (need === undefined) return 0;
+    need.take(await connection.run(need.steps));
+    return 1;
   }
 
   async #transact(
@@ -162,6 +178,7 @@ export class Engine {
       tables.limitUse,
       tables.period,
       tables.planDay,
+      rows.sumBounds,
     ];
     const loads = wanted.map(table => ({ table, steps: table.loadSteps() }));
     const steps: Step[] = [
@@ -186,7 +203,7 @@ export class Engine {
     if (shared.boot !== 0 && (lease === null || Number(lease) <= Number(nowMs)))
       throw new LeaseEnded('the lease has ended');
     rows.learnOperatorConfig(Number(config ?? 0n));
-    for (const { table, steps: own } of loads) if (own.length > 0) table.take([next() as StepResult]);
+    for (const { table, steps: own } of loads) if (own.length > 0) table.take(own.map(() => next() as StepResult));
     return Number(nowMs);
   }
 
@@ -267,8 +284,17 @@ export class Engine {
     if (hold.period !== null) tables.period.want(hold.accountId, hold.period);
     if (hold.payers === 'free_request') tables.planDay.want(hold.accountId, toDay(hold.admittedAtMs));
     for (const group of hold.groups) tables.group.want(group);
+    if (request[0] === 'settle') this.#wantSums(rows, hold);
     const { accountId, keyId } = hold;
     this.#wantLimits(rows, { accountId, keyId, model: undefined, groups: hold.groups }, hold.admittedAtMs);
+  }
+
+  /** Whether a settle will add sums of an end user and of tags. */
+  #wantSums({ sumBounds }: BatchRows, { accountId, endUserId, tagsId, admittedAtMs }: Hold): void {
+    if (endUserId !== null) sumBounds.want({ accountId, grouped: 'end_user', groupId: endUserId }, admittedAtMs);
+    if (tagsId === null) return;
+    for (const groupId of this.#tools.shared.dictionary.findTags(tagsId) ?? [])
+      sumBounds.want({ accountId, grouped: 'tag', groupId }, admittedAtMs);
   }
 
   /** Returns whether an id was made by this instance and is higher than all that it has sent: then nobody knows it. */
@@ -361,7 +387,22 @@ export class Engine {
     for (const each of hold.changedInBatch()) if (each.expiresAtMs === null) this.#ownHolds.set(each.id, each);
     if (this.#ownHolds.size > ownHoldsMax) this.#ownHolds.clear();
     if (this.#keyOwners.size > ownHoldsMax) this.#keyOwners.clear();
-    for (const { id, accountId } of key.rows()) this.#keyOwners.set(id, accountId);
+    if (this.#keyTags.size > ownHoldsMax) this.#keyTags.clear();
+    for (const row of key.rows()) {
+      this.#keyOwners.set(row.id, row.accountId);
+      this.#keepTags(rows, row);
+    }
+  }
+
+  #keepTags(rows: BatchRows, key: Key): void {
+    const { group } = rows.tables;
+    // Groups that the batch has not loaded were not needed: what is known of the key stays.
+    if (key.groupId !== null && !group.has(key.groupId)) return;
+    try {
+      this.#keyTags.set(key.id, mergeTags(rows, key, pathFrom(rows, key.groupId), undefined));
+    } catch (error) {
+      if (!(error instanceof MissingRow)) throw error;
+    }
   }
 }
 
