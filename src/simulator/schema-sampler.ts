@@ -21,8 +21,8 @@ const fullDepth = 4;
 const depthMax = 24;
 /** Above this number of values in a sample, only required ones are added. */
 const valuesMax = 500;
-/** Steps of work for one sample, retries and checks included: some 20 ms. */
-const stepsMax = 8_000;
+/** Steps of work for one sample, retries and checks included: some 15 ms. */
+const stepsMax = 6_000;
 /** Combinations of alternatives that are tried for one value. */
 const triesMax = 12;
 /** The most values of an enumeration that are looked at. */
