@@ -54,7 +54,7 @@ export class Connection {
     this.#socket.write(request);
   }
 
-  /** Reads nothing any more. */
+  /** Stops reading from the socket. */
   pause(): void {
     this.#socket.pause();
   }

@@ -11,7 +11,7 @@ const factor = 100;
 /** The p99 of the neighbours beside that account, divided by their p99 alone. */
 const ratioMax = 4 / 3;
 
-/** The two loads, and which model they ask. */
+/** The two loads, and their model. */
 interface Fairness {
   readonly gateway: GatewayTarget;
   readonly model: BenchModel;

@@ -26,7 +26,7 @@ export type LoadOrder =
       readonly kind: 'run';
       readonly keys: readonly LoadKey[];
       readonly seconds: number;
-      /** Answers a second, whether earlier ones have ended or not; absent: as many as `callers` can have, without the 40 ms. */
+      /** The rate of new answers a second, whether earlier ones have ended or not; absent: each caller begins its next answer at once, without the 40 ms. */
       readonly rate?: number;
       readonly callers?: number;
     }

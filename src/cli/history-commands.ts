@@ -5,7 +5,7 @@ import { countArgument, idArgument, timeArgument } from './arguments.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
-/** The commands that show the past: entries and the audit. */
+/** The commands that show an account's history: entries and the audit. */
 
 /** An entry or a charge; in a table, the balance that it changed is one column. */
 export const entryView: ResourceView<Entry> = {
@@ -37,12 +37,12 @@ interface PageOptions {
   readonly offset?: number;
 }
 
-/** Returns the page that options ask for. */
+/** Returns the page that the options request. */
 export function toPage({ start: startMs, end: endMs, limit = 0, offset = 0 }: PageOptions) {
   return { startMs, endMs, limit, offset };
 }
 
-/** Adds the options that ask for a page of the past. */
+/** Adds the options that request a page of history. */
 export function withPage(command: Command): Command {
   return command
     .option('--start <time>', 'from this day or time on', timeArgument)

@@ -21,14 +21,14 @@ export function migrateStoreCommand(program: Command, ports: CommandLinePorts): 
       const dataDir = /^sqlite:(.+)$/.exec(from)?.[1];
       if (dataDir === undefined) throw new CommandFailure(2, [`--from is "${from}", must be sqlite:DIR`]);
       if (!/^postgres(?:ql)?:\/\//.test(to)) throw new CommandFailure(2, ['--to must begin with postgres://']);
-      const say = (table: string, rows: number): void => {
+      const report = (table: string, rows: number): void => {
         if (json !== true) ports.streams.out(`${table}: ${rows} rows\n`);
       };
-      const { already, rows } = await orFailure(ports.migrateStore(dataDir, to, say));
-      const said = already
+      const { already, rows } = await orFailure(ports.migrateStore(dataDir, to, report));
+      const summary = already
         ? 'everything had been moved before; nothing was changed'
         : `moved ${rows} rows, with equal sums on both sides`;
-      ports.streams.out(json === true ? jsonText({ already, rows }) : `${said}\n`);
+      ports.streams.out(json === true ? jsonText({ already, rows }) : `${summary}\n`);
     });
 }
 

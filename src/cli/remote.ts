@@ -9,7 +9,7 @@ import type { ResourceView } from './resources.ts';
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
 /** Calls the gateway; `given` are the command's arguments, then its options. */
-type Ask<Arguments extends readonly unknown[], Answer> = (
+type GatewayCall<Arguments extends readonly unknown[], Answer> = (
   clients: GatewayClients,
   ...given: Arguments
 ) => Promise<Answer>;
@@ -42,7 +42,7 @@ export class ResourceCommands<T> {
   one<Arguments extends readonly unknown[]>(
     name: string,
     description: string,
-    ask: Ask<Arguments, T | undefined>,
+    ask: GatewayCall<Arguments, T | undefined>,
   ): Command {
     return this.#add<Arguments, T | undefined>(name, description, {
       ask,
@@ -57,7 +57,7 @@ export class ResourceCommands<T> {
   /** Adds a command that prints `{data: […]}` or a table. */
   list<Arguments extends readonly unknown[]>(
     description: string,
-    ask: Ask<Arguments, readonly T[]>,
+    ask: GatewayCall<Arguments, readonly T[]>,
     name = 'list',
   ): Command {
     const { document, columns, row = document } = this.#view;
@@ -69,7 +69,11 @@ export class ResourceCommands<T> {
   }
 
   /** Adds a command without a resource as its result; prints `{message}` or the message. */
-  done<Arguments extends readonly unknown[]>(name: string, description: string, ask: Ask<Arguments, string>): Command {
+  done<Arguments extends readonly unknown[]>(
+    name: string,
+    description: string,
+    ask: GatewayCall<Arguments, string>,
+  ): Command {
     return this.#add<Arguments, string>(name, description, {
       ask,
       print: (message, asJson) => (asJson ? jsonText({ message }) : `${message}\n`),
@@ -79,7 +83,7 @@ export class ResourceCommands<T> {
   #add<Arguments extends readonly unknown[], Answer>(
     name: string,
     description: string,
-    { ask, print }: { ask: Ask<Arguments, Answer>; print: (answer: Answer, asJson: boolean) => string },
+    { ask, print }: { ask: GatewayCall<Arguments, Answer>; print: (answer: Answer, asJson: boolean) => string },
   ): Command {
     const { streams, environment } = this.#ports;
     // A bare resource name lists: `tollgate accounts`.

@@ -133,7 +133,7 @@ function reportIssue(issue: Issue, report: (path: YamlPath, message: string) => 
 
 const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 };
 
-/** The file and the providers that the environment switches on; one that the file names is the file's. */
+/** Returns the file with the providers that the environment switches on. A provider that the file configures itself is not replaced. */
 function withPresets(file: ParsedFile, variables: Variables): ParsedFile {
   return { ...file, providers: { ...file.providers, ...presetProviders(variables, Object.keys(file.providers)) } };
 }
@@ -300,7 +300,7 @@ function toModel(model: ParsedModel): ModelSettings {
 }
 
 function readPricing({ id, endpoints, pricing }: ParsedModel): PricingSettings {
-  // A free model has price 0 for everything that its kind can do, whether configured or not.
+  // A free model has price 0 for everything that its kind can be charged for, whether a price is configured or not.
   const free = Object.fromEntries(kindRules[findModelKind(endpoints)].needed[0].map(name => [name, 0n]));
   const none = { images: [], above: [] };
   return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));

@@ -32,12 +32,12 @@ const tokensMax = 4_294_967_295;
 const embeddingName = /(^|[^a-z])(text-)?embed(ding)?s?([^a-z]|$)|(^|[^a-z])(bge|gte|e5|minilm)-|rerank/i;
 
 /** Reads the reported features; by default a model generates text with tools, without images and without a switch for reasoning. */
-export function readFacts(said: ModelDescription): ModelFacts {
-  const { listed } = said;
+export function readFacts(description: ModelDescription): ModelFacts {
+  const { listed } = description;
   const createdAt = listed['created'];
   return {
-    ...readCapabilities(said),
-    contextLength: readContext(said),
+    ...readCapabilities(description),
+    contextLength: readContext(description),
     createdAt: typeof createdAt === 'number' && createdAt > 0 ? Math.floor(createdAt) : undefined,
   };
 }
@@ -93,7 +93,7 @@ function readContext({ listed, props, show, state }: ModelDescription): number |
   const settings = objectIn(props?.['default_generation_settings']);
   const info = objectIn(show?.['model_info']);
   const trained = info?.[`${textIn(info['general.architecture']) ?? ''}.context_length`];
-  const said = [
+  const description = [
     listed['context_length'],
     listed['max_model_len'],
     settings?.['n_ctx'],
@@ -104,7 +104,7 @@ function readContext({ listed, props, show, state }: ModelDescription): number |
     state?.['max_context_length'],
     trained,
   ];
-  return said.map(countIn).find(count => count !== undefined);
+  return description.map(countIn).find(count => count !== undefined);
 }
 
 /** Returns a count of tokens; undefined if the value is not one. */

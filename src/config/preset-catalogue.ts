@@ -7,7 +7,7 @@ import type { Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
  * Adds the current models of the presets that are on: those of our table that the price package has a price for.
- * Names that the file uses, for models or as aliases, stay the file's. The package is loaded only if a preset is on,
+ * A model or alias of the file with the same name takes precedence. The package is loaded only if a preset is on,
  * and never accesses the network.
  */
 export async function withPresetModels(config: Config): Promise<Config> {
@@ -95,8 +95,7 @@ function listSteps(price: number | TieredPrices | undefined): number[] {
 }
 
 /**
- * Converts a price per million tokens to pico-dollars per token, for requests with more than `inputTokens`; undefined
- * if there is no exact one.
+ * Converts a price per million tokens to pico-dollars per token, for requests with more than `inputTokens`; undefined if the price can't be converted exactly.
  */
 function toPico(price: number | TieredPrices | undefined, inputTokens: number): bigint | undefined {
   if (price === undefined) return undefined;

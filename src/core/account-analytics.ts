@@ -39,7 +39,7 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['gr
 };
 
 /** The sums that a caller requested. `showsMargin`: the caller is the operator and also sees the providers' charges. */
-interface AskedSums {
+interface RequestedSums {
   readonly request: GetAnalyticsRequest;
   readonly nowMs: number;
   readonly showsMargin?: true;
@@ -52,7 +52,7 @@ interface AskedSums {
 export async function readAnalytics(
   ledger: Pick<Ledger, 'analytics'>,
   of: Pick<AnalyticsQuery, 'accountId' | 'keyId'>,
-  { request, nowMs, showsMargin }: AskedSums,
+  { request, nowMs, showsMargin }: RequestedSums,
 ): Promise<MessageInitShape<typeof GetAnalyticsResponseSchema>> {
   const query = toQuery(request, of, nowMs);
   const rows = await ledger.analytics(query);

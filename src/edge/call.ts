@@ -108,7 +108,7 @@ export class Call extends RequestTelemetry implements HeaderReader {
     return this.get(name) !== null;
   }
 
-  /** Time since the request arrived, on a clock that never steps back. */
+  /** Time since the request arrived, by the monotonic clock. */
   elapsedMs(): number {
     return this.#runtime.monotonicMs() - this.#startedAtMs;
   }

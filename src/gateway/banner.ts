@@ -30,7 +30,7 @@ export function banner(facts: BannerFacts): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** More models of a provider are counted. */
+/** Further models of a provider are shown as a count. */
 const modelsShown = 4;
 
 function providerLines(providers: readonly FoundProvider[]): string[] {

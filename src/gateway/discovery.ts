@@ -32,7 +32,7 @@ interface Known {
   /** Consecutive failed queries. */
   failures: number;
   /** The last logged text: a repetition is not logged. */
-  said: string;
+  logged: string;
 }
 
 /**
@@ -97,7 +97,7 @@ export class Discovery {
     const { baseUrl, apiKeys: [key] = [] } = this.#provider(name) ?? {};
     if (baseUrl === undefined) return;
     clearTimeout(this.#timers.get(name));
-    const known = this.#known.get(name) ?? { models: [], state: 'away' as const, failures: 0, said: '' };
+    const known = this.#known.get(name) ?? { models: [], state: 'away' as const, failures: 0, logged: '' };
     this.#known.set(name, known);
     try {
       const server = { baseUrl, proxy, timeoutMs, ...(key === undefined ? {} : { key }) };
@@ -147,8 +147,8 @@ export class Discovery {
   }
 
   #say(known: Known, what: string, say: () => void): void {
-    if (known.said === what) return;
-    known.said = what;
+    if (known.logged === what) return;
+    known.logged = what;
     say();
   }
 

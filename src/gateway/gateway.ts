@@ -78,7 +78,7 @@ import { openWebhooks, type NotifyOperator } from './webhooks.ts';
 export interface Gateway {
   readonly publicUrl: string;
   readonly rpcUrl: string;
-  /** Absent but on the first start. */
+  /** Only on the first start. */
   readonly firstKeys?: FirstKeys;
   /** The dashboard's address; on the first start a link that signs in once. */
   readonly dashboard: { readonly url: string; readonly isLink: boolean };
@@ -117,15 +117,15 @@ export interface GatewayResources {
 }
 
 /** Opens everything in one process. Throws what listening throws (a port in use). */
-export async function openGateway(ground: GatewayResources): Promise<Gateway> {
-  const { environment, config, stores, logger, workers } = ground;
-  const live = new LiveConfig(config, ground.readAgain);
-  const ids = makeIds(stores.ledger.lastId, logger, ground.instance);
+export async function openGateway(resources: GatewayResources): Promise<Gateway> {
+  const { environment, config, stores, logger, workers } = resources;
+  const live = new LiveConfig(config, resources.readAgain);
+  const ids = makeIds(stores.ledger.lastId, logger, resources.instance);
   const publicUrl = (): string => live.current.publicUrl ?? address();
   const address = (): string => listenerUrl(environment.host, front.port, config.tls !== undefined);
-  const parts = { ...ground, live, ids, publicUrl };
+  const parts = { ...resources, live, ids, publicUrl };
   const core = makeCore(parts);
-  ground.metrics.show(gaugeSources(environment.dataDir, core));
+  resources.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const tls = openTls(config, logger);
@@ -137,7 +137,7 @@ export async function openGateway(ground: GatewayResources): Promise<Gateway> {
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   const rpcUrl = people.listening(listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined));
-  await openSocket(rpc, ground);
+  await openSocket(rpc, resources);
   await front.listen();
   // Only now: a first start that can't listen must not leave keys that were never shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
@@ -160,7 +160,7 @@ export async function openGateway(ground: GatewayResources): Promise<Gateway> {
     ...core,
     services: listRunning(core, workers),
     graceMs: config.shutdownGraceMs,
-    unready: () => ground.health.reason,
+    unready: () => resources.health.reason,
   });
   return {
     publicUrl: address(),

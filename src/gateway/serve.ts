@@ -158,7 +158,7 @@ interface Stopped {
 }
 
 /** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: a second signal within this time counts as the same one. */
-const sameWishMs = 1_000;
+const repeatedSignalMs = 1_000;
 
 /**
  * Handles SIGTERM and SIGINT from now on. The returned promise resolves when a signal (even one during the start) has
@@ -172,7 +172,7 @@ function stopSignals(): (gateway: Gateway) => Promise<Stopped> {
     if (firstAtMs === undefined) {
       firstAtMs = performance.now();
       first.resolve(signal);
-    } else if (performance.now() - firstAtMs > sameWishMs) {
+    } else if (performance.now() - firstAtMs > repeatedSignalMs) {
       second.resolve();
     }
   };

@@ -91,7 +91,7 @@ export class IdSource {
 interface IdSourceOptions {
   /** 0 (or absent) in the gateway, 1 to 63 in an edge of another process, each another number, so that no two make the same id. */
   readonly instance?: number;
-  /** A clock that never steps; absent: jumps of the wall clock are not seen. */
+  /** A monotonic clock; absent: jumps of the wall clock are not noticed. */
   readonly monotonicMs?: () => number;
   /** Makes the error that an id is refused with; absent: a `RangeError`. */
   readonly refusal?: (reason: string) => Error;

@@ -13,7 +13,7 @@ export interface Timer {
  * up to `tickMs` late, never early, and keep no process alive.
  */
 export interface Runtime extends Clock {
-  /** Milliseconds since some moment, on a clock that never steps. */
+  /** Milliseconds since some moment, by a monotonic clock. */
   monotonicMs(): number;
   /** Calls `run` once, `ms` from now. */
   after(ms: number, run: () => void): Timer;

@@ -23,7 +23,7 @@ function encodeFrame({ opcode, payload, isFinal = true, isMasked = true, reserve
   return Buffer.concat([head, mask, payload.map((byte, index) => byte ^ (mask[index % 4] ?? 0))]);
 }
 
-/** What a reader has called, pieces joined. */
+/** The calls that a reader made, with joined pieces. */
 interface Seen {
   readonly messages: { readonly bytes: Buffer; readonly isBinary: boolean }[];
   readonly control: Buffer;

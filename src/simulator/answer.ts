@@ -95,7 +95,7 @@ interface Target {
 
 type Steps = Generator<AnswerStep | typeof quiet, void, void>;
 
-/** Says one choice's plan step by step and counts its tokens. */
+/** Emits the events of one choice's plan step by step, and counts its tokens. */
 export class ChoiceWriter {
   /** Output tokens so far, reasoning included. */
   outputTokens = 0;

@@ -66,10 +66,10 @@ function planReasoning({ request, prompt }: PlanInput, seed: string): PlannedRea
 }
 
 function finding(result: ToolResult): string {
-  const said = toQuote(joinTexts(result.parts, ' '), 400);
+  const quoted = toQuote(joinTexts(result.parts, ' '), 400);
   const tool = result.name === '' ? 'The tool' : `The tool ${result.name}`;
-  if (result.isError) return `${tool} failed: ${said === '' ? 'it did not say why' : said}.`;
-  return said === '' ? `${tool} answered nothing.` : `${tool} answered: ${said}.`;
+  if (result.isError) return `${tool} failed: ${quoted === '' ? 'it did not say why' : quoted}.`;
+  return quoted === '' ? `${tool} answered nothing.` : `${tool} answered: ${quoted}.`;
 }
 
 function jsonText({ request, prompt, schemaText }: PlanInput, seed: string): string | undefined {

@@ -42,11 +42,11 @@ export function toQuote(text: string, lengthMax = 160): string {
 
 const requestedCount =
   /\b(\d{1,3}(?:,\d{3})+|\d{1,6})[\s-]*(?:or more |random |short |long |full |complete )?(words?|sentences?|paragraphs?|tokens?|lines?|characters?|pages?|bullet points?|items?|examples?|reasons?|facts?)\b/i;
-const endlessWish =
+const endlessRequest =
   /\b(very long|extremely long|really long|long(est)?|lengthy|endless(ly)?|never[- ]ending|as long as|as much as|without stopping|novel|exhaustive(ly)?|keep (going|writing|talking))\b/i;
-const shortWish =
+const shortRequest =
   /\b(one word|single word|one[- ]line|in one sentence|a sentence|briefly|brief|short|concise(ly)?|tl;?dr|in a few words)\b/i;
-const ampleWish =
+const longRequest =
   /\b(essay|story|article|report|chapter|speech|tutorial|guide|in detail|in depth|detailed|thorough(ly)?|comprehensive|poem)\b/i;
 
 /** Words for one of the unit. */
@@ -63,9 +63,9 @@ export function wishedLength(whole: string): Length {
     if (words !== undefined) return { unit: 'words', count: Math.ceil(count * words) };
     return { unit: 'sentences', count: one === 'paragraph' ? count * paragraphLength : count };
   }
-  if (shortWish.test(text)) return { unit: 'sentences', count: 1 };
-  if (endlessWish.test(text)) return { unit: 'endless' };
-  if (ampleWish.test(text)) return { unit: 'sentences', count: 18 };
+  if (shortRequest.test(text)) return { unit: 'sentences', count: 1 };
+  if (endlessRequest.test(text)) return { unit: 'endless' };
+  if (longRequest.test(text)) return { unit: 'sentences', count: 18 };
   return { unit: 'sentences', count: 3 };
 }
 

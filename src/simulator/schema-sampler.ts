@@ -21,8 +21,8 @@ const fullDepth = 4;
 const depthMax = 24;
 /** Above this number of values in a sample, only required ones are added. */
 const valuesMax = 500;
-/** Steps of work for one sample, retries and checks included: some 20 ms. */
-const stepsMax = 8_000;
+/** Steps of work for one sample, retries and checks included: some 15 ms. */
+const stepsMax = 6_000;
 /** Combinations of alternatives that are tried for one value. */
 const triesMax = 12;
 /** The most values of an enumeration that are looked at. */
@@ -30,6 +30,8 @@ const enumeratedMax = 1_000;
 /** The most elements of an array and characters of a string, whatever the schema demands. */
 const elementsMax = 256;
 const lengthMax = 4_096;
+/** Operations that splitting a name into words takes, besides those for its length. */
+const operationsOfName = 32;
 /** Operations that reading a pattern takes for each of its characters. */
 const operationsOfPattern = 8;
 
@@ -258,6 +260,7 @@ class Sampler {
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
     const [example] = parts.flatMap(part => readStrings(part, 'examples'));
+    this.#budget.take(operationsOfName + name.length);
     const found = this.#values.string(name) ?? example ?? this.#values.topic() ?? (name === '' ? 'text' : name);
     const text = fitLength(found, parts, this.#variation);
     this.#budget.take(text.length >> 2);

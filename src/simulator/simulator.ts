@@ -53,13 +53,13 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const waiting = { runtime, signal };
     signal.throwIfAborted();
     const model = findModel(call.model);
-    const asks = (await splitPrompts(request)).map(each => readAsk(each, model, options.steering));
-    const { prompt, steering } = lastAsk(asks);
+    const steered = (await splitPrompts(request)).map(each => readSteered(each, model, options.steering));
+    const { prompt, steering } = lastSteered(steered);
     await delayOrFail(steering, call.attempt, waiting);
     verifyReasoning(request.items);
     const tokenizer = await loadTokenizer();
     const room = inputTokensMax(request, model) ?? Infinity;
-    const counted = await countedInput(withItems(request, asks), tokenizer, room, signal);
+    const counted = await countedInput(withItems(request, steered), tokenizer, room, signal);
     // Per account: other accounts' requests must not show in a price.
     const owner = `${call.accountId ?? ''} ${model.id}`;
     const input = cache.account(owner, readCacheMode(model), counted, request.cache);
@@ -67,8 +67,8 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;
     const plans: PlanInput[] = [];
-    for (const ask of asks) {
-      plans.push({ ...ask, ...(await planShared(ask)), model: model.id, answerId, imageDescriptions, tokenizer });
+    for (const each of steered) {
+      plans.push({ ...each, ...(await planShared(each)), model: model.id, answerId, imageDescriptions, tokenizer });
       signal.throwIfAborted();
     }
     const answer = await planAnswer(call, model, plans, { input, dropped });
@@ -88,26 +88,26 @@ export function createSimulator(options: SimulatorOptions): Upstream {
 }
 
 /** A request, or one prompt of a legacy completion, with its steering. */
-type Ask = Pick<PlanInput, 'request' | 'prompt' | 'steering'>;
+type SteeredRequest = Pick<PlanInput, 'request' | 'prompt' | 'steering'>;
 
-function readAsk(request: GenerateRequest, model: SimulatorModel, steering: boolean): Ask {
+function readSteered(request: GenerateRequest, model: SimulatorModel, steering: boolean): SteeredRequest {
   const prompt = readPrompt(request, steering);
   const line = prompt.steeringLine;
   return { request, prompt, steering: line === undefined ? {} : parseSteering(line, model.maxOutputTokens) };
 }
 
 /** Returns the prompt whose steering applies to all: the last one. */
-function lastAsk(asks: readonly Ask[]): Ask {
-  const last = asks.at(-1);
+function lastSteered(steered: readonly SteeredRequest[]): SteeredRequest {
+  const last = steered.at(-1);
   if (last === undefined) throw new Error('a request without a prompt');
   return last;
 }
 
 /** Returns a request with the items of all its prompts, in the form in which the simulator read them. */
-function withItems(request: GenerateRequest, asks: readonly Ask[]): GenerateRequest {
-  return asks.length === 1 && asks[0]?.request === request
+function withItems(request: GenerateRequest, steered: readonly SteeredRequest[]): GenerateRequest {
+  return steered.length === 1 && steered[0]?.request === request
     ? request
-    : { ...request, items: asks.flatMap(ask => ask.request.items) };
+    : { ...request, items: steered.flatMap(each => each.request.items) };
 }
 
 /**
@@ -182,7 +182,7 @@ async function planAnswer(
       choices.push({ writer, steps: writer.steps(planChoice(plan, choice)) });
     }
   }
-  const isCounted = lastAsk(plans).steering.noUsage !== true;
+  const isCounted = lastSteered(plans).steering.noUsage !== true;
   return {
     first: started({
       model: model.id,

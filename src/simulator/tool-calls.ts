@@ -95,13 +95,13 @@ interface Fit {
 
 /** Returns the tools that fit a text, best first. */
 function fitting(tools: readonly Callable[], text: string): Fit[] {
-  const said = allStems(text);
+  const textStems = allStems(text);
   const fits = tools.map((tool): Fit => {
     const name = stems(splitName(tool.name).join(' '));
     const parameters = Object.keys(readObject(tool.schema, 'properties')).join(' ');
     const about = stems(`${tool.description} ${splitName(parameters).join(' ')}`);
-    const named = new Set([...name].filter(word => said.has(word)));
-    const described = [...about].filter(word => said.has(word)).length;
+    const named = new Set([...name].filter(word => textStems.has(word)));
+    const described = [...about].filter(word => textStems.has(word)).length;
     return { tool, named, score: named.size * 3 + described };
   });
   return fits.filter(fit => fit.score > 0).toSorted((a, b) => b.score - a.score);

@@ -177,9 +177,9 @@ function sumUsage(usages: readonly (Usage | undefined)[], count: number): Usage 
   const total: Usage = { $typeName: 'tollgate.v1.Usage' };
   for (const name of counts) {
     const each = given.map(usage => usage[name]);
-    const said = each.filter(tokens => tokens !== undefined);
-    if (said.length === 0 || (needed.includes(name) && said.length < count)) continue;
-    total[name] = said.reduce((sum, tokens) => sum + tokens, 0);
+    const known = each.filter(tokens => tokens !== undefined);
+    if (known.length === 0 || (needed.includes(name) && known.length < count)) continue;
+    total[name] = known.reduce((sum, tokens) => sum + tokens, 0);
   }
   return total;
 }

@@ -30,8 +30,8 @@ const quotation = '[…]';
 export function toLogMessage(message: string, body: Buffer | null, model: string): string | undefined {
   if (message === '') return undefined;
   if (body !== null && body.length > bodyBytesMax) return undefined;
-  const said = body === null ? [] : readTexts(parsedJson(body.toString('utf8')), model);
-  return redactTokens(withoutQuotations(message, said)) || undefined;
+  const texts = body === null ? [] : readTexts(parsedJson(body.toString('utf8')), model);
+  return redactTokens(withoutQuotations(message, texts)) || undefined;
 }
 
 /** Returns the texts of a request that are not the protocol's own words; a body that is not JSON is one text. */

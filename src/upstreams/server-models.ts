@@ -33,7 +33,7 @@ export interface ServerModel {
   readonly state?: JsonObject;
 }
 
-type Asking = Pick<Question, 'path' | 'json'>;
+type DetailQuery = Pick<Question, 'path' | 'json'>;
 
 /** A longer answer is not a list of models. */
 const bytesMax = 8 * 1024 ** 2;
@@ -92,7 +92,7 @@ function withStates(models: readonly ServerModel[], states: readonly JsonObject[
 }
 
 /** Queries the server's root; undefined: no answer. */
-async function addDetails(server: ServerAddress, question: Asking): Promise<JsonObject | undefined> {
+async function addDetails(server: ServerAddress, question: DetailQuery): Promise<JsonObject | undefined> {
   try {
     return await ask(server, server.baseUrl.replace(/\/v1$/, ''), question);
   } catch {
@@ -102,7 +102,7 @@ async function addDetails(server: ServerAddress, question: Asking): Promise<Json
   }
 }
 
-async function ask({ key, proxy, timeoutMs: ms }: ServerAddress, baseUrl: string, question: Asking) {
+async function ask({ key, proxy, timeoutMs: ms }: ServerAddress, baseUrl: string, question: DetailQuery) {
   const timeouts = { connectMs: ms, firstEventMs: ms, idleMs: ms, totalMs: ms };
   const keys = key === undefined ? [] : [key];
   const what = { accept: 'application/json', bytesMax, ...question };

@@ -39,7 +39,7 @@ test('the configuration in use is shown without secrets; a new one is checked, c
   await inUse.getByText(file, { exact: true }).waitFor();
   await inUse.getByLabel('Settings', { exact: true }).selectOption('providers (1)');
   await inUse.getByLabel('Settings of providers').filter({ hasText: '- "***"' }).waitFor();
-  await inUse.getByLabel('Settings', { exact: true }).selectOption('general (13)');
+  await inUse.getByLabel('Settings', { exact: true }).selectOption('general (12)');
   await inUse.getByLabel('Settings of general').filter({ hasText: 'retries: 1' }).waitFor();
 
   const check = page.getByRole('region', { name: 'Check a new configuration' });

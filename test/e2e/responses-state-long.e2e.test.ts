@@ -58,7 +58,7 @@ async function storeConversation(): Promise<string[]> {
       finished: true,
       createdAtMs: systemClock.now(),
       endsAtMs: systemClock.now() + 3_600_000,
-      body: encodeBody({ head, input, answer: { output, extensions: [] } }),
+      body: await encodeBody({ head, input, answer: { output, extensions: [] } }),
       ...(parentId === undefined ? {} : { parentId }),
     });
     expect(outcome).toEqual({ kind: 'stored' });

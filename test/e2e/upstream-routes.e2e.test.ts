@@ -261,7 +261,7 @@ describe('keys of a provider', () => {
   test.each([
     [401, 'keyed401'],
     [403, 'keyed403'],
-  ] as const)('one that is refused (%i) is replaced by the next, and the customer pays once', async (status, name) => {
+  ] as const)('one that is refused (%i) is replaced by the next, and the account pays once', async (status, name) => {
     findUpstream(name).now = (socket, request) =>
       /key-[ab]$/.test(request.headers['authorization'] ?? '')
         ? refuses(status)(socket, request)

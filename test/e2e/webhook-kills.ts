@@ -19,7 +19,7 @@ export async function killBeforeDelivery(times: number): Promise<{ events: numbe
     const label = `round ${round}`;
     await newKey(gateway, { label });
     labels.push(label);
-    // At once, while it is delivered, and after it.
+    // The kills fall before, during and after the delivery.
     await sleep([0, 900, 1_000, 1_010, 1_050][round % 5]);
     await gateway.kill();
     gateway = await startGateway({ home: gateway.home, config });

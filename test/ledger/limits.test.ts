@@ -96,7 +96,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'denied', denial: { resetAtMs: start + 80_000 } });
   });
 
-  test('voided and settled requests have counted in the minute', async () => {
+  test('voided and settled requests still count in the minute', async () => {
     await limit({ minuteLimit: 2 });
     await bench.ledger.admit(makeAdmitCommand(900));
     await bench.ledger.void(900, 'rejected');
@@ -174,7 +174,7 @@ describe('with daily limits in dollars', () => {
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });
   });
 
-  test('a daily limit binds the output as funds do, and an extension of yesterday’s request counts yesterday', async () => {
+  test('a daily limit bounds the output like funds, and an extension of a request counts on the day of its admission', async () => {
     await limit({ dailyLimit: 1 });
     await bench.ledger.admit(makeAdmitCommand(900, { funds: amount(dollar - 200_000n) }));
     expect(await admit({ funds: estimate() })).toMatchObject({
@@ -215,7 +215,7 @@ describe('with daily limits in dollars', () => {
     ['2028-02-29T23:59:59.999Z', '2028-03-01T00:00:00.000Z'],
     ['2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
     ['2026-04-30T23:59:59.999Z', '2026-05-01T00:00:00.000Z'],
-  ])('a monthly limit lasts until %s and begins anew at %s', async (last, first) => {
+  ])('a monthly limit lasts until %s and starts again at %s', async (last, first) => {
     bench.clock.set(last);
     bench.clock.step(-27 * 86_400_000);
     await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1000n });
@@ -325,7 +325,7 @@ describe('with daily limits in dollars', () => {
     expect(await ledger.findAccount(1)).toMatchObject({ balance: 0n, held: 0n });
   });
 
-  test('revoke, disable and limits act on the very next admit while others run', async () => {
+  test('revoking, disabling and limits apply from the next admission on, while other requests run', async () => {
     const { ledger } = bench;
     await ledger.createKey({ accountId: 1, hash: makeHash('busy'), masked: '', settings: {} });
     let running = true;

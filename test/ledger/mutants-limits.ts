@@ -212,14 +212,14 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: '0 in a field refuses all instead of removing its limit',
     file: 'rules/limit-commands.ts',
-    from: '  if (value === 0n) {\n    if (said',
-    to: '  if (value < 0n) {\n    if (said',
+    from: '  if (value === 0n) {\n    if (limit',
+    to: '  if (value < 0n) {\n    if (limit',
   },
   {
     mistake: 'a field changes a limit that it can no longer express',
     file: 'rules/limit-commands.ts',
-    from: 'const said = made !== undefined && fieldValue(made) !== undefined ? made : undefined;',
-    to: 'const said = made;',
+    from: 'const limit = made !== undefined && fieldValue(made) !== undefined ? made : undefined;',
+    to: 'const limit = made;',
   },
   {
     mistake: 'a field shows a limit of another time zone',

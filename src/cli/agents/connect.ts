@@ -19,14 +19,14 @@ interface ConnectOptions extends GatewayOptions {
   readonly undo?: true;
 }
 
-type Asker = <T>(asking: (clients: GatewayClients) => Promise<T>) => Promise<T>;
+type GatewayCaller = <T>(call: (clients: GatewayClients) => Promise<T>) => Promise<T>;
 
 /** The inputs of connecting a client. */
 interface Connecting {
   readonly name: string;
   readonly client: ClientProgram;
   readonly options: ConnectOptions;
-  readonly ask: Asker;
+  readonly ask: GatewayCaller;
   readonly streams: RemotePorts['streams'];
 }
 
@@ -55,7 +55,7 @@ export function connectCommand(program: Command, ports: RemotePorts): void {
       const environment = ports.environment();
       const { clientPrograms } = await import('./clients.ts');
       const client = clientPrograms(environment.variables)[name];
-      const ask: Asker = asking => askGateway(options, environment, asking);
+      const ask: GatewayCaller = call => askGateway(options, environment, call);
       const connecting = { name, client, options, ask, streams: ports.streams };
       if (options.undo === true) await undo(connecting);
       else if (options.print === true) await print(connecting);

@@ -12,7 +12,7 @@ const timeoutMs = 120_000;
 const tokensMax = 64;
 const question = 'Say hello.';
 
-interface Asking {
+interface TestRequest {
   readonly path: string;
   readonly body: object;
   /** The text of an answer. */
@@ -27,7 +27,7 @@ interface Answer {
   readonly error?: { readonly message?: string };
 }
 
-const asking: Readonly<Record<ClientProgram['uses'], (model: string) => Asking>> = {
+const testRequests: Readonly<Record<ClientProgram['uses'], (model: string) => TestRequest>> = {
   chat: model => ({
     path: '/v1/chat/completions',
     body: { model, max_tokens: tokensMax, messages: [{ role: 'user', content: question }] },
@@ -47,7 +47,7 @@ const asking: Readonly<Record<ClientProgram['uses'], (model: string) => Asking>>
 
 /** Calls the model once, on the interface that a client uses. Never rejects. */
 export async function makeTestCall({ url, key, model }: Access, uses: ClientProgram['uses']): Promise<TestCall> {
-  const { path, body, read } = asking[uses](model);
+  const { path, body, read } = testRequests[uses](model);
   const what = `Test call: POST ${url}${path} with ${model}`;
   try {
     const response = await fetch(url + path, {
@@ -61,9 +61,9 @@ export async function makeTestCall({ url, key, model }: Access, uses: ClientProg
     if (!response.ok) {
       return { isGood: false, line: `${what}: ${response.status}, ${answer.error?.message ?? 'without a message'}` };
     }
-    const said = (read(answer) ?? '').replace(/\s+/g, ' ').trim().slice(0, 80);
+    const shown = (read(answer) ?? '').replace(/\s+/g, ' ').trim().slice(0, 80);
     const cost = response.headers.get('x-tollgate-cost');
-    return { isGood: true, line: `${what}: 200, "${said}"${cost === null ? '' : `, $${cost}`}` };
+    return { isGood: true, line: `${what}: 200, "${shown}"${cost === null ? '' : `, $${cost}`}` };
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     return { isGood: false, line: `${what}: no answer, ${cause instanceof Error ? cause.message : String(cause)}` };

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { ImageForm, type ImageRequest, ImageRequestSchema } from '../../gen/tollgate/v1/image_pb.ts';
+import { imageBytesMax, invalidImageField } from '../../generation/images/check-image-request.ts';
 import { decodeBase64, parseDataUrl } from '../../generation/media.ts';
 import { unknownMembers } from '../json.ts';
 import { invalidField, parseBody } from '../schema.ts';
@@ -124,6 +125,8 @@ function formFile(value: string | Uint8Array, param: string): Uint8Array {
 
 /** Decodes base64, plain or in a data URL. The content is checked together with all other files. */
 function decodeFile(value: string, param: string): Uint8Array {
+  // Twice as long as its bytes, even with line ends: decoding tens of megabytes in vain would hold the event loop.
+  if (value.length > 2 * imageBytesMax) throw invalidImageField(param, 'must be smaller than 4 MB');
   const bytes = decodeBase64(parseDataUrl(value)?.base64 ?? value);
   if (bytes === undefined) throw invalidField(param, 'is not valid base64');
   return bytes;

@@ -108,7 +108,7 @@ export class ItemRenderer {
       case 'itemClosed':
         return this.#closeItem();
       case 'finished':
-        return this.#tell();
+        return this.#endConfirmed();
       default:
     }
   }
@@ -138,14 +138,14 @@ export class ItemRenderer {
       this.#closeItem();
     }
     this.#fold.settle();
-    this.#tell();
+    this.#endConfirmed();
   }
 
   #openItem(number: number): void {
     const item = this.#fold.items.at(-1);
     assert(item !== undefined, 'an item opened without content');
     if (!isShown(item)) return;
-    this.#tell();
+    this.#endConfirmed();
     const outputIndex = this.#shown;
     this.#shown += 1;
     const gate = new SurrogateGate();
@@ -158,7 +158,7 @@ export class ItemRenderer {
   }
 
   /** Emits the ends of messages whose phase is now known. */
-  #tell(): void {
+  #endConfirmed(): void {
     if (this.#waiting.length === 0) return;
     const confirmed = this.#waiting.filter(({ item }) => hasPhase(item));
     this.#waiting = this.#waiting.filter(({ item }) => !hasPhase(item));
@@ -257,7 +257,7 @@ export class ItemRenderer {
     if (content.case === 'message') {
       this.#waiting.push(open);
       // If the upstream gives the phase itself, nothing waits; no later message overtakes one that waits.
-      if (this.#waiting.every(({ item }) => hasPhase(item))) this.#tell();
+      if (this.#waiting.every(({ item }) => hasPhase(item))) this.#endConfirmed();
       return;
     }
     if (content.case === 'toolCall') {

@@ -46,7 +46,7 @@ interface CalledItem {
   readonly line: NumberedLine;
   readonly name: RequestedItem;
   readonly call: ItemCall;
-  /** On a clock that never steps. */
+  /** By the monotonic clock. */
   readonly beganMs: number;
 }
 
@@ -276,7 +276,7 @@ export class BatchJob {
       return;
     }
     await this.#journal.charged(line.item, place, charge);
-    this.#tell(item);
+    this.#report(item);
   }
 
   #wait(line: NumberedLine, ms: number): void {
@@ -288,10 +288,10 @@ export class BatchJob {
     const error = toGatewayError(thrown);
     if (error.code === 'internal') this.#tools.onDefect(this.id, error.cause ?? error);
     await this.#journal.failed(line.item, this.#tools.codec.renderFailure(name, error));
-    this.#tell({ call, beganMs }, error);
+    this.#report({ call, beganMs }, error);
   }
 
-  #tell({ call, beganMs }: Pick<CalledItem, 'call' | 'beganMs'>, error?: GatewayError): void {
+  #report({ call, beganMs }: Pick<CalledItem, 'call' | 'beganMs'>, error?: GatewayError): void {
     const { onItem, runtime } = this.#tools;
     const { id: batchId, endpoint } = this.#batch;
     const durationMs = runtime.monotonicMs() - beganMs;

@@ -25,9 +25,9 @@ export function findPerson(
 function fits(claims: Readonly<Record<string, unknown>>, { claim, value }: PersonRule): boolean {
   // An address that the provider has not verified could be anyone's.
   if (claim === 'email' && claims['email_verified'] === false) return false;
-  const said = claims[claim];
+  const claimed = claims[claim];
   const pattern = new RegExp(`^${value.split('*').map(escape).join('.*')}$`, 's');
-  return (Array.isArray(said) ? (said as unknown[]) : [said]).some(
+  return (Array.isArray(claimed) ? (claimed as unknown[]) : [claimed]).some(
     each =>
       (typeof each === 'string' || typeof each === 'number' || typeof each === 'boolean') && pattern.test(String(each)),
   );

@@ -26,7 +26,7 @@ export interface DirectTools extends DirectRunTools {
 }
 
 /** A request and who makes it. */
-interface DirectAsk<Request> {
+interface DirectInput<Request> {
   readonly request: Request;
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
@@ -103,7 +103,7 @@ export class DirectAnswers<
 
   /** Returns the charged answer; `answerStore` stores it before it is charged. */
   async #charged(
-    requested: DirectAsk<Request>,
+    requested: DirectInput<Request>,
     signal: AbortSignal,
     answerStore?: AnswerStore<Response>,
   ): Promise<Response> {

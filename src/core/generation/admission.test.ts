@@ -53,8 +53,8 @@ test('insufficient funds: the message has what is available, what running reques
 test('the tip for an image request never suggests a plan, because no plan pays images', () => {
   const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
   const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
-  const imageApplicant = { ...admission, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
-  expect(deniedError(refused, imageApplicant).facts.tip).toBe(
+  const imageRequest = { ...admission, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
+  expect(deniedError(refused, imageRequest).facts.tip).toBe(
     `Let the key pay as it goes, because no plan pays for images: ${payg}.`,
   );
   expect(deniedError(refused, admission).facts.tip).toBe(

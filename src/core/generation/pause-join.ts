@@ -43,13 +43,13 @@ export class PauseJoin {
 
   /** Starts another call for the answer; returns the output of the paused one. */
   goOn(): readonly GenerationEvent[] {
-    const said = this.#output.read();
+    const output = this.#output.read();
     this.#output = new EventLog();
     this.#isPaused = false;
     this.#offset += this.#opened;
     this.#opened = 0;
     this.#pauses += 1;
-    return said;
+    return output;
   }
 
   #join(event: GenerationEvent): GenerationEvent | undefined {
@@ -85,8 +85,8 @@ function withoutLogprobs(event: GenerationEvent): GenerationEvent {
  * Returns the request that continues a paused answer: the same one, with the output so far as the assistant's latest
  * items.
  */
-export function continued(request: GenerateRequest, said: readonly GenerationEvent[]): GenerateRequest {
-  const items = foldEvents(said).choices.flatMap(choice => choice.items);
+export function continued(request: GenerateRequest, output: readonly GenerationEvent[]): GenerateRequest {
+  const items = foldEvents(output).choices.flatMap(choice => choice.items);
   const next: GenerateRequest = { ...request, items: [...request.items, ...items] };
   // The client's own JSON lacks the output so far: the request has to be built from the contract.
   delete next.source;

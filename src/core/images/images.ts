@@ -53,7 +53,7 @@ export interface ImageTools extends ImageRunTools {
 }
 
 /** A request and who makes it. */
-interface ImageAsk {
+interface ImageInput {
   readonly request: ImageRequest;
   readonly endpoint: Endpoint;
   readonly credential: Credential;
@@ -137,19 +137,19 @@ export class Images {
     sink: Sink<ImageAnswer>,
   ): StreamControl {
     return startCall(sink, async call => {
-      const ask = await this.#readAsk(requested.request, endpoint, context);
+      const input = await this.#readInput(requested.request, endpoint, context);
       const key = idempotencyKey(context);
       if (key === undefined) {
-        call.attach(pump(signal => this.#drawn(ask, signal), sink));
+        call.attach(pump(signal => this.#drawn(input, signal), sink));
         return;
       }
       const keyed: KeyedRequest<typeof ImageAnswerSchema> = {
         context,
-        credential: ask.credential,
+        credential: input.credential,
         key,
         request: requested,
         answer: ImageAnswerSchema,
-        run: (answerStore, kept) => pump(() => this.#drawn(ask, neverAborted, answerStore), kept),
+        run: (answerStore, kept) => pump(() => this.#drawn(input, neverAborted, answerStore), kept),
         restore: ({ part }, facts) => restoredPart(part, { ...facts, toUrl: name => this.#toUrl(name) }),
       };
       call.attach(this.#tools.replays.answer(keyed, sink));
@@ -158,11 +158,11 @@ export class Images {
 
   /** Yields the answer as it is drawn; `answerStore` stores it before it is charged. */
   async *#drawn(
-    ask: ImageAsk,
+    input: ImageInput,
     signal: AbortSignal,
     answerStore?: AnswerStore<ImageAnswer>,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const admitted = await this.#admitted(ask, signal);
+    const admitted = await this.#admitted(input, signal);
     const run = new ImageRun(this.#tools, admitted);
     this.#running.add(run);
     try {
@@ -178,29 +178,29 @@ export class Images {
   }
 
   async #createTask(requested: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
-    const ask = await this.#readAsk(requested.request, requested.endpoint, context);
+    const input = await this.#readInput(requested.request, requested.endpoint, context);
     const key = idempotencyKey(context);
-    if (key === undefined) return this.#queued(ask, context.signal);
+    if (key === undefined) return this.#queued(input, context.signal);
     return this.#tools.replays.answerOne({
       context,
-      credential: ask.credential,
+      credential: input.credential,
       key,
       request: requested,
-      model: ask.request.model,
+      model: input.request.model,
       answer: CreateTaskResponseSchema,
-      run: answerStore => this.#queued(ask, neverAborted, answerStore),
+      run: answerStore => this.#queued(input, neverAborted, answerStore),
       restore: (response, { limits }) => ({ ...response, limits }),
     });
   }
 
   async #queued(
-    ask: ImageAsk,
+    input: ImageInput,
     signal: AbortSignal,
     answerStore?: AnswerStore<CreateTaskResponse>,
   ): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
-      const admitted = await this.#admitted(ask, signal, { durable: true });
+      const admitted = await this.#admitted(input, signal, { durable: true });
       const { requestId, prepared } = admitted;
       const id = toTaskId(requestId);
       const createdAtMs = this.#tools.runtime.now();
@@ -259,7 +259,7 @@ export class Images {
   }
 
   /** The caller and its request. */
-  async #readAsk(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageAsk> {
+  async #readInput(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageInput> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
@@ -269,7 +269,7 @@ export class Images {
 
   /** Checks that it can be drawn, and admits it. */
   async #admitted(
-    { request, endpoint, credential, named, telemetry }: ImageAsk,
+    { request, endpoint, credential, named, telemetry }: ImageInput,
     signal: AbortSignal,
     durability: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {

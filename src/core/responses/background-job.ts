@@ -119,7 +119,7 @@ export class BackgroundJob implements GenerationSink {
     const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: encodeChunk(shown) }];
     const { output } = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
     await addToConversation(this.#requested, output, this.#requested.requestId);
-    await this.#update({ ...this.#ending({ state: 'ended' }, rest), chunks });
+    await this.#update({ ...(await this.#ending({ state: 'ended' }, rest)), chunks });
     this.#isStored = true;
   }
 
@@ -166,7 +166,7 @@ export class BackgroundJob implements GenerationSink {
       : this.#generation.isCut
         ? { state: 'restarted' as const }
         : failedWith(error);
-    const change = this.#ending(facts, this.#waiting);
+    const change = await this.#ending(facts, this.#waiting);
     for (let attempt = 0; ; attempt += 1) {
       try {
         await this.#update(change);
@@ -181,12 +181,12 @@ export class BackgroundJob implements GenerationSink {
   }
 
   /** Returns the final body: what is stored, and `rest`. */
-  #ending(
+  async #ending(
     { state, failure }: EndFacts,
     rest: readonly GenerationEvent[],
-  ): Pick<DocumentChange, 'state' | 'finished' | 'body'> {
+  ): Promise<Pick<DocumentChange, 'state' | 'finished' | 'body'>> {
     const answer = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
-    return { state, finished: true, body: encodeBody({ ...this.#facts, answer, failure }) };
+    return { state, finished: true, body: await encodeBody({ ...this.#facts, answer, failure }) };
   }
 
   /** Throws if the response was deleted. */

@@ -28,7 +28,7 @@ export class CallSignatures {
       else if (step.case === 'opaqueAdded' && step.value.part !== undefined) this.#keep(choice, step.value.opaque);
       else {
         shown.push(this.#isShifted ? this.#renumbered(event) : event);
-        if (step.case === 'itemClosed') this.#tell(choice, step.value.item, shown);
+        if (step.case === 'itemClosed') this.#addSignatures(choice, step.value.item, shown);
       }
     }
     return shown;
@@ -39,7 +39,7 @@ export class CallSignatures {
   }
 
   /** Adds the signatures of a message that has closed. */
-  #tell(choice: number, item: number, shown: GenerationEvent[]): void {
+  #addSignatures(choice: number, item: number, shown: GenerationEvent[]): void {
     let number = this.#numbers[choice]?.[item] ?? item;
     for (const signature of this.#ofText[choice]?.splice(0) ?? []) {
       number += 1;

@@ -41,12 +41,18 @@ export interface RequestedResponse {
 }
 
 /** The fields of a create, a count or a compaction. */
-export type Ask = Partial<
+export type ResponseFields = Partial<
   Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'conversationId' | 'store' | 'background' | 'session'>
 >;
 
 /** Reads a call's fields, without the conversation. Throws if they contradict each other. */
-export function readAsk({ request, previousResponseId, conversationId, store = true, background = false }: Ask): {
+export function readFields({
+  request,
+  previousResponseId,
+  conversationId,
+  store = true,
+  background = false,
+}: ResponseFields): {
   readonly request: GenerateRequest;
   readonly store: boolean;
   readonly background: boolean;

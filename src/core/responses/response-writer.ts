@@ -28,8 +28,8 @@ export async function storeResponse(
   const { id, input } = ownInput(requested);
   const createdAtMs = Number(head.createdAtMs);
   const finished = state !== 'running';
-  const put = (parentId: string | undefined, inherited: Conversation['before']) => {
-    const body = encodeBody({ head, input, inherited, ...facts });
+  const put = async (parentId: string | undefined, inherited: Conversation['before']) => {
+    const body = await encodeBody({ head, input, inherited, ...facts });
     if (finished) {
       const { output = [] } = facts.answer ?? {};
       conversations.remember(id, conversation, { input, output, bodyBytes: body.length });

@@ -25,7 +25,13 @@ import { idempotencyKey, type KeyedRequest, type AnswerStore, type Replays } fro
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import type { BatchItem } from '../batches/batch-item.ts';
 import { neverAborted, startCall } from '../starting-call.ts';
-import { type Ask, type RequestedResponse, createMessage, readAsk, withCallerPaths } from './requested-response.ts';
+import {
+  type ResponseFields,
+  type RequestedResponse,
+  createMessage,
+  readFields,
+  withCallerPaths,
+} from './requested-response.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Elsewhere } from './elsewhere.ts';
@@ -234,17 +240,17 @@ export class Responses {
 
   /** Reads the request, and locks the conversation that it names. */
   async #askLocked(
-    ask: Ask,
+    fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
   ): Promise<RequestedResponse> {
-    const { conversationId } = ask;
-    if (conversationId === undefined) return this.#ask(ask, context, credential);
-    readAsk(ask);
+    const { conversationId } = fields;
+    if (conversationId === undefined) return this.#ask(fields, context, credential);
+    readFields(fields);
     const { accountId } = credential;
     const lock = await this.#tools.kept.lock({ id: conversationId, accountId });
     try {
-      return { ...(await this.#ask(ask, context, credential)), lock };
+      return { ...(await this.#ask(fields, context, credential)), lock };
     } catch (thrown) {
       lock.release();
       throw thrown;
@@ -252,16 +258,16 @@ export class Responses {
   }
 
   async #ask(
-    ask: Ask,
+    fields: ResponseFields,
     context: Pick<CallContext, 'requestHeader'>,
     credential: Credential,
   ): Promise<RequestedResponse> {
     const { requestHeader } = context;
     const { accountId } = credential;
-    const { previousResponseId, conversationId } = ask;
-    const session = ask.session === undefined ? undefined : { accountId, session: ask.session };
+    const { previousResponseId, conversationId } = fields;
+    const session = fields.session === undefined ? undefined : { accountId, session: fields.session };
     try {
-      const { request, store, background } = readAsk(ask);
+      const { request, store, background } = readFields(fields);
       const sealing = new Sealing(this.#tools.box, accountId);
       const found = { accountId, previousResponseId, session, items: request.items };
       const conversation =

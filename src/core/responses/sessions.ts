@@ -1,6 +1,7 @@
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { StoredTurnSchema } from '../../gen/tollgate/v1/response_pb.ts';
+import { countBytes } from '../../generation/large-message.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { BudgetLimits } from '../../lib/shared-budget.ts';
 
@@ -49,7 +50,7 @@ export class Sessions {
   keep(name: SessionName, responseId: string, items: readonly Item[], ownCount: number): void {
     const session = this.#findSession(name);
     const own = create(StoredTurnSchema, { output: items.slice(items.length - ownCount) });
-    const bytes = toBinary(StoredTurnSchema, own).length;
+    const bytes = countBytes(StoredTurnSchema, own);
     this.#drop(session, responseId);
     session.responses.set(responseId, { items, bytes });
     this.#count(session.accountId, bytes);

@@ -14,6 +14,7 @@ import {
   StoredTurnSchema,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { incompleteReason, ResponseFold } from '../../generation/response-fold.ts';
+import { toBinaryInTurns } from '../../generation/large-message.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
 import { defined } from '../../lib/defined.ts';
 import type { StoredDocument } from '../../store/documents.ts';
@@ -80,10 +81,10 @@ export interface BodyFacts {
   readonly failure?: ResponseFailure | undefined;
 }
 
-/** The body of a document. */
-export function encodeBody({ head, input, inherited = [], answer, failure }: BodyFacts): Uint8Array {
+/** Returns the body of a document; in turns of the event loop, because an input can have images of megabytes. */
+export function encodeBody({ head, input, inherited = [], answer, failure }: BodyFacts): Promise<Uint8Array> {
   const items = { input: [...input], inherited: [...inherited] };
-  return toBinary(
+  return toBinaryInTurns(
     StoredResponseSchema,
     create(StoredResponseSchema, { head, ...items, ...answer, ...defined({ failure }) }),
   );

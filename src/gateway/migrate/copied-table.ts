@@ -139,8 +139,8 @@ export class TableCopy {
 
 /** Computes the digest as the ledger's dictionary on PostgreSQL does. */
 function computeDigest(values: readonly Sendable[]): Uint8Array {
-  const said = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
-  return createHash('sha256').update(said).digest();
+  const json = JSON.stringify(values, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
+  return createHash('sha256').update(json).digest();
 }
 
 function toSums(row: Readonly<Record<string, Value | bigint>>): TableSums {

@@ -35,7 +35,7 @@ import { openTls } from '../tls.ts';
 import { workerInstance } from './worker-data.ts';
 
 /** The options of a worker. */
-interface WorkerGround {
+interface WorkerResources {
   readonly number: number;
   readonly environment: Environment;
   readonly config: Config;
@@ -79,18 +79,18 @@ const ownMethods: ReadonlySet<DescMethod> = new Set<DescMethod>([
 ]);
 
 /** Opens a listening worker. Throws what listening throws. */
-export async function openWorker(ground: WorkerGround): Promise<WorkerGateway> {
-  const { environment, config, stores, logger, port, number } = ground;
-  const live = new LiveConfig(config, ground.readAgain);
+export async function openWorker(resources: WorkerResources): Promise<WorkerGateway> {
+  const { environment, config, stores, logger, port, number } = resources;
+  const live = new LiveConfig(config, resources.readAgain);
   const state = { serving: false, unready: undefined as string | undefined };
   const health = { reason: undefined, onLow: () => undefined };
   const ids = makeIds(stores.ledger.lastId, logger, workerInstance(number));
   const publicUrl = (): string =>
     live.current.publicUrl ?? listenerUrl(environment.host, environment.port, config.tls !== undefined);
-  const parts = { ...ground, health, live, ids, publicUrl };
+  const parts = { ...resources, health, live, ids, publicUrl };
   const core = makeRequestCore(parts);
   // Files are the main thread's to look at.
-  ground.metrics.show({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
+  resources.metrics.show({ ...gaugeSources(environment.dataDir, core), fileBytes: () => ({}) });
   const tls = openTls(config, logger);
   const people = new People({ ...core, config, publicUrl });
   const home = new PortTransport(port);
@@ -121,7 +121,7 @@ export async function openWorker(ground: WorkerGround): Promise<WorkerGateway> {
       tls.refresh();
       await reloadedOrNot(core.reload, logger);
     },
-    metrics: () => ground.metrics.text(),
+    metrics: () => resources.metrics.text(),
     running: (accountId: number | undefined, keyId: number | undefined) =>
       core.generations.listRunning(accountId, keyId),
     revoke: (keyId: number) => revoke(running, keyId),

@@ -176,13 +176,13 @@ function partsInWords(parts: readonly Part[], protocol: Protocol | undefined, dr
 function spokenBy({ name, namespace, parts }: ToolResult, { $typeName, id, status, turn }: Item): Item {
   const tool = [namespace, name].filter(each => each !== undefined && each !== '').join('.');
   const head = textPart(`Output of ${tool === '' ? 'a tool' : `the tool ${tool}`}:`);
-  const said = { role: Role.DEVELOPER, name: '', parts: [head, ...parts], phase: Phase.UNSPECIFIED };
+  const message = { role: Role.DEVELOPER, name: '', parts: [head, ...parts], phase: Phase.UNSPECIFIED };
   return {
     $typeName,
     id,
     status,
     turn,
-    content: { case: 'message', value: { $typeName: 'tollgate.v1.Message', ...said } },
+    content: { case: 'message', value: { $typeName: 'tollgate.v1.Message', ...message } },
   };
 }
 

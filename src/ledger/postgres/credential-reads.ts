@@ -6,7 +6,7 @@ import { overloaded } from '../../errors/overloaded.ts';
 import { isDatabaseFailure } from '../../lib/postgres/errors.ts';
 import { MissingResult, Results } from './replay.ts';
 
-interface Asking {
+interface PendingRead {
   readonly find: () => Credential | undefined;
   readonly resolve: (credential: Credential | undefined) => void;
   readonly reject: (error: unknown) => void;
@@ -16,7 +16,7 @@ interface Asking {
 export class CredentialReads implements CredentialSource {
   readonly #pool: PostgresPool;
   readonly #onFailure: () => void;
-  #asking: Asking[] = [];
+  #pending: PendingRead[] = [];
   #results = new Results();
   #credentials = new Credentials(this.#results.asConnection());
 
@@ -40,16 +40,16 @@ export class CredentialReads implements CredentialSource {
 
   #ask(read: (credentials: Credentials) => Credential | undefined): Promise<Credential | undefined> {
     return new Promise((resolve, reject) => {
-      if (this.#asking.length === 0) setImmediate(() => void this.#answer());
+      if (this.#pending.length === 0) setImmediate(() => void this.#answer());
       const credentials = this.#credentials;
-      this.#asking.push({ find: () => read(credentials), resolve, reject });
+      this.#pending.push({ find: () => read(credentials), resolve, reject });
     });
   }
 
   async #answer(): Promise<void> {
     const results = this.#results;
-    let asking = this.#asking;
-    this.#asking = [];
+    let asking = this.#pending;
+    this.#pending = [];
     this.#results = new Results();
     this.#credentials = new Credentials(this.#results.asConnection());
     try {
@@ -78,7 +78,7 @@ export class CredentialReads implements CredentialSource {
 }
 
 /** Answers, or returns what is missing for that. */
-function tryToAnswer({ find, resolve, reject }: Asking): MissingResult | undefined {
+function tryToAnswer({ find, resolve, reject }: PendingRead): MissingResult | undefined {
   try {
     resolve(find());
   } catch (error) {

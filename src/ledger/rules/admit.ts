@@ -63,15 +63,15 @@ export function admit(context: Context, admission: ResolvedAdmit, nowMs: number)
 
   const decision = decide(context, admission, key, nowMs);
   if ('kind' in decision) return decision;
-  const { asking, payment, grant } = decision;
-  const placed = makeHold(rows, asking, { payment, grant }, nowMs);
+  const { admissible, payment, grant } = decision;
+  const placed = makeHold(rows, admissible, { payment, grant }, nowMs);
   countRequest(rows, key.id, nowMs);
-  placeHold(rows, placed, asking.bound, nowMs);
+  placeHold(rows, placed, admissible.bound, nowMs);
   if (admission.expiresAtMs === undefined) raiseCounter(rows, 'last_id', admission.id);
   const sources = countSources(payment);
   const { planTokens, nanoUsd } = sources;
   const left = { ...sources, planTokens: planTokens - grant.planHeld, nanoUsd: nanoUsd - grant.held };
-  return answer({ request: placed, extendable: placed, left, bound: asking.bound }, nowMs);
+  return answer({ request: placed, extendable: placed, left, bound: admissible.bound }, nowMs);
 }
 
 interface Decision extends Paid {
@@ -81,20 +81,20 @@ interface Decision extends Paid {
 /** Returns who pays a new request of a valid key, and how much is held; or why it is refused. Writes nothing. */
 function decide(context: Context, admission: ResolvedAdmit, key: Key, nowMs: number): Decision | Denied {
   const { rows } = context;
-  const asking = ask(rows, admission, key, nowMs);
-  const { bound, groups } = asking;
+  const admissible = toAdmissible(rows, admission, key, nowMs);
+  const { bound, groups } = admissible;
   const windows = (): WindowState[] => listWindows(bound, groups, nowMs);
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: windows() });
   if (key.state === 'disabled' || key.paused) return denied('key_disabled');
   if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
   if (key.allowedModels?.includes(admission.model) === false) return denied('model_not_allowed');
-  const refusal = findRefusal(bound, asking, nowMs);
+  const refusal = findRefusal(bound, admissible, nowMs);
   if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };
-  const payment = choosePayment(context, key, asking, nowMs);
+  const payment = choosePayment(context, key, admissible, nowMs);
   if (payment === undefined) return denied('subscription_exhausted');
-  const grant = chooseGrant(rows, { asking, payment }, nowMs);
-  if ('lacks' in grant) return refuse(context, { asking, payment, lacks: grant.lacks, windows: windows() }, nowMs);
-  return { asking, payment, grant };
+  const grant = chooseGrant(rows, { admissible, payment }, nowMs);
+  if ('lacks' in grant) return refuse(context, { admissible, payment, lacks: grant.lacks, windows: windows() }, nowMs);
+  return { admissible, payment, grant };
 }
 
 /** Returns what an admission would decide now, and writes nothing. `undefined`: there is no such key. */
@@ -106,19 +106,19 @@ export function previewAdmission(
   const { rows } = context;
   const key = rows.keys.get(admission.owner.id);
   if (key === undefined || key.state === 'revoked') return undefined;
-  const asking = ask(rows, admission, key, nowMs);
-  const { bound, groups } = asking;
+  const admissible = toAdmissible(rows, admission, key, nowMs);
+  const { bound, groups } = admissible;
   const decision: Decision | Denied = hasExpired(key, nowMs)
     ? { kind: 'denied', code: 'invalid_api_key', windows: [] }
     : decide(context, admission, key, nowMs);
-  const payment = choosePayment(context, key, asking, nowMs);
+  const payment = choosePayment(context, key, admissible, nowMs);
   const limits = sortByOrder(listEach(bound), groups).map(({ limit }) => limit);
   return {
     // Money is checked last.
     limitIds: [...limits.filter(({ unit }) => unit !== 'usd'), ...limits.filter(({ unit }) => unit === 'usd')].map(
       ({ id }) => id,
     ),
-    payers: payment === undefined ? [] : listPayers(rows, asking, payment),
+    payers: payment === undefined ? [] : listPayers(rows, admissible, payment),
     ...('kind' in decision
       ? { denied: decision, heldNanoUsd: 0n, outputTokens: 0 }
       : { heldNanoUsd: decision.grant.held, outputTokens: decision.grant.tokens }),
@@ -126,7 +126,7 @@ export function previewAdmission(
 }
 
 /** Returns who would pay, in their order. */
-function listPayers(rows: Rows, { key, groups, funds }: Asking, { payers, period }: Payment): NextPayer[] {
+function listPayers(rows: Rows, { key, groups, funds }: AdmissibleRequest, { payers, period }: Payment): NextPayer[] {
   if (funds === undefined) return [{ payer: 'free' }];
   if (payers === 'free_request') return [{ payer: 'free' }];
   const payerFields = choosePayer(rows, key, groups);
@@ -147,7 +147,7 @@ function listPayers(rows: Rows, { key, groups, funds }: Asking, { payers, period
 }
 
 /** A request of a key that may be admitted, with the limits that bind it. */
-interface Asking {
+interface AdmissibleRequest {
   readonly admission: ResolvedAdmit;
   readonly key: Key;
   readonly model: string;
@@ -159,7 +159,7 @@ interface Asking {
   readonly need: { readonly requests: bigint; readonly tokens: bigint };
 }
 
-function ask(rows: Rows, admission: ResolvedAdmit, key: Key, nowMs: number): Asking {
+function toAdmissible(rows: Rows, admission: ResolvedAdmit, key: Key, nowMs: number): AdmissibleRequest {
   const { model, funds, endUserId, text, requests = 1 } = admission;
   const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model, endUserId, groups, admittedAtMs: nowMs };
@@ -169,7 +169,7 @@ function ask(rows: Rows, admission: ResolvedAdmit, key: Key, nowMs: number): Ask
 }
 
 interface Paid {
-  readonly asking: Asking;
+  readonly admissible: AdmissibleRequest;
   readonly payment: Payment;
 }
 
@@ -177,11 +177,11 @@ interface Paid {
  * Returns the first hold: as much as the payers, the token limits and the other running requests leave; or how much
  * money is missing.
  */
-function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Grant | { readonly lacks: bigint } {
-  const { admission, key, bound } = asking;
+function chooseGrant(rows: Rows, { admissible, payment }: Paid, nowMs: number): Grant | { readonly lacks: bigint } {
+  const { admission, key, bound } = admissible;
   const { funds, text } = admission;
   const room = text === undefined ? Number.POSITIVE_INFINITY : tokenRoom(bound, nowMs, nowMs) - text.inputTokens;
-  const { running } = findPayer(rows, key, choosePayer(rows, key, asking.groups));
+  const { running } = findPayer(rows, key, choosePayer(rows, key, admissible.groups));
   if (funds === undefined || payment.payers === 'free_request') {
     if (text === undefined || room === Number.POSITIVE_INFINITY) return nothing;
     const slice = sliceSize(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
@@ -219,11 +219,11 @@ interface Refusal extends Paid {
 }
 
 /** If money pays at all, the denial says that money is short: it is the payer that can be topped up. */
-function refuse(context: Context, { asking, payment, lacks, windows }: Refusal, nowMs: number): Denied {
+function refuse(context: Context, { admissible, payment, lacks, windows }: Refusal, nowMs: number): Denied {
   if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
     return fundDenial(describeShortPlan(context, payment.period), windows, nowMs);
   }
-  const { key, groups, bound } = asking;
+  const { key, groups, bound } = admissible;
   const payerFields = choosePayer(context.rows, key, groups);
   const paying = { payerFields, groups, bound: listEach(bound), admittedAtMs: nowMs };
   const funds = listFunds(context.rows, key, paying, nowMs);
@@ -240,7 +240,7 @@ interface Placing {
 
 function makeHold(
   rows: Rows,
-  { admission, key, groups, requests }: Asking,
+  { admission, key, groups, requests }: AdmissibleRequest,
   { payment, grant }: Placing,
   nowMs: number,
 ): Hold {

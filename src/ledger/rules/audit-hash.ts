@@ -3,7 +3,7 @@ import type { AuditRow } from '../history.ts';
 
 /** Returns the SHA-256, in hexadecimal, of all fields of an audit row, the previous row's hash included. */
 export function hashAudit(row: Omit<AuditRow, 'hash'>): string {
-  const said = [
+  const fields = [
     row.accountId,
     row.auditId,
     row.actorType,
@@ -18,5 +18,5 @@ export function hashAudit(row: Omit<AuditRow, 'hash'>): string {
     row.createdAtMs,
     row.previousHash,
   ];
-  return hash('sha256', JSON.stringify(said), 'hex');
+  return hash('sha256', JSON.stringify(fields), 'hex');
 }

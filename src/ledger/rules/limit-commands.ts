@@ -154,15 +154,15 @@ export function setField(
   nowMs: number,
 ): void {
   const made = rows.listLimits('key', key.id).find(limit => limit.field === field);
-  const said = made !== undefined && fieldValue(made) !== undefined ? made : undefined;
+  const limit = made !== undefined && fieldValue(made) !== undefined ? made : undefined;
   const shape = fieldShape(field, unit);
   const max = field === 'daily_limit' && shape.unit === 'usd' ? value * nanoPerDollar : value;
   if (value === 0n) {
-    if (said !== undefined) removeLimit(rows, said);
+    if (limit !== undefined) removeLimit(rows, limit);
     return;
   }
-  if (said !== undefined) {
-    rows.limits.put({ ...said, max });
+  if (limit !== undefined) {
+    rows.limits.put({ ...limit, max });
     return;
   }
   if (made !== undefined) rows.limits.put({ ...made, field: null });

@@ -19,7 +19,7 @@ export interface Payment {
 }
 
 /** A request that is about to be admitted, and the limits that bind it. */
-export interface Asking extends Pick<AdmitCommand, 'model' | 'funds'> {
+export interface PayableRequest extends Pick<AdmitCommand, 'model' | 'funds'> {
   readonly requests: number;
   readonly groups: readonly number[];
   readonly bound: readonly BoundLimit[];
@@ -29,8 +29,8 @@ export interface Asking extends Pick<AdmitCommand, 'model' | 'funds'> {
  * Returns who pays a request of this key that is admitted now; undefined: the key's flags and the plan leave no
  * payer.
  */
-export function choosePayment(context: Context, key: Key, asking: Asking, nowMs: number): Payment | undefined {
-  const { model, funds, requests, groups, bound } = asking;
+export function choosePayment(context: Context, key: Key, payable: PayableRequest, nowMs: number): Payment | undefined {
+  const { model, funds, requests, groups, bound } = payable;
   const plan = funds?.plan === true ? livePeriod(context, key) : undefined;
   const terms = plan === undefined ? undefined : context.plans[plan.plan];
   const period = terms?.models?.includes(model) === false ? undefined : plan;

@@ -35,9 +35,9 @@ export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUni
  * the field's.
  */
 function readDailyLimitsAs(db: Connection, unit: 'usd' | 'requests'): void {
-  const isSaid = `time_zone = 'UTC' AND models IS NULL AND end_users = 'all' AND action = 'refuse'
+  const isExpressible = `time_zone = 'UTC' AND models IS NULL AND end_users = 'all' AND action = 'refuse'
     AND max > 0 AND (unit = 'requests' OR max % 1000000000 = 0)`;
-  const where = `field = 'daily_limit' AND unit <> '${unit}' AND removed = 0 AND ${isSaid}`;
+  const where = `field = 'daily_limit' AND unit <> '${unit}' AND removed = 0 AND ${isExpressible}`;
   const factor = unit === 'usd' ? '* 1000000000' : '/ 1000000000';
   db.exec(`DELETE FROM limit_use WHERE limit_id IN (SELECT id FROM usage_limit WHERE ${where});
     UPDATE usage_limit SET unit = '${unit}', max = max ${factor}, raised_max = raised_max ${factor} WHERE ${where}`);

@@ -25,7 +25,7 @@ interface Pending extends Call<WireCommand> {
   deaths: number;
   /** A settle that is refused when it has waited too long. */
   readonly isBounded: boolean;
-  /** The time of sending, on a clock that never steps. */
+  /** The time of sending, by the monotonic clock. */
   readonly sentAtMs: number;
 }
 

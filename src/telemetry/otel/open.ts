@@ -93,11 +93,11 @@ function openMetrics({ metricIntervalMs, metricTimeoutMs, headers }: OtelSetting
 
 /** Logs that the collector can't be reached; the gateway does not fail for it. Only the beginning of the message is logged: headers and addresses may hold credentials. */
 function logFailures(logger: Logger): void {
-  const said = new Set<string>();
+  const logged = new Set<string>();
   const write = (message: string): void => {
     const text = message.replaceAll(/https?:\/\/\S+/g, '[address]').slice(0, 200);
-    if (said.has(text) || said.size >= 20) return;
-    said.add(text);
+    if (logged.has(text) || logged.size >= 20) return;
+    logged.add(text);
     logger.warn({ reason: text }, 'telemetry could not be exported');
   };
   const ignore = (): void => undefined;

@@ -12,7 +12,7 @@ export function Settings({ json }: { readonly json: string }) {
     <div className="settings">
       <NativeSelect
         label="Settings"
-        description="Each with its default filled in. Secrets are ***; the unit of an amount or a time ends its name."
+        description="With the names and units of the configuration file, and every default. Secrets are ***."
         value={shown?.name ?? ''}
         data={sections.map(section => ({ value: section.name, label: `${section.name} (${section.size})` }))}
         onChange={event => setName(event.currentTarget.value)}
