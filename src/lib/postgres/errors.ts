@@ -16,9 +16,10 @@ export function isConflict(thrown: unknown): boolean {
   return code === '40001' || code === '40P01';
 }
 
-/** Returns whether a unique row existed already. */
+/** Returns whether a unique row or a table existed already: of two sessions that create a table at once, the second gets either. */
 export function isDuplicate(thrown: unknown): boolean {
-  return postgresCode(thrown) === '23505';
+  const code = postgresCode(thrown);
+  return code === '23505' || code === '42P07';
 }
 
 /** Returns whether the server ended a statement because it took longer than its `statement_timeout`, or because someone cancelled it. */
