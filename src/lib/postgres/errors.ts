@@ -16,10 +16,9 @@ export function isConflict(thrown: unknown): boolean {
   return code === '40001' || code === '40P01';
 }
 
-/** Returns whether a unique row or a table existed already: of two sessions that create a table at once, the second gets either. */
+/** Returns whether a unique row existed already. */
 export function isDuplicate(thrown: unknown): boolean {
-  const code = postgresCode(thrown);
-  return code === '23505' || code === '42P07';
+  return postgresCode(thrown) === '23505';
 }
 
 /** Returns whether the server ended a statement because it took longer than its `statement_timeout`, or because someone cancelled it. */
