@@ -16,15 +16,15 @@ import type {
 } from './settings.ts';
 
 /**
- * A configuration as a file would say it: the file's names and units, every default filled in. Read as a file it gives the same
- * configuration, except for `preset`, which says that variables of the environment added a provider.
+ * A configuration in the form of a configuration file: with the file's names and units, and every default filled in. Reading it as a file
+ * gives the same configuration, except for `preset`, which marks a provider that environment variables added.
  */
 export type FileSettings = Readonly<Record<string, unknown>>;
 
-/** A part of the file with all of its keys, so that a new key of the schema does not compile without its value here. */
+/** A part of the file that must have all keys of its schema: a key without a value here is a compile error. */
 type Part<Parsed> = { readonly [Key in keyof Required<Parsed>]: unknown };
 
-/** Returns a configuration as a file would say it. Secrets stay `Secret`s, whose JSON is `***`. */
+/** Returns a configuration in the form of a file. Secrets stay `Secret`s, whose JSON is `***`. */
 export function toFileSettings(config: Config): FileSettings {
   const { plans, providers, models } = config;
   const settings = {
@@ -54,7 +54,7 @@ export function toFileSettings(config: Config): FileSettings {
   return defined(settings);
 }
 
-/** Returns the parts that have neither providers nor listeners. */
+/** Returns the sections from `overload` to `simulator`. */
 function toServices({ overload, ledger, retention, webhooks, batches, content, simulator }: Config) {
   return {
     overload: {
@@ -259,17 +259,17 @@ function toPlan({ biweekly, monthly, freeDailyRequests, discountPermille, models
   };
 }
 
-/** Returns dollars as a number, or as a text if a double would lose digits. */
+/** Returns dollars as a number, or as a string if a double would lose digits. */
 function toDollars(nanoUsd: bigint | undefined): number | string | undefined {
   return nanoUsd === undefined ? undefined : toExactNumber(dollarsText(nanoUsd));
 }
 
-/** Returns a price of tokens in dollars per 1 million, in the same way. */
+/** Returns a token price in dollars per 1 million tokens, as a number or a string like `toDollars`. */
 function toTokenPrice(picoUsd: bigint | undefined): number | string | undefined {
   return picoUsd === undefined ? undefined : toExactNumber(decimalText(picoUsd, 6));
 }
 
-/** Returns the number, or its text if JSON and YAML would not write the number with the same digits. */
+/** Returns the number, or the text itself if the number would be written with other digits. */
 function toExactNumber(text: string): number | string {
   return String(Number(text)) === text ? Number(text) : text;
 }
@@ -297,7 +297,7 @@ function durationText(ms: number): string {
   return unitText(ms, durationUnits, 's');
 }
 
-/** Returns a retention time, which the file has in days or years. */
+/** Returns a retention time in days; the file also accepts years. */
 function daysText(ms: number): string {
   return `${ms / 86_400_000}d`;
 }

@@ -1,16 +1,16 @@
 /** How much work is started at a time, and how much may wait. */
 export interface FairLimits {
-  /** Milliseconds of work that are started in one turn of the event loop. */
+  /** Milliseconds of work in one turn of the event loop; after that, no more jobs start in that turn. */
   readonly sliceMs: number;
-  /** Requests of one account that may wait. */
+  /** The most jobs of one owner that may wait. */
   readonly waitingMax: number;
 }
 
 type Job = () => void;
 
 /**
- * Starts requests in turns of the event loop, one of each account after the other: an account that sends a hundred times as many as the
- * others delays only itself. While there is time left in a turn, a request starts at once.
+ * Spreads jobs over turns of the event loop. Waiting jobs start in turn, one of each owner, so that an owner (an account) that sends a
+ * hundred times as many as the others delays only itself. If none wait and there is time left in a turn, a job starts at once.
  */
 export class FairQueue<Owner> {
   readonly #limits: () => FairLimits;
@@ -25,7 +25,7 @@ export class FairQueue<Owner> {
     this.#nowMs = nowMs;
   }
 
-  /** Runs a job now or in a later turn. Returns false if too many of its owner wait; then it never runs. */
+  /** Runs a job now or in a later turn. Returns false if too many jobs of its owner already wait; the job then never runs. */
   run(owner: Owner, job: Job): boolean {
     const { sliceMs, waitingMax } = this.#limits();
     this.#schedule();
@@ -58,7 +58,7 @@ export class FairQueue<Owner> {
     this.#schedule();
   }
 
-  /** Returns the next job of the owner who waits longest for one; the owner then goes to the end of the queue. */
+  /** Takes a job of the owner at the front of the queue; if more of its jobs wait, the owner goes to the end. */
   #takeNext(): Job | undefined {
     for (const [owner, jobs] of this.#waiting) {
       const job = jobs.shift();

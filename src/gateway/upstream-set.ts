@@ -19,7 +19,7 @@ import {
 } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
-/** An upstream, its models, and all that it was made from. */
+/** An open provider: its clients, and the settings that they were made from. */
 interface Opened {
   readonly settings: string;
   readonly answers: Pick<Provider, 'upstream' | 'images' | 'embeddings' | 'reranker'>;
@@ -50,7 +50,7 @@ export class UpstreamSet {
   }
 
   /**
-   * Tests a provider that is in use; `model`: the provider's own name. Throws if there is no such provider over HTTP.
+   * Tests a provider that is in use; `model`: the provider's own name for the model. Throws if no provider of this name is called over HTTP.
    */
   test(name: string, model: string | undefined): Promise<ProviderTest> {
     const { upstream, images } = this.#opened.get(name)?.answers ?? {};
@@ -59,7 +59,7 @@ export class UpstreamSet {
     throw new Error(`${name} is no provider over HTTP`);
   }
 
-  /** The providers of a checked configuration, from now on those in use. */
+  /** Replaces the providers in use by those of a checked configuration, and returns them. */
   replace(config: Config): Provider[] {
     const opened = new Map<string, Opened>();
     const providers = config.providers.map((settings): Provider => {

@@ -15,18 +15,17 @@ export interface ResponseOutcome {
   readonly items: readonly Item[];
   /** Why generation ended; absent if it still runs, failed or was cancelled. */
   readonly finished?: Finished | undefined;
-  /** Usage, cost, tier and time of the end; absent if it was not charged as a whole. */
+  /** Usage, cost, tier and time of the end; absent unless the whole answer was charged. */
   readonly completed?: Completed | undefined;
   /** Why it failed. */
   readonly error?: { readonly code: string; readonly message: string } | undefined;
-  /** Members of an upstream of the same protocol that the contract has no field for. */
+  /** Members that an upstream of the same protocol sent and that `src/gen` has no field for. */
   readonly extensions?: FoldedChoice['extensions'];
 }
 
 /**
- * Builds a response from events: items get their public ids, and messages the phase that follows from what comes
- * after them (an upstream's own value wins): a message is commentary if the same response later calls a tool, else
- * the answer. Source: docs/interfaces/responses.md "States"; case RO-13.
+ * Builds a response from events. Items get their public ids. A message without a phase from the upstream gets one: commentary if the same
+ * response later calls a tool, else the final answer. Source: docs/interfaces/responses.md "States"; case RO-13.
  */
 export class ResponseFold {
   readonly #responseId: string;
@@ -42,17 +41,17 @@ export class ResponseFold {
     else if (event.event.case === 'finished') this.settle();
   }
 
-  /** Marks the output so far as the final answer. */
+  /** Marks messages that have no phase yet as the final answer. */
   settle(): void {
     this.#settlePhases(Phase.FINAL_ANSWER);
   }
 
-  /** In the order of the output; they grow with the events. */
+  /** The items in the order of the output; later events extend them. */
   get items(): readonly Item[] {
     return this.#fold.choices[0]?.items ?? [];
   }
 
-  /** Completed or incomplete if the generation is complete, else in progress. */
+  /** The outcome so far: `completed` or `incomplete` once the events are complete, before that `in_progress`. */
   get outcome(): ResponseOutcome {
     const { completed, choices } = this.#fold;
     const [choice] = choices;

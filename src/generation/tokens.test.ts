@@ -84,7 +84,7 @@ describe('the tokenizer', () => {
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(4_000);
   });
 
-  test('cuts long runs into short ones, and texts with the same beginning in the same places', () => {
+  test('cuts long runs into short ones, and cuts a common beginning of two texts in the same places', () => {
     const prefix = 'All that is gold does not glitter. '.repeat(100);
     const [a, b] = [`${prefix}Not all those who wander`, `${prefix}are lost`].map(text => Array.from(tokenRuns(text)));
     expect(a?.slice(0, -2)).toEqual(b?.slice(0, (a?.length ?? 0) - 2));
@@ -138,7 +138,7 @@ const samples: readonly [name: string, text: string][] = [
 ];
 
 describe('the estimate', () => {
-  test.each(samples)('of %s is not below the real count and not above four times it', (_, sample) => {
+  test.each(samples)('of %s has bounds around the real count, at most four times it', (_, sample) => {
     for (const text of [sample, sample.repeat(20)]) {
       const real = tokenizer.count(text);
       const { low, high } = estimateTokens(text);
@@ -163,7 +163,7 @@ describe('the estimate', () => {
     );
   });
 
-  test('of base64, random Chinese characters, letters and digits is not below the real count', () => {
+  test('of random base64, Chinese characters, letters or digits has bounds around the real count', () => {
     const alphabets = [
       'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/',
       '0123456789abcdef',

@@ -13,13 +13,13 @@ export class Utf8Scan {
     return isUtf8(joined.subarray(0, end));
   }
 
-  /** Returns true unless the bytes end within a character. */
+  /** Returns false if the last character is incomplete. */
   isWhole(): boolean {
     return this.#rest.length === 0;
   }
 }
 
-/** Returns how many bytes at the end begin a character that needs more. */
+/** Returns the number of bytes of the incomplete character at the end; 0 if there is none. */
 function countUnfinished(bytes: Buffer): number {
   for (let count = 1; count <= Math.min(3, bytes.length); count += 1) {
     const byte = bytes[bytes.length - count] ?? 0;
@@ -28,7 +28,7 @@ function countUnfinished(bytes: Buffer): number {
   return 0;
 }
 
-/** Returns how many bytes a character has that begins with this byte. */
+/** Returns the length in bytes of a character, from its first byte. */
 function characterBytes(first: number): number {
   if (first < 0xc0) return 1;
   if (first < 0xe0) return 2;

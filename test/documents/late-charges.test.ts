@@ -1,4 +1,4 @@
-/** A stored answer whose charge failed for the client may still be charged later: its Idempotency-Key stays taken until the ledger has replied. */
+/** If the charge of a stored answer fails, the ledger may still make it later. The Idempotency-Key stays taken until the ledger has replied. */
 import { create } from '@bufbuild/protobuf';
 import { afterAll, expect, test } from 'vitest';
 import { type AnswerStore, Replays } from '../../src/core/idempotency/replays.ts';

@@ -24,7 +24,7 @@ const patch = (id: number, body: object) => call<{ data: KeyJson }>(gateway, 'PA
 const readRequestId = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
 
 describe('keys', () => {
-  test('a key that is made without settings has the defaults; its full value is in that answer only', async () => {
+  test('a key that is made without settings has the defaults; only the answer that creates it shows it in full', async () => {
     const made = await call<{ data: KeyJson }>(gateway, 'POST', '/keys', { body: {} });
     expect(made.status).toBe(200);
     const { key, api_key_id, created_at, ...rest } = made.body.data;
@@ -138,7 +138,7 @@ describe('keys', () => {
 });
 
 describe('money', () => {
-  test('a key’s balance moves out of the account and back, exactly as written and rounded to nano-dollars', async () => {
+  test('a key’s balance moves out of the account and back; its amount is read digit by digit and rounded to nano-dollars', async () => {
     const { managementKey: key } = await newAccount(gateway, 10);
     const made = await newKey(gateway, {}, key);
     const set = (balance: string) =>
@@ -288,7 +288,7 @@ describe('activity', () => {
 });
 
 describe('analytics', () => {
-  test('the sums equal those over the records, in total and by period, model and key', async () => {
+  test('the sums equal the sums of the records, in total and by period, model and key', async () => {
     const { managementKey: key } = await newAccount(gateway, 5);
     const [one, other] = [await newKey(gateway, {}, key), await newKey(gateway, {}, key)];
     const began = new Date();
@@ -347,7 +347,7 @@ describe('analytics', () => {
     expect(await requestsBy('model')).toEqual({ 'sim/large': 3, 'sim/small': 1 });
     expect(await requestsBy('api_key')).toEqual({ [one.api_key_id]: 2, [other.api_key_id]: 2 });
 
-    // Exact to the millisecond, although the sums are kept by the hour.
+    // `start` and `end` are exact to the millisecond, although the sums are kept by the hour.
     const secondCreatedAt = [...data].reverse()[1]?.created_at ?? '';
     const after = data.filter(({ created_at }) => created_at >= secondCreatedAt).length;
     expect((await analytics(`?start=${secondCreatedAt}`)).metrics.requests).toBe(after);

@@ -17,7 +17,7 @@ test('a batch that is killed again and again gives every item one result and one
   await killBatchOften({ items: 200, kills: 3, line });
 }, 60_000);
 
-test('a batch that is stopped continues where it was, requests that did not run in time expire free of charge, and after 30 days the batch is gone', async () => {
+test('a batch continues after a restart, items that did not run in time expire free of charge, and after 30 days the batch is gone', async () => {
   const clock = clockAhead(0);
   const config = 'shutdown_grace: 100ms\nbatches: { concurrency: 2 }\n';
   const { environment } = clock;
@@ -76,7 +76,7 @@ test('a batch that is stopped continues where it was, requests that did not run 
   clock.remove();
 }, 60_000);
 
-/** Makes a stored batch a day older. */
+/** Moves the expiry of a stored batch a day earlier. */
 async function age(home: Home, id: string): Promise<void> {
   const older = (content: Uint8Array): Uint8Array => {
     const batch = fromBinary(BatchSchema, content);
@@ -100,7 +100,7 @@ async function age(home: Home, id: string): Promise<void> {
   db.close();
 }
 
-test('no item begins while requests wait for a place at the same provider', async () => {
+test('no item of a batch begins while other requests wait for the same provider', async () => {
   const requested: string[] = [];
   const answers: (() => void)[] = [];
   const upstream = createServer((request, response) => {
@@ -140,7 +140,7 @@ models:
     const made = await createBatch(gateway, items);
     for (let at = 0; at < 6; at += 1) {
       await expect.poll(() => answers.length).toBeGreaterThan(at);
-      // Time for another request to take the place.
+      // Enough time for a second request to reach the provider, if the gateway sent one.
       await sleep(150);
       expect(requested).toHaveLength(at + 1);
       answers[at]?.();

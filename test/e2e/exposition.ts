@@ -1,7 +1,7 @@
-/** Prometheus' text format as its own tool checks it (`promtool check metrics`), and queries as its own grammar reads them. */
+/** Reads Prometheus' text format, checks it like `promtool check metrics`, and reads queries with Prometheus' own grammar. */
 import { parser } from '@prometheus-io/lezer-promql';
 
-/** A metric of a page. */
+/** One metric of a metrics page, with its samples. */
 export interface Family {
   readonly type: string;
   readonly help: string;
@@ -10,7 +10,7 @@ export interface Family {
   readonly samples: readonly Sample[];
 }
 
-/** A line of a page. */
+/** One value of a metric: a line of the page. */
 export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ export interface Sample {
 const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const labelPair = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y;
 
-/** Reads a page. Throws an error that names what is wrong, and the line. */
+/** Reads a metrics page. Throws an error that says what is wrong, and in which line. */
 export function readPage(page: string): Map<string, Family> {
   const families = new Map<string, Family & { labels: Set<string>; samples: Sample[] }>();
   let help = '';

@@ -4,7 +4,7 @@ import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { brokenLoad } from './broken-load.ts';
 import { makeAdmitCommand, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
 
-/** A step of the writer fails, on its own thread; replies to callers stay true. Every step in turn: test/long. */
+/** If a step of the writer's thread fails, replies to callers stay true. `test/long` lets every step fail in turn. */
 
 test.each([
   ['message', 'exit'],
@@ -12,7 +12,7 @@ test.each([
   ['commit', 'exit'],
   ['sync', 'exit'],
   ['commit', 'SQLITE_FULL'],
-] as const)('whichever %s ends with %s, nothing acknowledged is lost and nothing stays held', async (point, kind) => {
+] as const)('if any %s ends with %s, nothing acknowledged is lost and nothing stays held', async (point, kind) => {
   for (let nth = 1; nth <= 2; nth++) {
     expect(await brokenLoad({ point, kind, nth, times: 1 })).toMatchObject({ fired: 1 });
   }
@@ -37,15 +37,15 @@ async function refused(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-test('while the disk is full admits are refused at once and settles wait; both continue when it has room again', async () => {
+test('while the disk is full, admits are refused at once and settles wait; both work again when it has room', async () => {
   bench = await openBench();
   const { dataDir, clock } = bench;
   await bench.ledger.close();
-  // The first commit admits; the next four fail: the settle, the credit and the first tries again.
+  // The first commit is the admit. The next four fail: the settle, the credit, and the first repeats.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 4 } as const;
   bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
   const { ledger } = bench;
-  // Starts the reader's thread, which may take longer than the disk is full.
+  // Starts the reader's thread now, because that may take longer than the disk stays full.
   await ledger.findAccount(1);
   expect(await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
   let settled = false;
@@ -63,7 +63,7 @@ test('while the disk is full admits are refused at once and settles wait; both c
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
 });
 
-test('with 20,000 waiting further admits are refused, settles and voids never', async () => {
+test('with 20,000 commands waiting, further admits are refused, but never settles or voids', async () => {
   bench = await openBench();
   const { ledger } = bench;
   await ledger.admit(makeAdmitCommand(1, { funds: amount(5n) }));
@@ -81,7 +81,7 @@ test('with 20,000 waiting further admits are refused, settles and voids never', 
   expect(replies.filter(reply => reply.kind === 'admitted')).toHaveLength(20_000);
 });
 
-test('closing ends after all that was sent is durable, and refuses what comes later', async () => {
+test('closing waits until all earlier commands are durable, and later ones are refused', async () => {
   bench = await openBench();
   const { ledger } = bench;
   const sent = Array.from({ length: 100 }, (_, n) => ledger.admit(makeAdmitCommand(1 + n, { funds: amount(1n) })));

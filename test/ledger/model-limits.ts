@@ -2,7 +2,7 @@ import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts
 import type { Denied, LimitSettings, LimitUnit, LimitWindow } from '../../src/ledger/ledger.ts';
 import type { ModelRequest } from './model-types.ts';
 
-/** Limits of the reference model: every result is computed from all requests. */
+/** Limits of the ledger's reference model, which computes every result anew from all requests. */
 
 /** A limit with its current settings. */
 export interface ModelLimit extends LimitSettings {
@@ -23,7 +23,7 @@ export const day = (ms: number): number => Math.floor(ms / dayMs);
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** Returns a time as the clocks of a zone show it, from years to hours, and their offset from UTC. */
+/** Returns a time in a zone: year, month, day, hour, and the offset from UTC. */
 function localParts(zone: string, ms: number): Record<string, string> {
   const format =
     formats.get(zone) ??
@@ -40,7 +40,7 @@ function localParts(zone: string, ms: number): Record<string, string> {
   return Object.fromEntries(format.formatToParts(ms).map(({ type, value }) => [type, value]));
 }
 
-/** Returns the name of the window of a limit in which a time lies. */
+/** Returns a name of the window that a time is in, which differs from the names of the limit's other windows. */
 export function windowName(per: LimitWindow | null, zone: string, ms: number): string {
   if (per === null || per === 'total' || per === 'minute') return 'always';
   const { year = '', month = '', day: date = '', hour = '', timeZoneName = '' } = localParts(zone, ms);
@@ -53,7 +53,7 @@ export function windowName(per: LimitWindow | null, zone: string, ms: number): s
 
 const ends = new Map<string, number>();
 
-/** Returns when the window ends: the first moment that lies in another one. */
+/** Returns when the window of a time ends: the first moment of the next one. */
 export function windowEnd(per: LimitWindow | null, zone: string, ms: number): number {
   const name = windowName(per, zone, ms);
   if (name === 'always') return Infinity;
@@ -119,9 +119,10 @@ export function sumRequests(unit: LimitUnit, requests: readonly ModelRequest[]):
 export const maxAt = ({ max, raised }: ModelLimit, now: number): bigint =>
   raised !== null && now < raised.untilMs ? raised.max : max;
 
+/** Returns a predicate: whether a rolling minute still counts a request. */
 const isYoung = (now: number) => (request: ModelRequest) => request.admittedAtMs > now - 60_000;
 
-/** Returns the current state of a limit from the requests that it counts. */
+/** Returns the current use of a limit, from the requests that it counts. */
 export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now: number): bigint {
   if (limit.window === 'minute') return sumRequests(limit.unit, counted.filter(isYoung(now)));
   const name = windowName(limit.window, limit.timeZone, now);
@@ -131,7 +132,10 @@ export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now
   );
 }
 
-/** Returns the use that further use of a request must fit beside: in its own window, or in each minute that it is part of. */
+/**
+ * Returns the use that counts if a request admitted at `at` is to use more: that of its window, or the highest of the rolling minutes up to
+ * now that include it.
+ */
 export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
   if (limit.window !== 'minute') return usedNow(limit, counted, at);
   const present = now < at + 60_000 ? usedNow(limit, counted, now) : 0n;
@@ -147,7 +151,7 @@ export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], 
   return [present, ...peaks].reduce((most, each) => (each > most ? each : most));
 }
 
-/** Returns when that much fits. If it fits already: when the next amount leaves a rolling minute, or when another window ends. */
+/** Returns when the window ends; for a rolling minute, when requests have left it so that `need` fits (at least the oldest request). */
 export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], need: bigint, now: number): number {
   if (limit.window !== 'minute') return windowEnd(limit.window, limit.timeZone, now);
   const young = counted.filter(isYoung(now)).filter(request => sumRequests(limit.unit, [request]) !== 0n);
@@ -240,11 +244,13 @@ export function measurePool(limit: ModelLimit, counted: readonly ModelRequest[],
   };
 }
 
+/** Returns the least that a pool has left, at least 0. */
 export function smallest(pools: readonly Pool[]): bigint {
   const left = pools.map(pool => pool.max - pool.used).reduce((least, each) => (each < least ? each : least));
   return left < 0n ? 0n : left;
 }
 
+/** Returns the refusal of a pool. */
 export function poolDenial(pool: Pool, states: readonly WindowState[], now: number): Denied {
   const { limit, row, used, max, resetAtMs } = pool;
   const denial: DenialFacts = { limit, unit: 'nano_usd', used, max, ...(row === undefined ? {} : { row }) };

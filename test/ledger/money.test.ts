@@ -13,7 +13,7 @@ const settings = (change: Parameters<Bench['ledger']['updateKey']>[0]['settings'
   settings: change,
 });
 
-test('a key’s balance is moved out of the account’s and back, and pays alone, 0 included', async () => {
+test('a key’s balance is moved out of the account’s and back; only it pays, even if it is 0', async () => {
   const { ledger } = bench;
   expect(await ledger.updateKey(settings({ balance: 3n * dollar }))).toMatchObject({ balance: 3n * dollar });
   expect(await ledger.findAccount(1)).toMatchObject({ balance: 7n * dollar });
@@ -77,7 +77,7 @@ test('a deleted key’s money moves back at once, held money when its hold ends'
   expect(await ledger.setMonthlyLimit({ keyId: 1, limit: 1n })).toBe('not_found');
 });
 
-test('a void of a deleted key’s hold gives its money to the account', async () => {
+test('if a hold of a deleted key is voided, its money goes to the account', async () => {
   const { ledger } = bench;
   await ledger.updateKey(settings({ balance: dollar }));
   await ledger.admit(makeAdmitCommand(1, { funds: amount(dollar) }));

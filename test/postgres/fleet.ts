@@ -13,7 +13,7 @@ limits: { image_tasks: 4, image_task_queue: 1000 }
 `;
 const hourMs = 3_600_000;
 
-/** A gateway of a fleet; `gateway` is another process after it was killed. */
+/** A gateway of a fleet. After a kill, tests replace `gateway` by the new process. */
 export interface Member {
   gateway: Gateway;
   readonly proxy: DroppingProxy;
@@ -31,7 +31,7 @@ export class Fleet {
     this.members = members;
   }
 
-  /** Starts three gateways; `clocksApart`: their wall clocks are an hour apart each. */
+  /** Starts three gateways; `clocksApart`: the first one's wall clock is an hour slow, and the last one's an hour fast. */
   static async start(clocksApart = false): Promise<Fleet> {
     const server = await startPostgres();
     const first = makeHome();
@@ -40,7 +40,7 @@ export class Fleet {
       const proxy = await DroppingProxy.open(server.url);
       const clock = clocksApart ? new FakeClock(offTime(index - 1)) : undefined;
       const environment = { TOLLGATE_DATABASE_URL: proxy.url, ...clock?.environment };
-      // The first start of all makes the keys.
+      // The first gateway makes the keys; all of them use these.
       const home = { ...makeHome(), apiKey: first.apiKey, managementKey: first.managementKey };
       const start = (): Promise<Gateway> => startGateway({ home, config, environment, balance: '100000' });
       members.push({ gateway: await start(), proxy, clock, start });
@@ -54,7 +54,7 @@ export class Fleet {
     return member;
   }
 
-  /** Sends statements past all proxies. */
+  /** Sends a statement to the database itself, not through a proxy. */
   async query(text: string, values: readonly string[] = []): Promise<Record<string, unknown>[]> {
     const connection = await PostgresConnection.open({ url: this.server.url });
     try {
@@ -88,7 +88,7 @@ export class Fleet {
   }
 }
 
-/** Returns the time that many hours from now. */
+/** Returns the time `hours` from now. */
 export function offTime(hours: number): string {
   return new Date(Date.now() + hours * hourMs).toISOString();
 }

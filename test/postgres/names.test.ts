@@ -1,4 +1,5 @@
 /** Names that requests carry (end users, tags, models) and that the database does not have yet. */
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Dictionary } from '../../src/ledger/postgres/dictionary.ts';
 import { openPostgresLedger, type PostgresLedger } from '../../src/ledger/postgres/postgres-ledger.ts';
@@ -102,6 +103,7 @@ test('the tags that a key adds are added with those of its requests', async () =
 
 test('two gateways that add the same names at once, each in its order, give them the same numbers', async () => {
   const connections = [await PostgresConnection.open({ url }), await PostgresConnection.open({ url })];
+  const watch = await PostgresConnection.open({ url });
   const dictionaries = connections.map(() => new Dictionary());
   const add = async (index: number, users: readonly string[]): Promise<void> => {
     for (const user of users) {
@@ -111,14 +113,22 @@ test('two gateways that add the same names at once, each in its order, give them
     const need = dictionaries[index]?.takeWanted();
     need?.take((await connections[index]?.run(need.steps)) ?? []);
   };
-  const users = Array.from({ length: 6000 }, (_, index) => `both ${index}`);
-  for (let from = 0; from < users.length; from += 1000) {
-    const own = users.slice(from, from + 1000);
-    await Promise.all([add(0, own), add(1, own.toReversed())]);
-  }
+  const users = ['one end', 'the middle', 'other end'];
+  // Both wait for the name in the middle, which a third transaction holds, with the name before it added.
+  await query.query('BEGIN');
+  const digest = createHash('sha256')
+    .update(JSON.stringify(['the middle']))
+    .digest('hex');
+  await query.query(`INSERT INTO end_user (digest, name) VALUES (decode('${digest}', 'hex'), 'the middle')`);
+  const adding = [add(0, users), add(1, users.toReversed())];
+  const waiting = `SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  await expect.poll(async () => (await watch.query(waiting))[0]?.['count']).toBe(2n);
+  await query.query('ROLLBACK');
+  await Promise.all(adding);
   const [left, right] = dictionaries.map(each => users.map(user => [each.endUser(user), each.tagSet({ of: user })]));
   expect(left).toEqual(right);
   expect(new Set(left?.map(([user]) => user)).size).toBe(users.length);
+  await watch.end();
   for (const connection of connections) await connection.end();
 });
 

@@ -1,7 +1,7 @@
 /**
  * Bad bodies of POST /v1/chat/completions, each with the answer that docs/errors.md "Codes" and
- * docs/interfaces/chat-completions.md "Request" define. The decoder's own part is tested next to this table
- * (`chat-bad-requests.test.ts`), all of it against a running gateway (`test/e2e/bad-requests.e2e.test.ts`).
+ * docs/interfaces/chat-completions.md "Request" define. `chat-bad-requests.test.ts` tests the rows that the decoder,
+ * the check of requests or the translation refuses; `test/e2e/bad-requests.e2e.test.ts` sends every row to a running gateway.
  */
 
 /** One bad request. */
@@ -31,7 +31,9 @@ const say = (...messages: readonly unknown[]): Fields => ({ model, messages });
 const part = (value: unknown): Fields => say({ role: 'user', content: [value] });
 /** Returns a body that is valid except for one tool. */
 const tool = (value: unknown): Fields => ask({ tools: [value] });
+/** Returns a body that is valid except for the fields of its one function. */
 const named = (fields: Fields): Fields => tool({ type: 'function', function: fields });
+/** Returns a body that is valid except for the address of its one image. */
 const image = (value: unknown): Fields => part({ type: 'image_url', image_url: value });
 const format = (value: unknown): Fields => ask({ response_format: value });
 const schema = (value: unknown): Fields => format({ type: 'json_schema', json_schema: value });
@@ -78,8 +80,8 @@ const invalid: readonly Row[] = [
   ['a part that is null', part(null), 'messages.0.content.0'],
   ['a part without a type', part({ text: 'Hello' }), 'messages.0.content.0.type'],
   ['a text part without a text', part({ type: 'text' }), 'messages.0.content.0.text'],
-  ['a text part with a number', part({ type: 'text', text: 5 }), 'messages.0.content.0.text'],
-  ['a text part with null', part({ type: 'text', text: null }), 'messages.0.content.0.text'],
+  ['a text part whose text is a number', part({ type: 'text', text: 5 }), 'messages.0.content.0.text'],
+  ['a text part whose text is null', part({ type: 'text', text: null }), 'messages.0.content.0.text'],
   [
     'the second part is wrong',
     say({ role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text' }] }),
@@ -90,28 +92,28 @@ const invalid: readonly Row[] = [
   ['an image without a url', image({}), 'messages.0.content.0.image_url.url'],
   ['an image with an empty url', image({ url: '' }), 'messages.0.content.0.image_url.url'],
   ['an image with a number as url', image({ url: 5 }), 'messages.0.content.0.image_url.url'],
-  ['an image in a file', image({ url: 'file:///etc/passwd' }), 'messages.0.content.0.image_url.url'],
+  ['an image with a file URL', image({ url: 'file:///etc/passwd' }), 'messages.0.content.0.image_url.url'],
   ['an image over ftp', image({ url: 'ftp://example.com/a.png' }), 'messages.0.content.0.image_url.url'],
-  ['an image that is no address', image({ url: 'a.png' }), 'messages.0.content.0.image_url.url'],
+  ['an image whose url is relative', image({ url: 'a.png' }), 'messages.0.content.0.image_url.url'],
   ['an image without a host', image({ url: 'https://' }), 'messages.0.content.0.image_url.url'],
   ['a data URL that is not base64', image({ url: 'data:image/png,hello' }), 'messages.0.content.0.image_url.url'],
   ['a data URL without data', image({ url: 'data:image/png;base64,' }), 'messages.0.content.0.image_url.url'],
   ['a data URL with broken base64', image({ url: 'data:image/png;base64,%%%' }), 'messages.0.content.0.image_url.url'],
   ['a data URL with cut base64', image({ url: 'data:image/png;base64,iVBOR' }), 'messages.0.content.0.image_url.url'],
   ['a data URL without a type', image({ url: `data:;base64,${png}` }), 'messages.0.content.0.image_url.url'],
-  ['sound without input_audio', part({ type: 'input_audio' }), 'messages.0.content.0.input_audio'],
+  ['audio without input_audio', part({ type: 'input_audio' }), 'messages.0.content.0.input_audio'],
   [
-    'sound without data',
+    'audio without data',
     part({ type: 'input_audio', input_audio: { format: 'wav' } }),
     'messages.0.content.0.input_audio.data',
   ],
   [
-    'sound that is not base64',
+    'audio that is not base64',
     part({ type: 'input_audio', input_audio: { data: 'not base64!', format: 'wav' } }),
     'messages.0.content.0.input_audio.data',
   ],
   ['a file without file', part({ type: 'file' }), 'messages.0.content.0.file'],
-  ['a file without data and id', part({ type: 'file', file: { filename: 'a.pdf' } }), 'messages.0.content.0.file'],
+  ['a file without data or id', part({ type: 'file', file: { filename: 'a.pdf' } }), 'messages.0.content.0.file'],
   [
     'a file that is not base64',
     part({ type: 'file', file: { file_data: 'not base64!' } }),
@@ -119,10 +121,10 @@ const invalid: readonly Row[] = [
   ],
   ['a file whose id is a number', part({ type: 'file', file: { file_id: 5 } }), 'messages.0.content.0.file.file_id'],
 
-  ['an assistant without content and calls', say(user, { role: 'assistant' }, user), 'messages.1.content'],
+  ['an assistant without content or calls', say(user, { role: 'assistant' }, user), 'messages.1.content'],
   ['an assistant with content null', say(user, { role: 'assistant', content: null }, user), 'messages.1.content'],
   [
-    'an assistant with no calls and no content',
+    'an assistant with content null and an empty list of calls',
     say(user, { role: 'assistant', content: null, tool_calls: [] }, user),
     'messages.1.content',
   ],
@@ -349,7 +351,7 @@ const invalid: readonly Row[] = [
   ],
 ];
 
-/** 400 `unsupported_feature` if no upstream of the protocol is used: unknown content that the model would have read. */
+/** 400 `unsupported_feature`, unless the upstream speaks the same protocol: unknown content that the model would have read. */
 const unknown: readonly Row[] = [
   ['a message with an unknown role', say({ role: 'robot', content: 'Hello' }), 'messages.0.role'],
   ['the second message with an unknown role', say(user, { role: 'bot', content: 'Hi' }), 'messages.1.role'],
@@ -392,7 +394,7 @@ const unknown: readonly Row[] = [
   ],
 ];
 
-/** Accepted, with a warning that names the unknown field: no model would have read it. */
+/** Accepted, with a warning that names the field: unknown values that no model would have read. */
 const hints: readonly Row[] = [
   [
     'an unknown detail',
@@ -405,7 +407,7 @@ const hints: readonly Row[] = [
   ['a tool of an unknown type', tool({ type: 'magic' }), 'tools.magic'],
 ];
 
-/** Refused with another code than 422 `validation_error`. */
+/** Refused with the status and code of the row. */
 const others: readonly (readonly [...Row, status: number, code: string])[] = [
   ['an empty body', '', null, 400, 'invalid_request'],
   ['a body that is cut', '{"model":"sim/small","messages":[', null, 400, 'invalid_request'],
@@ -544,7 +546,7 @@ export const chatBadRequests: readonly BadRequest[] = [
   ...others.map(([name, body, param, status, code]) => ({ name, body, status, code, param })),
 ];
 
-/** Requests with a value of an enumeration that the gateway does not know, and the field that an upstream of another protocol is not sent. */
+/** Requests with an unknown value, and the field that is therefore not sent to an upstream of another protocol. */
 export const chatUnknownHints: readonly {
   readonly name: string;
   readonly body: unknown;

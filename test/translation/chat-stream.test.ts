@@ -1,4 +1,4 @@
-/** Answers as Chat clients get them, streamed and whole. Ids name cases of `test/translation/cases.json`. */
+/** Answers as Chat clients get them, streamed and whole. Ids in titles (RO-10) are cases of `test/translation/cases.json`. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
@@ -231,7 +231,7 @@ describe('a stream', () => {
     expect(deltas(stream(...text(0, 'a\ud83d')))[2]).toEqual({ content: '\ufffd' });
   });
 
-  test('carries pieces of arguments unchanged, also if an escape is split (UN-03)', () => {
+  test('carries pieces of arguments unchanged, even if an escape sequence is split (UN-03)', () => {
     const events = stream(...call(0, 'f', ['{"a":"\\ud83d', '\\ude00"}']));
     expect(readStrictly(frames(events)).choices[0]?.message['tool_calls']).toEqual([
       { id: 'call_f', type: 'function', function: { name: 'f', arguments: '{"a":"\\ud83d\\ude00"}' } },
@@ -294,7 +294,7 @@ describe('calls', () => {
     ]);
   });
 
-  test('of a client that uses the deprecated form are answered in it', () => {
+  test('take the deprecated form if the client uses it', () => {
     const decoded = { ...wantsEverything, legacyFunctions: true as const };
     const events = stream(...call(0, 'f', ['{"a":', '1}']), ...call(1, 'g', ['{}']));
     const all = frames(events, decoded).slice(0, -1);
@@ -328,7 +328,7 @@ describe('items that Chat has no place for', () => {
     expect(wholeMessage(events)['tool_calls']).toEqual(choices[0]?.message['tool_calls']);
   });
 
-  test('citations of addresses take Chat’s nested form, those of other protocols are left out (SV-02)', () => {
+  test('citations of web pages take Chat’s nested form; other kinds, from other protocols, are left out (SV-02)', () => {
     const cite = (annotation: Annotation['annotation']): GenerationEvent =>
       annotationAdded(0, [0, 0], { $typeName: 'tollgate.v1.Annotation', annotation });
     const [opened, part, written, ...rest] = text(0, 'a');
@@ -377,7 +377,7 @@ describe('reasoning', () => {
     });
   });
 
-  test('without a text keeps its signature (RE-26)', () => {
+  test('that has only a signature keeps it (RE-26)', () => {
     const silent = stream(
       ...item(0, reasoningContent({}), [opaqueAdded(0, 0, makeOpaque('anthropic.signature', 'S'))]),
     );
@@ -386,7 +386,7 @@ describe('reasoning', () => {
     expect(wholeMessage(silent)).toMatchObject({ content: '', reasoning_details: details });
   });
 
-  test('alone does not replace the content (RE-08, RE-14)', () => {
+  test('without other output leaves the content empty (RE-08, RE-14)', () => {
     expect(wholeMessage(stream(...reasoningItem(0, 'One', 'S1')))).toMatchObject({
       content: '',
       reasoning_content: 'One',
@@ -411,7 +411,7 @@ describe('finish', () => {
     expect(renderReason(reason, native)).toBe(shown);
   });
 
-  test('without a counterpart in Chat follows from the content: tool_calls if there are calls (FI-18)', () => {
+  test('that Chat has no name for becomes tool_calls if there are calls (FI-18)', () => {
     const events = [begin, ...call(0, 'f', ['{}']), finished(0, FinishReason.OTHER, { native: 'eos' }), end];
     expect(choiceIn(frames(events).at(-3))['finish_reason']).toBe('tool_calls');
   });
@@ -423,7 +423,7 @@ describe('finish', () => {
     expect(choiceIn(frames(cut).at(-3))['finish_reason']).toBe('length');
   });
 
-  test('of a refusal leaves its text in its own member', () => {
+  test('of a refusal: its text is in `refusal`, and `content` is null', () => {
     const content = messageContent(Role.ASSISTANT, []);
     const refusal = item(0, content, [
       partOpened(0, [0, 0], makePart(refusalContent(''))),
@@ -533,7 +533,7 @@ describe('golden streams', () => {
     },
   );
 
-  test('error: a failure after a delta ends like the golden stream', () => {
+  test('error: a failure is rendered like the last frame of the golden stream', () => {
     const wanted = json(splitFrames(golden('error')).at(-1))['error'] as JsonObject;
     const renderer = chatCodec.renderStream(wantsEverything);
     const [frame] = splitFrames(renderer.fail(new GatewayError('upstream_error', 'upstream closed'), 'req_1'));

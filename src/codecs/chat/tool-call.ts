@@ -4,7 +4,7 @@ import { graft } from '../residue.ts';
 import { extras } from './extras.ts';
 
 /**
- * Returns the members of a tool call as Chat writes it, with the given arguments; `index`, if needed, precedes them.
+ * Returns the members of a tool call as Chat writes it, with the given arguments. In a stream, the caller puts `index` before them.
  */
 export function callMembers(item: Item, call: ToolCall, args: string): JsonObject {
   const { callId: id, name, signature } = call;
@@ -17,7 +17,7 @@ export function callMembers(item: Item, call: ToolCall, args: string): JsonObjec
 }
 
 /**
- * Returns a signature as Gemini's own Chat interface carries it (case RE-23); undefined if Chat has no place for it.
+ * Returns a Gemini signature as Gemini's own Chat interface carries it (case RE-23); undefined for other signatures, which Chat can't carry.
  */
 export function signatureMembers({ kind, data }: Opaque): JsonObject | undefined {
   return kind === 'gemini.thought_signature' ? { extra_content: { google: { thought_signature: data } } } : undefined;

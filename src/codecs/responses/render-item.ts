@@ -20,13 +20,13 @@ import { renderInputPart, renderOutputPart, renderReasoningPart } from './render
 
 /** Items of the model as items of the interface. Source: docs/interfaces/responses.md "Response", "Stream"; cases TR-07, RP-17. */
 
-/** Returns true if the interface has such an item: calls of tools that an upstream of another protocol ran are not shown. */
+/** Returns whether the interface can show an item. It can't show tools that an upstream of another protocol ran, nor its unknown items. */
 export function isShown({ content }: Item): boolean {
   const isCarried = content.case === 'serverTool' || content.case === 'unknown';
   return !isCarried || content.value.protocol === Protocol.RESPONSES;
 }
 
-/** An item of the output or the input, with all its fields. One that is not shown (`isShown`) is an empty object. */
+/** Returns an item of the output or the input with all its fields, or an empty object if it is not shown (`isShown`). */
 export function renderItem(item: Item): JsonObject {
   const head = { ...extras.members(item.extra), id: item.id };
   const status = statusName(item.status);
@@ -52,7 +52,7 @@ export function renderItem(item: Item): JsonObject {
   }
 }
 
-/** Returns the status of an item; one of a request without a status is complete. */
+/** Returns the name of a status; an item without one (from a request) is complete. */
 function statusName(status: ItemStatus): string {
   if (status === ItemStatus.INCOMPLETE) return 'incomplete';
   return status === ItemStatus.IN_PROGRESS ? 'in_progress' : 'completed';
@@ -71,7 +71,7 @@ function messageMembers({ role, parts, phase }: Message): JsonObject {
   return { role: roles[role] ?? 'user', content: rendered(parts, render), ...phaseMember(phase) };
 }
 
-/** Returns a part of the input with all the fields of a resource. */
+/** Returns a part of the input with all the fields that the interface returns, also those that a client may leave out. */
 function shownInputPart(part: Part): JsonObject | undefined {
   const shown = renderInputPart(part);
   return shown?.['type'] === 'input_image' ? { detail: 'auto', image_url: null, ...shown } : shown;
@@ -95,7 +95,7 @@ function reasoningMembers({ parts, opaque }: Reasoning): JsonObject {
   };
 }
 
-/** The members of a call. */
+/** Returns the members of a call. */
 export function callMembers({ callId, name, namespace, kind, arguments: text }: ToolCall): JsonObject {
   const written = text.toWellFormed();
   const called = { call_id: callIdFor(callId), name, ...(namespace === undefined ? {} : { namespace }) };
@@ -108,13 +108,13 @@ function resultMembers(result: ToolResult): JsonObject {
   return { type, ...speakerMembers(result), output: renderOutput(result.parts, result.plain) };
 }
 
-/** Returns the members that name the call of a tool result, or the tool if there was no call. */
+/** Returns the members that say what a tool result belongs to: the id of the call, if there was one, and the name of the tool, if known. */
 export function speakerMembers({ callId, name, namespace }: ToolResult): JsonObject {
   const named = { ...(name === '' ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) };
   return callId === '' ? named : { call_id: callIdFor(callId), ...named };
 }
 
-/** A tool's result: a string if the client gave one. */
+/** Returns the content of a tool result: a string if the client sent a string, else a list of parts. */
 export function renderOutput(parts: readonly Part[], plain: boolean): Json {
   const [only] = parts;
   if (only === undefined && plain) return '';

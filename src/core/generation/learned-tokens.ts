@@ -1,7 +1,7 @@
 import type { TextKind } from '../../generation/text-kind.ts';
 import type { RouteName } from '../routing/observer.ts';
 
-/** A text measured without a tokenizer: the most tokens that it can have, and its kind. The ratio to a provider's count is learned per kind. */
+/** A text measured without a tokenizer: an upper bound of its tokens, and its kind. How providers' counts relate to it is learned per kind. */
 export interface MeasuredTokens {
   readonly estimate: number;
   readonly kind: TextKind;
@@ -83,7 +83,7 @@ class TokenRegression {
     return intercept + boundedSlope * estimate;
   }
 
-  /** Returns the most tokens to expect: the prediction times the factor by which recent reports exceeded theirs. */
+  /** Returns the most tokens to expect: the prediction times the factor by which recent reports exceeded their own predictions. */
   high(estimate: number): number {
     return this.predict(estimate) * this.#spread;
   }
@@ -174,7 +174,7 @@ export class LearnedTokens {
   }
 
   /**
-   * Returns the likely tokens of an input of a model, by the route with the highest count; undefined if nothing was learned about that
+   * Returns the predicted tokens of an input, for the model's route that predicts the most; undefined if nothing was learned about that
    * kind.
    */
   estimateModelInput(modelId: string, measured: MeasuredTokens): number | undefined {

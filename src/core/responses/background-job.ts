@@ -51,7 +51,7 @@ export class BackgroundJob implements GenerationSink {
   readonly #generation: Generation;
   readonly #facts: BodyFacts;
   readonly #requested: RequestedResponse;
-  /** The state that is stored. */
+  /** The events that are stored. */
   readonly #log = new EventLog();
   readonly #signatures = new CallSignatures();
   readonly #watchers: (() => void)[] = [];
@@ -138,7 +138,7 @@ export class BackgroundJob implements GenerationSink {
       while (this.#waiting.length > 0) await this.#append(this.#waiting.slice());
     } catch (thrown) {
       this.#failure = toGatewayError(thrown);
-      // The gateway's own failure costs nothing.
+      // A failure of the gateway is not charged: the generation is cut.
       this.#generation.cut();
       return;
     }
@@ -155,7 +155,8 @@ export class BackgroundJob implements GenerationSink {
   }
 
   /**
-   * Stores the result of an answer that is not stored as a whole, as soon as storage works: until then its followers wait. Never rejects.
+   * Stores how the response ended, if its whole answer is not stored yet. Retries until storage works, unless the response
+   * was deleted; followers wait until then. Never rejects.
    */
   async #storeEnd(error: unknown): Promise<void> {
     if (this.#isStored) return;
@@ -180,7 +181,7 @@ export class BackgroundJob implements GenerationSink {
     }
   }
 
-  /** Returns the final body: what is stored, and `rest`. */
+  /** Returns the change that ends the response: its state, and a body with the stored events and `rest`. */
   async #ending(
     { state, failure }: EndFacts,
     rest: readonly GenerationEvent[],
@@ -201,7 +202,7 @@ export class BackgroundJob implements GenerationSink {
   }
 }
 
-/** Begins a response in the background, independent of any client. Returns the first message, which says so. */
+/** Begins a response in the background, independent of any client. Returns the first message, which marks it as in the background. */
 export async function beginInBackground(
   tools: BackgroundTools,
   requested: RequestedResponse,
@@ -226,12 +227,12 @@ export async function beginInBackground(
     generation.start(job);
     return first;
   } catch (thrown) {
-    // Nothing was sent: the hold is voided, and the stored response is marked as failed.
+    // Nothing was sent: the hold is voided, and the stored response is deleted.
     generation.cut();
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });
     });
-    // If that fails too, the response is later found unfinished and without a process, and ended.
+    // If deleting fails too, the response is later found unfinished, with no process that runs it, and is ended then.
     await documents.delete({ kind: 'response', id }).catch(() => undefined);
     throw thrown;
   } finally {

@@ -10,7 +10,7 @@ const warnAgainMs = 600_000;
  */
 const text = `
   WITH clock AS (SELECT clock_timestamp() AS now)
-  SELECT 'process ' || pid || ' ' || backend_xmin AS name, floor(extract(epoch FROM now - xact_start) * 1000)::bigint AS age_ms
+  SELECT 'process ' || pid || ' ' || coalesce(xact_start::text, backend_xmin::text) AS name, floor(extract(epoch FROM now - xact_start) * 1000)::bigint AS age_ms
     FROM pg_stat_activity CROSS JOIN clock
     WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND (datname = current_database() OR datname IS NULL)
       AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum v WHERE v.pid = pg_stat_activity.pid)

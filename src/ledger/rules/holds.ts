@@ -6,9 +6,9 @@ import { tellLowBalance } from './events.ts';
 import { bindRequest } from './bind-limits.ts';
 import { type BoundLimit, changeUses, tallyAdmission, tallyHold } from './limits.ts';
 
-/** Changes the amounts that holds count in, and moves money: every change of a balance is in this file. */
+/** Places, changes and ends holds, with every amount that includes them, and moves money: every change of a balance is in this file. */
 
-/** How a hold ends: what each payer pays. A free request that was not used is returned to the plan. */
+/** How a hold ends: the money and the plan's tokens that are debited. If `freeTaken` is false, a free request is given back to the plan. */
 export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;
@@ -21,7 +21,7 @@ export interface Release {
 /** A live hold before a change; undefined: it is new. */
 type Before = Hold | undefined;
 
-/** Counts a new or changed hold in the limits that bind it: `bound` has their uses after it. */
+/** Counts a new or changed hold in the limits that bind it. Afterwards, `bound` has their new uses. */
 function countHold(
   rows: Rows,
   bound: readonly BoundLimit[],
@@ -31,9 +31,7 @@ function countHold(
   changeUses(rows, bound, { before: before && tallyHold(before), after: tallyHold(after) }, nowMs);
 }
 
-/**
- * Stores a new hold and raises everything that it counts in. The request must already be counted in its day. `bound` has the uses after it.
- */
+/** Stores a new hold and adds it to every amount that includes it. The request must already be counted in its day. Updates the uses in `bound`. */
 export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], nowMs: number): void {
   countHold(rows, bound, [undefined, hold], nowMs);
   rows.holds.put(hold);
@@ -42,7 +40,7 @@ export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], 
   if (hold.payers === 'free_request') countFreeRequest(rows, hold, hold.requests);
 }
 
-/** Stores an extended hold and raises everything that it counts in by the change. `bound` has the uses after it. */
+/** Stores an extended hold and adds the difference to every amount that includes it. Updates the uses in `bound`. */
 export function raiseHold(
   rows: Rows,
   [before, hold]: readonly [Hold, Hold],
@@ -56,8 +54,8 @@ export function raiseHold(
 }
 
 /**
- * Ends a hold: lowers everything that it counted in, and debits the payers. The remaining balance of a revoked or expired key moves to the
- * account.
+ * Ends a hold: takes it out of every amount that includes it, and debits the payers. The remaining balance of a revoked or expired key, or
+ * of a removed group, moves to the account.
  */
 export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: number): void {
   const { debit, planTokens, freeTaken, tally } = release;
@@ -136,7 +134,7 @@ export function addWriteOff(rows: Rows, hold: Hold, writtenOff: bigint, atMs: nu
   addEntry(rows, hold.accountId, { ...facts, keyId, groupId, balanceAfter, writtenOff });
 }
 
-/** Moves an amount from the account to the key; negative: back. The caller has checked that it is outside holds. Returns the key. */
+/** Moves an amount from the account to the key; negative: back. The caller has checked that no hold needs it. Returns the key. */
 export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): Key {
   const balanceAfter = (key.balance ?? 0n) + amount;
   const after = { ...key, balance: balanceAfter };
@@ -161,12 +159,12 @@ export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: numb
   return after;
 }
 
-/** Returns the note of the account's half of a move: the other half names its pocket itself. */
+/** Returns the note of the account's entry of a move. The other entry needs none: it has the id of the key or group. */
 function nameMove(pocket: 'key' | 'group', id: number, amount: bigint): string {
   return `${amount > 0n ? 'to' : 'from'} ${pocket} ${id}`;
 }
 
-/** Moves the balance of a removed group beyond its holds to the account. */
+/** Moves what a removed group has beyond its holds to the account. */
 export function sendBackGroup(rows: Rows, group: Group, atMs: number): void {
   if (!group.removed || group.balance === null || group.balance === group.held) return;
   moveToGroup(rows, group, group.held - group.balance, atMs);
@@ -177,7 +175,7 @@ export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
   return expiresAtMs !== null && expiresAtMs <= nowMs;
 }
 
-/** Moves the balance of a revoked or expired key beyond its holds to the account. */
+/** Moves what a revoked or expired key has beyond its holds to the account. */
 export function sendBack(rows: Rows, key: Key, atMs: number): void {
   const isOver = key.state === 'revoked' || hasExpired(key, atMs);
   if (!isOver || key.balance === null || key.balance === key.held) return;
@@ -223,14 +221,14 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange, atMs: number):
   rows.keyDays.put({ ...day, held: day.held + held, spent: day.spent + debit, spentOwn });
 }
 
-/** Changes the held and used tokens of the request's period. */
+/** Changes the held and used tokens of the plan's period that the request counts in. */
 function changePeriod(rows: Rows, { accountId, period: number }: Request, held: number, used: number): void {
   if (number === null || (held === 0 && used === 0)) return;
   const period = present(rows.periods.get(accountId, number));
   rows.periods.put({ ...period, held: period.held + held, used: period.used + used });
 }
 
-/** Takes that many of the plan's free requests of the day of admission; negative: gives them back. */
+/** Takes `by` of the plan's free requests of the day of admission; negative: gives them back. */
 function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: number): void {
   const day = toDay(admittedAtMs);
   rows.planDays.put({ accountId, day, requests: (rows.planDays.get(accountId, day)?.requests ?? 0) + by });

@@ -4,7 +4,7 @@ import { CachedTable } from './cached-table.ts';
 import type { Sql } from './sql.ts';
 import { groupTable } from './tables.ts';
 
-/** Groups by their number, and those of an account. */
+/** The table of groups; finds them by id or by account. */
 export class GroupTable {
   readonly #rows: CachedTable<Group>;
   readonly #find: Query<[number], { id: bigint }>;
@@ -22,7 +22,7 @@ export class GroupTable {
     this.#rows.put(group);
   }
 
-  /** Returns the groups of an account that were not removed, by id. */
+  /** Returns the groups of an account that were not removed, in the order of their ids. */
   of(accountId: number): readonly Group[] {
     const stored = this.#find.all(accountId).map(({ id }) => Number(id));
     const changed = this.#rows.changed().filter(group => group.accountId === accountId);

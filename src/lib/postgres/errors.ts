@@ -38,8 +38,10 @@ export function isDatabaseFailure(thrown: unknown): boolean {
   if (thrown instanceof ConnectionLost) return true;
   const code = postgresCode(thrown);
   if (code === undefined) return isSocketFailure(thrown);
-  // Connections, resources, operators, the system, a read-only server, locks that were not granted in time.
-  return ['08', '53', '57', '58', 'XX'].includes(code.slice(0, 2)) || ['25006', '25P03', '55P03'].includes(code);
+  // Connections, resources, operators, the system, a read-only server, locks that were not granted in time, a database that accepts no connections.
+  return (
+    ['08', '53', '57', '58', 'XX'].includes(code.slice(0, 2)) || ['25006', '25P03', '55000', '55P03'].includes(code)
+  );
 }
 
 /** Errors of sockets and names, which Node.js and `pg` throw. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Migration } from '../sqlite/migrations.ts';
 import { PostgresConnection, type PostgresOptions } from './connection.ts';
-import { ConnectionLost, isDuplicate } from './errors.ts';
+import { ConnectionLost } from './errors.ts';
 
 /** The database was written by a newer or a different program. The message is for the operator. */
 export class SchemaError extends Error {
@@ -17,6 +17,9 @@ export interface Schema {
   readonly part: string;
   readonly migrations: readonly Migration[];
 }
+
+/** The advisory lock under which the table of versions is created: any number, the same for every process. */
+const creationLock = 8_105_111;
 
 /**
  * Brings a part of a database's schema up to date. Each migration is a transaction under the lock of the part's row
@@ -35,15 +38,11 @@ export async function migratePostgres(options: PostgresOptions, schema: Schema):
 }
 
 async function createVersions(connection: PostgresConnection, part: string): Promise<void> {
-  try {
-    await connection.script(
-      `CREATE TABLE IF NOT EXISTS schema_version (
-         part text PRIMARY KEY, version integer NOT NULL, checksums text NOT NULL DEFAULT '')`,
-    );
-  } catch (error) {
-    // Two processes may create it at once, which PostgreSQL reports like this.
-    if (!isDuplicate(error)) throw error;
-  }
+  // `IF NOT EXISTS` alone fails if two processes create it at once.
+  await connection.script(
+    `BEGIN; SELECT pg_advisory_xact_lock(${creationLock}); CREATE TABLE IF NOT EXISTS schema_version (
+       part text PRIMARY KEY, version integer NOT NULL, checksums text NOT NULL DEFAULT ''); COMMIT`,
+  );
   await connection.query(
     'INSERT INTO schema_version (part, version) VALUES ($1::text, 0) ON CONFLICT (part) DO NOTHING',
     [part],

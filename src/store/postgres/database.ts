@@ -6,24 +6,24 @@ import type { Sendable, Value } from '../../lib/postgres/values.ts';
 import { readMigrations } from '../../lib/sqlite/migrations.ts';
 import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
 
-/** Now, by the database's clock, in ms. */
+/** The SQL expression for the present time by the database's clock, in ms. */
 export const nowMs = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
-/** Is true of instances that hold a lease; `boot` names the column. */
+/** Returns the SQL condition that an instance holds a lease; `boot`: the column with the instance's number. */
 export const isAlive = (boot: string): string =>
   `EXISTS (SELECT 1 FROM instance i WHERE i.boot = ${boot} AND i.lease_until_ms > ${nowMs})`;
 
 /** The database as the stores use it. */
 export interface StoreDatabase {
   readonly pool: PostgresPool;
-  /** Returns the number of this gateway's instance, which changes if its lease has ended. */
+  /** Returns the number of this gateway's instance; it gets another one if its lease has ended. */
   readonly boot: () => number;
 }
 
-/** A row as its statement names it. */
+/** A row: values by the column names of its statement. */
 export type Row = Record<string, Value>;
 
-/** Brings the tables of the stores up to date; those of the ledger must be. Throws `LedgerStartError` if they are newer than the program. */
+/** Migrates the tables of the stores; the ledger's must be up to date already. Throws `LedgerStartError` if the tables are newer than the program. */
 export async function migrateStores(url: string): Promise<void> {
   try {
     const migrations = readMigrations(new URL('migrations/', import.meta.url));
@@ -34,7 +34,7 @@ export async function migrateStores(url: string): Promise<void> {
   }
 }
 
-/** Runs a statement. Throws `overloaded` if the database can't be used now; the statement may have been done then. */
+/** Runs a statement. Throws `overloaded` if the database can't be used now; even then the statement may have taken effect. */
 export async function query({ pool }: StoreDatabase, text: string, values: readonly Sendable[] = []): Promise<Row[]> {
   try {
     return await pool.query(text, values);
@@ -43,7 +43,7 @@ export async function query({ pool }: StoreDatabase, text: string, values: reado
   }
 }
 
-/** Reads bytes of a row. */
+/** Returns a value of a row as bytes. Throws if it is anything else. */
 export function toBytes(value: Value | undefined): Uint8Array {
   if (value instanceof Uint8Array) return value;
   throw new Error('a row has no bytes where they belong');

@@ -98,15 +98,28 @@ export class EvictedSpace {
 
   async #evict(shares: readonly { readonly accountId: number; readonly bytes: number }[]): Promise<void> {
     let over = shares.reduce((sum, { bytes }) => sum + bytes, 0) - this.#max.bytesMax;
-    const [most] = shares.toSorted((one, other) => other.bytes - one.bytes);
-    if (over <= 0 || most === undefined) return;
+    const left = new Map(shares.map(({ accountId, bytes }) => [accountId, bytes]));
+    while (over > 0) {
+      const [most] = [...left].toSorted(([, one], [, other]) => other - one);
+      if (most === undefined) return;
+      const freed = await this.#evictOldest(most[0], over);
+      over -= freed;
+      if (freed > 0) left.set(most[0], most[1] - freed);
+      else left.delete(most[0]);
+    }
+  }
+
+  /** Removes the oldest finished documents of an account, at most `removedMax`, until they make up so many bytes. Returns their bytes; 0: there are none. */
+  async #evictOldest(accountId: number, bytesDue: number): Promise<number> {
+    let freed = 0;
     const going: number[] = [];
-    for (const { row, bytes } of await query(this.#database, oldestText, [most.accountId])) {
-      if (over <= 0) break;
-      over -= Number(bytes);
+    for (const { row, bytes } of await query(this.#database, oldestText, [accountId])) {
+      if (freed >= bytesDue) break;
+      freed += Number(bytes);
       going.push(Number(row));
     }
     await query(this.#database, endText, [toArray(going)]);
     await this.remove(going);
+    return freed;
   }
 }
