@@ -362,9 +362,11 @@ class Run {
   /** Returns whether the gateway could not send this: it gives the id of a voided request to no other one, and `verify` reports such an id. */
   #hasOtherVoided({ id, model, expiresAtMs }: Admission, key: ModelKey): boolean {
     if (expiresAtMs !== undefined) return false;
-    this.#model.sweep(this.#now);
+    // The model is not swept for it: nothing may be sent, and then the ledger would not be swept.
+    const isVoided = ({ state, expiresAtMs: endMs = Infinity }: Model['requests'][number]): boolean =>
+      state === 'voided' || (state === 'live' && endMs <= this.#now);
     return this.#model.requests.some(
-      request => request.id === id && request.state === 'voided' && (request.key !== key || request.model !== model),
+      request => request.id === id && isVoided(request) && (request.key !== key || request.model !== model),
     );
   }
 
