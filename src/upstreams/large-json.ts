@@ -21,8 +21,15 @@ function countUpTo(value: Json | undefined, max: number): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 1;
   let count = 0;
-  for (const [name, member] of Object.entries(value)) {
-    count += name.length + countUpTo(member, max - count);
+  if (Array.isArray(value)) {
+    for (const entry of value) {
+      count += countUpTo(entry, max - count);
+      if (count > max) break;
+    }
+    return count;
+  }
+  for (const name of Object.keys(value)) {
+    count += name.length + countUpTo(value[name], max - count);
     if (count > max) break;
   }
   return count;

@@ -181,6 +181,27 @@ test('if space is short, the oldest finished ones of the account that has most g
   expect(there.map(found => found !== undefined)).toEqual([false, false, true, true, true]);
 });
 
+test('as many go as are needed, also thousands of small ones of several accounts, in one look', async () => {
+  await pool.query('DELETE FROM document WHERE kind = $1::text', ['response']);
+  const body = new Uint8Array(1_000);
+  const documents = Array.from({ length: 1_400 }, (_, index) =>
+    make({ accountId: index < 1_000 ? 6 : 7, body, createdAtMs: index }),
+  );
+  await Promise.all(documents.map(document => one.documents.put(document)));
+  const readBytes = async (): Promise<number> =>
+    Number((await pool.query('SELECT sum(bytes)::bigint AS bytes FROM document'))[0]?.['bytes']);
+  const bytesMax = (await readBytes()) - 1_200_000;
+  const space = new EvictedSpace(one.database, { ...max, bytesMax });
+  await space.look();
+  space.close();
+  expect(await readBytes()).toBeLessThanOrEqual(bytesMax);
+  const left = await pool.query(
+    'SELECT count(*) AS count, count(*) FILTER (WHERE account_id = 6) AS six FROM document WHERE account_id IN (6, 7)',
+  );
+  expect(left[0]?.['count']).toBeGreaterThan(100n);
+  expect(left[0]?.['six']).toBeGreaterThan(0n);
+});
+
 test('a claim belongs to one gateway until it releases the claim or its lease ends', async () => {
   const mortal = join(4);
   await setLease(4, 'live');

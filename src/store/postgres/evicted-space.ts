@@ -100,9 +100,11 @@ export class EvictedSpace {
     let over = shares.reduce((sum, { bytes }) => sum + bytes, 0) - this.#max.bytesMax;
     const left = new Map(shares.map(({ accountId, bytes }) => [accountId, bytes]));
     while (over > 0) {
-      const [most] = [...left].toSorted(([, one], [, other]) => other - one);
+      const [most, second] = [...left].toSorted(([, one], [, other]) => other - one);
       if (most === undefined) return;
-      const freed = await this.#evictOldest(most[0], over);
+      // Until it has no more than the next one; of equal accounts each gives a part.
+      const lead = most[1] - (second?.[1] ?? 0);
+      const freed = await this.#evictOldest(most[0], Math.min(over, Math.max(lead, over / left.size)));
       over -= freed;
       if (freed > 0) left.set(most[0], most[1] - freed);
       else left.delete(most[0]);
