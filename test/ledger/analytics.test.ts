@@ -119,10 +119,13 @@ function summed(query: AnalyticsQuery): AnalyticsRow[] {
       latencyMs: (before?.latencyMs ?? 0) + 250,
     });
   }
-  const order = (group: AnalyticsRow['group']): string => String(group);
+  // The requests in no group are last.
+  const order = (group: AnalyticsRow['group']): string => (group === null ? '~' : String(group));
   return [...rows.values()].sort((a, b) => a.periodMs - b.periodMs || (order(a.group) < order(b.group) ? -1 : 1));
 }
 
+type FilterName = 'keyId' | 'model' | 'provider' | 'endUser' | 'groupId' | 'tag';
+const filterNames: FilterName[] = ['keyId', 'model', 'provider', 'endUser', 'groupId', 'tag'];
 const queries = fc.record({
   accountId: fc.constant(1),
   startMs: times,
@@ -131,18 +134,23 @@ const queries = fc.record({
   groupBy: fc.constantFrom('none', 'model', 'api_key'),
   limit: fc.oneof(fc.constant(1000), fc.nat(30)),
 });
-/** Any filters at once. Some match no record. */
-const filtered = fc.record(
-  {
-    keyId: fc.integer({ min: 1, max: 4 }),
-    model: fc.constantFrom('m0', 'm1', 'm2', 'm3', 'unknown'),
-    provider: fc.constantFrom('p0', 'p1', 'unknown'),
-    endUser: fc.constantFrom('u0', 'u1', 'u2', 'u3', 'unknown'),
-    groupId: fc.integer({ min: 1, max: 3 }),
-    tag: fc.constantFrom('t0', 't1', 'unknown').map(value => ({ name: 'team', value })),
-  },
-  { requiredKeys: [] },
-);
+/** None, some or all filters at once, mostly few: with all of them hardly a record is left. Some match no record. */
+const filtered = fc
+  .tuple(
+    fc.record({
+      keyId: fc.integer({ min: 1, max: 4 }),
+      model: fc.constantFrom('m0', 'm1', 'm2', 'm3', 'unknown'),
+      provider: fc.constantFrom('p0', 'p1', 'unknown'),
+      endUser: fc.constantFrom('u0', 'u1', 'u2', 'u3', 'unknown'),
+      groupId: fc.integer({ min: 1, max: 3 }),
+      tag: fc.constantFrom('t0', 't1', 'unknown').map(value => ({ name: 'team', value })),
+    }),
+    fc.oneof(
+      { weight: 4, arbitrary: fc.subarray(filterNames, { maxLength: 2 }) },
+      { weight: 1, arbitrary: fc.subarray(filterNames) },
+    ),
+  )
+  .map(([all, names]) => Object.fromEntries(names.map(name => [name, all[name]])) as Partial<typeof all>);
 const groupings = fc.constantFrom<AnalyticsQuery['groupBy']>(
   'none',
   'model',
