@@ -7,9 +7,12 @@ const route = getRouteApi('/activity');
 export function ChartLegend({
   series,
   search,
+  hasBefore,
 }: {
   readonly series: readonly string[];
   readonly search: ActivitySearch;
+  /** The chart marks the sums of the period before. */
+  readonly hasBefore: boolean;
 }) {
   const navigate = route.useNavigate();
   const by = dividedBy(search);
@@ -31,6 +34,12 @@ export function ChartLegend({
           )}
         </li>
       ))}
+      {hasBefore && (
+        <li>
+          <span className="swatch-before" />
+          the period before
+        </li>
+      )}
     </ul>
   );
 }

@@ -83,10 +83,15 @@ function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[]
   return sorted.slice(0, seriesMax).map(({ name }) => name);
 }
 
-/** Compares a figure with that of the previous period, in words. */
-export function compared(now: bigint, before: bigint): string {
-  if (before === 0n) return now === 0n ? 'as in the period before' : 'nothing in the period before';
+/** Shows the figure of the previous period and the change since: "before: 120 (+12.5 %)". */
+export function compared(now: bigint, before: bigint, format: (value: bigint) => string): string {
+  if (before === 0n) return now === 0n ? 'before: none either' : 'before: none';
   const permille = Number(((now - before) * 1000n) / before);
-  if (permille === 0) return 'as in the period before';
-  return `${permille > 0 ? '+' : '−'}${Math.abs(permille / 10).toFixed(1)} % on the period before`;
+  const change = permille === 0 ? '±0 %' : `${permille > 0 ? '+' : '−'}${Math.abs(permille / 10).toFixed(1)} %`;
+  return `before: ${format(before)} (${change})`;
+}
+
+/** Returns the height of a bar. */
+export function sumBar({ parts }: Bar): bigint {
+  return parts.reduce((sum, { value }) => sum + value, 0n);
 }

@@ -73,11 +73,11 @@ function KeyTable({ keys }: { readonly keys: readonly ManagementKey[] }) {
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Table: Management keys">
       {error !== null && <Problem error={error} />}
-      <table className="plain">
+      <table className="plain stacked">
         <thead>
           <tr>
             <th scope="col">Key</th>
-            <th scope="col">Made</th>
+            <th scope="col">Created</th>
             <th scope="col">Scopes</th>
             <th scope="col">
               <span className="visually-hidden">Changes</span>
@@ -90,10 +90,12 @@ function KeyTable({ keys }: { readonly keys: readonly ManagementKey[] }) {
               <th scope="row">
                 <code>{key}</code> {disabled && <span className="pill pill-failed">disabled</span>}
               </th>
-              <td>
+              <td data-name="Created">
                 <Moment ms={createdAtMs} />
               </td>
-              <td className="small">{held.length >= scopes.length ? 'all' : held.join(', ')}</td>
+              <td data-name="Scopes" className="small">
+                {held.length >= scopes.length ? 'all' : held.join(', ')}
+              </td>
               <td className="right">
                 <Button
                   size="compact-xs"
