@@ -203,7 +203,7 @@ describe.each(['Chat Completions', 'Responses', 'Messages'])('the playground spe
     );
     const { page } = watched;
     await page.getByLabel('API key that pays').fill(key);
-    await page.getByLabel('Prompt').fill('!sim call=weather');
+    await page.getByLabel('Prompt').fill('What is the weather in Paris?');
     await page.getByText('Instructions, tools, image, limit').click();
     const tool = { name: 'weather', description: 'Now', parameters: { type: 'object', properties: {} } };
     await page.getByLabel('Tools, as JSON').fill(JSON.stringify(tool));
