@@ -52,10 +52,18 @@ export interface AnalyticsQuery extends AnalyticsFilter {
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
   readonly groupBy: AnalyticsGroup;
+  /** The groups with the most in the whole time have rows of their own, the others one row together; absent: each has its own. */
+  readonly largest?: LargestGroups;
   /** The most rows. */
   readonly limit: number;
   /** The most records that are read one by one, if no stored sums fit; absent: any number. */
   readonly recordsMax?: number;
+}
+
+/** So many groups, which have the most of this. */
+export interface LargestGroups {
+  readonly groups: number;
+  readonly of: 'cost' | 'requests' | 'tokens' | 'failed';
 }
 
 /** Why there are no sums: more than `limit` rows, or more than `recordsMax` records to read. */
@@ -67,6 +75,8 @@ export interface AnalyticsRow {
   readonly periodMs: number;
   /** The model, key, provider, endpoint, group, end user or tag value; null if the query does not group, or the requests have none. */
   readonly group: string | number | null;
+  /** True: it is the sum of the groups that are not among the largest. */
+  readonly isRest?: true;
   readonly requests: number;
   /** Requests whose state is `upstream_failed`. */
   readonly failed: number;

@@ -1,4 +1,4 @@
-import { AnalyticsGranularity, AnalyticsGroup } from '../../../gen/tollgate/v1/account_pb.ts';
+import { AnalyticsGranularity, AnalyticsGroup, AnalyticsMeasure } from '../../../gen/tollgate/v1/account_pb.ts';
 import type { ActivityQuery, AnalyticsQuery } from '../data/source.ts';
 
 const hourMs = 3_600_000;
@@ -177,6 +177,18 @@ export function readTagName({ tag }: ActivitySearch): string {
   return tag?.split(':', 1)[0] ?? '';
 }
 
+/** The groups that the chart gives a colour of their own; the gateway adds up the others, of whom there can be thousands. */
+export const shownGroups = 5;
+
+/** What the shown groups have the most of. Of means, the chart shows one for all. */
+const mostOf: Readonly<Record<Measure, AnalyticsMeasure>> = {
+  spend: AnalyticsMeasure.UNSPECIFIED,
+  requests: AnalyticsMeasure.REQUESTS,
+  tokens: AnalyticsMeasure.TOKENS,
+  errors: AnalyticsMeasure.FAILED,
+  latency: AnalyticsMeasure.REQUESTS,
+};
+
 /** The sums that the filters mean. */
 export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQuery {
   const by = dividedBy(search);
@@ -186,6 +198,8 @@ export function toAnalyticsQuery(search: ActivitySearch, span: Span): AnalyticsQ
     granularity: span.stepMs === hourMs ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
     groupBy: lacksTagName(search) ? AnalyticsGroup.UNSPECIFIED : divisions[by].group,
     tag: by === 'tag' ? readTagName(search) : '',
+    groupsMax: shownGroups,
+    most: mostOf[search.show ?? 'spend'],
     filter: toFilter(search),
   };
 }
