@@ -151,11 +151,11 @@ export function makeSampling(fields: Fields<Sampling>): Sampling {
   return { $typeName: 'tollgate.v1.Sampling', logitBias: {}, ...fields };
 }
 
-const mediaTypePattern = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^,]*)?;base64,/i;
+const dataUrlHead = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^,]*)?;base64,/i;
 
 /** Parses a base64 data URL, media type in lower case; undefined if it is not one. */
 export function parseDataUrl(url: string): { mediaType: string; base64: string } | undefined {
-  const head = mediaTypePattern.exec(url.slice(0, 256));
+  const head = dataUrlHead.exec(url.slice(0, 256));
   if (head?.[1] === undefined) return undefined;
   return { mediaType: head[1].toLowerCase(), base64: url.slice(head[0].length) };
 }

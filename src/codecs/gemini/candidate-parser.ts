@@ -9,7 +9,7 @@ import { makeCallId } from './call-id.ts';
 import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
-import { signatureKind, signedKind } from './signature.ts';
+import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
 
 /** The part of the answer that a candidate needs. */
 export interface CandidateContext {
@@ -43,7 +43,7 @@ export class CandidateParser {
   }
 
   /** Ends the candidate at the end of the answer. */
-  end(events: GenerationEvent[]): void {
+  closeAtEnd(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
   }
 
@@ -57,13 +57,13 @@ export class CandidateParser {
     }
     const reason = textIn(candidate['finishReason']);
     if (reason === '' || reason === 'FINISH_REASON_UNSPECIFIED') return;
-    this.#finish(reason, textIn(candidate['finishMessage']), events);
+    this.#handleFinishReason(reason, textIn(candidate['finishMessage']), events);
   }
 
   /** Reports that the prompt itself was blocked: there is no candidate for that. */
   block(native: string, events: GenerationEvent[]): void {
     if (this.isFinished) return;
-    this.#end(FinishReason.CONTENT_FILTER, native, events);
+    this.#emitFinished(FinishReason.CONTENT_FILTER, native, events);
   }
 
   #part(part: JsonObject, events: GenerationEvent[], logprobs: ReturnType<typeof parseLogprobs>): void {
@@ -109,7 +109,7 @@ export class CandidateParser {
   #sign(kind: 'text' | 'reasoning', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;
-    const blob = make.makeOpaque(kind === 'text' ? signatureKind : signedKind, data, provider);
+    const blob = make.makeOpaque(kind === 'text' ? partSignatureKind : reasoningSignatureKind, data, provider);
     const added = emit.opaqueAdded(index, item, blob);
     if (kind === 'text' && added.event.case === 'opaqueAdded') added.event.value.part = 0;
     events.push(added);
@@ -123,7 +123,7 @@ export class CandidateParser {
     const args = JSON.stringify(objectIn(call['args']) ?? {});
     const callId = textIn(call['id']) || makeCallId(answerId(), `${index} ${this.#calls} ${name} ${args}`);
     this.#calls += 1;
-    const signed = signature === '' ? {} : { signature: make.makeOpaque(signatureKind, signature, provider) };
+    const signed = signature === '' ? {} : { signature: make.makeOpaque(partSignatureKind, signature, provider) };
     const item = this.#nextItem();
     events.push(
       emit.itemOpened(index, item, make.makeItem(make.toolCallContent({ callId, name, ...signed }), 0)),
@@ -144,15 +144,15 @@ export class CandidateParser {
     events.push(emit.partClosed(this.#context.index, [item, 0]), emit.itemClosed(this.#context.index, item, status));
   }
 
-  #finish(native: string, message: string, events: GenerationEvent[]): void {
+  #handleFinishReason(native: string, message: string, events: GenerationEvent[]): void {
     if (isFailure(native, this.#items === 0)) {
       const fields = message === '' ? {} : { message: message.slice(0, 2_000) };
       throw new UpstreamFailure('reported', { ...fields, cause: new Error(`finishReason ${native}`) });
     }
-    this.#end(parseFinishReason(native, this.#calls > 0), native, events);
+    this.#emitFinished(parseFinishReason(native, this.#calls > 0), native, events);
   }
 
-  #end(reason: FinishReason, native: string, events: GenerationEvent[]): void {
+  #emitFinished(reason: FinishReason, native: string, events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(reason), events);
     events.push(emit.finished(this.#context.index, reason, { native }));
     this.#reason = reason;

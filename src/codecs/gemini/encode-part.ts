@@ -44,7 +44,7 @@ function mediaPart(source: MediaSource | undefined, mimeType: string, request: G
   }
 }
 
-const imageEndings: readonly (readonly [end: RegExp, mediaType: string])[] = [
+const imageExtensions: readonly (readonly [end: RegExp, mediaType: string])[] = [
   [/\.jpe?g$/i, 'image/jpeg'],
   [/\.png$/i, 'image/png'],
   [/\.gif$/i, 'image/gif'],
@@ -59,7 +59,7 @@ function imageType(source: MediaSource | undefined): string {
     return imageTypeIn(value) ?? (declared || 'image/png');
   }
   const path = source?.source.case === 'url' ? source.source.value.replace(/[?#].*$/s, '') : '';
-  return declared || (imageEndings.find(([end]) => end.test(path))?.[1] ?? '');
+  return declared || (imageExtensions.find(([end]) => end.test(path))?.[1] ?? '');
 }
 
 function filePart(file: FilePart, request: GenerateRequest, drops: Drops): GeminiPart {

@@ -6,8 +6,8 @@ import { parseError } from './parse-error.ts';
 import { GeminiStreamParser, parseWhole } from './parse-events.ts';
 
 /** Returns whether a model gives only one answer per request. */
-export function lacksCandidates(model: string): boolean {
-  return !findTraits(model).candidates;
+export function givesOneAnswer(model: string): boolean {
+  return !findTraits(model).allowsSeveralAnswers;
 }
 
 /** Gemini's generateContent, for upstreams. */

@@ -16,7 +16,7 @@ export interface ModelTraits {
   /** True if a schema for the answer and tools may be combined. */
   readonly schemaWithTools: boolean;
   /** True if a request may have more than one answer. */
-  readonly candidates: boolean;
+  readonly allowsSeveralAnswers: boolean;
 }
 
 /** The protocol's levels of thinking. */
@@ -31,7 +31,7 @@ const usual: ModelTraits = {
   checksSignatures: false,
   mediaInResults: false,
   schemaWithTools: false,
-  candidates: true,
+  allowsSeveralAnswers: true,
 };
 const newest: ModelTraits = {
   ...usual,
@@ -41,7 +41,7 @@ const newest: ModelTraits = {
   checksSignatures: true,
   mediaInResults: true,
   schemaWithTools: true,
-  candidates: false,
+  allowsSeveralAnswers: false,
 };
 
 /** The first pattern that matches the name applies. Names contain versions, dates and words like "preview" and "latest". */

@@ -6,14 +6,14 @@ import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
  */
 
 /** The kind of a signature that came with a call or a text. */
-export const signatureKind = 'gemini.thought_signature';
+export const partSignatureKind = 'gemini.thought_signature';
 /** The kind of a signature that came with reasoning. */
-export const signedKind = 'gemini.signed_thought';
+export const reasoningSignatureKind = 'gemini.signed_thought';
 /** Disables the check for a call without a signature, for example one of another model. */
 export const skipCheck = 'skip_thought_signature_validator';
 
 /** Returns true if the upstream `provider` can read a blob; one without a provider came from a client that had received it. */
 export function canRead({ kind, provider }: Opaque, reader: string | undefined): boolean {
-  if (kind !== signatureKind && kind !== signedKind) return false;
+  if (kind !== partSignatureKind && kind !== reasoningSignatureKind) return false;
   return provider === '' || provider === reader;
 }

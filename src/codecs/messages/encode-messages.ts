@@ -41,7 +41,7 @@ interface OpenMessage {
   readonly turn: number;
   readonly blocks: JsonObject[];
   /** True if text follows the results: no further result may be added. */
-  hasWords: boolean;
+  hasContent: boolean;
 }
 
 class MessageEncoder {
@@ -98,7 +98,7 @@ class MessageEncoder {
   #begin(role: OpenMessage['role'], turn: number): OpenMessage {
     const blocks: JsonObject[] = [];
     this.messages.push({ role, content: blocks });
-    this.#open = { role, turn, blocks, hasWords: false };
+    this.#open = { role, turn, blocks, hasContent: false };
     return this.#open;
   }
 
@@ -116,19 +116,20 @@ class MessageEncoder {
         ...block,
         text: `<system-reminder>\n${textIn(block['text'])}\n</system-reminder>`,
       }));
-      this.#words('user', item.turn).blocks.push(...texts);
+      this.#contentMessage('user', item.turn).blocks.push(...texts);
       return;
     }
     const role = message.role === Role.USER ? 'user' : 'assistant';
-    this.#words(role, item.turn).blocks.push(...blocks);
+    this.#contentMessage(role, item.turn).blocks.push(...blocks);
   }
 
   /** Returns the message that text of a role belongs to: the user's text may follow results, but two of the user's messages stay two. */
-  #words(role: OpenMessage['role'], turn: number): OpenMessage {
+  #contentMessage(role: OpenMessage['role'], turn: number): OpenMessage {
     const open = this.#open;
-    const isApart = role === 'user' && open?.role === 'user' && open.hasWords && (turn === 0 || open.turn !== turn);
-    const message = isApart ? this.#begin(role, turn) : this.#message(role, turn);
-    message.hasWords = true;
+    const needsNewMessage =
+      role === 'user' && open?.role === 'user' && open.hasContent && (turn === 0 || open.turn !== turn);
+    const message = needsNewMessage ? this.#begin(role, turn) : this.#message(role, turn);
+    message.hasContent = true;
     return message;
   }
 
@@ -170,7 +171,7 @@ class MessageEncoder {
   #addResult(item: Item, { callId, parts, plain, isError, cache }: ToolResult): void {
     const open = this.#open;
     // Results come first in their message.
-    const fits = open?.role === 'user' && !open.hasWords && (item.turn === 0 || open.turn === item.turn);
+    const fits = open?.role === 'user' && !open.hasContent && (item.turn === 0 || open.turn === item.turn);
     const message = fits ? open : this.#begin('user', item.turn);
     const [only] = parts;
     const text = parts.length === 1 && only?.content.case === 'text' ? only.content.value.text : undefined;

@@ -79,13 +79,13 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     });
   }
   const unknown = new UnknownMembers(Protocol.RESPONSES);
-  unknown.noteBody(body, known);
+  unknown.collectFromBody(body, known);
   const items = body.input == null ? [] : decodeInput(body.input, unknown);
   const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
-  unknown.note(body.stream_options, knownStreamOptionsMembers, 'stream_options');
+  unknown.collect(body.stream_options, knownStreamOptionsMembers, 'stream_options');
   const { text, reasoning } = body;
-  const choice = unknown.orRefuse(body.tool_choice, 'tool_choice');
-  const include = (body.include ?? []).flatMap((each, index) => unknown.orWarn(each, `include.${index}`) ?? []);
+  const choice = unknown.knownOrRefuse(body.tool_choice, 'tool_choice');
+  const include = (body.include ?? []).flatMap((each, index) => unknown.knownOrWarn(each, `include.${index}`) ?? []);
   const wantsLogprobs = include.includes('message.output_text.logprobs');
   const request = makeRequest({
     model: body.model,
@@ -93,19 +93,19 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
     delivery: decode.delivery(body.stream),
     items,
     tools,
-    serviceTier: decodeServiceTier(unknown.orWarn(body.service_tier, 'service_tier')),
+    serviceTier: decodeServiceTier(unknown.knownOrWarn(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     include,
-    truncation: decodeTruncation(unknown.orWarn(body.truncation, 'truncation')),
+    truncation: decodeTruncation(unknown.knownOrWarn(body.truncation, 'truncation')),
     ...decode.sharedFields(body),
     ...decode.sampling({ ...samplingMembers(body), logprobs: wantsLogprobs ? true : undefined }),
     ...defined({
       instructions: body.instructions ?? undefined,
-      maxOutputTokens: decode.limit32(body.max_output_tokens),
-      maxToolCalls: decode.limit32(body.max_tool_calls),
+      maxOutputTokens: decode.clampToUint32(body.max_output_tokens),
+      maxToolCalls: decode.clampToUint32(body.max_tool_calls),
       toolChoice: choice === undefined ? undefined : decodeToolChoice(choice, unknown),
       outputFormat: text == null ? undefined : decodeOutputFormat(text, unknown),
-      verbosity: unknown.orWarn(text?.verbosity, 'text.verbosity'),
+      verbosity: unknown.knownOrWarn(text?.verbosity, 'text.verbosity'),
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
@@ -137,11 +137,11 @@ function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling
 }
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
-  unknown.note(reasoning, knownReasoningMembers, 'reasoning');
-  const effort = unknown.orWarn(reasoning.effort, 'reasoning.effort');
+  unknown.collect(reasoning, knownReasoningMembers, 'reasoning');
+  const effort = unknown.knownOrWarn(reasoning.effort, 'reasoning.effort');
   return {
     ...decode.reasoningConfig(effort),
-    ...defined({ summary: unknown.orWarn(reasoning.summary, 'reasoning.summary') }),
+    ...defined({ summary: unknown.knownOrWarn(reasoning.summary, 'reasoning.summary') }),
   };
 }
 
@@ -159,32 +159,37 @@ function isNamespace(tool: ResponsesTool): tool is ResponsesNamespace {
 
 function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string): Tool[] {
   if (isNamespace(tool)) return decodeNamespace(tool, unknown, path);
-  return [isFunction(tool) || isCustom(tool) ? decodeOwn(tool, unknown, path) : hosted(tool)];
+  return [isFunction(tool) || isCustom(tool) ? decodeClientTool(tool, unknown, path) : toHostedTool(tool)];
 }
 
 /** The tools of a group; one with only a name is carried unchanged. */
 function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, path: string): Tool[] {
-  if (group.tools.length === 0) return [hosted(group)];
+  if (group.tools.length === 0) return [toHostedTool(group)];
   const { name } = group;
-  const rendered = defined({
+  const namespaceFields = defined({
     description: group.description ?? undefined,
-    extra: unknown.note(group, knownNamespaceMembers, path),
+    extra: unknown.collect(group, knownNamespaceMembers, path),
   });
-  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...rendered } as const;
+  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...namespaceFields } as const;
   return group.tools.map((tool, index) => {
-    const own = tool instanceof UnknownValue ? hosted(tool) : decodeOwn(tool, unknown, `${path}.tools.${index}`);
-    return { ...own, namespace };
+    const decoded =
+      tool instanceof UnknownValue ? toHostedTool(tool) : decodeClientTool(tool, unknown, `${path}.tools.${index}`);
+    return { ...decoded, namespace };
   });
 }
 
-function hosted(tool: ResponsesTool | UnknownValue): Tool {
+function toHostedTool(tool: ResponsesTool | UnknownValue): Tool {
   const json = tool instanceof UnknownValue ? (tool.value as ResponsesTool) : tool;
   return decode.makeTool(extras.hostedTool(json), {});
 }
 
-function decodeOwn(tool: ResponsesFunctionTool | ResponsesCustomTool, unknown: UnknownMembers, path: string): Tool {
+function decodeClientTool(
+  tool: ResponsesFunctionTool | ResponsesCustomTool,
+  unknown: UnknownMembers,
+  path: string,
+): Tool {
   const known = tool.type === 'function' ? knownFunctionMembers : knownCustomMembers;
-  const hints = defined({ extra: unknown.note(tool, known, path), deferred: tool.defer_loading ?? undefined });
+  const hints = defined({ extra: unknown.collect(tool, known, path), deferred: tool.defer_loading ?? undefined });
   if (tool.type === 'function') return decode.makeTool(decode.functionTool(tool), hints);
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
   return decode.makeTool(decode.customTool(tool, formatJson), hints);
@@ -198,9 +203,9 @@ function isAllowedTools(choice: ResponsesToolReference | AllowedTools): choice i
 
 function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): ToolChoice {
   if (typeof value === 'string') return decode.toolChoice(value);
-  unknown.note(value, knownChoiceMembers, 'tool_choice');
+  unknown.collect(value, knownChoiceMembers, 'tool_choice');
   if (isAllowedTools(value)) {
-    const mode = unknown.orRefuse(value.mode, 'tool_choice.mode') ?? 'auto';
+    const mode = unknown.knownOrRefuse(value.mode, 'tool_choice.mode') ?? 'auto';
     return decode.toolChoice(mode, value.tools.map(decodeToolName), true);
   }
   return decode.toolChoice('named', [decodeToolName(value)]);
@@ -219,9 +224,9 @@ function decodeOutputFormat(
   text: NonNullable<ResponsesBody['text']>,
   unknown: UnknownMembers,
 ): OutputFormat | undefined {
-  unknown.note(text, knownTextMembers, 'text');
-  const format = unknown.orRefuse(text.format, 'text.format');
-  unknown.note(format, knownFormatMembers, 'text.format');
+  unknown.collect(text, knownTextMembers, 'text');
+  const format = unknown.knownOrRefuse(text.format, 'text.format');
+  unknown.collect(format, knownFormatMembers, 'text.format');
   if (format === undefined) return undefined;
   return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);
 }

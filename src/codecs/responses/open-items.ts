@@ -83,7 +83,7 @@ export class OpenItems {
   }
 
   /** Returns the item that receives more content; undefined if none is known. */
-  growing({ index, id }: ItemPlace): OpenItem | undefined {
+  findGrowing({ index, id }: ItemPlace): OpenItem | undefined {
     const named = this.#byId(id);
     if (named !== undefined) return named;
     // If several have one index, the one that began last is being written.
@@ -91,12 +91,12 @@ export class OpenItems {
   }
 
   /** Returns the item that an event names by its id or its index; undefined if it is unknown. */
-  named({ index, id }: ItemPlace): OpenItem | undefined {
+  findNamed({ index, id }: ItemPlace): OpenItem | undefined {
     return this.#byId(id) ?? (index === undefined ? undefined : this.#items.findLast(at(index)));
   }
 
   /** Returns the item whose beginning an event repeats; undefined if it is a new one. */
-  begun(item: JsonObject, index: number | undefined): OpenItem | undefined {
+  findBegun(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const id = textIn(item['id']);
     const named = this.#byId(id);
     if (named !== undefined) return isSameKind(named, item) ? named : undefined;
@@ -106,7 +106,7 @@ export class OpenItems {
   }
 
   /** Returns the item that is reported done; undefined if it did not begin before. */
-  ended(item: JsonObject, index: number | undefined): OpenItem | undefined {
+  findEnded(item: JsonObject, index: number | undefined): OpenItem | undefined {
     const named = this.#byId(textIn(item['id']));
     if (named !== undefined && isSameKind(named, item)) return named;
     const running = this.#items.filter(each => !each.isDone && isSameKind(each, item) && agrees(each, item));
@@ -114,7 +114,7 @@ export class OpenItems {
   }
 
   /** Returns the item at an index of the whole output; undefined if it did not come before. Each item is found once. */
-  confirmed(item: JsonObject, index: number): OpenItem | undefined {
+  confirm(item: JsonObject, index: number): OpenItem | undefined {
     const left = this.#items.filter(each => !each.isConfirmed && isSameKind(each, item));
     const id = textIn(item['id']);
     const found =
@@ -148,8 +148,8 @@ function agrees(open: OpenItem, item: JsonObject): boolean {
   const callId = textIn(item['call_id']);
   const knownCallId = textIn(open.begun['call_id']);
   if (callId !== '' && knownCallId !== '') return callId === knownCallId;
-  const come = open.text + [...open.parts.values()].map(part => part.text).join('');
-  return readItemText(item).trimStart().startsWith(come.trim());
+  const received = open.text + [...open.parts.values()].map(part => part.text).join('');
+  return readItemText(item).trimStart().startsWith(received.trim());
 }
 
 function readItemText(item: JsonObject): string {

@@ -1,7 +1,14 @@
 import type { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json } from '../codec.ts';
 import { objectIn, textIn } from '../json.ts';
-import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from '../upstream-error.ts';
+import {
+  errorFacts,
+  type ErrorFacts,
+  readErrorBody,
+  makeReportedFailure,
+  statusIn,
+  type TooLong,
+} from '../upstream-error.ts';
 
 /** Upstream errors. Source: docs/errors.md "Errors of providers". */
 
@@ -31,10 +38,13 @@ export function parseError(_status: number, body: string): ErrorFacts {
 }
 
 /** A failure that the upstream reports inside its answer: an `error` event, or a resource that failed. */
-export function reported(value: Json): UpstreamFailure {
+export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body ?? {};
   const { code, type } = error;
   const named = statusIn([error['status_code'], error['status'], code]);
-  return reportedAs(errorFacts(value, tooLong), named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)]);
+  return makeReportedFailure(
+    errorFacts(value, tooLong),
+    named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)],
+  );
 }
