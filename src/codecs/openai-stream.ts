@@ -89,7 +89,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
       // Servers send events of their own between the chunks.
       if (isNamed || text === '') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     return this.chunk(body);
   }

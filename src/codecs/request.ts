@@ -27,7 +27,7 @@ export function delivery(stream: MaybeSent<boolean>): Delivery {
   return stream === true ? Delivery.STREAMED : Delivery.WHOLE;
 }
 
-/** Caps a count at 32 bits, the contract's range: a limit that high is above every model's anyway. */
+/** Caps a count at the largest `uint32`, the type of the contract's fields. A limit that high is above every model's anyway. */
 export function clampToUint32(count: MaybeSent<number>): number | undefined {
   return count == null ? undefined : Math.min(count, 2 ** 32 - 1);
 }

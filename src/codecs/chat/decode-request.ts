@@ -23,7 +23,7 @@ import {
   type ChatToolReference,
 } from './request-schema.ts';
 
-/** Chat Completions requests to the model of a generation. Sources: docs/interfaces/chat-completions.md "Request"; docs/interfaces/README.md "Translation". */
+/** Decodes Chat Completions requests to the contract's `GenerateRequest`. Sources: docs/interfaces/chat-completions.md "Request"; docs/interfaces/README.md "Translation". */
 
 const known = new Set(Object.keys(chatRequestSchema.shape));
 /** `modalities` changes nothing if it lists only text. */
@@ -36,7 +36,7 @@ const knownJsonSchemaMembers = members('name', 'description', 'schema', 'strict'
 /** `include_obfuscation` pads OpenAI's own streams: nothing is lost without it. */
 const knownStreamOptionsMembers = members('include_usage', 'include_obfuscation');
 
-/** Throws `validation_error`. */
+/** Decodes a request. Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(chatRequestSchema, received.body);
   checkFieldPairs(body);
@@ -76,7 +76,7 @@ function isTextOnly(modalities: unknown): boolean {
   return Array.isArray(modalities) && modalities.every(modality => modality === 'text');
 }
 
-/** Rules that bind two fields. */
+/** Checks the rules between two fields. */
 function checkFieldPairs(body: ChatRequest): void {
   const { max_tokens: old, max_completion_tokens: limit, logprobs, top_logprobs: top } = body;
   if (old != null && limit != null && old !== limit) {
@@ -137,6 +137,6 @@ function decodeFormat(format: ChatResponseFormat, unknown: UnknownMembers): Outp
   unknown.collect(format, knownFormatMembers, 'response_format');
   if (format.type !== 'json_schema') return decode.plainFormat(format.type);
   unknown.collect(format.json_schema, knownJsonSchemaMembers, 'response_format.json_schema');
-  // Other protocols want a name for a schema.
+  // Other protocols require a name for a schema.
   return decode.schemaFormat({ ...format.json_schema, name: format.json_schema.name ?? 'response' });
 }

@@ -11,27 +11,27 @@ import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
 import { partSignatureKind, reasoningSignatureKind } from './signature.ts';
 
-/** The part of the answer that a candidate needs. */
+/** What a candidate's parser needs to know about the answer. */
 export interface CandidateContext {
   readonly index: number;
   readonly provider: string;
-  /** Missing ids are derived from this: the upstream's id of the answer. */
+  /** Returns the upstream's id of the answer, from which missing call ids are derived. */
   readonly answerId: () => string;
 }
 
-/** Parts of the upstream's own tools: they go back unchanged. */
+/** Parts of the upstream's own tools: they are carried unchanged, and sent back to the upstream in the next request. */
 const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'inlineData', 'fileData'];
 
 /**
- * One candidate of an upstream's answer. There are no items: reasoning and text continue until something else comes,
- * a call comes whole. Source: docs/providers.md "The Gemini protocol"; cases GE-01, GE-04, RE-22, FI-11, FI-14.
+ * Parses one candidate of an upstream's answer. The protocol does not mark items: an item of reasoning or text lasts until another kind of
+ * part arrives; a call arrives whole. Source: docs/providers.md "The Gemini protocol"; cases GE-01, GE-04, RE-22, FI-11, FI-14.
  */
 export class CandidateParser {
   readonly #context: CandidateContext;
   #items = 0;
   #calls = 0;
   #open: 'text' | 'reasoning' | undefined;
-  /** The latest finish so far; undefined: none has come. */
+  /** The latest finish reason; undefined until the first one. */
   #reason: FinishReason | undefined;
 
   constructor(context: CandidateContext) {
@@ -42,12 +42,12 @@ export class CandidateParser {
     return this.#reason !== undefined;
   }
 
-  /** Ends the candidate at the end of the answer. */
+  /** Closes the item that is open at the end of the answer, if any. */
   closeAtEnd(events: GenerationEvent[]): void {
     this.#closeOpen(statusAt(this.#reason), events);
   }
 
-  /** Reads the candidate in one chunk. Content after a finish continues the answer, and the last finish counts. */
+  /** Reads the candidate's part of one chunk. Content after a finish reason continues the answer, and the last finish reason counts. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
     const logprobs = parseLogprobs(candidate['logprobsResult']);
@@ -60,7 +60,7 @@ export class CandidateParser {
     this.#handleFinishReason(reason, textIn(candidate['finishMessage']), events);
   }
 
-  /** Reports that the prompt itself was blocked: there is no candidate for that. */
+  /** Emits the finish of a blocked prompt, for which the upstream sends no candidate. */
   block(native: string, events: GenerationEvent[]): void {
     if (this.isFinished) return;
     this.#emitFinished(FinishReason.CONTENT_FILTER, native, events);
@@ -105,7 +105,7 @@ export class CandidateParser {
     events.push(emit.delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
   }
 
-  /** A signature ends its part: later content is not covered by it. */
+  /** Adds a signature and closes its item, because the signature does not cover later content. */
   #sign(kind: 'text' | 'reasoning', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;
@@ -159,7 +159,7 @@ export class CandidateParser {
   }
 }
 
-/** The status of an item that is open when its candidate ends. */
+/** Returns the status of an item that is open when its candidate ends. */
 function statusAt(reason: FinishReason | undefined): ItemStatus {
   const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
   return wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;

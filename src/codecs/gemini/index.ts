@@ -5,7 +5,7 @@ import { findTraits } from './model-traits.ts';
 import { parseError } from './parse-error.ts';
 import { GeminiStreamParser, parseWhole } from './parse-events.ts';
 
-/** Returns whether a model gives only one answer per request. */
+/** Returns whether a model gives only one answer per request (no `candidateCount`). */
 export function givesOneAnswer(model: string): boolean {
   return !findTraits(model).allowsSeveralAnswers;
 }

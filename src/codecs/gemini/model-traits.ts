@@ -1,4 +1,4 @@
-/** The features of upstream models, by their own names: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
+/** The features of upstream models, looked up by the upstream's name of the model: data instead of code, because models change. Source: ai.google.dev, 2026-11-21. */
 export interface ModelTraits {
   /** How thinking is configured: not at all, by a token budget, or by level. */
   readonly thinking: 'none' | 'budget' | 'level';
@@ -9,11 +9,11 @@ export interface ModelTraits {
   readonly canDisableThinking: boolean;
   /** The accepted levels, from the lowest. */
   readonly levels: readonly ThinkingLevel[];
-  /** True if a call in the history without its signature is refused, unless the check is disabled for it. */
+  /** True if the upstream refuses an earlier tool call that lacks its thought signature, unless that call has a signature that skips the check. */
   readonly checksSignatures: boolean;
-  /** Images and files may be inside a tool's result. */
+  /** True if a tool's result may contain images and files. */
   readonly mediaInResults: boolean;
-  /** True if a schema for the answer and tools may be combined. */
+  /** True if a request may have both a schema for the answer and tools. */
   readonly schemaWithTools: boolean;
   /** True if a request may have more than one answer. */
   readonly allowsSeveralAnswers: boolean;

@@ -36,7 +36,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (body !== undefined) return this.response(body);
     // A proxy between the provider and the gateway may send events of its own.
     if (event !== '' && event !== 'message') return [];
-    throw malformed('the data of an event is no JSON object');
+    throw malformed('the data of an event is not a JSON object');
   }
 
   end(): GenerationEvent[] {

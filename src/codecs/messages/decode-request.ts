@@ -45,7 +45,7 @@ const knownOutputConfigMembers = members('effort', 'format');
 const knownFormatMembers = members('type', 'schema');
 const knownMetadataMembers = members('user_id');
 
-/** Decodes a request; with `ownStopReasons` if it names a version, as Anthropic's clients do. Throws `validation_error` and `unsupported_parameter`. */
+/** Decodes a request. `ownStopReasons` is set if it has the header `anthropic-version`, which Anthropic's clients send. Throws `validation_error` and `unsupported_parameter`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(messagesRequestSchema, received.body);
   const decoded = { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
@@ -105,7 +105,7 @@ function decodeFormat(body: MessagesRequest, unknownMembers: UnknownMembers): Ou
   return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
 
-/** The headers that an upstream of the protocol gets as the client sent them. */
+/** Returns the headers that an upstream of the same protocol gets unchanged. */
 function protocolHeaders(headers: ReceivedRequest['headers']): Record<string, string> {
   const own: Record<string, string> = {};
   for (const name of ['anthropic-version', 'anthropic-beta']) {

@@ -61,7 +61,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
       // Servers send events of their own between those of the protocol.
       if (event !== '' && event !== 'message') return [];
       if (data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     return this.#event(textIn(body['type']) || event, body);
   }
@@ -190,7 +190,7 @@ function isCut(reason: FinishReason): boolean {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const message = objectIn(body);
   if (message === undefined) {
-    throw malformed('the answer is no JSON object');
+    throw malformed('the answer is not a JSON object');
   }
   if (message['type'] === 'error' || message['error'] != null) throw toReportedFailure(message);
   return new MessagesStreamParser(provider).whole(message);

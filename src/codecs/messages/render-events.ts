@@ -27,13 +27,13 @@ function frame(type: string, members: JsonObject): string {
 }
 
 /**
- * Renders events as frames. The finish waits for `completed`: a finished answer is in the ledger, and a failure before that still ends the
- * stream without a `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
+ * Renders events as frames. The finish is sent only with `completed`, so that an answer that a client sees finished is in the ledger, and a
+ * failure before that ends the stream without a `message_stop`. Source: docs/interfaces/messages.md "Stream"; docs/interfaces/README.md "Streams".
  */
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
   readonly #tier: ServiceTier;
-  /** Only this part of the request, which may be large. */
+  /** Not the whole decoded request, because that may be large. */
   readonly #stopOptions: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';

@@ -9,22 +9,22 @@ import { objectIn } from '../json.ts';
  * docs/interfaces/README.md "Translation"; cases FI-05, FI-08, FI-09, FI-18.
  */
 
-/** Facts about the content, used if the upstream's own reason has no counterpart. */
+/** Facts about the content, used if the upstream's reason has no counterpart in Messages. */
 export interface AnswerFacts {
-  /** True if the answer calls tools, which the client must know. */
+  /** True if the answer calls tools of the client. */
   readonly hasCalls: boolean;
-  /** The answer contains words of refusal. */
+  /** True if the answer contains a refusal part. */
   readonly hasRefusal: boolean;
 }
 
 /**
- * The two stop reasons that clients which do not send their version get in another form. Source: docs/interfaces/messages.md "Stop
+ * Two stop reasons have another name for clients that send no `anthropic-version`. Source: docs/interfaces/messages.md "Stop
  * reasons".
  */
 const anthropicNames = { refusal: 'refusal', context: 'model_context_window_exceeded' } as const;
 const namesWithoutVersion = { refusal: 'content_filter', context: 'max_tokens' } as const;
 
-/** Returns `stop_reason` and its sibling members. `decoded`: the request. */
+/** Returns `stop_reason` and its sibling members. `ownStopReasons`: true if the client understands all of Anthropic's stop reasons. */
 export function renderStop(
   finished: Finished,
   { hasCalls, hasRefusal }: AnswerFacts,

@@ -30,13 +30,13 @@ import {
   type ResponsesToolReference,
 } from './request-schema.ts';
 
-/** Responses requests to the model of a generation. Sources: docs/interfaces/responses.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
+/** Decodes Responses requests to the contract's `GenerateRequest`. Sources: docs/interfaces/responses.md "Request", "Stream"; docs/interfaces/README.md "Translation". */
 
-/** A decoded request, with the fields for the gateway itself. */
+/** A decoded request, with the fields that the gateway handles itself. */
 export interface ResponsesRequest extends DecodedRequest {
-  /** The response that it continues. */
+  /** The response that the request continues. */
   readonly previousResponseId: string | undefined;
-  /** The conversation that it is made in. */
+  /** The conversation that the request belongs to. */
   readonly conversationId: string | undefined;
   /** True to store the response, so that it can be continued. */
   readonly store: boolean;
@@ -52,17 +52,17 @@ const knownChoiceMembers = members('type', 'name', 'mode', 'tools');
 const knownTextMembers = members('format', 'verbosity');
 const knownFormatMembers = members('type', 'name', 'description', 'schema', 'strict');
 const knownReasoningMembers = members('effort', 'summary');
-/** Padding of OpenAI's own streams: nothing is lost without it. */
+/** `include_obfuscation` pads OpenAI's own streams: nothing is lost without it. */
 const knownStreamOptionsMembers = members('include_obfuscation');
 
-/** Throws `validation_error`, and `unsupported_parameter` for fields that only the provider's own service supports. */
+/** Decodes a request. Throws `validation_error`, and `unsupported_parameter` for `prompt`, which only OpenAI's own service supports. */
 export function decodeRequest(received: ReceivedRequest): ResponsesRequest {
   return requestFrom(parseBody(responsesRequestSchema, received.body), received);
 }
 
 /**
- * Decodes a request whose input is to be counted or compacted: it may consist only of the response that it continues. Throws as
- * `decodeRequest`.
+ * Decodes a request whose input is to be counted or compacted: `input` may be absent if it continues a response or a conversation. Throws
+ * as `decodeRequest`.
  */
 export function decodeContinuingRequest(received: ReceivedRequest): ResponsesRequest {
   const body = parseBody(continuingRequestSchema, received.body);
@@ -130,7 +130,7 @@ function decodeTruncation(truncation: 'auto' | 'disabled' | undefined): Truncati
   return truncation === 'auto' ? Truncation.AUTO : Truncation.DISABLED;
 }
 
-/** Returns the sampling members of the interface: similar ones are unknown here. */
+/** Returns only the sampling fields that Responses has; others that Chat Completions has (`seed`, …) count as unknown members. */
 function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling>[0] {
   const { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs } = body;
   return { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs };
@@ -162,7 +162,7 @@ function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string):
   return [isFunction(tool) || isCustom(tool) ? decodeClientTool(tool, unknown, path) : toHostedTool(tool)];
 }
 
-/** The tools of a group; one with only a name is carried unchanged. */
+/** Returns the tools of a namespace, each with its namespace; a namespace without tools is passed on unchanged. */
 function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, path: string): Tool[] {
   if (group.tools.length === 0) return [toHostedTool(group)];
   const { name } = group;
@@ -213,7 +213,7 @@ function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): 
 
 const kinds: Readonly<Record<string, ToolKind>> = { function: ToolKind.FUNCTION, custom: ToolKind.CUSTOM };
 
-/** Returns a tool's name; a tool that the upstream runs has only its type. */
+/** Returns a tool's name; for a tool that the upstream runs, its type. */
 function decodeToolName(reference: ResponsesToolReference): ToolName {
   const { type, name } = reference as { type: string; name?: unknown };
   const kind = kinds[type] ?? ToolKind.UNSPECIFIED;

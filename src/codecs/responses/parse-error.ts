@@ -18,7 +18,7 @@ const tooLong: TooLong = {
     /context[ _-]?(length|window|size)|maximum (context|prompt|input)|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
 };
 
-/** Returns the status of an error that a stream reports by its code or type. */
+/** HTTP statuses by the code or type of an error in a stream. */
 const statusByCode: Readonly<Record<string, number>> = {
   server_error: 500,
   rate_limit_exceeded: 429,
@@ -32,12 +32,12 @@ const statusByCode: Readonly<Record<string, number>> = {
   overloaded: 503,
 };
 
-/** Parses an error body; a web page or an empty body yields nothing. Never throws. */
+/** Parses an error body; returns an empty object for a web page or an empty body. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
   return readErrorBody(body, value => errorFacts(value, tooLong));
 }
 
-/** A failure that the upstream reports inside its answer: an `error` event, or a resource that failed. */
+/** Returns the failure that the upstream reports inside its answer: an `error` event, or a response that failed. */
 export function toReportedFailure(value: Json): UpstreamFailure {
   const body = objectIn(value);
   const error = objectIn(body?.['error']) ?? body ?? {};

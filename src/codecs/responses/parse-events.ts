@@ -17,10 +17,10 @@ import type { ItemPlace } from './open-items.ts';
 import { toReportedFailure } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
-/** Members of a resource that the model has fields for, or that the gateway sets itself. */
+/** Members of a response object that have a field in our events, or that the gateway sets itself. */
 const parsedMembers =
   'id object created_at completed_at status incomplete_details error model output usage service_tier conversation billing';
-/** Members of a resource that repeat the request. */
+/** Members of a response object that repeat the request. */
 const requestMembers =
   'previous_response_id instructions tools tool_choice parallel_tool_calls max_tool_calls max_output_tokens truncation text reasoning ' +
   'temperature top_p presence_penalty frequency_penalty top_logprobs store background metadata safety_identifier prompt_cache_key user ' +
@@ -30,15 +30,15 @@ const lifecycleFrame = makeShape('type sequence_number response');
 const beginning = makeShape('type sequence_number', { response: responseShape });
 
 /**
- * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not
- * the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not
+ * follow the protocol, `truncated` if no terminal event came. Source: docs/interfaces/responses.md "Stream"; docs/errors.md "Errors of providers";
  * cases LI-05, LI-06, SV-02, TS-22, FI-17.
  */
 export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #items: ItemParser;
   #state: 'new' | 'started' | 'completed' = 'new';
 
-  /** True if everything in the current frame is known: checked once per frame. */
+  /** True if the current frame is a delta with only known members. Set once per frame. */
   #isPlain = false;
   readonly #checkPlain = (frame: JsonObject): boolean => (this.#isPlain = isPlain(frame));
 
@@ -54,7 +54,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
       // Servers send events of their own between those of the protocol.
       const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
       if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     const events: GenerationEvent[] = [];
     this.#event(textIn(body['type']) || event, body, events);
@@ -66,7 +66,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     return [];
   }
 
-  /** Parses a whole answer: its members as if from a stream. */
+  /** Converts an answer that was not streamed to the events of a stream. */
   whole(response: JsonObject): GenerationEvent[] {
     const events: GenerationEvent[] = [];
     this.#terminal(textIn(response['status']), response, events);
@@ -74,7 +74,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 
   #event(type: string, body: JsonObject, events: GenerationEvent[]): void {
-    // Some servers answer with the error alone, without a type.
+    // Some servers send only the error, without a type.
     if (type === 'error' || (type === '' && body['error'] != null)) throw toReportedFailure(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
@@ -137,8 +137,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 
   /**
-   * Maps a status to a finish reason. A response that is incomplete for a reason of the upstream's own was cut. A refusal text means a
-   * refusal.
+   * Maps a status to a finish reason. An unknown reason for being incomplete counts as LENGTH; a complete answer that has a refusal part
+   * counts as REFUSAL.
    */
   #toReason(status: string, native: string): FinishReason {
     if (status === 'incomplete') {
@@ -211,8 +211,8 @@ const summaryDelta: Handler = (items, event, events) =>
   items.text(event.at, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
 
 /**
- * The action for each event of an item. Whole texts after the deltas are read from the end of their part and their item, which also have
- * the citations and logprobs.
+ * The handler for each event of an item. `*_text.done` and `refusal.done` have none: the complete text is read from `content_part.done` and
+ * `output_item.done`, which also have the citations and logprobs.
  */
 const handlers: Readonly<Record<string, Handler>> = {
   'response.output_item.added': (items, { at, body }, events) =>
@@ -248,7 +248,7 @@ const handlers: Readonly<Record<string, Handler>> = {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const response = objectIn(body);
   if (response === undefined) {
-    throw malformed('the answer is no JSON object');
+    throw malformed('the answer is not a JSON object');
   }
   if (response['object'] !== 'response' && response['error'] != null) throw toReportedFailure(response);
   return new ResponsesStreamParser(provider).whole(response);
