@@ -8,7 +8,7 @@ import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { DecodedSource, DecodeSource } from '../rpc/trusted-request.ts';
 
 /** Decodes the raw body that an edge in another process has sent, exactly as an edge in this process decodes what its client sends. */
-export const decodeSource: DecodeSource = ({ protocol, body }, isPartial): DecodedSource => {
+export const decodeSource: DecodeSource = ({ protocol, body }, isCountOrCompaction): DecodedSource => {
   const { value, raw } = parseJson(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
   const received = { body: value, raw, headers: {} };
   switch (protocol) {
@@ -17,10 +17,12 @@ export const decodeSource: DecodeSource = ({ protocol, body }, isPartial): Decod
     case Protocol.COMPLETIONS:
       return { request: completionsCodec.decodeRequest(received).request };
     case Protocol.MESSAGES:
-      if (isPartial) return { request: decodeCountRequest(received) };
+      if (isCountOrCompaction) return { request: decodeCountRequest(received) };
       return { request: messagesCodec.decodeRequest(received).request };
     case Protocol.RESPONSES: {
-      const { request, ...response } = isPartial ? decodeContinuingRequest(received) : decodeRequest(received);
+      const { request, ...response } = isCountOrCompaction
+        ? decodeContinuingRequest(received)
+        : decodeRequest(received);
       return { request, response };
     }
     default:

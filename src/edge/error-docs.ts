@@ -19,16 +19,16 @@ function escapeHtml(text: string): string {
 }
 
 /** Text with `code` between backticks. */
-function html(text: string): string {
+function toHtml(text: string): string {
   return escapeHtml(text).replaceAll(/`([^`]*)`/g, '<code>$1</code>');
 }
 
 function section(code: string, { meaning, http, retry, tip }: ErrorFacets): string {
   return `<section id="${code}"><h2><code>${code}</code></h2>
 <p class="facts">Status ${http}, type ${errorType(http)}</p>
-<p>${html(meaning)}</p>
-<p>${html(tip)}</p>
-<p>${html(retryText(http, retry))}</p></section>`;
+<p>${toHtml(meaning)}</p>
+<p>${toHtml(tip)}</p>
+<p>${toHtml(retryText(http, retry))}</p></section>`;
 }
 
 function retryText(http: number, retry: boolean | undefined): string {

@@ -59,7 +59,7 @@ export interface EdgeOptions {
   readonly fair: FairLimits;
   readonly unsent: UnsentLimits;
   /** Requests of one address that are refused for their key and still send their bodies. */
-  readonly strangersMax: number;
+  readonly unauthenticatedMax: number;
   /** How long a stream may be silent before a keep-alive is sent. */
   readonly keepAliveMs: number;
   /** Refuses every translation warning, whatever the request sets. */

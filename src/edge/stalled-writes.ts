@@ -13,7 +13,7 @@ export interface UnsentLimits {
 /** At a full heap this share of the stalled connections is cut at each check, but at least one. */
 const cutShare = 0.25;
 /** Longest interval between two checks of the connections. */
-const lookMs = 500;
+const checkMs = 500;
 
 /** How much a connection had sent at the last check. */
 interface Progress {
@@ -45,7 +45,7 @@ export class StalledWrites {
         this.#stalled.delete(socket);
       });
     });
-    this.#timer = runtime.after(lookMs, () => this.#look());
+    this.#timer = runtime.after(checkMs, () => this.#check());
   }
 
   /** Stops checking. */
@@ -53,7 +53,7 @@ export class StalledWrites {
     this.#timer.cancel();
   }
 
-  #look(): void {
+  #check(): void {
     const { stallMs, bytesMax } = this.#limits();
     const nowMs = this.#runtime.monotonicMs();
     let unsentBytes = 0;
@@ -63,7 +63,7 @@ export class StalledWrites {
     }
     if (unsentBytes > bytesMax) this.#cutOldest(unsentBytes - bytesMax);
     else if (this.#isHeapFull()) this.#cutShare();
-    this.#timer.restart(Math.min(lookMs, stallMs / 4));
+    this.#timer.restart(Math.min(checkMs, stallMs / 4));
   }
 
   /** Returns how long a connection has accepted none of its waiting bytes; 0 if none wait. */

@@ -7,17 +7,17 @@ import { answerError } from '../error-answer.ts';
 import { recordRequest } from '../request-record.ts';
 
 /** An answer that is sent in pieces. */
-export interface PiecedAnswer {
+export interface StreamedBody {
   /** Its type and length, known before its first piece. */
   readonly headers: AnswerHeaders;
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
 /** Sends bytes as they arrive, no faster than the client reads them. Never rejects: an error of `open` is answered as an error. */
-export async function answerPieces(
+export async function answerStreamed(
   edge: Edge,
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
-  open: (signal: AbortSignal) => Promise<PiecedAnswer>,
+  open: (signal: AbortSignal) => Promise<StreamedBody>,
 ): Promise<void> {
   reply.hijack();
   const client = new ClientWatch(request.raw.socket);

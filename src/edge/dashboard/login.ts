@@ -55,16 +55,19 @@ export class Login {
 
   async #finish(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { provider, origin, openSession, failed } = this.#options;
-    const done = `${cookieName}=; Max-Age=0; ${this.#attributes}`;
+    const clearLoginCookie = `${cookieName}=; Max-Age=0; ${this.#attributes}`;
     const login = readLogin(request);
     if (login === undefined) return answerText(response, 400, 'The sign-in took too long. Begin again.');
     try {
       const claims = await provider.finish(new URL(request.url ?? '', origin()), login);
       const opened = await openSession(claims);
       if (opened !== undefined) {
-        return redirect(response, '/dashboard/', [done, this.#cookie.set(opened.session, opened.lifetimeMs)]);
+        return redirect(response, '/dashboard/', [
+          clearLoginCookie,
+          this.#cookie.set(opened.session, opened.lifetimeMs),
+        ]);
       }
-      response.setHeader('set-cookie', done);
+      response.setHeader('set-cookie', clearLoginCookie);
       answerText(
         response,
         403,
@@ -72,7 +75,7 @@ export class Login {
       );
     } catch (thrown) {
       failed(thrown);
-      response.setHeader('set-cookie', done);
+      response.setHeader('set-cookie', clearLoginCookie);
       answerText(response, 400, 'The identity provider’s answer is not valid. Begin again.');
     }
   }

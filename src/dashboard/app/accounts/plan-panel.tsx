@@ -15,7 +15,7 @@ import { transport } from '../data/rpc.ts';
 import { fullTime, untilText } from '../data/time.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Problem, Shown } from '../parts/page.tsx';
+import { Problem, QueryResult } from '../parts/page.tsx';
 
 const admin = createClient(AdminService, transport);
 const planNames: Readonly<Partial<Record<Plan, string>>> = { [Plan.CORE]: 'Core', [Plan.CORE_PRO]: 'Core Pro' };
@@ -100,9 +100,9 @@ function StartPlan({ accountId, onClose, onStarted }: StartProps) {
   const plans = useQuery(AdminService.method.listPlans, {});
   return (
     <Dialog title={`Start a plan for account ${accountId}`} onClose={onClose}>
-      <Shown of={plans} height={160}>
+      <QueryResult query={plans} height={160}>
         {({ plans: list }) => <PlanForm accountId={accountId} plans={list} onStarted={onStarted} />}
-      </Shown>
+      </QueryResult>
     </Dialog>
   );
 }
