@@ -18,12 +18,12 @@ type Options = GatewayOptions & { readonly json?: true };
 
 /** Deadline of the readiness check. */
 const readyTimeoutMs = 3000;
-/** Below this the gateway reports that it is not ready. */
+/** The free space below which the gateway reports that it is not ready. */
 const freeBytesMin = 16 * 1024 ** 2;
-/** With less the gateway warns, in percent. */
+/** The percentage of free space below which the gateway warns. */
 const freePercentMin = 5;
 
-/** `status`: the gateway in a few lines. */
+/** Adds `status`, which shows the state of the gateway in a few lines. */
 export function statusCommand(program: Command, { streams, environment }: Ports): void {
   const command = program.command('status').description('show the state of the running gateway');
   addGatewayOptions(command).action(async (options: Options) => {
@@ -32,7 +32,7 @@ export function statusCommand(program: Command, { streams, environment }: Ports)
   });
 }
 
-/** `reload`: has the gateway read its configuration again. A bad file changes nothing. */
+/** Adds `reload`, which makes the gateway read its configuration again. An invalid file changes nothing. */
 export function reloadCommand(program: Command, { streams, environment }: Ports): void {
   const command = program
     .command('reload')
@@ -81,12 +81,12 @@ async function ask(address: string): Promise<{ ok: boolean; body: Document } | u
     const answer = await fetch(address, { signal: AbortSignal.timeout(readyTimeoutMs) });
     return { ok: answer.ok, body: (await answer.json()) as Document };
   } catch {
-    // Nothing answers, or another program does: the caller prints the address.
+    // Either nothing answers or another program does; the caller prints the address.
     return undefined;
   }
 }
 
-/** Returns "yes", or why its requests are refused. */
+/** Returns "yes", or why the gateway refuses requests. */
 async function readReadiness(publicUrl: string): Promise<string> {
   const answer = await ask(`${publicUrl}/readyz`);
   if (answer === undefined) return `${publicUrl} does not answer from here`;
@@ -101,7 +101,7 @@ async function readVersion(publicUrl: string): Promise<string | null> {
 
 type Outcome = 'ok' | 'warning' | 'failed';
 
-/** The result of a check, and what to do. */
+/** The result of a check; `detail` says what to do. */
 interface CheckResult {
   readonly outcome: Outcome;
   readonly detail: string;
@@ -110,7 +110,7 @@ interface CheckResult {
 /** A result with the name of its check. */
 type NamedCheckResult = CheckResult & { readonly check: string };
 
-/** `doctor`: looks at everything that a gateway needs. A failed check is exit code 1. */
+/** Adds `doctor`, which checks everything that a gateway needs. The exit code is 1 if a check fails. */
 export function doctorCommand(program: Command, ports: Ports): void {
   const command = program
     .command('doctor')
@@ -143,7 +143,7 @@ export function doctorCommand(program: Command, ports: Ports): void {
   });
 }
 
-/** Runs a check; an error that it throws is its failure. */
+/** Runs a check. If it throws, the result is `failed` with the error's message. */
 async function runCheck(check: string, run: () => Promise<CheckResult>): Promise<NamedCheckResult> {
   try {
     return { check, ...(await run()) };

@@ -25,7 +25,7 @@ import type { ComparedBody } from './call.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { generationBodyOptions, readJsonBody } from './json-body.ts';
 
-/** A public path that draws. */
+/** A public path that generates or edits images. */
 interface ImageRoute {
   readonly path: string;
   readonly endpoint: Endpoint;
@@ -41,12 +41,12 @@ interface Decoded extends DecodedImages, ComparedBody {
   readonly isForm: boolean;
 }
 
-/** Parts that are not images: more than any client sends. */
+/** The most parts of a form, images included: more than any client sends. */
 const partsMax = 200;
 
 /**
- * Registers the paths that draw and the tasks. In a scope of its own: the form plugin hooks into every request of its
- * scope.
+ * Registers the paths for images and for image tasks, in a separate Fastify scope, because the form plugin hooks into every request of
+ * its scope.
  */
 export function registerImages(app: FastifyInstance, edge: Edge): void {
   const { bodyBytesMax } = edge.options;
@@ -67,7 +67,7 @@ function registerDrawing(app: FastifyInstance, edge: Edge, route: ImageRoute): v
   });
 }
 
-/** Never rejects. */
+/** Generates images, or stores a task, and answers. Never rejects: failures are answered. */
 async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<void> {
   try {
     const decoded = await decode(exchange, route);

@@ -6,9 +6,9 @@ import type { Edge } from '../edge.ts';
 import { answerError } from '../error-answer.ts';
 import { recordRequest } from '../request-record.ts';
 
-/** An answer that is sent in pieces. */
+/** An answer whose body is sent as it arrives. */
 export interface StreamedBody {
-  /** Its type and length, known before its first piece. */
+  /** Its type and length, which are known before its first piece. */
   readonly headers: AnswerHeaders;
   readonly pieces: AsyncIterable<Uint8Array>;
 }
@@ -33,7 +33,7 @@ export async function answerStreamed(
     reply.raw.end();
     recordRequest(edge, request, { status: 200 });
   } catch (thrown) {
-    // A part must not look like the whole.
+    // A truncated body must not look complete.
     if (reply.raw.headersSent) reply.raw.destroy();
     await answerError(edge, request, reply, { thrown: client.isGone ? new ClientGone() : thrown });
   } finally {

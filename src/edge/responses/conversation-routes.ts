@@ -34,13 +34,13 @@ function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply): Pro
   return readJsonBody(edge, generationBodyOptions(edge, request, reply));
 }
 
-/** A body as a call. */
+/** Decodes a body to the request of the core's service. */
 function decode(edge: Edge, { raw: { headers } }: FastifyRequest, { value, raw }: JsonBody) {
   const decoded = decodeContinuingRequest({ body: value, raw, headers });
   return createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict: edge.isStrict(headers) });
 }
 
-/** Never rejects. */
+/** Compacts and answers. Never rejects: failures are answered. */
 async function answerCompact(exchange: Exchange): Promise<void> {
   const { edge, request, reply } = exchange;
   try {

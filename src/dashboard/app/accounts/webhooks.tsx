@@ -49,7 +49,7 @@ function Deliveries({ webhook: { webhookId, url, events: types, disabled } }: { 
       <QueryResult query={events} height={40}>
         {({ events: list }) =>
           list.length === 0 ? (
-            <p className="quiet">Nothing was sent yet.</p>
+            <p className="quiet">Nothing has been sent yet.</p>
           ) : (
             <div className="scroll" tabIndex={0} role="region" aria-label={`Deliveries of webhook ${webhookId}`}>
               <table className="plain">
