@@ -74,15 +74,15 @@ export async function compare(
   return [summarize(runs[0]), summarize(runs[1])];
 }
 
-/** Formats the answers a second of two runs, and their failures. */
+/** Formats the answers (or streams) a second of two runs, ours first, and their failures. */
 export function shownRates([ours, theirs]: readonly [Run, Run], unit: string): string {
   return `${shown(ours.perSecond)} : ${shown(theirs.perSecond)} ${unit} a second${[ours, theirs].map(shownRunFailures).join('')}`;
 }
 
-/** Formats the CPU of two runs: the bare proxy's is the second. */
+/** Formats the CPU of an answer: the bare proxy's divided by ours, and both. */
 export function shownOnProxyScale([ours, proxy]: readonly [Run, Run]): string {
   const scaled = (ours.cpuUs / proxy.cpuUs) * proxyScaleUs;
-  return `${shown(proxy.cpuUs / ours.cpuUs)} (${shown(ours.cpuUs)} : ${shown(proxy.cpuUs)} µs; ${shown(scaled)} if the proxy’s were ${proxyScaleUs})`;
+  return `${shown(proxy.cpuUs / ours.cpuUs)} (proxy ${shown(proxy.cpuUs)}, gateway ${shown(ours.cpuUs)} µs; gateway ${shown(scaled)} if the proxy took ${proxyScaleUs})`;
 }
 
 /** Formats the CPU time of an answer by thread. */
