@@ -7,20 +7,20 @@ import { extras } from './extras.ts';
 import { type PlacedReasoning, readReasoningDetails } from './reasoning-details.ts';
 import { type ChatMessage, type ChatPart, type ChatToolCall, messageMembers, partMembers } from './request-schema.ts';
 
-/** Chat Completions messages to items. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
+/** Decodes Chat Completions messages to items. Sources: docs/architecture.md "The model of a generation"; docs/interfaces/README.md "Translation". */
 
 type AssistantMessage = ChatMessage & { role: 'assistant' };
 
 const knownImageMembers = members('url', 'detail');
 const knownAudioMembers = members('data', 'format');
 const knownFileMembers = members('file_data', 'file_id', 'filename');
-/** `index` belongs to streams; programs that assemble a stream send it back. */
+/** `index` exists only in streams, but programs that assemble a stream into a message send it back. */
 const knownCallMembers = members('id', 'type', 'index', 'function', 'custom');
 const knownCallWithSignatureMembers = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
 const knownFunctionCallMembers = members('name', 'arguments', 'parsed_arguments');
 const knownCustomCallMembers = members('name', 'input');
 
-/** Items in the order of the messages. Throws `validation_error`. */
+/** Returns items in the order of the messages. Throws `validation_error`. */
 export function decodeMessages(messages: readonly (ChatMessage | UnknownValue)[], unknown: UnknownMembers): Item[] {
   const decoder = new MessageDecoder(unknown);
   let index = 0;
@@ -36,7 +36,7 @@ const roles = { system: Role.SYSTEM, developer: Role.DEVELOPER, user: Role.USER 
 class MessageDecoder {
   readonly items: Item[] = [];
   readonly #unknown: UnknownMembers;
-  /** The ids that were assigned to calls of the deprecated form, by function name: their results carry only the name. */
+  /** The ids that were assigned to calls in the deprecated form, by function name: a result in that form has only the name. */
   #legacyCalls: Map<string, string> | undefined;
 
   constructor(unknown: UnknownMembers) {
@@ -49,7 +49,7 @@ class MessageDecoder {
       this.items.push(make.makeItem(this.#unknown.content(message, path), 0));
       return;
     }
-    const extra = this.#unknown.note(message, messageMembers[message.role], path);
+    const extra = this.#unknown.collect(message, messageMembers[message.role], path);
     switch (message.role) {
       case 'assistant':
         return this.#assistant(message, index, extra);
@@ -113,19 +113,19 @@ class MessageDecoder {
   #call(call: ChatToolCall | UnknownValue, path: string, turn: number): Item {
     if (call instanceof UnknownValue) return make.makeItem(this.#unknown.content(call, path), turn);
     const signature = call.type === 'function' ? readGoogleSignature(call.extra_content) : undefined;
-    const extra = this.#unknown.note(
+    const extra = this.#unknown.collect(
       call,
       signature === undefined ? knownCallMembers : knownCallWithSignatureMembers,
       path,
     );
     if (call.type === 'custom') {
       const { name, input } = call.custom;
-      this.#unknown.note(call.custom, knownCustomCallMembers, `${path}.custom`);
+      this.#unknown.collect(call.custom, knownCustomCallMembers, `${path}.custom`);
       const content = make.toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
       return make.makeItem(content, turn, extra);
     }
     const { name, arguments: args } = call.function;
-    this.#unknown.note(call.function, knownFunctionCallMembers, `${path}.function`);
+    this.#unknown.collect(call.function, knownFunctionCallMembers, `${path}.function`);
     const signed = signature === undefined ? {} : { signature: make.makeOpaque('gemini.thought_signature', signature) };
     return make.makeItem(make.toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
   }
@@ -144,7 +144,7 @@ class MessageDecoder {
 
   #part(part: ChatPart | UnknownValue, path: string): Part {
     if (part instanceof UnknownValue) return make.makePart(this.#unknown.content(part, path));
-    const extra = this.#unknown.note(part, partMembers[part.type], path);
+    const extra = this.#unknown.collect(part, partMembers[part.type], path);
     const result = make.makePart(this.#content(part, path), extra);
     return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
   }
@@ -156,26 +156,26 @@ class MessageDecoder {
       case 'refusal':
         return make.refusalContent(part.refusal);
       case 'image_url':
-        this.#unknown.note(part.image_url, knownImageMembers, `${path}.image_url`);
+        this.#unknown.collect(part.image_url, knownImageMembers, `${path}.image_url`);
         return make.imageContent(
           imageSource(part.image_url.url, `${path}.image_url.url`),
-          this.#unknown.orWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
+          this.#unknown.knownOrWarn(part.image_url.detail, `${path}.image_url.detail`) ?? '',
         );
       case 'input_audio': {
-        this.#unknown.note(part.input_audio, knownAudioMembers, `${path}.input_audio`);
+        this.#unknown.collect(part.input_audio, knownAudioMembers, `${path}.input_audio`);
         const { data, format } = part.input_audio;
         if (!make.isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
         const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format}`);
         return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
       }
       case 'file':
-        this.#unknown.note(part.file, knownFileMembers, `${path}.file`);
+        this.#unknown.collect(part.file, knownFileMembers, `${path}.file`);
         return fileContent(part.file, `${path}.file`);
     }
   }
 }
 
-/** A signature of Gemini, if `extra_content` contains nothing else. */
+/** Returns Gemini's signature, if `extra_content` contains nothing else. */
 function readGoogleSignature(extraContent: object | null | undefined): string | undefined {
   const { google } = (extraContent ?? {}) as { google?: unknown };
   const { thought_signature: signature } = (google ?? {}) as { thought_signature?: unknown };

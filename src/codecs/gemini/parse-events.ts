@@ -10,12 +10,12 @@ import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../jso
 import { parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
 import { CandidateParser } from './candidate-parser.ts';
-import { reported } from './parse-error.ts';
+import { toReportedFailure } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
 /**
- * Converts an upstream's frames to events: each frame is a whole response with the new content, and the stream ends with its bytes. Throws
- * `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not the protocol, `truncated` if a candidate never
+ * Converts an upstream's frames to events. Each frame is a complete response with the new content; there is no last frame, the stream ends
+ * with its bytes. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not follow the protocol, `truncated` if a candidate never
  * finished. Source: docs/providers.md "The Gemini protocol"; cases GE-07, FI-14, SS-14, US-11.
  */
 export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
@@ -36,7 +36,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (body !== undefined) return this.response(body);
     // A proxy between the provider and the gateway may send events of its own.
     if (event !== '' && event !== 'message') return [];
-    throw malformed('the data of an event is no JSON object');
+    throw malformed('the data of an event is not a JSON object');
   }
 
   end(): GenerationEvent[] {
@@ -46,7 +46,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
       throw new UpstreamFailure('truncated');
     }
     const events: GenerationEvent[] = [];
-    for (const candidate of candidates) candidate.end(events);
+    for (const candidate of candidates) candidate.closeAtEnd(events);
     this.#state = 'completed';
     events.push(completedWith(parseUsage(this.#usage), this.#tier));
     return events;
@@ -54,7 +54,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
 
   /** Parses one response: the whole answer, or its next part. */
   response(body: JsonObject): GenerationEvent[] {
-    if (body['error'] != null) throw reported(body);
+    if (body['error'] != null) throw toReportedFailure(body);
     const isResponse = ['candidates', 'promptFeedback', 'usageMetadata'].some(name => objectOrList(body[name]));
     if (!isResponse) return [];
     const events: GenerationEvent[] = [];
@@ -82,7 +82,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     return candidate;
   }
 
-  /** Counts are cumulative: later ones replace earlier ones, and earlier ones remain if no later one comes. */
+  /** Reads usage. Counts are cumulative: a later count replaces an earlier one, and stays if no other comes. */
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);

@@ -1,13 +1,13 @@
 import type { Json, JsonObject } from '../codec.ts';
 import { objectsIn } from '../json.ts';
 
-/** The most cache hints that the protocol takes in one request; one more is refused. Source: case US-14. */
+/** The most cache hints that Anthropic accepts in one request; a request with more is refused. Source: case US-14. */
 const hintsMax = 4;
 
 /**
- * Removes surplus cache hints from a request of another protocol, which has no such limit: they are hints, and the
- * request would be refused for them. The first stays, because it marks what conversations share, and the last ones,
- * because they mark the longest prefixes. Changes `body`.
+ * Removes cache hints beyond the maximum from a request of another protocol, which has no such limit; otherwise the request would be
+ * refused. The first hint stays, because it marks what conversations share, and the last ones stay, because they mark the longest prefixes.
+ * Changes `body`.
  */
 export function limitCacheHints(body: JsonObject): void {
   // The order of a prompt is tools, system, messages; a hint for the whole request counts too.
@@ -18,7 +18,7 @@ export function limitCacheHints(body: JsonObject): void {
 }
 
 /**
- * Everything with a hint of its own, in the order of the prompt: the blocks of a message or a result precede their
+ * Returns every object that has a cache hint, in the order of the prompt: the blocks of a message or a result precede their
  * container.
  */
 function markedIn(value: Json | undefined): JsonObject[] {

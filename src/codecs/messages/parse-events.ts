@@ -11,15 +11,15 @@ import { completedWith } from '../completed-with.ts';
 import { extend, extendFrame } from '../extras.ts';
 import { countIn, defined, frameJson, listIn, objectIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
-import { findResidue, type Shape, makeShape } from '../residue.ts';
+import { findUnknownMembers, type Shape, makeShape } from '../unknown-members.ts';
 import { malformed } from '../upstream-error.ts';
 import { BlockParser, isPlainDelta } from './block-parser.ts';
 import { extras } from './extras.ts';
-import { reported } from './parse-error.ts';
+import { toReportedFailure } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
 import { parseUsage } from './usage.ts';
 
-/** Members of a message that the model has fields for, or that only the connection needs. */
+/** Members of a message that have a field in our events, or that matter only to one connection. */
 const messageShape = makeShape('id type role model content stop_reason stop_sequence stop_details usage');
 const startShape = makeShape('type', { message: messageShape });
 const blockFrame = makeShape('type index content_block');
@@ -33,8 +33,8 @@ const frameShapes: Readonly<Record<string, Shape>> = {
 const knownDeltaMembers = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
 
 /**
- * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it is not
- * the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03,
+ * Converts an upstream's frames to events. Throws `UpstreamFailure`: `reported` if the stream reports a failure, `malformed` if it does not
+ * follow the protocol, `truncated` if `message_stop` never came. Source: docs/interfaces/messages.md "Stream"; cases FI-08, FI-18, LI-03, SV-03,
  * TS-14.
  */
 export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
@@ -42,10 +42,10 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
-  /** The latest finish so far, which counts (docs/interfaces/README.md "Finish reasons"). */
+  /** The latest finish reason; the last one counts (docs/interfaces/README.md "Finish reasons"). */
   #reason: FinishReason = FinishReason.UNSPECIFIED;
 
-  /** True if everything in the current frame is known: checked once per frame. */
+  /** True if the current frame has only known members. Set once per frame. */
   #isPlain = false;
   readonly #judge = (frame: JsonObject): boolean => (this.#isPlain = isPlainDelta(frame));
 
@@ -57,11 +57,11 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (this.#state === 'completed') return [];
     const body = objectIn(frameJson(data, this.#judge));
     if (body === undefined) {
-      if (event === 'error') throw reported(data);
+      if (event === 'error') throw toReportedFailure(data);
       // Servers send events of their own between those of the protocol.
       if (event !== '' && event !== 'message') return [];
       if (data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw malformed('the data of an event is no JSON object');
+      throw malformed('the data of an event is not a JSON object');
     }
     return this.#event(textIn(body['type']) || event, body);
   }
@@ -71,7 +71,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return [];
   }
 
-  /** Parses a whole answer: its members as if from a stream. */
+  /** Converts an answer that was not streamed to the events of a stream. */
   whole(message: JsonObject): GenerationEvent[] {
     const events = this.#start({ message });
     for (const [index, block] of listIn(message['content']).entries()) {
@@ -91,7 +91,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   #event(type: string, body: JsonObject): GenerationEvent[] {
     const events: GenerationEvent[] = [];
-    if (type === 'error') throw reported(body);
+    if (type === 'error') throw toReportedFailure(body);
     if (type === 'message_start') {
       // A second start is a retry by the upstream itself: it belongs to the same answer (case TS-20).
       return this.#state === 'new' ? this.#start(body) : [];
@@ -104,7 +104,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const shape = frameShapes[type];
     if (shape !== undefined) {
       const item = type === 'content_block_stop' ? this.#blocks.itemAt(index) : undefined;
-      extendFrame(events, item, extras.residue(type, body, shape));
+      extendFrame(events, item, extras.unknownInFrame(type, body, shape));
     }
     if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
     else if (type === 'content_block_delta') this.#blocks.delta({ index, frame: body, isPlain: this.#isPlain }, events);
@@ -122,18 +122,18 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
-  /** `frame`: contains the message at its beginning. */
+  /** Reads `message_start`; `frame` contains the message as it is at its beginning. */
   #start(frame: JsonObject): GenerationEvent[] {
     const message = objectIn(frame['message']) ?? {};
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
-    const rest = findResidue(frame, startShape);
+    const rest = findUnknownMembers(frame, startShape);
     const extra = rest === undefined ? undefined : extras.of(rest);
     return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }
 
-  /** Counts are cumulative: later ones replace earlier ones, and earlier ones remain if no later one comes. */
+  /** Reads usage. Counts are cumulative: a later count replaces an earlier one, and stays if no other comes. */
   #count(value: Json | undefined): void {
     const usage = objectIn(value);
     if (usage === undefined) return;
@@ -169,7 +169,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
     this.#blocks.end(isCut(this.#reason), events);
     if (this.#reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
-      // The client would wait for calls that never came.
+      // The client would wait for a call that does not exist.
       throw malformed('stop_reason tool_use without a call');
     }
     this.#state = 'completed';
@@ -190,8 +190,8 @@ function isCut(reason: FinishReason): boolean {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const message = objectIn(body);
   if (message === undefined) {
-    throw malformed('the answer is no JSON object');
+    throw malformed('the answer is not a JSON object');
   }
-  if (message['type'] === 'error' || message['error'] != null) throw reported(message);
+  if (message['type'] === 'error' || message['error'] != null) throw toReportedFailure(message);
   return new MessagesStreamParser(provider).whole(message);
 }

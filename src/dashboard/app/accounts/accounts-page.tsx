@@ -13,7 +13,7 @@ import { Amount, Moment } from '../parts/amount.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import type { OtherWays } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Empty, PageTitle, Problem, Shown, Tile } from '../parts/page.tsx';
+import { Empty, PageTitle, Problem, QueryResult, Tile } from '../parts/page.tsx';
 import { Audit } from './audit.tsx';
 import { Entries } from './entries.tsx';
 import { LedgerCheck } from './ledger-check.tsx';
@@ -124,7 +124,7 @@ function AccountsPage() {
         </Button>
       </PageTitle>
       {isMaking && <NewAccount onClose={() => setMaking(false)} />}
-      <Shown of={accounts} height={240}>
+      <QueryResult query={accounts} height={240}>
         {({ accounts: list }) => {
           const shown = list.find(each => each.accountId === accountId);
           return (
@@ -138,7 +138,7 @@ function AccountsPage() {
             </>
           );
         }}
-      </Shown>
+      </QueryResult>
       <Entries key={`${accountId}`} accountId={accountId} />
       <Audit accountId={accountId} />
       <Webhooks accountId={accountId} />

@@ -9,7 +9,7 @@ import { useHour } from '../data/use-hour.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Bars } from '../parts/bars.tsx';
-import { Empty, PageTitle, Shown, Tile } from '../parts/page.tsx';
+import { Empty, PageTitle, QueryResult, Tile } from '../parts/page.tsx';
 import { csvRowsMax, readCsv, saveFile } from './csv.ts';
 import { Filters } from './filters.tsx';
 import { listOtherWays } from './other-ways.ts';
@@ -103,9 +103,9 @@ function Totals(props: PartProps) {
   const { now, before } = useSums(props);
   const previous = before.data && addUp(before.data.series);
   return (
-    <Shown of={now} height={92}>
+    <QueryResult query={now} height={92}>
       {({ series }) => <Tiles now={addUp(series)} before={previous} />}
-    </Shown>
+    </QueryResult>
   );
 }
 
@@ -154,9 +154,9 @@ function SumsChart(props: PartProps) {
   const earlier = { ...span, startMs: span.previousMs, endMs: span.startMs };
   const previous = before.data && toChart(before.data.series, earlier, measure).bars.map(sumBar);
   return (
-    <Shown of={now} height={240}>
+    <QueryResult query={now} height={240}>
       {({ series }) => <ChartPanel {...props} chart={toChart(series, span, measure)} previous={previous} />}
-    </Shown>
+    </QueryResult>
   );
 }
 
@@ -216,7 +216,7 @@ function Requests({ search, span }: PartProps) {
     placeholderData: keepPreviousData,
   });
   return (
-    <Shown of={pages} height={240}>
+    <QueryResult query={pages} height={240}>
       {({ pages: read }) => {
         const rows = [...new Map(read.flat().map(record => [record.requestId, record])).values()];
         if (rows.length === 0) {
@@ -242,7 +242,7 @@ function Requests({ search, span }: PartProps) {
           </>
         );
       }}
-    </Shown>
+    </QueryResult>
   );
 }
 

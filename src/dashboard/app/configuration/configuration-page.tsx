@@ -13,7 +13,7 @@ import { operatorCurl } from '../data/shell-words.ts';
 import { useViewer, type Viewer } from '../data/viewer.ts';
 import { Moment } from '../parts/amount.tsx';
 import type { OtherWays } from '../parts/copy.tsx';
-import { PageTitle, Problem, Shown } from '../parts/page.tsx';
+import { PageTitle, Problem, QueryResult } from '../parts/page.tsx';
 import { CheckText } from './check-text.tsx';
 import { Providers } from './providers.tsx';
 import { Settings } from './settings.tsx';
@@ -50,9 +50,9 @@ function ConfigurationPage() {
       {reload.data !== undefined && <Reloaded answer={reload.data} />}
       <section className="panel" aria-label="In use">
         <h2>In use</h2>
-        <Shown of={configuration} height={120}>
+        <QueryResult query={configuration} height={120}>
           {read => <InUse read={read} />}
-        </Shown>
+        </QueryResult>
       </section>
       <CheckText file={file} />
       <Providers />

@@ -3,7 +3,7 @@ import { AdminService, type ProviderStatus } from '../../../gen/tollgate/v1/admi
 import { attemptEnd } from '../data/attempt-end.ts';
 import { fullTime } from '../data/time.ts';
 import { RouteState } from '../models/routes.tsx';
-import { Shown } from '../parts/page.tsx';
+import { QueryResult } from '../parts/page.tsx';
 
 /** Shows the providers of the configuration and the state of their keys. */
 export function Providers() {
@@ -11,7 +11,7 @@ export function Providers() {
   return (
     <section className="panel" aria-label="Providers">
       <h2>Providers</h2>
-      <Shown of={providers} height={80}>
+      <QueryResult query={providers} height={80}>
         {({ providers: list }) =>
           list.length === 0 ? (
             <p className="quiet">
@@ -22,7 +22,7 @@ export function Providers() {
             <ProviderTable providers={list} />
           )
         }
-      </Shown>
+      </QueryResult>
     </section>
   );
 }

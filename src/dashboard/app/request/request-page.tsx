@@ -12,7 +12,7 @@ import { fullTime } from '../data/time.ts';
 import { useViewer } from '../data/viewer.ts';
 import { Amount, Duration } from '../parts/amount.tsx';
 import { CopyButton } from '../parts/copy.tsx';
-import { PageTitle, Shown } from '../parts/page.tsx';
+import { PageTitle, QueryResult } from '../parts/page.tsx';
 import { Timeline, Attempts } from './timeline.tsx';
 import { Translation } from './translation.tsx';
 import { attoText, formula, lineAtto, priceText, roundToNano, totalAtto } from './receipt.ts';
@@ -46,7 +46,7 @@ function RequestPage() {
       </p>
       {running !== undefined && <RunningPanel request={running} />}
       {running === undefined && (
-        <Shown of={record} height={320}>
+        <QueryResult query={record} height={320}>
           {found =>
             found && (
               <>
@@ -58,7 +58,7 @@ function RequestPage() {
               </>
             )
           }
-        </Shown>
+        </QueryResult>
       )}
       {running === undefined && record.isError && (
         <Translation requestId={requestId} apiKeyId={viewer.apiKeyId} hasRecord={false} />
