@@ -85,7 +85,7 @@ function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[]
 
 /** Shows the figure of the previous period and the change since: "before: 120 (+12.5 %)". */
 export function compared(now: bigint, before: bigint, format: (value: bigint) => string): string {
-  if (before === 0n) return now === 0n ? 'before: none either' : 'before: none';
+  if (before === 0n) return 'before: none';
   const permille = Number(((now - before) * 1000n) / before);
   const change = permille === 0 ? '±0 %' : `${permille > 0 ? '+' : '−'}${Math.abs(permille / 10).toFixed(1)} %`;
   return `before: ${format(before)} (${change})`;
