@@ -238,6 +238,26 @@ describe.each(['Chat Completions', 'Responses', 'Messages'])('the playground spe
   });
 });
 
+test('a new management key can have every scope that the gateway knows, and only one with all of them is called “all”', async () => {
+  const { key } = await gateway.admin.createManagementKey({ accountId: 1n, scopes: ['all'] });
+  const all = [...(key?.scopes ?? [])];
+  const most = await gateway.admin.createManagementKey({ accountId: 1n, scopes: all.slice(1) });
+  const watched = await openAsOperator('/keys');
+  const { page } = watched;
+  const rows = page.getByRole('region', { name: 'Management keys', exact: true }).getByRole('row');
+  await rows
+    .filter({ hasText: most.key?.key.slice(-4) ?? '' })
+    .getByText(all.slice(1).join(', '))
+    .waitFor();
+  await page.getByRole('button', { name: 'New management key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('keys:read').waitFor();
+  const offered = await dialog.locator('label').allInnerTexts();
+  expect(offered.toSorted()).toEqual(all.toSorted());
+  expectClean(watched);
+  await page.context().close();
+});
+
 test('a key whose group pays says so, on its page and in the list', async () => {
   const { group } = await gateway.admin.createAccountGroup({
     accountId: 1n,

@@ -18,10 +18,14 @@ const scopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'account:bodies',
   'limits:read',
   'limits:write',
   'groups:read',
   'groups:write',
+  'audit:read',
+  'webhooks:read',
+  'webhooks:write',
 ];
 
 /** The management keys of an account: the operator makes, disables and deletes them. */
@@ -94,7 +98,7 @@ function KeyTable({ keys }: { readonly keys: readonly ManagementKey[] }) {
                 <Moment ms={createdAtMs} />
               </td>
               <td data-name="Scopes" className="small">
-                {held.length >= scopes.length ? 'all' : held.join(', ')}
+                {scopes.every(scope => held.includes(scope)) ? 'all' : held.join(', ')}
               </td>
               <td className="right">
                 <Button
