@@ -238,6 +238,33 @@ describe.each(['Chat Completions', 'Responses', 'Messages'])('the playground spe
   });
 });
 
+test('an idle page calls nothing but its one stream, whoever looks at it', async () => {
+  const { key } = await makeKey(gateway);
+  const holder = await openPage(browser);
+  await signIn(holder.page, gateway.url, key, '/dashboard/activity');
+  const operator = await openAsOperator('/now');
+  const calls: string[] = [];
+  for (const { page } of [holder, operator]) {
+    await page.getByText('live', { exact: true }).waitFor();
+    await page.waitForFunction(() => document.querySelector('.skeleton') === null);
+    // The first messages of the stream are followed by a last reload.
+    await page.waitForTimeout(2_500);
+    page.on('request', request => calls.push(request.url().split('/').at(-1) ?? ''));
+  }
+  // Longer than the time after which the stream says that it is still there, twice.
+  await holder.page.waitForTimeout(12_000);
+  expect(calls).toEqual([]);
+  // The pages do listen: a request of the key is read by both.
+  await askModel(key);
+  await expect.poll(() => calls).toContain('ListActivity');
+  await expect.poll(() => calls).toContain('ListAccountActivity');
+  expect(calls).not.toContain('WatchNow');
+  for (const watched of [holder, operator]) {
+    expectClean(watched);
+    await watched.page.context().close();
+  }
+});
+
 test('a new management key can have every scope that the gateway knows, and only one with all of them is called “all”', async () => {
   const { key } = await gateway.admin.createManagementKey({ accountId: 1n, scopes: ['all'] });
   const all = [...(key?.scopes ?? [])];
