@@ -233,6 +233,20 @@ test('an image is refused while those of all gateways leave no room for it', asy
   await others.put(new Uint8Array([4, 5, 6]), 'image/png');
 });
 
+test('files that are still written take room, also at other gateways, until they are given up', async () => {
+  const [{ bytes } = { bytes: 0n }] = await pool.query('SELECT coalesce(sum(size), 0)::bigint AS bytes FROM bulk_file');
+  const max = (): number => Number(bytes) + 2_500_000;
+  const first = await openPostgresBulkFiles(one.database, max).create('first');
+  const second = await openPostgresBulkFiles(other.database, max).create('second');
+  const piece = new Uint8Array(600_000);
+  for (let pieces = 0; pieces < 3; pieces += 1) await first.append(piece);
+  await second.append(new Uint8Array(100_000));
+  await expect(second.append(piece)).rejects.toThrow('no room for more files');
+  await first.discard();
+  await second.append(piece);
+  await second.discard();
+});
+
 test('images, large files and journals are read by every gateway', async () => {
   const files = openPostgresFiles(one.database, images);
   const name = await files.put(new Uint8Array([1, 2, 3]), 'image/png');
