@@ -212,7 +212,7 @@ test('another account sees none of these records', async () => {
 });
 
 test('names with characters that an engine can’t store are counted and found as others are', async () => {
-  const odd = await openBench();
+  const odd = await openFixture();
   try {
     const { ledger, clock } = odd;
     for (const [index, text] of ['a\0b', 'c\ud800d', 'plain'].entries()) {
